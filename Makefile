@@ -1,0 +1,48 @@
+# `make` lists the targets. Each one sets up what it needs by itself.
+.DEFAULT_GOAL := help
+PY := .venv/bin/python
+PYTEST := $(PY) -m pytest
+
+help: ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+demo: setup ## a click stream, counted by Spark, moving in your terminal
+	@.venv/bin/headrace demo
+
+test: setup-test check ## everything, on real parts
+	$(PYTEST) tests/contract tests/integration tests/spark tests/docs
+	$(PYTEST) tests/faults
+	$(PYTEST) tests/package
+
+check: setup-test ## format, lint, types, imports, unit tests; under a minute
+	$(PY) -m ruff format --check -q .
+	$(PY) -m ruff check -q .
+	.venv/bin/pyright --warnings
+	.venv/bin/lint-imports --no-cache >/dev/null || .venv/bin/lint-imports --no-cache
+	$(PYTEST) tests/unit
+
+faults-log: setup-test ## 200 kill -9 on the embedded log, 30 on Kafka (SEED=n, KILLS=n)
+	$(PY) -m tests.faults.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),200) --kafka-kills $(or $(KAFKA_KILLS),30)
+
+bench-log: setup-test ## the log beside Kafka in one run; fails when a target is missed (ONLY=name)
+	$(PY) -m bench log $(if $(ONLY),--only $(ONLY))
+
+format: setup-test ## format and mend what ruff can
+	$(PY) -m ruff format -q . && $(PY) -m ruff check -q --fix .
+
+docs: setup-test ## regenerate the reference pages
+	$(PY) -m tools.reference
+
+lock: ## pin the newest compatible versions
+	uv pip compile -q --group dev --extra kafka pyproject.toml --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
+
+clean: ## remove what the targets made
+	rm -rf .venv build dist bench/results headrace-data
+
+setup:
+	@tools/setup.sh demo
+
+setup-test:
+	@tools/setup.sh test
+
+.PHONY: help demo test check faults-log bench-log format docs lock clean setup setup-test

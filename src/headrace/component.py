@@ -1,0 +1,101 @@
+"""Parts that declare themselves: a name, a summary, typed options with a default and a line of doc, a factory.
+
+From the one declaration come the parsing of options, their errors and the reference page. A part is added by one
+module that calls `register`; nothing else has to know it.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.errors import BadOption, UnknownComponent
+from headrace.settings import parse_value
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option of a component. Without a default it is required."""
+
+    name: str
+    type: type
+    doc: str
+    default: Any = ...
+    secret: bool = False
+
+    @property
+    def required(self) -> bool:
+        return self.default is ...
+
+
+@dataclass(frozen=True)
+class Component:
+    """A declared part: `kind` is its role (log, partitioner, format, source, sink ...)."""
+
+    kind: str
+    name: str
+    summary: str
+    factory: Callable[..., Any]
+    options: tuple[Option, ...] = ()
+
+    def build(self, options: Mapping[str, Any]) -> Any:
+        """Make one from options as text or as values."""
+        return self.factory(**self.parse(options))
+
+    def parse(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Check names and types of options and fill in defaults."""
+        known = {option.name: option for option in self.options}
+        for name in options:
+            if name not in known:
+                raise BadOption(
+                    f'{self.kind} "{self.name}" has no option "{name}"', fix=_suggest(name, known, "options are")
+                )
+        values: dict[str, Any] = {}
+        for option in self.options:
+            if option.name in options:
+                values[option.name] = self._value(option, options[option.name])
+            elif option.required:
+                raise BadOption(f'{self.kind} "{self.name}" needs option "{option.name}"', fix=option.doc)
+            else:
+                values[option.name] = option.default
+        return values
+
+    def _value(self, option: Option, given: Any) -> Any:
+        if not isinstance(given, str) or option.type is str:
+            return given
+        try:
+            return parse_value(option.type, given)
+        except ValueError as error:
+            raise BadOption(
+                f'option "{option.name}" of {self.kind} "{self.name}" cannot be {given!r}: {error}', fix=option.doc
+            ) from error
+
+
+_REGISTRY: dict[tuple[str, str], Component] = {}
+
+
+def register(component: Component) -> Component:
+    """Make a component known under its kind and name; the last declaration wins."""
+    _REGISTRY[component.kind, component.name] = component
+    return component
+
+
+def components(kind: str | None = None) -> list[Component]:
+    """All known components, or those of one kind, by kind and name."""
+    return [c for key, c in sorted(_REGISTRY.items()) if kind in (None, key[0])]
+
+
+def component(kind: str, name: str) -> Component:
+    """The component of that kind and name."""
+    found = _REGISTRY.get((kind, name))
+    if found is None:
+        names = {c.name: c for c in components(kind)}
+        raise UnknownComponent(f'there is no {kind} "{name}"', fix=_suggest(name, names, f"{kind}s are"))
+    return found
+
+
+def _suggest(name: str, known: Mapping[str, Any], otherwise: str) -> str:
+    close = difflib.get_close_matches(name, known, n=1)
+    return f'did you mean "{close[0]}"?' if close else f"{otherwise}: {', '.join(sorted(known)) or 'none'}"

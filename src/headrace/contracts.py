@@ -1,0 +1,316 @@
+"""The promises between rooms. Read this first.
+
+A **log** holds topics; a topic has partitions; a partition is a sequence of rows with rising offsets that never
+change. Rows travel as Arrow record batches: the topic's own columns (a raw topic has `key` and `value`, both binary)
+and the log's columns, whose names begin with `$` (see `SYSTEM_COLUMNS`).
+
+What every log promises:
+
+* **Acknowledged means durable.** When `append` returns with `Ack.ALL`, the rows survive kill -9 of everything.
+* **Atomic.** All rows of one `append` become visible together, over all partitions and topics in it, or none do.
+* **In order.** Rows of one partition keep the order in which they were appended; offsets only rise.
+* **Exactly once for named writers.** A `Writer` numbers its appends; a number that is there already is skipped, and
+  opening the writer again fences whoever had it before.
+* **Nothing vanishes silently.** A reader whose next row was removed is told from where to where.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, NamedTuple, Protocol
+
+import pyarrow as pa
+
+from headrace.record import Record, StoredRecord
+from headrace.schema import RAW, Schema
+from headrace.settings import Size
+
+HEADERS_TYPE = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
+
+# The log's own columns. Given on append (all optional): the first six. Added on read: $offset and $sequence.
+SYSTEM_COLUMNS: Mapping[str, pa.DataType] = {
+    "$timestamp": pa.int64(),  # ms since 1970: event time by our clock, corrected for the device's
+    "$headers": HEADERS_TYPE,
+    "$deleted": pa.bool_(),  # a tombstone: the key's row is gone (in a raw topic: the value is null)
+    "$occurred_at": pa.int64(),  # device's clock
+    "$sent_at": pa.int64(),  # device's clock
+    "$received_at": pa.int64(),  # our clock
+    "$offset": pa.int64(),
+    "$sequence": pa.int64(),  # place in the log's total order; null on Kafka, which has none
+}
+
+
+class Ack(enum.Enum):
+    """When an append counts as done."""
+
+    NONE = "none"  # it was queued; a crash may lose it
+    WRITTEN = "written"  # it survives the death of the process, not of the machine
+    ALL = "all"  # it is on the disk (embedded) or on all in-sync replicas (Kafka)
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}/{self.partition}"
+
+
+class Bounds(NamedTuple):
+    """Offsets a partition holds: `start` is the first, `end` is one after the last."""
+
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class TopicSpec:
+    """What a topic is asked to be."""
+
+    partitions: int = 1
+    schema: Schema = RAW
+    partitioner: str = "hash"
+    retention_time: timedelta | None = None
+    retention_bytes: Size | None = None
+    archive: bool = False
+    compact: bool = False
+    tombstone_time: timedelta = timedelta(days=1)
+    quota_bytes: Size | None = None
+    max_record_bytes: Size = Size(1 << 20)
+    replication: int = 1
+
+
+# One line of doc for each field of TopicSpec; the CLI's help and the reference come from here.
+TOPIC_OPTIONS: Mapping[str, str] = {
+    "partitions": "Number of partitions. It may grow later, never shrink.",
+    "schema": 'Columns with types, like "id bigint key, name string". Without it the topic holds raw bytes.',
+    "partitioner": "How a row finds its partition: hash, round-robin, priority:COLUMN, or module:function.",
+    "retention_time": "Remove rows older than this.",
+    "retention_bytes": "Remove the oldest rows of a partition while it holds more than this.",
+    "archive": "Move what retention removes to Parquet files that replay still reads, instead of deleting it.",
+    "compact": "Keep only the latest row of each key.",
+    "tombstone_time": "How long compaction keeps the mark of a deleted key.",
+    "quota_bytes": "Refuse appends that would take the topic above this size on disk.",
+    "max_record_bytes": "Refuse records larger than this.",
+    "replication": "Copies of each partition; Kafka only.",
+}
+
+TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+@dataclass(frozen=True)
+class Topic:
+    """A topic as it is."""
+
+    name: str
+    spec: TopicSpec
+    created_at: int
+
+    @property
+    def schema(self) -> Schema:
+        return self.spec.schema
+
+    @property
+    def partitions(self) -> int:
+        return self.spec.partitions
+
+
+@dataclass(frozen=True)
+class Append:
+    """Rows for one topic. Without a partition each row goes where the topic's partitioner sends it."""
+
+    topic: str
+    rows: pa.RecordBatch
+    partition: int | None = None
+
+
+class Appended(NamedTuple):
+    """Where rows went: `count` rows from `offset` on."""
+
+    topic: str
+    partition: int
+    offset: int
+    count: int
+
+
+@dataclass(frozen=True)
+class Batch:
+    """Rows of one partition in offset order, with the log's columns. `next_offset` is where to read on."""
+
+    topic: str
+    partition: int
+    rows: pa.RecordBatch
+    next_offset: int
+
+    def __len__(self) -> int:
+        return self.rows.num_rows
+
+    def records(self) -> Iterator[StoredRecord]:
+        """The rows of a raw topic, one by one."""
+        columns = {name: self.rows.column(name).to_pylist() for name in self.rows.schema.names}
+        nothing = [None] * len(self)
+        for i in range(len(self)):
+            headers = columns.get("$headers", nothing)[i] or ()
+            yield StoredRecord(
+                self.topic,
+                self.partition,
+                columns["$offset"][i],
+                columns.get("$sequence", nothing)[i],
+                columns["$timestamp"][i],
+                Record(
+                    value=columns["value"][i],
+                    key=columns["key"][i],
+                    headers=tuple((h["name"], h["value"]) for h in headers),
+                    occurred_at=columns.get("$occurred_at", nothing)[i],
+                    sent_at=columns.get("$sent_at", nothing)[i],
+                    received_at=columns.get("$received_at", nothing)[i],
+                ),
+            )
+
+
+Filter = Callable[[pa.RecordBatch], pa.Array]
+"""Which rows a content subscription wants: a boolean mask over a batch."""
+
+
+@dataclass(frozen=True)
+class Subscription:
+    """What a consumer wants: topics by name, by a regular expression over names, and by content."""
+
+    topics: tuple[str, ...] = ()
+    pattern: str | None = None
+    where: Filter | None = None
+
+
+class Lost(enum.Enum):
+    """What a consumer does when its next row was removed by retention."""
+
+    ERROR = "error"
+    EARLIEST = "earliest"
+    LATEST = "latest"
+
+
+@dataclass(frozen=True)
+class Member:
+    id: str
+    client: str
+    assignment: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True)
+class GroupInfo:
+    """A consumer group as it is: committed offsets, and how many rows each partition has beyond them."""
+
+    name: str
+    generation: int
+    members: tuple[Member, ...]
+    offsets: Mapping[TopicPartition, int]
+    lag: Mapping[TopicPartition, int]
+
+
+class Consumer(Protocol):
+    """A member of a group. Not for several threads at once.
+
+    `poll` returns rows of the partitions that the group assigned to this member; `commit` stores how far the member
+    has come. After a rebalance a member starts at the committed offsets, so rows that were polled but not committed
+    come again (at least once). A commit for a partition that was given to another raises `GroupFenced`.
+    """
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]: ...
+    def poll(self, timeout: timedelta = ..., max_records: int = ...) -> list[Batch]: ...
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None: ...
+    def position(self, partition: TopicPartition) -> int: ...
+    def seek(self, partition: TopicPartition, offset: int) -> None: ...
+    def lag(self) -> dict[TopicPartition, int]: ...
+    def close(self) -> None: ...
+
+
+class Producer(Protocol):
+    """Sends records one by one and commits them in groups. May be shared by threads."""
+
+    def send(self, topic: str, record: Record, partition: int | None = None) -> Future[Appended]: ...
+    def flush(self, timeout: timedelta | None = None) -> None: ...
+    def close(self) -> None: ...
+
+
+class Writer(Protocol):
+    """A named writer with numbered appends: the base of idempotent producers and of exactly-once sinks.
+
+    Numbers must rise. `append` with a number at or below `last` changes nothing and returns None: it happened before.
+    Opening a writer of the same name again fences this one: its next append raises `WriterFenced`.
+    """
+
+    name: str
+
+    @property
+    def last(self) -> int | None: ...
+    def append(self, number: int, appends: Sequence[Append]) -> list[Appended] | None: ...
+    def close(self) -> None: ...
+
+
+class Log(Protocol):
+    """Topics of partitions. Safe to share between threads; each process opens its own."""
+
+    def create_topic(self, name: str, spec: TopicSpec = ...) -> Topic: ...
+    def alter_topic(self, name: str, **changes: Any) -> Topic: ...
+    def delete_topic(self, name: str) -> None: ...
+    def topic(self, name: str) -> Topic: ...
+    def topics(self) -> list[Topic]: ...
+
+    def append(self, appends: Sequence[Append], *, ack: Ack = ...) -> list[Appended]: ...
+    def producer(self, *, ack: Ack = ..., linger: timedelta | None = None) -> Producer: ...
+    def writer(self, name: str) -> Writer: ...
+
+    def read(self, topic: str, partition: int, offset: int, *, max_records: int = ...) -> Batch:
+        """Rows from `offset` on, perhaps fewer than asked for, none at the end. Compaction leaves gaps in offsets."""
+        ...
+
+    def bounds(self, topic: str) -> dict[int, Bounds]: ...
+    def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
+        """The first offset whose row is at or after the time; the end if there is none."""
+        ...
+
+    def truncate(self, topic: str, partition: int, before: int) -> None:
+        """Remove all rows below an offset."""
+        ...
+
+    def consumer(
+        self,
+        group: str,
+        subscription: Subscription,
+        *,
+        start: str = "earliest",
+        lost: Lost = Lost.ERROR,
+        client: str = "",
+    ) -> Consumer: ...
+    def groups(self) -> list[str]: ...
+    def group(self, name: str) -> GroupInfo: ...
+    def reset_group(self, name: str, offsets: Mapping[TopicPartition, int]) -> None: ...
+    def delete_group(self, name: str) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class Ordered(Protocol):
+    """A log whose rows have one total order (the embedded log). Positions are sequences; a read is `(after, upto]`."""
+
+    def head(self, topics: Iterable[str]) -> int:
+        """The highest durable sequence among the topics' rows; 0 if there are none."""
+        ...
+
+    def floor(self, topics: Iterable[str]) -> int:
+        """The position just before the topics' oldest row that is still held."""
+        ...
+
+    def cut(self, topics: Iterable[str], after: int, max_rows: int) -> int:
+        """The furthest position such that about `max_rows` rows lie between it and `after`."""
+        ...
+
+    def scan(self, topics: Iterable[str], after: int, upto: int) -> Iterator[Batch]:
+        """Rows with `after < $sequence <= upto`, batch by batch."""
+        ...

@@ -1,0 +1,1 @@
+"""Spark. The only room that imports pyspark."""

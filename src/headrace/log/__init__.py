@@ -1,0 +1,1 @@
+"""The log: topics of partitions, embedded or on Apache Kafka, behind one contract."""

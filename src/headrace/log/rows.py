@@ -1,0 +1,216 @@
+"""Rows on their way into a log and out of it: the same for both logs.
+
+`prepare` makes what a caller hands in fit the topic (columns, types, times, sizes) or says what does not;
+`split` sends rows to partitions; `conform` makes rows that were stored earlier, perhaps with an older schema, look
+like the topic's schema of today.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.contracts import HEADERS_TYPE, SYSTEM_COLUMNS, Topic
+from headrace.errors import PartitionConflict, RecordTooLarge, UnknownPartition, WrongType
+from headrace.log.partitioners import partitioner
+from headrace.record import Record
+from headrace.schema import Schema, type_name
+
+GIVEN = ("$timestamp", "$headers", "$deleted", "$occurred_at", "$sent_at", "$received_at")
+
+
+def from_records(records: Sequence[Record]) -> pa.RecordBatch:
+    """Rows of a raw topic. Columns that no record uses are left out."""
+    columns: dict[str, pa.Array] = {
+        "key": pa.array([r.key for r in records], pa.binary()),
+        "value": pa.array([r.value for r in records], pa.binary()),
+    }
+    if any(r.headers for r in records):
+        columns["$headers"] = pa.array(
+            [[{"name": n, "value": v} for n, v in r.headers] or None for r in records], HEADERS_TYPE
+        )
+    for name in ("occurred_at", "sent_at", "received_at"):
+        times = [getattr(r, name) for r in records]
+        if any(t is not None for t in times):
+            columns[f"${name}"] = pa.array(times, pa.int64())
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def prepare(rows: pa.RecordBatch, topic: Topic, now: int) -> pa.RecordBatch:
+    """Rows as the topic stores them: its columns in order, then `$timestamp`, then the system columns in use."""
+    schema = topic.schema
+    for name in rows.schema.names:
+        if name not in schema and name not in GIVEN:
+            raise WrongType(
+                f'topic "{topic.name}" has no column "{name}"', fix=f"columns are: {', '.join(schema.names)}"
+            )
+    names: list[str] = []
+    columns: list[pa.Array] = []
+    for field in schema.fields:
+        names.append(field.name)
+        columns.append(_column(rows, field.name, field.type, field.default, topic))
+    for name, column in _system_columns(rows, now).items():
+        names.append(name)
+        columns.append(column)
+    prepared = pa.RecordBatch.from_arrays(columns, names)
+    _check_sizes(prepared, topic)
+    return prepared
+
+
+def _column(rows: pa.RecordBatch, name: str, kind: pa.DataType, default: object, topic: Topic) -> pa.Array:
+    at = rows.schema.get_field_index(name)
+    if at < 0:
+        return pa.array([default], kind).take(pa.array(np.zeros(rows.num_rows, np.int8)))
+    column = rows.column(at)
+    if column.type == kind:
+        return column
+    try:
+        return column.cast(kind)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
+        raise WrongType(
+            f'column "{name}" of topic "{topic.name}" is {type_name(kind)}, got {column.type}: {error}',
+            fix=f"convert the values to {type_name(kind)}",
+        ) from error
+
+
+def _system_columns(rows: pa.RecordBatch, now: int) -> dict[str, pa.Array]:
+    given = {
+        name: rows.column(name).cast(SYSTEM_COLUMNS[name])
+        for name in GIVEN
+        if name in rows.schema.names and rows.column(name).null_count < rows.num_rows
+    }
+    received = pc.fill_null(given["$received_at"], now) if "$received_at" in given else pa.scalar(now)
+    event = _event_times(given, received)
+    time = pc.coalesce(given["$timestamp"], event) if "$timestamp" in given else event
+    if not isinstance(time, pa.Array):
+        time = _repeat(now, rows.num_rows)
+    if "$occurred_at" in given or "$sent_at" in given:
+        given["$received_at"] = received if isinstance(received, pa.Array) else _repeat(now, rows.num_rows)
+    given.pop("$timestamp", None)
+    return {"$timestamp": time, **given}
+
+
+def _event_times(given: dict[str, pa.Array], received: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
+    """`record.event_time` for all rows at once."""
+    if "$occurred_at" not in given:
+        return received
+    occurred = given["$occurred_at"]
+    if "$sent_at" not in given:
+        return pc.coalesce(occurred, received)
+    corrected = pc.add(occurred, pc.subtract(received, given["$sent_at"]))
+    return pc.coalesce(corrected, occurred, received)
+
+
+def _repeat(value: int, count: int) -> pa.Array:
+    return pa.array(np.full(count, value, np.int64))
+
+
+def _check_sizes(rows: pa.RecordBatch, topic: Topic) -> None:
+    limit = topic.spec.max_record_bytes
+    if rows.nbytes <= limit:
+        return
+    sizes = sum(
+        (
+            pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
+            for column in rows.columns
+            if pa.types.is_binary(column.type) or pa.types.is_string(column.type)
+        ),
+        np.zeros(rows.num_rows, np.int64),
+    )
+    worst = int(np.argmax(sizes)) if rows.num_rows else 0
+    if rows.num_rows and sizes[worst] > limit:
+        raise RecordTooLarge(
+            f'record {worst} for topic "{topic.name}" has {sizes[worst]} bytes, more than {limit}',
+            fix=f"send smaller records, or: headrace topic alter {topic.name} --max-record-bytes {sizes[worst]}",
+        )
+
+
+def split(rows: pa.RecordBatch, topic: Topic, partition: int | None) -> Iterator[tuple[int, pa.RecordBatch]]:
+    """Prepared rows by partition, each part in the order given."""
+    count = topic.partitions
+    if partition is not None and not 0 <= partition < count:
+        raise UnknownPartition(
+            f'topic "{topic.name}" has no partition {partition}', fix=f"its partitions are 0 to {count - 1}"
+        )
+    if rows.num_rows == 0:
+        return
+    if count == 1:
+        yield 0, rows
+        return
+    if partition is not None:
+        if topic.spec.partitioner == "hash":
+            _check_conflict(rows, topic, partition)
+        yield partition, rows
+        return
+    chosen = partitioner(topic.spec.partitioner)(rows, topic.schema, count)
+    if rows.num_rows == 1:
+        yield int(chosen[0]), rows
+        return
+    order = np.argsort(chosen, kind="stable")
+    ordered = rows.take(pa.array(order))
+    found, starts = np.unique(chosen[order], return_index=True)
+    ends = [*starts[1:], rows.num_rows]
+    for number, start, end in zip(found, starts, ends, strict=True):
+        yield int(number), ordered.slice(int(start), int(end - start))
+
+
+def _check_conflict(rows: pa.RecordBatch, topic: Topic, partition: int) -> None:
+    if not topic.schema.key:
+        return
+    keyed = (
+        pc.or_kleene(*(rows.column(k).is_valid() for k in topic.schema.key[:2]))
+        if len(topic.schema.key) > 1
+        else (rows.column(topic.schema.key[0]).is_valid())
+    )
+    chosen = partitioner("hash")(rows, topic.schema, topic.partitions)
+    wrong = np.flatnonzero((chosen != partition) & keyed.to_numpy(zero_copy_only=False))
+    if len(wrong):
+        row = int(wrong[0])
+        raise PartitionConflict(
+            f'record {row} for topic "{topic.name}" names partition {partition}, '
+            f"but its key belongs to partition {chosen[row]}",
+            fix="leave the partition out, or create the topic with --partitioner round-robin",
+        )
+
+
+def read_schema(schema: Schema) -> pa.Schema:
+    """Columns of a batch as it is read."""
+    return pa.schema([*schema.to_arrow(), *(pa.field(name, kind) for name, kind in SYSTEM_COLUMNS.items())])
+
+
+def conform(stored: pa.RecordBatch, schema: Schema) -> list[pa.Array]:
+    """The topic's columns and the given system columns of stored rows, as the schema of today wants them."""
+    columns: list[pa.Array] = []
+    for field in schema.fields:
+        columns.append(_as(stored, field.name, field.type, field.default))
+    columns.extend(_as(stored, name, SYSTEM_COLUMNS[name], None) for name in GIVEN)
+    return columns
+
+
+def _as(stored: pa.RecordBatch, name: str, kind: pa.DataType, default: object) -> pa.Array:
+    at = stored.schema.get_field_index(name)
+    if at < 0:
+        if default is None:
+            return pa.nulls(stored.num_rows, kind)
+        return pa.array([default], kind).take(pa.array(np.zeros(stored.num_rows, np.int8)))
+    column = stored.column(at)
+    return column if column.type == kind else widen(column, kind)
+
+
+def widen(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Cast to a type that `schema.evolve` allowed; structs gain the fields they lack."""
+    if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
+        have = {f.name: i for i, f in enumerate(column.type)}
+        parts = [
+            widen(column.field(have[f.name]), f.type) if f.name in have else pa.nulls(len(column), f.type) for f in kind
+        ]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=column.is_null())
+    if pa.types.is_list(kind) and pa.types.is_list(column.type) and column.type.value_type != kind.value_type:
+        values = widen(column.values, kind.value_type)
+        return pa.ListArray.from_arrays(
+            column.offsets, values, kind, mask=column.is_null() if column.null_count else None
+        )
+    return column.cast(kind)

@@ -1,0 +1,215 @@
+"""Settings of a node: from a file, the environment and flags, in rising order of weight.
+
+Each setting is declared once below, with type, default and doc; the reference page is generated from here.
+The file is TOML (`headrace.toml` in the working folder, or the one `HEADRACE_CONFIG` names); in the environment a
+setting is `HEADRACE_` and its name in capitals.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, get_type_hints
+
+from headrace.errors import BadSetting
+
+
+class Size(int):
+    """A number of bytes, written like `64 MB` or `5GiB`."""
+
+
+def setting(default: Any, doc: str, *, secret: bool = False) -> Any:
+    return field(default=default, metadata={"doc": doc, "secret": secret})
+
+
+@dataclass(frozen=True)
+class Settings:
+    """All settings with their values."""
+
+    data: Path = setting(Path("headrace-data"), "Folder of the embedded log, checkpoints and log files.")
+    log: str = setting("embedded", "Which log to use: embedded or kafka.")
+    kafka_servers: str = setting("127.0.0.1:9092", "Kafka's bootstrap servers, host:port separated by commas.")
+    kafka_options: str = setting(
+        "", "Further client settings as key=value separated by commas; SASL and TLS go here.", secret=True
+    )
+    jars: Path = setting(Path("~/.cache/headrace/jars"), "Cache folder of the Kafka jars.")
+    spark_master: str = setting("local[2]", "Spark master URL.")
+    spark_memory: Size = setting(Size(2 << 30), "Memory of the Spark driver.")
+    spark_shuffle_partitions: int = setting(2, "Partitions after a shuffle; few are best on one machine.")
+    batch_rows: int = setting(1_000_000, "At most this many rows go into one micro-batch (admission control).")
+    linger: timedelta = setting(timedelta(0), "How long a producer waits for company before it commits.")
+    inline_bytes: Size = setting(Size(128 << 10), "Appends up to this size are kept inside the commit log.")
+    file_bytes: Size = setting(Size(64 << 20), "Merging stops when an extent file has reached this size.")
+    upkeep_every: timedelta = setting(
+        timedelta(seconds=30), "How often merging, retention and compaction run; 0 switches them off."
+    )
+    readable_after: timedelta = setting(
+        timedelta(minutes=10), "How long an extent that merging or compaction replaced stays readable."
+    )
+    lock_timeout: timedelta = setting(timedelta(seconds=30), "How long to wait for the log's write lock.")
+    group_session: timedelta = setting(timedelta(seconds=10), "A group member silent for this long is dead.")
+    log_level: str = setting("info", "Least severe level in the log file: debug, info, warning or error.")
+    log_file_bytes: Size = setting(Size(10 << 20), "A log file is rotated at this size.")
+    log_file_count: int = setting(5, "How many rotated log files are kept.")
+
+
+_TYPES: dict[str, type] = get_type_hints(Settings)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where a setting's value comes from."""
+
+    name: str
+    value: Any
+    origin: str
+    doc: str
+    secret: bool
+
+
+def load(
+    flags: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None, file: Path | None = None
+) -> Settings:
+    """Settings from all places; an unknown name or a bad value is an error that says where it stands."""
+    return Settings(**{o.name: o.value for o in resolve(flags, environ=environ, file=file)})
+
+
+def resolve(
+    flags: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None, file: Path | None = None
+) -> list[Origin]:
+    """Every setting with its value and its origin, for `headrace doctor` and the dashboard."""
+    environ = os.environ if environ is None else environ
+    path = file or Path(environ.get("HEADRACE_CONFIG", "headrace.toml"))
+    layers: list[tuple[str, Mapping[str, Any]]] = [
+        (str(path), _from_file(path, required=file is not None or "HEADRACE_CONFIG" in environ)),
+        ("environment", _from_environment(environ)),
+        ("flag", {name: value for name, value in (flags or {}).items() if value is not None}),
+    ]
+    origins: list[Origin] = []
+    for item in dataclasses.fields(Settings):
+        value, origin = item.default, "default"
+        for where, layer in layers:
+            if item.name in layer:
+                value, origin = _value(item.name, layer[item.name], where), where
+        if isinstance(value, Path):
+            value = value.expanduser()
+        origins.append(Origin(item.name, value, origin, item.metadata["doc"], item.metadata["secret"]))
+    for where, layer in layers:
+        for name in layer:
+            if name not in _TYPES:
+                raise _unknown(name, where)
+    return origins
+
+
+def parse_value(kind: type, text: str) -> Any:
+    """Text to a value of the type; raises ValueError."""
+    if kind is bool:
+        if text.lower() not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
+            raise ValueError("write true or false")
+        return text.lower() in ("true", "yes", "on", "1")
+    if kind is timedelta:
+        return parse_duration(text)
+    if kind is Size:
+        return parse_size(text)
+    return kind(text)
+
+
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "min": 60, "h": 3600, "d": 86400, "w": 604800}
+_SIZES = {"b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+
+
+def parse_duration(text: str) -> timedelta:
+    """`250ms`, `10s`, `5m`, `2h`, `7d`, `1h30m`; a bare number is seconds."""
+    compact = text.replace(" ", "").lower()
+    if re.fullmatch(r"\d+(\.\d+)?", compact):
+        return timedelta(seconds=float(compact))
+    if not re.fullmatch(r"(\d+(\.\d+)?(ms|min|[smhdw]))+", compact):
+        raise ValueError('write a duration like "250ms", "10s", "5m", "2h" or "7d"')
+    parts = re.findall(r"(\d+(?:\.\d+)?)(ms|min|[smhdw])", compact)
+    return timedelta(seconds=sum(float(number) * _UNITS[unit] for number, unit in parts))
+
+
+def parse_size(text: str) -> Size:
+    """`1024`, `64 KB`, `10MiB`, `5 GB`; units are powers of 1024."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([bkmgt]?)(i?b)?", text.strip().lower())
+    if match is None:
+        raise ValueError('write a size like "1024", "64 KB" or "5 GB"')
+    return Size(float(match.group(1)) * _SIZES[match.group(2) or "b"])
+
+
+def duration_text(duration: timedelta) -> str:
+    """The shortest text that `parse_duration` reads back."""
+    ms = duration // timedelta(milliseconds=1)
+    for unit in ("w", "d", "h", "m", "s"):
+        if ms and ms % (_UNITS[unit] * 1000) == 0:
+            return f"{int(ms // (_UNITS[unit] * 1000))}{unit}"
+    return f"{ms}ms"
+
+
+def size_text(size: int) -> str:
+    """A size for people, like `1.5 MB`."""
+    amount = float(size)
+    for unit in ("B", "KB", "MB", "GB"):
+        if amount < 1024:
+            return f"{amount:.4g} {unit}"
+        amount /= 1024
+    return f"{amount:.4g} TB"
+
+
+def _from_file(path: Path, *, required: bool) -> Mapping[str, Any]:
+    if not path.is_file():
+        if required:
+            raise BadSetting(f'settings file "{path}" does not exist', fix="create it, or unset HEADRACE_CONFIG")
+        return {}
+    try:
+        return tomllib.loads(path.read_text())
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadSetting(f"settings file is not TOML: {error}", where=str(path), fix="mend the line named") from error
+
+
+# These steer tests and the choice of the settings file, and are no settings themselves.
+_NOT_SETTINGS = {"HEADRACE_CONFIG", "HEADRACE_CORPORA"}
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    return {
+        name.removeprefix("HEADRACE_").lower(): value
+        for name, value in environ.items()
+        if name.startswith("HEADRACE_") and name not in _NOT_SETTINGS
+    }
+
+
+def _value(name: str, given: Any, where: str) -> Any:
+    if name not in _TYPES:
+        raise _unknown(name, where)
+    kind = _TYPES[name]
+    try:
+        if isinstance(given, str):
+            return parse_value(kind, given)
+        if isinstance(given, bool) != (kind is bool):
+            raise ValueError("true and false fit no other type")
+        if kind is timedelta and isinstance(given, int | float):
+            return timedelta(seconds=given)
+        return given if isinstance(given, kind) else kind(given)
+    except (TypeError, ValueError) as error:
+        raise BadSetting(f'setting "{name}" cannot be {given!r}: {error}', where=where, fix=_doc(name)) from error
+
+
+def _doc(name: str) -> str:
+    return next(item.metadata["doc"] for item in dataclasses.fields(Settings) if item.name == name)
+
+
+def _unknown(name: str, where: str) -> BadSetting:
+    close = difflib.get_close_matches(name, _TYPES, n=1)
+    return BadSetting(
+        f'there is no setting "{name}"',
+        where=where,
+        fix=f'did you mean "{close[0]}"?' if close else "`headrace settings` lists them all",
+    )
