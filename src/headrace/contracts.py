@@ -129,7 +129,8 @@ class Append:
     partition: int | None = None
 
 
-class Appended(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Appended:
     """Where rows went: `count` rows from `offset` on."""
 
     topic: str

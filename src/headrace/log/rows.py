@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from headrace.contracts import HEADERS_TYPE, SYSTEM_COLUMNS, Topic
 from headrace.errors import PartitionConflict, RecordTooLarge, UnknownPartition, WrongType
-from headrace.log.partitioners import partitioner
+from headrace.log.partitioners import key_bytes, partitioner
 from headrace.record import Record
 from headrace.schema import Schema, type_name
 
@@ -160,11 +160,7 @@ def split(rows: pa.RecordBatch, topic: Topic, partition: int | None) -> Iterator
 def _check_conflict(rows: pa.RecordBatch, topic: Topic, partition: int) -> None:
     if not topic.schema.key:
         return
-    keyed = (
-        pc.or_kleene(*(rows.column(k).is_valid() for k in topic.schema.key[:2]))
-        if len(topic.schema.key) > 1
-        else (rows.column(topic.schema.key[0]).is_valid())
-    )
+    keyed = key_bytes(rows, topic.schema).is_valid()
     chosen = partitioner("hash")(rows, topic.schema, topic.partitions)
     wrong = np.flatnonzero((chosen != partition) & keyed.to_numpy(zero_copy_only=False))
     if len(wrong):
