@@ -1,0 +1,209 @@
+"""Reading extents: list them in the database, let go of it, then decode.
+
+A reader never holds a transaction while it reads files. An extent that was replaced by merging or compaction while
+it was being read is still there for a while; should it be gone, the extents are listed again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.contracts import Batch, Bounds
+from headrace.errors import DamagedExtent, OffsetOutOfRange, UnknownPartition
+from headrace.log.embedded.catalog import Entry
+from headrace.log.embedded.extents import Decoder
+from headrace.log.embedded.store import Store
+from headrace.log.rows import conform, read_schema
+
+COLUMNS = (
+    "id, partition, base_offset, last_offset, base_sequence, last_sequence, rows, kind, merged, checksum, file, payload"
+)
+_TRIES = 3
+_LISTED = 128  # extents listed in one go
+
+
+class Extent(NamedTuple):
+    """A row of the extents table."""
+
+    id: int
+    partition: int
+    base_offset: int
+    last_offset: int
+    base_sequence: int
+    last_sequence: int
+    rows: int
+    kind: str
+    merged: int
+    checksum: int
+    file: str | None
+    payload: bytes | None
+
+
+class Reader:
+    """Rows by offset, by time and by sequence."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._decoder = Decoder(store.folder / "extents", store.folder / "archive")
+
+    def bounds(self, entry: Entry) -> dict[int, Bounds]:
+        rows = self._store.query(
+            "SELECT partition, start_offset, end_offset FROM partitions WHERE topic = ? ORDER BY partition", entry.id
+        )
+        return {partition: Bounds(start, end) for partition, start, end in rows}
+
+    def partition_bounds(self, entry: Entry, partition: int) -> Bounds:
+        rows = self._store.query(
+            "SELECT start_offset, end_offset FROM partitions WHERE topic = ? AND partition = ?", entry.id, partition
+        )
+        if not rows:
+            raise UnknownPartition(
+                f'topic "{entry.topic.name}" has no partition {partition}',
+                fix=f"its partitions are 0 to {entry.topic.partitions - 1}",
+            )
+        return Bounds(*rows[0])
+
+    def check_offset(self, entry: Entry, partition: int, offset: int) -> Bounds:
+        """The partition's bounds, if the offset lies within."""
+        start, end = bounds = self.partition_bounds(entry, partition)
+        if not start <= offset <= end:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not held: the partition has offsets {start} to {end}",
+                where=f"{entry.topic.name}/{partition}",
+                fix=f"use {start} (earliest) to {end} (latest)",
+            )
+        return bounds
+
+    def read(self, entry: Entry, partition: int, offset: int, max_records: int) -> Batch:
+        """Rows from an offset on."""
+        start, end = self.check_offset(entry, partition, offset)
+        parts: list[pa.RecordBatch] = []
+        left = max_records
+        for piece in self._pieces(entry, partition, "offset", offset - 1, end - 1, start):
+            parts.append(piece.slice(0, left))
+            left -= parts[-1].num_rows
+            if left <= 0:
+                break
+        # Compaction may have removed the last rows: then the offsets go on, the rows do not.
+        position = parts[-1].column("$offset")[-1].as_py() + 1 if left <= 0 else end
+        return Batch(entry.topic.name, partition, _join(parts, read_schema(entry.topic.schema)), position)
+
+    def scan(self, entry: Entry, partition: int, after: int, upto: int) -> Iterator[Batch]:
+        """Rows of a partition with `after < $sequence <= upto`."""
+        start, _ = self.partition_bounds(entry, partition)
+        for piece in self._pieces(entry, partition, "sequence", after, upto, start):
+            yield Batch(entry.topic.name, partition, piece, piece.column("$offset")[-1].as_py() + 1)
+
+    def _pieces(
+        self, entry: Entry, partition: int, by: str, after: int, upto: int, start: int
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows with `after < $by <= upto` from offset `start` on, extent by extent."""
+        tries = 0
+        while after < upto:
+            listed = self._list(entry.id, partition, by, after, upto)
+            try:
+                for extent in listed:
+                    for rows in self._rows(entry, extent):
+                        piece = _between(rows, by, after, upto, start)
+                        if piece.num_rows:
+                            yield piece
+                    after, tries = getattr(extent, f"last_{by}"), 0
+            except FileNotFoundError as error:
+                tries += 1
+                if tries == _TRIES:
+                    raise _missing(error, entry, partition) from error
+                continue
+            if len(listed) < _LISTED:
+                return
+
+    def _list(self, topic_id: int, partition: int, by: str, after: int, upto: int) -> list[Extent]:
+        rows = self._store.query(
+            f"SELECT {COLUMNS} FROM extents WHERE topic = ? AND partition = ? AND last_{by} > ? AND base_{by} <= ? "
+            f"AND replaced_at IS NULL ORDER BY last_{by} LIMIT {_LISTED}",
+            topic_id,
+            partition,
+            after,
+            upto,
+        )
+        return [Extent(*row) for row in rows]
+
+    def _rows(self, entry: Entry, extent: Extent) -> Iterator[pa.RecordBatch]:
+        """An extent's rows as they are read: with today's schema, offsets and sequences."""
+        schema = read_schema(entry.topic.schema)
+        offset, sequence = extent.base_offset, extent.base_sequence
+        for batch in self.stored(extent, entry.topic.name):
+            columns = conform(batch, entry.topic.schema)
+            if extent.merged:
+                columns += [batch.column("$offset"), batch.column("$sequence")]
+            else:
+                columns += [_count_up(offset, batch.num_rows), _count_up(sequence, batch.num_rows)]
+            offset, sequence = offset + batch.num_rows, sequence + batch.num_rows
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def stored(self, extent: Extent, topic: str) -> list[pa.RecordBatch]:
+        """An extent's rows as they lie there; checks the sum."""
+        where = f"{topic}/{extent.partition}, offsets {extent.base_offset} to {extent.last_offset}"
+        return self._decoder.decode(extent.kind, extent.payload, extent.file, extent.checksum, where)
+
+    def last_sequence_below(self, entry: Entry, partition: int, offset: int) -> int:
+        """The sequence of the last row below an offset; 0 if there is none."""
+        rows = self._store.query(
+            f"SELECT {COLUMNS} FROM extents WHERE topic = ? AND partition = ? AND base_offset < ? "
+            "AND replaced_at IS NULL ORDER BY last_offset DESC LIMIT 1",
+            entry.id,
+            partition,
+            offset,
+        )
+        found = 0
+        for batch in self._rows(entry, Extent(*rows[0])) if rows else ():
+            below = int(np.searchsorted(batch.column("$offset").to_numpy(), offset))
+            found = batch.column("$sequence")[below - 1].as_py() if below else found
+        return found
+
+    def offset_at(self, entry: Entry, partition: int, timestamp: int) -> int:
+        """The first offset at or after a time."""
+        bounds = self.partition_bounds(entry, partition)
+        rows = self._store.query(
+            f"SELECT {COLUMNS} FROM extents WHERE topic = ? AND partition = ? AND max_time >= ? "
+            "AND replaced_at IS NULL ORDER BY last_offset LIMIT 2",
+            entry.id,
+            partition,
+            timestamp,
+        )
+        for row in rows:
+            for batch in self._rows(entry, Extent(*row)):
+                late = batch.column("$timestamp").to_numpy() >= timestamp
+                late &= batch.column("$offset").to_numpy() >= bounds.start
+                if late.any():
+                    return batch.column("$offset")[int(late.argmax())].as_py()
+        return bounds.end
+
+
+def _between(rows: pa.RecordBatch, by: str, after: int, upto: int, start: int) -> pa.RecordBatch:
+    first, last = np.searchsorted(rows.column(f"${by}").to_numpy(), [after + 1, upto + 1])
+    first = max(int(first), int(np.searchsorted(rows.column("$offset").to_numpy(), start)))
+    return rows.slice(first, max(int(last) - first, 0))
+
+
+def _count_up(start: int, count: int) -> pa.Array:
+    return pa.array(np.arange(start, start + count, dtype=np.int64))
+
+
+def _join(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
+    if len(parts) == 1:
+        return parts[0]
+    if not parts:
+        return pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    return pa.concat_batches(parts)
+
+
+def _missing(error: FileNotFoundError, entry: Entry, partition: int) -> DamagedExtent:
+    return DamagedExtent(
+        f"a file of the log is gone: {error.filename or error}",
+        where=f"{entry.topic.name}/{partition}",
+        fix="restore the data folder from a backup; never remove files from it by hand",
+    )

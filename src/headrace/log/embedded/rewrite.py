@@ -1,0 +1,187 @@
+"""Replacing extents by others with the same rows, or fewer: the base of merging, compaction and archiving.
+
+New extents are written first; one transaction then swaps them in, if the old ones are still there. Two processes that
+rewrite the same extents do no harm: the second one's swap is refused and its files are removed.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.contracts import SYSTEM_COLUMNS
+from headrace.log.embedded.catalog import Entry
+from headrace.log.embedded.extents import ARCHIVE, FILE, INLINE, write_archive
+from headrace.log.embedded.extents import Extent as Encoded
+from headrace.log.embedded.reading import COLUMNS, Extent
+from headrace.log.rows import conform
+
+if TYPE_CHECKING:
+    from headrace.log.embedded.log import EmbeddedLog
+
+IMPLICIT, EXPLICIT, COMPACTED = 0, 1, 2  # the `merged` column: whether offsets are counted up or stored, and why
+
+
+@dataclass(frozen=True)
+class Held:
+    """An extent with what the policies ask of it."""
+
+    extent: Extent
+    bytes: int
+    max_time: int
+    created_at: int
+
+
+def held(log: EmbeddedLog, entry: Entry, partition: int) -> list[Held]:
+    """The live extents of a partition in order, without their rows."""
+    columns = COLUMNS.replace("payload", "NULL")
+    rows = log.store.query(
+        f"SELECT {columns}, bytes, max_time, created_at FROM extents WHERE topic = ? AND partition = ? "
+        "AND replaced_at IS NULL ORDER BY last_offset",
+        entry.id,
+        partition,
+    )
+    return [Held(Extent(*row[:-3]), *row[-3:]) for row in rows]
+
+
+def rows_of(log: EmbeddedLog, entry: Entry, extents: Sequence[Held]) -> pa.Table:
+    """All rows of some extents with today's columns, `$offset`, `$sequence` and what compaction noted."""
+    return pa.Table.from_batches([batch for item in extents for batch in _stored(log, entry, item.extent)])
+
+
+def _stored(log: EmbeddedLog, entry: Entry, extent: Extent) -> list[pa.RecordBatch]:
+    if extent.kind == INLINE:
+        ((payload,),) = log.store.query("SELECT payload FROM extents WHERE id = ?", extent.id)
+        extent = extent._replace(payload=payload)
+    batches: list[pa.RecordBatch] = []
+    offset, sequence = extent.base_offset, extent.base_sequence
+    names = [*entry.topic.schema.names, *SYSTEM_COLUMNS, "$tombstoned_at"]
+    for batch in log.reader.stored(extent, entry.topic.name):
+        count = batch.num_rows
+        places = (
+            [batch.column("$offset"), batch.column("$sequence")]
+            if extent.merged
+            else [_up(offset, count), _up(sequence, count)]
+        )
+        noted = "$tombstoned_at" in batch.schema.names
+        since = batch.column("$tombstoned_at") if noted else pa.nulls(count, pa.int64())
+        batches.append(pa.RecordBatch.from_arrays([*conform(batch, entry.topic.schema), *places, since], names))
+        offset, sequence = offset + count, sequence + count
+    return batches
+
+
+def _up(start: int, count: int) -> pa.Array:
+    return pa.array(np.arange(start, start + count, dtype=np.int64))
+
+
+def replace(
+    log: EmbeddedLog, entry: Entry, partition: int, old: Sequence[Held], rows: pa.Table, *, archive: bool, why: int
+) -> bool:
+    """Swap `old` for one extent with `rows` (none, if there are no rows); False if somebody else was faster."""
+    merged = _counting(rows, why)
+    stored = _slim(rows, merged)
+    new = _encode(log, stored, archive) if rows.num_rows else None
+    places = _places(old)
+    now = log.clock.now()
+
+    def change(db: sqlite3.Connection) -> bool:
+        if not _retire(db, [item.extent.id for item in old], now):
+            return False
+        freed = sum(item.bytes for item in old if item.extent.kind != ARCHIVE)
+        gained = 0 if new is None or archive else new.bytes
+        db.execute(
+            "UPDATE partitions SET bytes = bytes - ? WHERE topic = ? AND partition = ?",
+            (freed - gained, entry.id, partition),
+        )
+        if new is not None:
+            kind = ARCHIVE if archive else FILE if new.file else INLINE
+            _insert(db, entry.id, partition, places, new, kind, merged, max(item.created_at for item in old))
+        return True
+
+    swapped = log.committer.change(change)
+    if not swapped and new is not None and new.file:
+        (log.folder / ("archive" if archive else "extents") / new.file).unlink(missing_ok=True)
+    return swapped
+
+
+def _counting(rows: pa.Table, why: int) -> int:
+    """Offsets and sequences need not be stored where both simply count up."""
+    if why == COMPACTED or not rows.num_rows:
+        return why
+    for name in ("$offset", "$sequence"):
+        numbers = rows.column(name)
+        if numbers[-1].as_py() - numbers[0].as_py() != rows.num_rows - 1:
+            return EXPLICIT
+    return IMPLICIT
+
+
+def _slim(rows: pa.Table, merged: int) -> pa.Table:
+    """Without columns that say nothing."""
+    optional = [n for n in (*SYSTEM_COLUMNS, "$tombstoned_at") if n not in ("$timestamp", "$offset", "$sequence")]
+    empty = [name for name in optional if rows.column(name).null_count == rows.num_rows]
+    counted = ["$offset", "$sequence"] if merged == IMPLICIT else []
+    return rows.drop_columns([*empty, *counted])
+
+
+def _encode(log: EmbeddedLog, stored: pa.Table, archive: bool) -> Encoded:
+    if not archive:
+        return log.encoder.stage(stored.combine_chunks())
+    path = log.folder / "archive" / log.encoder.new_path("parquet").name
+    times = stored.column("$timestamp").combine_chunks().to_numpy()
+    return Encoded(stored.num_rows, int(times.min()), int(times.max()), write_archive(path, stored), 0, None, path.name)
+
+
+def _places(old: Sequence[Held]) -> tuple[int, int, int, int]:
+    """The range of offsets and sequences a new extent stands for: all that the old ones did, gaps included."""
+    return (
+        old[0].extent.base_offset,
+        old[-1].extent.last_offset,
+        old[0].extent.base_sequence,
+        old[-1].extent.last_sequence,
+    )
+
+
+def _retire(db: sqlite3.Connection, ids: list[int], now: int) -> bool:
+    marks = ",".join("?" * len(ids))
+    ((live,),) = db.execute(f"SELECT count(*) FROM extents WHERE id IN ({marks}) AND replaced_at IS NULL", ids)
+    if live != len(ids):
+        return False
+    db.execute(f"UPDATE extents SET replaced_at = ? WHERE id IN ({marks})", (now, *ids))
+    return True
+
+
+def _insert(
+    db: sqlite3.Connection,
+    topic_id: int,
+    partition: int,
+    places: tuple[int, int, int, int],
+    new: Encoded,
+    kind: str,
+    merged: int,
+    created_at: int,
+) -> None:
+    db.execute(
+        "INSERT INTO extents (topic, partition, base_offset, last_offset, base_sequence, last_sequence, rows, "
+        "min_time, max_time, bytes, kind, merged, checksum, created_at, file, payload) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            topic_id,
+            partition,
+            *places,
+            new.rows,
+            new.min_time,
+            new.max_time,
+            new.bytes,
+            kind,
+            merged,
+            new.checksum,
+            created_at,
+            new.file,
+            new.payload,
+        ),
+    )

@@ -1,0 +1,201 @@
+"""The commit log's database: one SQLite file in WAL mode, one writer at a time, any number of readers.
+
+All changes go through `Store.write`, which runs them one after another on a thread of its own, each in a transaction
+under the fair lock. A commit is first only written; `sync` brings it to the disk, for all processes that committed
+before in one go. Connections never cross a fork.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import DiskFull, HeadraceError, LogBusy, NewerFormat, NotADataFolder, ReadOnly
+from headrace.log.embedded.bell import Bell
+from headrace.log.embedded.fairlock import FairLock
+
+FORMAT = 1
+
+_TABLES = """
+CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+INSERT OR IGNORE INTO meta VALUES ('sequence', 0), ('catalog', 0);
+CREATE TABLE IF NOT EXISTS topics (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT NOT NULL UNIQUE, version INTEGER NOT NULL,
+    spec TEXT NOT NULL, created_at INTEGER NOT NULL
+);
+CREATE TABLE IF NOT EXISTS partitions (
+    topic INTEGER NOT NULL, partition INTEGER NOT NULL,
+    start_offset INTEGER NOT NULL, end_offset INTEGER NOT NULL,
+    removed_sequence INTEGER NOT NULL, last_sequence INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    PRIMARY KEY (topic, partition)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS extents (
+    id INTEGER PRIMARY KEY, topic INTEGER NOT NULL, partition INTEGER NOT NULL,
+    base_offset INTEGER NOT NULL, last_offset INTEGER NOT NULL,
+    base_sequence INTEGER NOT NULL, last_sequence INTEGER NOT NULL,
+    rows INTEGER NOT NULL, min_time INTEGER NOT NULL, max_time INTEGER NOT NULL, bytes INTEGER NOT NULL,
+    kind TEXT NOT NULL, merged INTEGER NOT NULL, checksum INTEGER NOT NULL,
+    created_at INTEGER NOT NULL, replaced_at INTEGER, file TEXT, payload BLOB
+);
+CREATE INDEX IF NOT EXISTS extents_by_offset ON extents (topic, partition, last_offset);
+CREATE INDEX IF NOT EXISTS extents_by_sequence ON extents (topic, last_sequence);
+CREATE UNIQUE INDEX IF NOT EXISTS extents_by_file ON extents (file) WHERE file IS NOT NULL;
+CREATE INDEX IF NOT EXISTS extents_replaced ON extents (replaced_at) WHERE replaced_at IS NOT NULL;
+CREATE TABLE IF NOT EXISTS writers (name TEXT PRIMARY KEY, epoch INTEGER NOT NULL, last INTEGER) WITHOUT ROWID;
+"""
+
+
+class Store:
+    """The data folder's `log.db` with its lock and bell."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.path = folder / "log.db"
+        open_folder(folder)
+        self.lock = FairLock.of(folder / "lock")
+        self.bell = Bell(folder / "bell")
+        self._local = threading.local()
+        with translated(folder), self.lock.held():
+            self._writer = self._connect()
+            self._writer.executescript(_TABLES)
+            ((sequence,),) = self._writer.execute("SELECT value FROM meta WHERE name = 'sequence'")
+            self.bell.settle(sequence)
+        self._wal = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        self._sync_lock = FairLock.of(folder / "sync")
+        self._connections: list[sqlite3.Connection] = [self._writer]
+
+    def _connect(self) -> sqlite3.Connection:
+        with translated(self.folder):
+            connection = sqlite3.connect(self.path, timeout=30, isolation_level=None, check_same_thread=False)
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.execute("PRAGMA wal_autocheckpoint = 4000")
+            return connection
+
+    @property
+    def reader(self) -> sqlite3.Connection:
+        """This thread's connection for reading."""
+        connection = getattr(self._local, "connection", None)
+        if connection is None:
+            connection = self._local.connection = self._connect()
+            connection.execute("PRAGMA query_only = ON")
+            self._connections.append(connection)
+        return connection
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        """A change under the lock: committed at the end, or nothing of it happened. Not durable before `sync`."""
+        with translated(self.folder), self.lock.held():
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    def sync(self, sequence: int | None = None) -> None:
+        """Bring what was committed to the disk, up to a sequence (or all of it); others may have done it already."""
+        page = self.bell.page
+        if sequence is not None and page.synced >= sequence:
+            return
+        with self._sync_lock.held():
+            target = page.committed
+            if sequence is not None and page.synced >= sequence:
+                return
+            os.fdatasync(self._wal)
+            page.synced = max(page.synced, target)
+
+    def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
+        """Rows of a read outside any transaction of ours."""
+        with translated(self.folder):
+            return self.reader.execute(sql, parameters).fetchall()
+
+    def wal_bytes(self) -> int:
+        """Size of the write-ahead file; it grows while a reader holds it back."""
+        return os.fstat(self._wal).st_size
+
+    def checkpoint(self) -> None:
+        """Move the write-ahead file's content into the database and cut it back."""
+        with translated(self.folder), self.lock.held():
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        os.close(self._wal)
+        for connection in self._connections:
+            with contextlib.suppress(sqlite3.Error):
+                connection.close()
+
+
+def open_folder(folder: Path) -> None:
+    """Make the data folder, or check that it is one and that we can read it."""
+    mark = folder / "FORMAT"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not mark.exists():
+            _claim(folder, mark)
+        text = mark.read_text().split()
+    except OSError as error:
+        raise ReadOnly(
+            f'folder "{folder}" cannot be used: {error.strerror}', fix="check the path, its owner and permissions"
+        ) from error
+    if len(text) != 2 or text[0] != "headrace" or not text[1].isdigit():
+        raise NotADataFolder(f'file "{mark}" is not ours', fix="choose an empty folder for the data")
+    if int(text[1]) > FORMAT:
+        raise NewerFormat(
+            f'folder "{folder}" has format {text[1]}, this version knows up to {FORMAT}',
+            fix="upgrade headrace: pip install --upgrade headrace",
+        )
+    for name in ("extents", "archive", "owners"):
+        (folder / name).mkdir(exist_ok=True)
+
+
+def _claim(folder: Path, mark: Path) -> None:
+    ours = {
+        "FORMAT",
+        "lock",
+        "sync",
+        "bell",
+        "logs",
+        "log.db",
+        "log.db-wal",
+        "log.db-shm",
+        "extents",
+        "archive",
+        "owners",
+    }
+    strange = sorted(p.name for p in folder.iterdir() if p.name not in ours and not p.name.startswith(".FORMAT"))
+    if strange:
+        raise NotADataFolder(
+            f'folder "{folder}" holds other things: {", ".join(strange[:3])}', fix="choose an empty folder"
+        )
+    fresh = folder / f".FORMAT-{os.getpid()}-{threading.get_ident()}"
+    fresh.write_text(f"headrace {FORMAT}\n")
+    fresh.replace(mark)
+
+
+@contextlib.contextmanager
+def translated(folder: Path) -> Iterator[None]:
+    """SQLite's errors in our words."""
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise _in_our_words(error, folder) from error
+
+
+def _in_our_words(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3.Error:
+    name = getattr(error, "sqlite_errorname", "") or ""
+    text = str(error)
+    if name.startswith("SQLITE_FULL") or "disk is full" in text:
+        return DiskFull(f'no space left for "{folder}"', fix="free space or shorten retention, then try again")
+    if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
+        return ReadOnly(f'folder "{folder}" cannot be written', fix="check owner and permissions of the data folder")
+    if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+        return LogBusy(f'log in "{folder}" is held by another process', fix="try again; end the process that hangs")
+    return error
