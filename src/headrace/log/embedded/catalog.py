@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,9 +26,8 @@ class Entry:
 class Catalog:
     """Reads topics from the store; re-reads them when another process says that they changed."""
 
-    def __init__(self, store: Store, committer: Committer) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
-        self._committer = committer
         self._lock = threading.Lock()
         self._seen = -1
         self._entries: dict[str, Entry] = {}
@@ -54,6 +54,14 @@ class Catalog:
             self._entries = {row[2]: Entry(row[0], row[1], Topic(row[2], spec_of(row[3]), row[4])) for row in rows}
             self._seen = seen
 
+
+class Changes:
+    """Creates, alters and deletes topics."""
+
+    def __init__(self, catalog: Catalog, committer: Committer) -> None:
+        self._catalog = catalog
+        self._committer = committer
+
     def create(self, name: str, spec: TopicSpec, now: int) -> Topic:
         check_new(name, spec)
 
@@ -66,9 +74,7 @@ class Catalog:
             assert made.lastrowid is not None
             _add_partitions(db, made.lastrowid, 0, spec.partitions)
 
-        self._committer.change(change)
-        self.refresh()
-        return self.entry(name).topic
+        return self._apply(change, name)
 
     def alter(self, name: str, changes: dict[str, Any]) -> Topic:
         def change(db: sqlite3.Connection) -> None:
@@ -80,9 +86,7 @@ class Catalog:
             db.execute("UPDATE topics SET spec = ?, version = version + 1 WHERE id = ?", (spec_text(spec), row[0]))
             _add_partitions(db, row[0], old.partitions, spec.partitions)
 
-        self._committer.change(change)
-        self.refresh()
-        return self.entry(name).topic
+        return self._apply(change, name)
 
     def delete(self, name: str, now: int) -> None:
         def change(db: sqlite3.Connection) -> None:
@@ -95,7 +99,12 @@ class Catalog:
             db.execute("UPDATE extents SET replaced_at = ? WHERE topic = ? AND replaced_at IS NULL", (now, *row))
 
         self._committer.change(change)
-        self.refresh()
+        self._catalog.refresh()
+
+    def _apply(self, change: Callable[[sqlite3.Connection], None], name: str) -> Topic:
+        self._committer.change(change)
+        self._catalog.refresh()
+        return self._catalog.entry(name).topic
 
 
 def _add_partitions(db: sqlite3.Connection, topic_id: int, start: int, end: int) -> None:

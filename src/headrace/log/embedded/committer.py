@@ -9,28 +9,29 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import queue
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from datetime import timedelta
 from typing import Any
 
 import pyarrow as pa
 
 from headrace.contracts import Ack, Appended, Topic
-from headrace.errors import Closed, HeadraceError, LogBusy, QuotaExceeded, WriterFenced
+from headrace.errors import Closed, HeadraceError, QuotaExceeded, WriterFenced
 from headrace.log.embedded.extents import FILE, INLINE, Extent, Writer
-from headrace.log.embedded.store import Store
+from headrace.log.embedded.mailbox import DONE, POSTED, REFUSED, Mailbox, Post
+from headrace.log.embedded.store import Store, busy
 from headrace.log.topics import unknown
 from headrace.settings import size_text
 
 _MOST = 4096  # requests in one group
-_STOP = object()
+_PATIENCE = 0.02  # seconds after which one looks whether the leader is still alive
 
 
 class Stale(Exception):
@@ -79,59 +80,83 @@ class Request:
 
 
 class Committer:
-    """One thread that owns all writing of this process."""
+    """All writing of this process. A thread that appends commits itself if it is alone, else it waits in company."""
 
-    def __init__(self, store: Store, encoder: Writer, now: Callable[[], int], timeout: timedelta) -> None:
+    def __init__(
+        self, store: Store, encoder: Writer, mailbox: Mailbox, now: Callable[[], int], timeout: timedelta
+    ) -> None:
         self._store = store
         self._encoder = encoder
+        self._mailbox = mailbox
         self._now = now
         self._timeout = timeout.total_seconds()
-        self._queue: queue.SimpleQueue[Any] = queue.SimpleQueue()
+        self._pending: deque[Request] = deque()
+        self._busy = threading.Lock()
+        self._call = threading.Event()
         self._closed = False
-        self._thread = threading.Thread(target=self._run, name="headrace-commit", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="headrace-commit", daemon=True)
         self._thread.start()
 
     def submit(self, request: Request) -> Future[Any]:
         """Queue a request; its future gives the list of `Appended` (None: the writer's number was there before)."""
         if self._closed:
             raise Closed("the log is closed", fix="open it again")
-        self._queue.put(request)
+        self._pending.append(request)
+        self._call.set()
         return request.future
+
+    def run(self, request: Request) -> Any:
+        """Commit a request, together with all that is queued, and wait for it.
+
+        `LogBusy` when the write lock was not to be had; then nothing was written.
+        """
+        if self._closed:
+            raise Closed("the log is closed", fix="open it again")
+        self._pending.append(request)
+        if self._busy.acquire(blocking=False):
+            try:
+                self._drain()
+            finally:
+                self._busy.release()
+            if self._pending:
+                self._call.set()  # others came meanwhile: they are the thread's
+        try:
+            return request.future.result(self._timeout)
+        except FutureTimeout:
+            if not request.future.cancel():
+                return request.future.result()
+            raise busy(self._store.folder, self._timeout) from None
 
     def change(self, change: Callable[[sqlite3.Connection], Any]) -> Any:
         """Run a change of the catalog in a transaction of its own and wait until it is on the disk."""
-        return self.wait(self.submit(Request(change=change)))
-
-    def wait(self, future: Future[Any]) -> Any:
-        """The result, or `LogBusy` when the write lock was not to be had; then nothing was written."""
-        try:
-            return future.result(self._timeout)
-        except FutureTimeout:
-            if future.cancel():
-                raise LogBusy(
-                    f"the log's write lock was not free for {self._timeout:g} s",
-                    where=str(self._store.folder),
-                    fix="look for a stopped process that uses this data folder, and end it",
-                ) from None
-            return future.result()
+        return self.run(Request(change=change))
 
     def close(self) -> None:
         """Finish what is queued, then stop."""
         self._closed = True
-        self._queue.put(_STOP)
+        self._call.set()
         self._thread.join()
 
-    def _run(self) -> None:
-        going = True
-        while going:
-            group, going = self._gather()
-            if not group:
-                continue
-            for _, run in itertools.groupby(group, key=lambda r: id(r) if r.change else 0):
-                self._try(list(run))
+    def _serve(self) -> None:
+        while not (self._closed and not self._pending):
+            self._call.wait()
+            self._call.clear()
+            while self._pending:
+                with self._busy:
+                    if self._pending and self._pending[0].linger:
+                        time.sleep(self._pending[0].linger)
+                    self._drain()
+
+    def _drain(self) -> None:
+        group: list[Request] = []
+        with contextlib.suppress(IndexError):
+            while len(group) < _MOST:
+                group.append(self._pending.popleft())
+        for _, run in itertools.groupby(group, key=lambda r: id(r) if r.change else 0):
+            self._try(list(run))
 
     def _try(self, run: list[Request]) -> None:
-        """Commit appends together, a change of the catalog alone. The thread lives on whatever happens."""
+        """Commit appends together, a change of the catalog alone; a failure reaches everybody who waits."""
         try:
             self._commit(run)
         except BaseException as error:
@@ -139,64 +164,160 @@ class Committer:
                 if not request.future.done():
                     request.future.set_exception(error)
 
-    def _gather(self) -> tuple[list[Request], bool]:
-        first = self._queue.get()
-        if first is _STOP:
-            return [], False
-        if first.linger:
-            time.sleep(first.linger)
-        group = [first]
-        with contextlib.suppress(queue.Empty):
-            while len(group) < _MOST:
-                item = self._queue.get_nowait()
-                if item is _STOP:
-                    return group, False
-                group.append(item)
-        return group, True
-
     def _commit(self, group: list[Request]) -> None:
-        done: list[tuple[Request, Any]] = []
-        with self._store.transaction() as db:
-            live = [r for r in group if r.future.set_running_or_notify_cancel()]
-            placing = _Placing(db, self._encoder, self._now())
-            for request in live:
-                if request.change:
-                    done.append((request, request.change(db)))
-                    continue
-                try:
-                    done.append((request, placing.take(request)))
-                except (HeadraceError, Stale) as error:
-                    request.future.set_exception(error)
-            sequence = placing.finish()
-        self._store.bell.page.committed = max(self._store.bell.page.committed, sequence)
-        self._settle(done, sequence)
+        encoded = _encode(group, self._encoder)  # before the lock is asked for: others need not wait for it
+        if all(request.change is None and request.mark is None for request in group):
+            offsets = self._by_mail(group, encoded)
+            if offsets is not None:
+                self._resolve(group, offsets)
+                return
+        self._lead(group, encoded, [])
 
-    def _settle(self, done: list[tuple[Request, Any]], sequence: int) -> None:
+    # -- through the mailbox ------------------------------------------------------------------------------------------
+
+    def _by_mail(self, group: list[Request], encoded: dict[Place, list[Extent]]) -> dict[Place, int] | None:
+        """Let the leading process commit for us, or lead and commit for others; None if we must do it alone."""
+        if self._mailbox.turn.take():
+            self._lead(group, encoded, self._mailbox.collect(), elected=True)
+            return {}
+        names = {(p.topic_id, p.partition): (p.topic.name, p.version) for r in group for p in r.parts}
+        if any(part.topic.spec.quota_bytes for request in group for part in request.parts):
+            return None
+        posted = [(*names[place], *place, *astuple(extent)) for place, extents in encoded.items() for extent in extents]
+        number = self._mailbox.post(posted)
+        if number is None:
+            return None
+        return self._await(group, encoded, number)
+
+    def _await(self, group: list[Request], encoded: dict[Place, list[Extent]], number: int) -> dict[Place, int] | None:
+        bell, places = self._store.bell, list(encoded)
+        patience = time.monotonic() + _PATIENCE
+        while True:
+            rung, state = bell.rings, self._mailbox.state
+            if state in (DONE, REFUSED):
+                offsets = self._mailbox.reply()
+                return None if offsets is None else dict(zip(places, offsets, strict=True))
+            # A post that was taken is about to be answered, unless its leader died.
+            if (state == POSTED or time.monotonic() > patience) and self._mailbox.turn.take():
+                offsets = self._mailbox.recover(self._store.query, number)
+                if offsets is None:
+                    self._lead(group, encoded, self._mailbox.collect(), elected=True)
+                    return {}
+                self._mailbox.turn.give()
+                self._store.sync()
+                return dict(zip(places, offsets, strict=True))
+            bell.wait(rung, _PATIENCE)
+
+    def _resolve(self, group: list[Request], offsets: dict[Place, int]) -> None:
+        """Tell the waiters where a leader in another process put their rows."""
+        for request in group:
+            if request.future.done():
+                continue
+            appended: list[Appended] = []
+            for part in request.parts:
+                place = (part.topic_id, part.partition)
+                appended.append(Appended(part.topic.name, part.partition, offsets[place], part.count))
+                offsets[place] += part.count
+            if request.future.set_running_or_notify_cancel():
+                request.future.set_result(appended)
+
+    # -- under the lock -----------------------------------------------------------------------------------------------
+
+    def _lead(
+        self, group: list[Request], encoded: dict[Place, list[Extent]], posts: list[Post], *, elected: bool = False
+    ) -> None:
+        done: list[tuple[Request, Any]] = []
+        answers: list[tuple[Post, list[int] | None]] = []
+        try:
+            with self._store.transaction(self._timeout) as db:
+                placing = _Placing(db, self._now())
+                for request in group:
+                    if not request.future.set_running_or_notify_cancel():
+                        continue
+                    try:
+                        done.append((request, request.change(db) if request.change else placing.take(request)))
+                    except (HeadraceError, Stale) as error:
+                        if request.change:
+                            raise  # it may have written already: roll back
+                        request.future.set_exception(error)
+                placed = [request for request, result in done if result is not None]
+                placing.insert(encoded if len(placed) == len(group) else _encode(placed, self._encoder))
+                for post in posts:
+                    answers.append((post, placing.deliver(post)))
+                    if (offsets := answers[-1][1]) is not None:
+                        self._mailbox.remember(db, post, offsets)
+                sequence = placing.finish()
+            self._store.bell.page.committed = max(self._store.bell.page.committed, sequence)
+        except BaseException:
+            answers = [(post, None) for post in posts]
+            self._answer(answers)
+            raise
+        finally:
+            if elected:
+                self._mailbox.turn.give()
+                self._store.bell.ring()  # somebody may lead while we sync
+        self._settle(done, sequence, bool(posts))
+        self._answer(answers)
+
+    def _answer(self, answers: list[tuple[Post, list[int] | None]]) -> None:
+        for post, offsets in answers:
+            self._mailbox.answer(post, offsets)
+        if answers:
+            self._store.bell.ring()
+
+    def _settle(self, done: list[tuple[Request, Any]], sequence: int, for_others: bool) -> None:
         changed = any(request.change for request, _ in done)
         if changed:
             self._store.bell.page.catalog = (self._store.bell.page.catalog + 1) & 0xFFFFFFFF
-        if changed or any(request.ack is Ack.ALL for request, _ in done):
+        if changed or for_others or any(request.ack is Ack.ALL for request, _ in done):
             self._store.sync(None if changed else sequence)
         self._store.bell.ring()
         for request, result in done:
             request.future.set_result(result)
 
 
-class _Placing:
-    """One transaction's placements: rows of the same partition are joined into one extent."""
+Place = tuple[int, int]  # topic id and partition
 
-    def __init__(self, db: sqlite3.Connection, encoder: Writer, now: int) -> None:
+
+def _encode(requests: Sequence[Request], encoder: Writer) -> dict[Place, list[Extent]]:
+    """The extents of some requests by partition: small rows that follow each other are joined into one."""
+    places: dict[Place, list[Part]] = {}
+    for request in requests:
+        for part in request.parts:
+            places.setdefault((part.topic_id, part.partition), []).append(part)
+    return {place: list(_join(parts, encoder)) for place, parts in places.items()}
+
+
+def _join(parts: list[Part], encoder: Writer) -> Iterator[Extent]:
+    for encoded, run in itertools.groupby(parts, key=lambda part: part.extent is not None):
+        if encoded:
+            yield from (part.extent for part in run if part.extent)
+        else:
+            yield encoder.stage(_concat([part.rows for part in run if part.rows is not None]))
+
+
+def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch | pa.Table:
+    if len(batches) == 1:
+        return batches[0]
+    if all(batch.schema.equals(batches[0].schema) for batch in batches):
+        return pa.concat_batches(batches)
+    tables = [pa.Table.from_batches([batch]) for batch in batches]
+    return pa.concat_tables(tables, promote_options="default").combine_chunks()
+
+
+class _Placing:
+    """One transaction's checks and placements."""
+
+    def __init__(self, db: sqlite3.Connection, now: int) -> None:
         self._db = db
-        self._encoder = encoder
         self._now = now
-        self._pending: dict[tuple[int, int], list[Part]] = {}
-        self._ends: dict[tuple[int, int], int] = {}
+        self._ends: dict[Place, int] = {}
         self._added: dict[int, int] = {}
         self._versions: dict[str, tuple[int, int] | None] = {}
         self._sequence: int | None = None
 
     def take(self, request: Request) -> list[Appended] | None:
-        """Check a request, then place its parts; a check that fails leaves no trace."""
+        """Check a request and say where its rows will go; a check that fails leaves no trace."""
         for part in request.parts:
             self._check_topic(part)
         self._check_quota(request.parts)
@@ -204,23 +325,39 @@ class _Placing:
             return None
         return [self._place(part) for part in request.parts]
 
+    def insert(self, encoded: dict[Place, list[Extent]]) -> None:
+        """Write the extents."""
+        for place, extents in encoded.items():
+            for extent in extents:
+                self._insert(place, extent)
+
+    def deliver(self, post: Post) -> list[int] | None:
+        """Place another process's rows; returns the first offset in each of its places, None to refuse them."""
+        if any(self._current(name) != (topic_id, version) for name, version, topic_id, *_ in post.parts):
+            return None
+        offsets: dict[Place, int] = {}
+        for _, _, topic_id, partition, *fields in post.parts:
+            offset = self._insert((topic_id, partition), Extent(*fields))
+            offsets.setdefault((topic_id, partition), offset)
+        return list(offsets.values())
+
     def finish(self) -> int:
-        """Write the joined extents; returns the sequence that is reached."""
-        for (topic_id, partition), parts in self._pending.items():
-            self._write(topic_id, partition, parts)
+        """Store the sequence that is reached, and return it."""
         if self._sequence is None:
             return 0
         self._db.execute("UPDATE meta SET value = ? WHERE name = 'sequence'", (self._sequence,))
         return self._sequence
 
-    def _check_topic(self, part: Part) -> None:
-        name = part.topic.name
+    def _current(self, name: str) -> tuple[int, int] | None:
         if name not in self._versions:
             row = self._db.execute("SELECT id, version FROM topics WHERE name = ?", (name,)).fetchone()
             self._versions[name] = row
-        current = self._versions[name]
+        return self._versions[name]
+
+    def _check_topic(self, part: Part) -> None:
+        current = self._current(part.topic.name)
         if current is None:
-            raise unknown(name)
+            raise unknown(part.topic.name)
         if current != (part.topic_id, part.version):
             raise Stale
 
@@ -249,64 +386,56 @@ class _Placing:
         return True
 
     def _place(self, part: Part) -> Appended:
-        key = (part.topic_id, part.partition)
-        if key not in self._ends:
-            (self._ends[key],) = self._db.execute(
-                "SELECT end_offset FROM partitions WHERE topic = ? AND partition = ?", key
+        place = (part.topic_id, part.partition)
+        if place not in self._ends:
+            (self._ends[place],) = self._db.execute(
+                "SELECT end_offset FROM partitions WHERE topic = ? AND partition = ?", place
             ).fetchone()
-        offset = self._ends[key]
-        self._ends[key] += part.count
+        offset = self._ends[place]
+        self._ends[place] += part.count
         self._added[part.topic_id] = self._added.get(part.topic_id, 0) + part.bytes
-        if part.extent and key in self._pending:
-            self._write(*key, self._pending.pop(key))
-        if part.extent:
-            self._insert(part.topic_id, part.partition, part.extent)
-        else:
-            self._pending.setdefault(key, []).append(part)
         return Appended(part.topic.name, part.partition, offset, part.count)
 
-    def _write(self, topic_id: int, partition: int, parts: list[Part]) -> None:
-        for extent in self._encode([part.rows for part in parts if part.rows is not None]):
-            self._insert(topic_id, partition, extent)
-
-    def _encode(self, batches: list[pa.RecordBatch]) -> list[Extent]:
-        if len(batches) == 1:
-            return [self._encoder.stage(batches[0])]
-        joined = pa.concat_tables([pa.Table.from_batches([b]) for b in batches], promote_options="default")
-        return [self._encoder.stage(joined.combine_chunks())]
-
-    def _reached(self) -> int:
+    def _insert(self, place: Place, extent: Extent) -> int:
         if self._sequence is None:
             ((self._sequence,),) = self._db.execute("SELECT value FROM meta WHERE name = 'sequence'")
-        return self._sequence or 0
-
-    def _insert(self, topic_id: int, partition: int, extent: Extent) -> None:
-        reached = self._reached()
-        first, self._sequence = reached + 1, reached + extent.rows
+        first, self._sequence = (self._sequence or 0) + 1, (self._sequence or 0) + extent.rows
         ((end,),) = self._db.execute(
             "UPDATE partitions SET end_offset = end_offset + ?, last_sequence = ?, bytes = bytes + ? "
             "WHERE topic = ? AND partition = ? RETURNING end_offset",
-            (extent.rows, self._sequence, extent.bytes, topic_id, partition),
+            (extent.rows, self._sequence, extent.bytes, *place),
         ).fetchall()
-        self._db.execute(
-            "INSERT INTO extents (topic, partition, base_offset, last_offset, base_sequence, last_sequence, rows, "
-            "min_time, max_time, bytes, kind, merged, checksum, created_at, file, payload) "
-            "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, 0, ?, ?, ?, ?)",
-            (
-                topic_id,
-                partition,
-                end - extent.rows,
-                end - 1,
-                first,
-                self._sequence,
-                extent.rows,
-                extent.min_time,
-                extent.max_time,
-                extent.bytes,
-                FILE if extent.file else INLINE,
-                extent.checksum,
-                self._now,
-                extent.file,
-                extent.payload,
-            ),
-        )
+        ranges = (end - extent.rows, end - 1, first, self._sequence)
+        insert_extent(self._db, place, ranges, extent, FILE if extent.file else INLINE, 0, self._now)
+        return end - extent.rows
+
+
+def insert_extent(
+    db: sqlite3.Connection,
+    place: Place,
+    ranges: tuple[int, int, int, int],
+    extent: Extent,
+    kind: str,
+    merged: int,
+    created_at: int,
+) -> None:
+    """Name an extent in the commit log; `ranges` are its first and last offset, first and last sequence."""
+    db.execute(
+        "INSERT INTO extents (topic, partition, base_offset, last_offset, base_sequence, last_sequence, rows, "
+        "min_time, max_time, bytes, kind, merged, checksum, created_at, file, payload) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *place,
+            *ranges,
+            extent.rows,
+            extent.min_time,
+            extent.max_time,
+            extent.bytes,
+            kind,
+            merged,
+            extent.checksum,
+            created_at,
+            extent.file,
+            extent.payload,
+        ),
+    )

@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from headrace.errors import DamagedExtent, DiskFull, ReadOnly
@@ -47,13 +46,14 @@ class Writer:
 
     def stage(self, rows: pa.RecordBatch | pa.Table, *, always_file: bool = False) -> Extent:
         """Encode rows; a file is on the disk when this returns."""
-        times = pc.min_max(rows.column("$timestamp")).as_py()
+        column = rows.column("$timestamp").to_numpy()
+        times = (int(column.min()), int(column.max()))
         if rows.nbytes > self.inline_bytes or always_file:
             return self._file(rows, times)
         payload = encode(rows)
-        return Extent(rows.num_rows, times["min"], times["max"], len(payload), zlib.crc32(payload), payload, None)
+        return Extent(rows.num_rows, *times, len(payload), zlib.crc32(payload), payload, None)
 
-    def _file(self, rows: pa.RecordBatch | pa.Table, times: dict[str, int]) -> Extent:
+    def _file(self, rows: pa.RecordBatch | pa.Table, times: tuple[int, int]) -> Extent:
         path = self.new_path("arrow")
         try:
             with open(path, "xb") as out:
@@ -65,7 +65,7 @@ class Writer:
         except OSError as error:
             path.unlink(missing_ok=True)
             raise storage_error(error, path.parent) from error
-        return Extent(rows.num_rows, times["min"], times["max"], sink.size, sink.checksum, None, path.name)
+        return Extent(rows.num_rows, *times, sink.size, sink.checksum, None, path.name)
 
     def new_path(self, suffix: str) -> Path:
         """The path of a new file of this writer."""

@@ -14,60 +14,114 @@ descriptor of the file is closed: hence one shared lock per file and process, ke
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 _GUARD, _GATE, _FIRST_TICKET = 8, 9, 1024
+_PAUSE, _LONGEST_PAUSE = 0.00005, 0.002
 
-_shared: dict[tuple[int, Path], FairLock] = {}
-_shared_guard = threading.Lock()
+_descriptors: dict[tuple[int, Path], int] = {}
+_locks: dict[int, FairLock] = {}
+_guard = threading.Lock()
+
+
+def descriptor(path: Path) -> int:
+    """The one descriptor of this process on a lock file."""
+    with _guard:
+        key = (os.getpid(), path.resolve())
+        if key not in _descriptors:
+            _descriptors[key] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        return _descriptors[key]
+
+
+def try_lock(fd: int, byte: int) -> bool:
+    """Lock a byte of a file if no other process has it."""
+    try:
+        fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+    except OSError as error:
+        if error.errno in (errno.EAGAIN, errno.EACCES):
+            return False
+        raise
+    return True
+
+
+def unlock(fd: int, byte: int) -> None:
+    fcntl.lockf(fd, fcntl.LOCK_UN, 1, byte)
+
+
+class Turn:
+    """A lock that is only ever tried: between processes by a byte of a file, between threads by one of Python's."""
+
+    def __init__(self, fd: int, byte: int) -> None:
+        self._fd, self._byte = fd, byte
+        self._thread = threading.Lock()
+
+    def take(self) -> bool:
+        if not self._thread.acquire(blocking=False):
+            return False
+        if try_lock(self._fd, self._byte):
+            return True
+        self._thread.release()
+        return False
+
+    def give(self) -> None:
+        unlock(self._fd, self._byte)
+        self._thread.release()
 
 
 class FairLock:
-    """Hold it with `with lock:`-like `held()`; get it with `FairLock.of(path)`."""
+    """Get it with `FairLock.of(path)`, hold it with `with lock.held():`."""
 
-    def __init__(self, path: Path) -> None:
-        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
         self._threads = threading.Lock()
 
     @classmethod
     def of(cls, path: Path) -> FairLock:
         """The one lock of this process on that file."""
-        with _shared_guard:
-            key = (os.getpid(), path.resolve())
-            if key not in _shared:
-                _shared[key] = cls(path)
-            return _shared[key]
+        fd = descriptor(path)
+        with _guard:
+            return _locks.setdefault(fd, cls(fd))
 
     @contextlib.contextmanager
-    def held(self) -> Iterator[None]:
-        """Wait for the turn, hold the lock, give it back."""
-        with self._threads:
+    def held(self, seconds: float = 30.0) -> Iterator[None]:
+        """Wait for the turn, hold the lock, give it back; TimeoutError if the turn does not come in time."""
+        deadline = time.monotonic() + seconds
+        if not self._threads.acquire(timeout=seconds):
+            raise TimeoutError
+        try:
             mine = self._draw()
             try:
-                self._lock(mine - 1)
-                self._lock(_GATE)
+                self._lock_until(mine - 1, deadline)
+                self._lock_until(_GATE, deadline)
                 yield
             finally:
                 for byte in (_GATE, mine - 1, mine):
-                    self._unlock(byte)
+                    unlock(self._fd, byte)
+        finally:
+            self._threads.release()
+
+    def _lock_until(self, byte: int, deadline: float) -> None:
+        """Polls, because a wait in the kernel has no time limit; only one process ever polls for a byte."""
+        pause = _PAUSE
+        while not try_lock(self._fd, byte):
+            if time.monotonic() > deadline:
+                raise TimeoutError
+            time.sleep(pause)
+            pause = min(pause * 1.5, _LONGEST_PAUSE)
 
     def _draw(self) -> int:
-        self._lock(_GUARD)
+        fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, _GUARD)
         try:
             mine = max(int.from_bytes(os.pread(self._fd, 8, 0), "little"), _FIRST_TICKET) + 1
             # The own byte is locked before the ticket is known to others: no follower can slip past.
-            self._lock(mine)
+            fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, mine)
             os.pwrite(self._fd, mine.to_bytes(8, "little"), 0)
             return mine
         finally:
-            self._unlock(_GUARD)
-
-    def _lock(self, byte: int) -> None:
-        fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, byte)
-
-    def _unlock(self, byte: int) -> None:
-        fcntl.lockf(self._fd, fcntl.LOCK_UN, 1, byte)
+            unlock(self._fd, _GUARD)

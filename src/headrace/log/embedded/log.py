@@ -30,11 +30,12 @@ from headrace.contracts import (
 )
 from headrace.errors import Closed
 from headrace.log.embedded import order
-from headrace.log.embedded.catalog import Catalog
+from headrace.log.embedded.catalog import Catalog, Changes
 from headrace.log.embedded.committer import Committer, Part, Request, Stale
 from headrace.log.embedded.consumer import EmbeddedConsumer
 from headrace.log.embedded.extents import Extent, Writer
 from headrace.log.embedded.groups import Groups
+from headrace.log.embedded.mailbox import Mailbox
 from headrace.log.embedded.owners import Owner
 from headrace.log.embedded.reading import Reader
 from headrace.log.embedded.store import Store
@@ -55,8 +56,10 @@ class EmbeddedLog:
         self.store = Store(self.folder)
         self._owner = Owner(self.folder / "owners")
         self.encoder = Writer(self.folder / "extents", self._owner.id, self.settings.inline_bytes)
-        self.committer = Committer(self.store, self.encoder, self.clock.now, self.settings.lock_timeout)
-        self.catalog = Catalog(self.store, self.committer)
+        self._mailbox = Mailbox(self.folder, self._owner.id)
+        self.committer = Committer(self.store, self.encoder, self._mailbox, self.clock.now, self.settings.lock_timeout)
+        self.catalog = Catalog(self.store)
+        self._changes = Changes(self.catalog, self.committer)
         self.reader = Reader(self.store)
         self._groups = Groups(self.folder, self.clock, self.settings.group_session)
         self.upkeep = Upkeep(self)
@@ -71,13 +74,13 @@ class EmbeddedLog:
     # -- topics -----------------------------------------------------------------------------------------------------
 
     def create_topic(self, name: str, spec: TopicSpec = TopicSpec()) -> Topic:  # noqa: B008 - frozen
-        return self._open.catalog.create(name, spec, self.clock.now())
+        return self._open._changes.create(name, spec, self.clock.now())
 
     def alter_topic(self, name: str, **changes: Any) -> Topic:
-        return self._open.catalog.alter(name, changes)
+        return self._open._changes.alter(name, changes)
 
     def delete_topic(self, name: str) -> None:
-        self._open.catalog.delete(name, self.clock.now())
+        self._open._changes.delete(name, self.clock.now())
 
     def topic(self, name: str) -> Topic:
         return self._open.catalog.entry(name).topic
@@ -96,11 +99,11 @@ class EmbeddedLog:
         while True:
             parts = self._parts(appends)
             request: Request = request_of(parts)
-            future = self.committer.submit(request)
             if request.ack is Ack.NONE:
+                self.committer.submit(request)
                 return []
             try:
-                return self.committer.wait(future)
+                return self.committer.run(request)
             except Stale:
                 self._discard(parts)
                 self.catalog.refresh()
@@ -233,6 +236,7 @@ class EmbeddedLog:
         self.upkeep.close()
         self._groups.close()
         self.committer.close()
+        self._mailbox.close()
         self.store.close()
         self._owner.close()
 

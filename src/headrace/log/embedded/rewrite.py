@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from headrace.contracts import SYSTEM_COLUMNS
 from headrace.log.embedded.catalog import Entry
+from headrace.log.embedded.committer import insert_extent
 from headrace.log.embedded.extents import ARCHIVE, FILE, INLINE, write_archive
 from headrace.log.embedded.extents import Extent as Encoded
 from headrace.log.embedded.reading import COLUMNS, Extent
@@ -86,7 +87,7 @@ def replace(
     merged = _counting(rows, why)
     stored = _slim(rows, merged)
     new = _encode(log, stored, archive) if rows.num_rows else None
-    places = _places(old)
+    ranges = _ranges(old)
     now = log.clock.now()
 
     def change(db: sqlite3.Connection) -> bool:
@@ -100,7 +101,8 @@ def replace(
         )
         if new is not None:
             kind = ARCHIVE if archive else FILE if new.file else INLINE
-            _insert(db, entry.id, partition, places, new, kind, merged, max(item.created_at for item in old))
+            created_at = max(item.created_at for item in old)
+            insert_extent(db, (entry.id, partition), ranges, new, kind, merged, created_at)
         return True
 
     swapped = log.committer.change(change)
@@ -136,7 +138,7 @@ def _encode(log: EmbeddedLog, stored: pa.Table, archive: bool) -> Encoded:
     return Encoded(stored.num_rows, int(times.min()), int(times.max()), write_archive(path, stored), 0, None, path.name)
 
 
-def _places(old: Sequence[Held]) -> tuple[int, int, int, int]:
+def _ranges(old: Sequence[Held]) -> tuple[int, int, int, int]:
     """The range of offsets and sequences a new extent stands for: all that the old ones did, gaps included."""
     return (
         old[0].extent.base_offset,
@@ -153,35 +155,3 @@ def _retire(db: sqlite3.Connection, ids: list[int], now: int) -> bool:
         return False
     db.execute(f"UPDATE extents SET replaced_at = ? WHERE id IN ({marks})", (now, *ids))
     return True
-
-
-def _insert(
-    db: sqlite3.Connection,
-    topic_id: int,
-    partition: int,
-    places: tuple[int, int, int, int],
-    new: Encoded,
-    kind: str,
-    merged: int,
-    created_at: int,
-) -> None:
-    db.execute(
-        "INSERT INTO extents (topic, partition, base_offset, last_offset, base_sequence, last_sequence, rows, "
-        "min_time, max_time, bytes, kind, merged, checksum, created_at, file, payload) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            topic_id,
-            partition,
-            *places,
-            new.rows,
-            new.min_time,
-            new.max_time,
-            new.bytes,
-            kind,
-            merged,
-            new.checksum,
-            created_at,
-            new.file,
-            new.payload,
-        ),
-    )

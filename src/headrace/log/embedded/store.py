@@ -17,9 +17,10 @@ from typing import Any
 
 from headrace.errors import DiskFull, HeadraceError, LogBusy, NewerFormat, NotADataFolder, ReadOnly
 from headrace.log.embedded.bell import Bell
-from headrace.log.embedded.fairlock import FairLock
+from headrace.log.embedded.fairlock import FairLock, Turn, descriptor
 
 FORMAT = 1
+_PATIENCE = 0.005  # seconds after which one looks again whether it is one's turn to sync
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -46,6 +47,7 @@ CREATE INDEX IF NOT EXISTS extents_by_offset ON extents (topic, partition, last_
 CREATE INDEX IF NOT EXISTS extents_by_sequence ON extents (topic, last_sequence);
 CREATE UNIQUE INDEX IF NOT EXISTS extents_by_file ON extents (file) WHERE file IS NOT NULL;
 CREATE INDEX IF NOT EXISTS extents_replaced ON extents (replaced_at) WHERE replaced_at IS NOT NULL;
+CREATE TABLE IF NOT EXISTS mail (owner TEXT PRIMARY KEY, number INTEGER NOT NULL, offsets BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS writers (name TEXT PRIMARY KEY, epoch INTEGER NOT NULL, last INTEGER) WITHOUT ROWID;
 """
 
@@ -66,7 +68,7 @@ class Store:
             ((sequence,),) = self._writer.execute("SELECT value FROM meta WHERE name = 'sequence'")
             self.bell.settle(sequence)
         self._wal = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
-        self._sync_lock = FairLock.of(folder / "sync")
+        self._sync_turn = Turn(descriptor(folder / "sync"), 0)
         self._connections: list[sqlite3.Connection] = [self._writer]
 
     def _connect(self) -> sqlite3.Connection:
@@ -88,9 +90,9 @@ class Store:
         return connection
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self, seconds: float = 30.0) -> Iterator[sqlite3.Connection]:
         """A change under the lock: committed at the end, or nothing of it happened. Not durable before `sync`."""
-        with translated(self.folder), self.lock.held():
+        with translated(self.folder), self.lock.held(seconds):
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
@@ -103,14 +105,24 @@ class Store:
     def sync(self, sequence: int | None = None) -> None:
         """Bring what was committed to the disk, up to a sequence (or all of it); others may have done it already."""
         page = self.bell.page
-        if sequence is not None and page.synced >= sequence:
+        if sequence is None:
+            self._sync()
             return
-        with self._sync_lock.held():
-            target = page.committed
-            if sequence is not None and page.synced >= sequence:
-                return
-            os.fdatasync(self._wal)
-            page.synced = max(page.synced, target)
+        while page.synced < sequence:
+            rung = self.bell.rings
+            if not self._sync_turn.take():
+                self.bell.wait(rung, _PATIENCE)
+                continue
+            try:
+                self._sync()
+            finally:
+                self._sync_turn.give()
+                self.bell.ring()
+
+    def _sync(self) -> None:
+        reached = self.bell.page.committed
+        os.fdatasync(self._wal)
+        self.bell.page.synced = max(self.bell.page.synced, reached)
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Rows of a read outside any transaction of ours."""
@@ -187,6 +199,8 @@ def translated(folder: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise _in_our_words(error, folder) from error
+    except TimeoutError as error:
+        raise busy(folder) from error
 
 
 def _in_our_words(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3.Error:
@@ -197,5 +211,15 @@ def _in_our_words(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
         return ReadOnly(f'folder "{folder}" cannot be written', fix="check owner and permissions of the data folder")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
-        return LogBusy(f'log in "{folder}" is held by another process', fix="try again; end the process that hangs")
+        return busy(folder)
     return error
+
+
+def busy(folder: Path, seconds: float | None = None) -> LogBusy:
+    """The write lock was not to be had."""
+    long = "" if seconds is None else f" for {seconds:g} s"
+    return LogBusy(
+        f"another process holds the log's write lock{long}",
+        where=str(folder),
+        fix="look for a stopped process that uses this data folder, and end it",
+    )

@@ -116,7 +116,7 @@ class EmbeddedWriter:
 
     def append_staged(self, number: int, parts: Sequence[Part]) -> list[Appended] | None:
         """Append once what other processes have encoded already."""
-        result = self._log.committer.wait(self._log.committer.submit(self._request(number, parts)))
+        result = self._log.committer.run(self._request(number, parts))
         self._last = max(number, self._last if self._last is not None else number)
         return result
 
