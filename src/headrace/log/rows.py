@@ -63,7 +63,7 @@ def prepare(rows: pa.RecordBatch, topic: Topic, now: int) -> pa.RecordBatch:
 def _column(rows: pa.RecordBatch, name: str, kind: pa.DataType, default: object, topic: Topic) -> pa.Array:
     at = rows.schema.get_field_index(name)
     if at < 0:
-        return pa.array([default], kind).take(pa.array(np.zeros(rows.num_rows, np.int8)))
+        return pa.repeat(pa.scalar(default, kind), rows.num_rows)
     column = rows.column(at)
     if column.type == kind:
         return column
@@ -82,6 +82,8 @@ def _system_columns(rows: pa.RecordBatch, now: int) -> dict[str, pa.Array]:
         for name in GIVEN
         if name in rows.schema.names and rows.column(name).null_count < rows.num_rows
     }
+    if not given:
+        return {"$timestamp": _repeat(now, rows.num_rows)}
     received = pc.fill_null(given["$received_at"], now) if "$received_at" in given else pa.scalar(now)
     event = _event_times(given, received)
     time = pc.coalesce(given["$timestamp"], event) if "$timestamp" in given else event
@@ -105,7 +107,7 @@ def _event_times(given: dict[str, pa.Array], received: pa.Array | pa.Scalar) -> 
 
 
 def _repeat(value: int, count: int) -> pa.Array:
-    return pa.array(np.full(count, value, np.int64))
+    return pa.repeat(pa.scalar(value, pa.int64()), count)
 
 
 def _check_sizes(rows: pa.RecordBatch, topic: Topic) -> None:
@@ -191,7 +193,7 @@ def _as(stored: pa.RecordBatch, name: str, kind: pa.DataType, default: object) -
     if at < 0:
         if default is None:
             return pa.nulls(stored.num_rows, kind)
-        return pa.array([default], kind).take(pa.array(np.zeros(stored.num_rows, np.int8)))
+        return pa.repeat(pa.scalar(default, kind), stored.num_rows)
     column = stored.column(at)
     return column if column.type == kind else widen(column, kind)
 

@@ -10,18 +10,12 @@ from __future__ import annotations
 import ctypes
 import mmap
 import os
-import platform
 import time
 from pathlib import Path
 
+from headrace.log.embedded import futex
+
 _SIZE = 4096
-_FUTEX = {"x86_64": 202, "aarch64": 98}.get(platform.machine()) if platform.system() == "Linux" else None
-_WAIT, _WAKE, _EVERYBODY = 0, 1, 2**31 - 1
-_POLL = 0.002  # where there is no futex
-
-
-class _Timespec(ctypes.Structure):
-    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
 
 
 class _Page(ctypes.Structure):
@@ -51,7 +45,7 @@ class Bell:
         finally:
             os.close(fd)
         self.page = _Page.from_buffer(self._map)
-        self._libc = ctypes.CDLL(None, use_errno=True) if _FUTEX else None
+        self._word = ctypes.c_uint32.from_buffer(self._map)  # the page's first field
 
     def settle(self, sequence: int) -> None:
         """Called under the write lock when the log is opened, with the sequence that the database really has."""
@@ -68,18 +62,11 @@ class Bell:
     def ring(self) -> None:
         """Wake everybody who waits, in all processes."""
         self.page.rings = (self.page.rings + 1) & 0xFFFFFFFF
-        if self._libc:
-            self._libc.syscall(_FUTEX, ctypes.byref(self.page), _WAKE, _EVERYBODY, None, None, 0)
+        futex.wake(self._word)
 
     def wait(self, seen: int, seconds: float) -> int:
         """Sleep until the bell has rung since `seen` or the time is over; returns the count of rings."""
         deadline = time.monotonic() + seconds
         while self.page.rings == seen and (left := deadline - time.monotonic()) > 0:
-            if self._libc:
-                limit = _Timespec(int(left), int(left % 1 * 1e9))
-                self._libc.syscall(
-                    _FUTEX, ctypes.byref(self.page), _WAIT, ctypes.c_uint32(seen), ctypes.byref(limit), None, 0
-                )
-            else:
-                time.sleep(min(_POLL, left))
+            futex.wait(self._word, seen, left)
         return self.page.rings

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
 from dataclasses import astuple, dataclass, field
@@ -46,16 +46,10 @@ class Part:
     topic_id: int
     version: int
     partition: int
+    count: int
+    bytes: int
     rows: pa.RecordBatch | None = None
     extent: Extent | None = None
-
-    @property
-    def count(self) -> int:
-        return self.extent.rows if self.extent else self.rows.num_rows  # type: ignore[union-attr]
-
-    @property
-    def bytes(self) -> int:
-        return self.extent.bytes if self.extent else self.rows.nbytes  # type: ignore[union-attr]
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,10 +184,10 @@ class Committer:
         return self._await(group, encoded, number)
 
     def _await(self, group: list[Request], encoded: dict[Place, list[Extent]], number: int) -> dict[Place, int] | None:
-        bell, places = self._store.bell, list(encoded)
+        places = list(encoded)
         patience = time.monotonic() + _PATIENCE
         while True:
-            rung, state = bell.rings, self._mailbox.state
+            state = self._mailbox.state
             if state in (DONE, REFUSED):
                 offsets = self._mailbox.reply()
                 return None if offsets is None else dict(zip(places, offsets, strict=True))
@@ -203,10 +197,10 @@ class Committer:
                 if offsets is None:
                     self._lead(group, encoded, self._mailbox.collect(), elected=True)
                     return {}
-                self._mailbox.turn.give()
+                self._mailbox.step_down()
                 self._store.sync()
                 return dict(zip(places, offsets, strict=True))
-            bell.wait(rung, _PATIENCE)
+            self._mailbox.wait(state, _PATIENCE)
 
     def _resolve(self, group: list[Request], offsets: dict[Place, int]) -> None:
         """Tell the waiters where a leader in another process put their rows."""
@@ -226,44 +220,54 @@ class Committer:
     def _lead(
         self, group: list[Request], encoded: dict[Place, list[Extent]], posts: list[Post], *, elected: bool = False
     ) -> None:
-        done: list[tuple[Request, Any]] = []
-        answers: list[tuple[Post, list[int] | None]] = []
         try:
             with self._store.transaction(self._timeout) as db:
                 placing = _Placing(db, self._now())
-                for request in group:
-                    if not request.future.set_running_or_notify_cancel():
-                        continue
-                    try:
-                        done.append((request, request.change(db) if request.change else placing.take(request)))
-                    except (HeadraceError, Stale) as error:
-                        if request.change:
-                            raise  # it may have written already: roll back
-                        request.future.set_exception(error)
-                placed = [request for request, result in done if result is not None]
-                placing.insert(encoded if len(placed) == len(group) else _encode(placed, self._encoder))
-                for post in posts:
-                    answers.append((post, placing.deliver(post)))
-                    if (offsets := answers[-1][1]) is not None:
-                        self._mailbox.remember(db, post, offsets)
+                done = self._place(group, encoded, placing)
+                answers = [(post, self._deliver(post, placing)) for post in posts]
                 sequence = placing.finish()
-            self._store.bell.page.committed = max(self._store.bell.page.committed, sequence)
         except BaseException:
-            answers = [(post, None) for post in posts]
-            self._answer(answers)
+            self._answer(((post, None) for post in posts), elected)
             raise
+        try:
+            self._store.bell.page.committed = max(self._store.bell.page.committed, sequence)
+            self._settle(done, sequence, bool(posts))
+        except BaseException:
+            # Committed, perhaps not on the disk: the posters find out by themselves.
+            self._answer((), elected)
+            raise
+        self._answer(answers, elected)
+
+    def _answer(self, answers: Iterable[tuple[Post, list[int] | None]], elected: bool) -> None:
+        try:
+            for post, offsets in answers:
+                self._mailbox.answer(post, offsets)
         finally:
             if elected:
-                self._mailbox.turn.give()
-                self._store.bell.ring()  # somebody may lead while we sync
-        self._settle(done, sequence, bool(posts))
-        self._answer(answers)
+                self._mailbox.step_down()
 
-    def _answer(self, answers: list[tuple[Post, list[int] | None]]) -> None:
-        for post, offsets in answers:
-            self._mailbox.answer(post, offsets)
-        if answers:
-            self._store.bell.ring()
+    def _place(
+        self, group: list[Request], encoded: dict[Place, list[Extent]], placing: _Placing
+    ) -> list[tuple[Request, Any]]:
+        done: list[tuple[Request, Any]] = []
+        for request in group:
+            if not request.future.set_running_or_notify_cancel():
+                continue
+            try:
+                done.append((request, request.change(placing.db) if request.change else placing.take(request)))
+            except (HeadraceError, Stale) as error:
+                if request.change:
+                    raise  # it may have written already: roll back
+                request.future.set_exception(error)
+        placed = [request for request, result in done if result is not None]
+        placing.insert(encoded if len(placed) == len(group) else _encode(placed, self._encoder))
+        return done
+
+    def _deliver(self, post: Post, placing: _Placing) -> list[int] | None:
+        offsets = placing.deliver(post)
+        if offsets is not None:
+            self._mailbox.remember(placing.db, post, offsets)
+        return offsets
 
     def _settle(self, done: list[tuple[Request, Any]], sequence: int, for_others: bool) -> None:
         changed = any(request.change for request, _ in done)
@@ -309,7 +313,7 @@ class _Placing:
     """One transaction's checks and placements."""
 
     def __init__(self, db: sqlite3.Connection, now: int) -> None:
-        self._db = db
+        self.db = db
         self._now = now
         self._ends: dict[Place, int] = {}
         self._added: dict[int, int] = {}
@@ -345,12 +349,12 @@ class _Placing:
         """Store the sequence that is reached, and return it."""
         if self._sequence is None:
             return 0
-        self._db.execute("UPDATE meta SET value = ? WHERE name = 'sequence'", (self._sequence,))
+        self.db.execute("UPDATE meta SET value = ? WHERE name = 'sequence'", (self._sequence,))
         return self._sequence
 
     def _current(self, name: str) -> tuple[int, int] | None:
         if name not in self._versions:
-            row = self._db.execute("SELECT id, version FROM topics WHERE name = ?", (name,)).fetchone()
+            row = self.db.execute("SELECT id, version FROM topics WHERE name = ?", (name,)).fetchone()
             self._versions[name] = row
         return self._versions[name]
 
@@ -367,7 +371,7 @@ class _Placing:
             if quota is None:
                 continue
             added = self._added.get(part.topic_id, 0) + sum(p.bytes for p in parts if p.topic_id == part.topic_id)
-            ((held,),) = self._db.execute("SELECT sum(bytes) FROM partitions WHERE topic = ?", (part.topic_id,))
+            ((held,),) = self.db.execute("SELECT sum(bytes) FROM partitions WHERE topic = ?", (part.topic_id,))
             if held + added > quota:
                 raise QuotaExceeded(
                     f'topic "{part.topic.name}" holds {size_text(held)} of its quota of {size_text(quota)}',
@@ -375,20 +379,20 @@ class _Placing:
                 )
 
     def _advance(self, mark: Mark) -> bool:
-        row = self._db.execute("SELECT epoch, last FROM writers WHERE name = ?", (mark.writer,)).fetchone()
+        row = self.db.execute("SELECT epoch, last FROM writers WHERE name = ?", (mark.writer,)).fetchone()
         if row is None or row[0] != mark.epoch:
             raise WriterFenced(
                 f'writer "{mark.writer}" was opened by another process', fix="stop this one; only one may write"
             )
         if row[1] is not None and mark.number <= row[1]:
             return False
-        self._db.execute("UPDATE writers SET last = ? WHERE name = ?", (mark.number, mark.writer))
+        self.db.execute("UPDATE writers SET last = ? WHERE name = ?", (mark.number, mark.writer))
         return True
 
     def _place(self, part: Part) -> Appended:
         place = (part.topic_id, part.partition)
         if place not in self._ends:
-            (self._ends[place],) = self._db.execute(
+            (self._ends[place],) = self.db.execute(
                 "SELECT end_offset FROM partitions WHERE topic = ? AND partition = ?", place
             ).fetchone()
         offset = self._ends[place]
@@ -398,15 +402,15 @@ class _Placing:
 
     def _insert(self, place: Place, extent: Extent) -> int:
         if self._sequence is None:
-            ((self._sequence,),) = self._db.execute("SELECT value FROM meta WHERE name = 'sequence'")
+            ((self._sequence,),) = self.db.execute("SELECT value FROM meta WHERE name = 'sequence'")
         first, self._sequence = (self._sequence or 0) + 1, (self._sequence or 0) + extent.rows
-        ((end,),) = self._db.execute(
+        ((end,),) = self.db.execute(
             "UPDATE partitions SET end_offset = end_offset + ?, last_sequence = ?, bytes = bytes + ? "
             "WHERE topic = ? AND partition = ? RETURNING end_offset",
             (extent.rows, self._sequence, extent.bytes, *place),
         ).fetchall()
         ranges = (end - extent.rows, end - 1, first, self._sequence)
-        insert_extent(self._db, place, ranges, extent, FILE if extent.file else INLINE, 0, self._now)
+        insert_extent(self.db, place, ranges, extent, FILE if extent.file else INLINE, 0, self._now)
         return end - extent.rows
 
 

@@ -122,9 +122,13 @@ class EmbeddedLog:
             entry = self._open.catalog.entry(append.topic)
             rows = prepare(append.rows, entry.topic, now)
             for partition, piece in split(rows, entry.topic, append.partition):
-                large = piece.nbytes > self.settings.inline_bytes
-                extent = self.encoder.stage(piece) if large else None
-                parts.append(Part(entry.topic, entry.id, entry.version, partition, None if large else piece, extent))
+                size = piece.nbytes
+                if size > self.settings.inline_bytes:
+                    parts.append(self.place(append.topic, partition, self.encoder.stage(piece)))
+                else:
+                    parts.append(
+                        Part(entry.topic, entry.id, entry.version, partition, piece.num_rows, size, rows=piece)
+                    )
         return parts
 
     def _discard(self, parts: Sequence[Part]) -> None:
@@ -149,7 +153,7 @@ class EmbeddedLog:
     def place(self, topic: str, partition: int, extent: Extent) -> Part:
         """A part made of rows that another process encoded for us."""
         entry = self._open.catalog.entry(topic)
-        return Part(entry.topic, entry.id, entry.version, partition, None, extent)
+        return Part(entry.topic, entry.id, entry.version, partition, extent.rows, extent.bytes, extent=extent)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 

@@ -23,21 +23,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.log.embedded import futex
 from headrace.log.embedded.fairlock import Turn, descriptor, try_lock, unlock
 
 SLOTS, CAPACITY = 64, 16 << 10
+_STATES = 4 * SLOTS  # the states of all slots come first, so that one look shows them all
 EMPTY, POSTED, TAKEN, DONE, REFUSED = range(5)
 _ELECTION = SLOTS  # byte after those of the slots
 
 
 class _Slot(ctypes.Structure):
     _fields_ = (
-        ("state", ctypes.c_uint32),
         ("length", ctypes.c_uint32),
         ("checksum", ctypes.c_uint32),
         ("owner", ctypes.c_char * 20),
         ("number", ctypes.c_uint64),
-        ("body", ctypes.c_ubyte * (CAPACITY - 40)),
+        ("body", ctypes.c_ubyte * (CAPACITY - 64)),
     )
 
     def write(self, body: bytes) -> None:
@@ -67,12 +68,14 @@ class Mailbox:
         self._owner = owner
         self._fd = descriptor(folder / "mail")
         self._map = _map(self._fd)
-        self._slots = (_Slot * SLOTS).from_buffer(self._map)
+        self._states = memoryview(self._map)[:_STATES].cast("I")
+        self._words = (ctypes.c_uint32 * SLOTS).from_buffer(self._map)
+        self._slots = (_Slot * SLOTS).from_buffer(self._map, _STATES)
         self._numbers = itertools.count(1)
         self.turn = Turn(self._fd, _ELECTION)
         self._mine = self._claim()
         if self._mine is not None:
-            self._slots[self._mine].state = EMPTY
+            self._states[self._mine] = EMPTY
             self._slots[self._mine].owner = owner.encode()
 
     def _claim(self) -> int | None:
@@ -94,25 +97,29 @@ class Mailbox:
         slot = self._slots[self._mine]
         slot.number = number = next(self._numbers)
         slot.write(body)
-        slot.state = POSTED
+        self._states[self._mine] = POSTED
         return number
 
     @property
     def state(self) -> int:
-        return self._slots[self._mine].state if self._mine is not None else EMPTY
+        return self._states[self._mine] if self._mine is not None else EMPTY
+
+    def wait(self, seen: int, seconds: float) -> None:
+        """Sleep until the state of the own slot is another, or a leader says that the turn is free."""
+        assert self._mine is not None
+        futex.wait(self._word(self._mine), seen, seconds)
 
     def reply(self) -> list[int] | None:
         """The offsets that a leader gave the rows; None if it refused."""
         assert self._mine is not None
-        slot = self._slots[self._mine]
-        offsets = slot.read() if slot.state == DONE else None
-        slot.state = EMPTY
+        offsets = self._slots[self._mine].read() if self.state == DONE else None
+        self._states[self._mine] = EMPTY
         return offsets
 
     def recover(self, query: Any, number: int) -> list[int] | None:
         """As the leader: the offsets of the own post, if a leader that died has committed it."""
         assert self._mine is not None
-        self._slots[self._mine].state = EMPTY
+        self._states[self._mine] = EMPTY
         rows = query("SELECT number, offsets FROM mail WHERE owner = ?", self._owner)
         return marshal.loads(rows[0][1]) if rows and rows[0][0] == number else None
 
@@ -121,14 +128,17 @@ class Mailbox:
     def collect(self) -> list[Post]:
         """Take all posts."""
         posts: list[Post] = []
-        for index, slot in enumerate(self._slots):
-            if slot.state != POSTED or index == self._mine:
-                continue
+        for index in self._posted():
+            slot = self._slots[index]
             number, owner, parts = slot.number, slot.owner.decode(), slot.read()
             if parts is not None and slot.number == number:
-                slot.state = TAKEN
+                self._states[index] = TAKEN
                 posts.append(Post(index, owner, number, parts))
         return posts
+
+    def _posted(self) -> list[int]:
+        states = self._states.tolist()
+        return [i for i, state in enumerate(states) if state == POSTED and i != self._mine] if POSTED in states else []
 
     def remember(self, db: sqlite3.Connection, post: Post, offsets: list[int]) -> None:
         """Store, in the transaction of the rows themselves, that a post was committed."""
@@ -137,16 +147,26 @@ class Mailbox:
     def answer(self, post: Post, offsets: list[int] | None) -> None:
         """Tell the poster, unless its slot has been given to another meanwhile."""
         slot = self._slots[post.slot]
-        if slot.state != TAKEN or slot.number != post.number or slot.owner.decode() != post.owner:
+        if self._states[post.slot] != TAKEN or slot.number != post.number or slot.owner.decode() != post.owner:
             return
         if offsets is not None:
             slot.write(marshal.dumps(offsets, 4))
-        slot.state = REFUSED if offsets is None else DONE
+        self._states[post.slot] = REFUSED if offsets is None else DONE
+        futex.wake(self._word(post.slot))
+
+    def step_down(self) -> None:
+        """Give up the turn, and wake one who waits for it."""
+        self.turn.give()
+        for index in self._posted()[:1]:
+            futex.wake(self._word(index))
+
+    def _word(self, index: int) -> ctypes.c_uint32:
+        return ctypes.c_uint32.from_buffer(self._words, 4 * index)
 
     def close(self) -> None:
         with _claims_guard:
             if self._mine is not None:
-                self._slots[self._mine].state = EMPTY
+                self._states[self._mine] = EMPTY
                 _claims[self._fd].discard(self._mine)
                 unlock(self._fd, self._mine)
 
@@ -157,6 +177,6 @@ _claims_guard = threading.Lock()
 
 
 def _map(fd: int) -> mmap.mmap:
-    size = ctypes.sizeof(_Slot) * SLOTS
+    size = _STATES + ctypes.sizeof(_Slot) * SLOTS
     os.posix_fallocate(fd, 0, size)
     return mmap.mmap(fd, size)

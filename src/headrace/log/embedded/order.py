@@ -7,20 +7,27 @@ stands beyond the log's end after a crash of the machine.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-if TYPE_CHECKING:
-    from headrace.log.embedded.log import EmbeddedLog
+from headrace.log.embedded.catalog import Catalog
+from headrace.log.embedded.store import Store
 
 _EXTENTS_IN_CUT = 20_000
 
 
-def _ids(log: EmbeddedLog, topics: Iterable[str]) -> tuple[str, list[int]]:
+class Readable(Protocol):
+    """What is needed of a log here."""
+
+    store: Store
+    catalog: Catalog
+
+
+def _ids(log: Readable, topics: Iterable[str]) -> tuple[str, list[int]]:
     ids = [log.catalog.entry(name).id for name in topics]
     return ",".join("?" * len(ids)), ids
 
 
-def head(log: EmbeddedLog, topics: Iterable[str]) -> int:
+def head(log: Readable, topics: Iterable[str]) -> int:
     """The highest sequence among the topics' rows, made durable."""
     marks, ids = _ids(log, topics)
     ((reached,),) = log.store.query(f"SELECT max(last_sequence) FROM partitions WHERE topic IN ({marks})", *ids)
@@ -29,16 +36,17 @@ def head(log: EmbeddedLog, topics: Iterable[str]) -> int:
     return reached
 
 
-def floor(log: EmbeddedLog, topics: Iterable[str]) -> int:
+def floor(log: Readable, topics: Iterable[str]) -> int:
     """Reading after this position misses nothing; before it, retention has removed rows."""
     marks, ids = _ids(log, topics)
     ((removed,),) = log.store.query(f"SELECT max(removed_sequence) FROM partitions WHERE topic IN ({marks})", *ids)
     return removed or 0
 
 
-def cut(log: EmbeddedLog, topics: Iterable[str], after: int, max_rows: int) -> int:
+def cut(log: Readable, topics: Iterable[str], after: int, max_rows: int) -> int:
     """The furthest position with about `max_rows` rows between it and `after`."""
-    marks, ids = _ids(log, topics)
+    names = list(topics)
+    marks, ids = _ids(log, names)
     extents = log.store.query(
         f"SELECT base_sequence, last_sequence, rows FROM extents WHERE topic IN ({marks}) AND last_sequence > ? "
         f"AND replaced_at IS NULL ORDER BY last_sequence LIMIT {_EXTENTS_IN_CUT}",
@@ -56,6 +64,39 @@ def cut(log: EmbeddedLog, topics: Iterable[str], after: int, max_rows: int) -> i
         position = last
     else:
         if len(extents) < _EXTENTS_IN_CUT:
-            return max(after, head(log, topics))
+            return max(after, head(log, names))
     log.store.sync(position)
     return position
+
+
+def split(log: Readable, topics: Iterable[str], after: int, upto: int, rows: int) -> list[tuple[str, int, int, int]]:
+    """`(topic, partition, after, upto)` pieces that together are the range, each of about `rows` rows."""
+    pieces: list[tuple[str, int, int, int]] = []
+    for name in topics:
+        entry = log.catalog.entry(name)
+        extents = log.store.query(
+            "SELECT partition, last_sequence, rows FROM extents WHERE topic = ? AND last_sequence > ? "
+            "AND base_sequence <= ? AND replaced_at IS NULL ORDER BY partition, last_sequence",
+            entry.id,
+            after,
+            upto,
+        )
+        by_partition: dict[int, list[tuple[int, int]]] = {}
+        for partition, last, count in extents:
+            by_partition.setdefault(partition, []).append((last, count))
+        for partition, found in by_partition.items():
+            ends = _ends(found, rows, upto)
+            pieces += [(name, partition, start, end) for start, end in zip([after, *ends], ends, strict=False)]
+    return pieces
+
+
+def _ends(extents: list[tuple[int, int]], rows: int, upto: int) -> list[int]:
+    """Where to cut a partition's extents so that each piece has about so many rows; the last cut is the end."""
+    ends: list[int] = []
+    held = 0
+    for last, count in extents[:-1]:
+        held += count
+        if held >= rows:
+            ends.append(min(last, upto))
+            held = 0
+    return [*(end for end in ends if end < upto), upto]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.contracts import Ack, Append, Appended
 from headrace.errors import Closed
 from headrace.log.embedded.committer import Mark, Part, Request, Stale
+from headrace.log.embedded.extents import Extent
 from headrace.log.rows import from_records
 from headrace.record import Record
 
@@ -114,11 +115,17 @@ class EmbeddedWriter:
         self._last = number
         return result
 
-    def append_staged(self, number: int, parts: Sequence[Part]) -> list[Appended] | None:
-        """Append once what other processes have encoded already."""
-        result = self._log.committer.run(self._request(number, parts))
-        self._last = max(number, self._last if self._last is not None else number)
-        return result
+    def append_staged(self, number: int, staged: Sequence[tuple[str, int, Extent]]) -> list[Appended] | None:
+        """Append once what other processes have encoded already: (topic, partition, extent) each."""
+        while True:
+            parts = [self._log.place(topic, partition, extent) for topic, partition, extent in staged]
+            try:
+                result = self._log.committer.run(self._request(number, parts))
+            except Stale:  # a topic was altered; rows of its older schema are still good
+                self._log.catalog.refresh()
+                continue
+            self._last = number if self._last is None else max(number, self._last)
+            return result
 
     def _request(self, number: int, parts: Sequence[Part]) -> Request:
         return Request(parts, Ack.ALL, Mark(self.name, self._epoch, number))

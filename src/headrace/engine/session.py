@@ -1,0 +1,64 @@
+"""Spark as headrace wants it: small on one machine, in UTC, with state in RocksDB, and quiet."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from headrace.errors import MissingPart
+from headrace.settings import Settings
+
+_ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
+
+# Why each of these is set, and not left at Spark's default:
+CONF: Mapping[str, str] = {
+    "spark.sql.session.timeZone": "UTC",  # times in the log are UTC
+    "spark.driver.host": "127.0.0.1",  # loopback only, whatever the host's name resolves to
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.ui.enabled": "false",  # a port nobody asked for
+    "spark.ui.showConsoleProgress": "false",
+    "spark.speculation": "false",  # a second attempt of a task must not write beside the first
+    "spark.python.worker.reuse": "true",  # producers and mapped files live on in the workers
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
+    "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
+    "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
+    "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",  # costs a read per write
+    "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # time is input: an idle query does nothing
+    "spark.sql.streaming.stopTimeout": "30s",
+    "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "headrace-warehouse"),
+}
+
+
+def spark_session(
+    settings: Settings, name: str = "headrace", *, jars: Sequence[Path] = (), conf: Mapping[str, str] | None = None
+) -> SparkSession:
+    """The process's Spark session, made when it is first asked for."""
+    # Without these Spark's workers run whatever "python3" is first on the path.
+    os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
+    # Everything below lives on loopback; Spark would otherwise look for, and warn about, an outer address.
+    os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
+    builder = SparkSession.builder.appName(name).master(settings.spark_master)
+    for key, value in {**CONF, **_sized(settings), **(conf or {})}.items():
+        builder = builder.config(key, value)
+    if jars:
+        builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
+    try:
+        session = builder.getOrCreate()
+    except Exception as error:
+        raise MissingPart(
+            f"Spark did not start: {str(error).splitlines()[0]}", fix="`headrace doctor` says what is missing"
+        ) from error
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+def _sized(settings: Settings) -> dict[str, str]:
+    return {
+        "spark.driver.memory": f"{settings.spark_memory >> 20}m",
+        "spark.sql.shuffle.partitions": str(settings.spark_shuffle_partitions),
+    }

@@ -1,0 +1,185 @@
+"""The embedded log as a Spark source: one position in the total order over all its topics.
+
+The offset Spark checkpoints is a sequence, so a batch is `(after, upto]` of everything that was appended, whatever
+the topic. Input partitions carry ranges of sequences, never paths: merging and compaction may go on underneath.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.types import StructType
+
+from headrace.contracts import Topic
+from headrace.engine.columns import arrow_schema, spark_schema, to_spark
+from headrace.errors import OffsetLost
+from headrace.log.embedded.view import LogView
+
+FORMAT = "headrace"
+_ROWS_PER_TASK = 250_000
+
+
+@dataclass
+class Range(InputPartition):
+    """What one task reads: rows of a partition with `after < sequence <= upto`."""
+
+    topic: str
+    partition: int
+    after: int
+    upto: int
+
+
+class HeadraceSource(DataSource):
+    """Options: folder, topics (JSON list), start (earliest, latest or a sequence), upto, max_rows, columns, lost."""
+
+    @classmethod
+    def name(cls) -> str:
+        return FORMAT
+
+    @property
+    def _view(self) -> LogView:
+        return open_view(self.options["folder"])
+
+    @property
+    def _topics(self) -> list[Topic]:
+        return [self._view.topic(name) for name in json.loads(self.options["topics"])]
+
+    @property
+    def _columns(self) -> list[str] | None:
+        return json.loads(self.options["columns"]) if "columns" in self.options else None
+
+    def schema(self) -> StructType:
+        return spark_schema(self._topics, self._columns)
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        return BoundedReader(dict(self.options), self._topics, self._columns)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return StreamReader(dict(self.options), self._topics, self._columns)
+
+
+class _Reading:
+    """What the bounded and the streaming reader share."""
+
+    def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Sequence[str] | None) -> None:
+        self.options = options
+        self.topics = topics
+        self.arrow = arrow_schema(topics, columns)
+
+    @property
+    def names(self) -> list[str]:
+        return [topic.name for topic in self.topics]
+
+    @property
+    def view(self) -> LogView:
+        return open_view(self.options["folder"])
+
+    def first(self) -> int:
+        """The position before the first row to read."""
+        start = self.options.get("start", "earliest")
+        if start == "earliest":
+            return self.view.floor(self.names)
+        return self.view.head(self.names) if start == "latest" else int(start)
+
+    def ranges(self, after: int, upto: int) -> list[Range]:
+        floor = self.view.floor(self.names)
+        if after < floor:
+            if self.options.get("lost", "error") == "error":
+                raise OffsetLost(
+                    f"rows after position {after} were removed: {', '.join(self.names)} are held after {floor}",
+                    fix="start the query anew, or set lost=earliest to go on with what is left",
+                )
+            after = floor
+        return [Range(*part) for part in self.view.split(self.names, after, upto, _ROWS_PER_TASK)]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Range)
+        for batch in self.view.scan(partition.topic, partition.partition, partition.after, partition.upto):
+            yield to_spark(batch, self.topics, self.arrow)
+
+
+class BoundedReader(_Reading, DataSourceReader):
+    """A batch read of everything up to a position."""
+
+    def partitions(self) -> Sequence[InputPartition]:
+        upto = int(self.options["upto"]) if "upto" in self.options else self.view.head(self.names)
+        return self.ranges(self.first(), upto)
+
+
+class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """A streaming read; `max_rows` bounds a micro-batch."""
+
+    _last: int | None = None
+
+    def initialOffset(self) -> dict:
+        return {"sequence": self.first()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        return ReadMaxRows(int(self.options["max_rows"])) if "max_rows" in self.options else ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._last = self.view.head(self.names)
+
+    def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
+        after = start["sequence"]
+        if isinstance(limit, ReadMaxRows):
+            upto = self.view.cut(self.names, after, limit.max_rows)
+        else:
+            upto = max(after, self.view.head(self.names))
+        return {"sequence": upto if self._last is None else max(after, min(upto, self._last))}
+
+    def reportLatestOffset(self) -> dict:
+        return {"sequence": self.view.head(self.names)}
+
+    def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
+        return self.ranges(start["sequence"], end["sequence"])
+
+
+@cache
+def open_view(folder: str) -> LogView:
+    """The log as this worker process sees it; kept open, since workers are used again."""
+    return LogView(Path(folder))
+
+
+def _options(folder: Path, topics: Sequence[str], columns: Sequence[str] | None, start: str | int) -> dict[str, str]:
+    options = {"folder": str(folder.resolve()), "topics": json.dumps(list(topics)), "start": str(start)}
+    return options if columns is None else {**options, "columns": json.dumps(list(columns))}
+
+
+def read_batch(
+    spark: SparkSession,
+    folder: Path,
+    topics: Sequence[str],
+    *,
+    columns: Sequence[str] | None = None,
+    start: str | int = "earliest",
+    upto: int | None = None,
+) -> DataFrame:
+    """What the topics hold, up to a position (or all of it)."""
+    spark.dataSource.register(HeadraceSource)
+    reader = spark.read.format(FORMAT).options(**_options(folder, topics, columns, start))
+    return (reader if upto is None else reader.option("upto", str(upto))).load()
+
+
+def read_stream(
+    spark: SparkSession,
+    folder: Path,
+    topics: Sequence[str],
+    *,
+    columns: Sequence[str] | None = None,
+    start: str | int = "earliest",
+    max_rows: int | None = None,
+    lost: str = "error",
+) -> DataFrame:
+    """The topics as a stream in one total order."""
+    spark.dataSource.register(HeadraceSource)
+    reader = spark.readStream.format(FORMAT).options(**_options(folder, topics, columns, start), lost=lost)
+    return (reader if max_rows is None else reader.option("max_rows", str(max_rows))).load()
