@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from headrace.errors import MissingPart
 from headrace.settings import Settings
 
+_LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 
 # Why each of these is set, and not left at Spark's default:
@@ -48,17 +49,16 @@ def spark_session(
     if jars:
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
     try:
-        session = builder.getOrCreate()
+        return builder.getOrCreate()
     except Exception as error:
         raise MissingPart(
             f"Spark did not start: {str(error).splitlines()[0]}", fix="`headrace doctor` says what is missing"
         ) from error
-    session.sparkContext.setLogLevel("ERROR")
-    return session
 
 
 def _sized(settings: Settings) -> dict[str, str]:
     return {
         "spark.driver.memory": f"{settings.spark_memory >> 20}m",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
         "spark.sql.shuffle.partitions": str(settings.spark_shuffle_partitions),
     }

@@ -1,0 +1,110 @@
+"""Runs a table: for each case all sides in turn, A B A B, so that the machine's noise falls on all of them.
+
+The first rounds are warm-up: kept in the result, marked, and not counted. Each run is a fresh process with an empty
+folder. A side that fails is noted and left out of further rounds; the other sides and cases go on.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from bench.harness.case import Case, Service, Table, Work
+from bench.harness.measure import family
+from bench.harness.process import SideFailed, command, execute
+from bench.harness.results import Run, curve_of, metrics_of
+from bench.harness.settings import CaseSettings, TableSettings
+from bench.harness.targets import Verdict, judge
+
+Progress = Callable[[Case, Run], object]
+
+
+@dataclass(frozen=True)
+class CaseResult:
+    case: Case
+    settings: CaseSettings
+    runs: Sequence[Run]
+    verdicts: Sequence[Verdict]
+
+
+def run_table(
+    table: Table, cases: Sequence[Case], settings: TableSettings, folder: Path, progress: Progress
+) -> list[CaseResult]:
+    """Run the cases, everything temporary in `folder`, which is gone afterwards."""
+    folder.mkdir(parents=True)
+    try:
+        with ExitStack() as stack:
+            services = _Services(table.services, folder, stack)
+            return [_run_case(table, case, settings, folder, services, progress) for case in cases]
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@dataclass
+class _Services:
+    """Started when a side first needs them, stopped when the table is done."""
+
+    known: Mapping[str, Service]
+    folder: Path
+    stack: ExitStack
+    started: dict[str, Any] = field(default_factory=dict)
+    pids: dict[str, list[int]] = field(default_factory=dict)
+
+    def get(self, names: Sequence[str]) -> tuple[dict[str, Any], list[int]]:
+        for name in names:
+            if name not in self.started:
+                self._start(name)
+        return {name: self.started[name] for name in names}, [pid for name in names for pid in self.pids[name]]
+
+    def _start(self, name: str) -> None:
+        before = set(family(os.getpid()))
+        self.started[name] = self.stack.enter_context(self.known[name](self.folder))
+        self.pids[name] = [process.pid for process in family(os.getpid()) if process not in before]
+
+
+def _run_case(
+    table: Table, case: Case, settings: TableSettings, folder: Path, services: _Services, progress: Progress
+) -> CaseResult:
+    own = settings.cases.get(case.name, CaseSettings())
+    runs: list[Run] = []
+    for number in range(settings.warmups + settings.repeats):
+        for side in case.sides:
+            if any(run.error for run in runs if run.side == side):
+                continue
+            run = _run_side(table, case, side, own, settings, folder, services, number)
+            runs.append(run)
+            progress(case, run)
+    return CaseResult(case, own, runs, judge(case.name, list(case.sides), runs, own.targets, own.also))
+
+
+def _run_side(
+    table: Table,
+    case: Case,
+    side: str,
+    own: CaseSettings,
+    settings: TableSettings,
+    folder: Path,
+    services: _Services,
+    number: int,
+) -> Run:
+    place = folder / f"{case.name}-{side}-{number}"
+    place.mkdir()
+    warmup = number < settings.warmups
+    try:
+        addresses, pids = services.get(case.sides[side].needs)
+        work = Work({**own.workload, **case.sides[side].settings}, place, addresses)
+        start = command(table.name, case, side)
+        answer = execute(start, work, folder / f"{place.name}-output", settings.timeout, case, pids)
+    except Exception as error:
+        # Whatever went wrong belongs to this side alone: a missing peer must not hide the other figures.
+        text = str(error) if isinstance(error, SideFailed) else f"{type(error).__name__}: {error}"
+        return Run(side, number, warmup, error=text)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+    metrics = {**metrics_of(answer.outcome), **answer.usage}
+    return Run(side, number, warmup, metrics, curve_of(answer.outcome))

@@ -1,0 +1,32 @@
+"""One run of a side that is a function: `python -m bench.side <table> <case> <side> --json {...}`.
+
+Prints one line of JSON, the outcome. This is what the harness starts; by hand it is good for profiling.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from bench.harness.case import Work
+from bench.tables import table
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="bench.side")
+    for name in ("table", "case", "side"):
+        parser.add_argument(name)
+    parser.add_argument("--json", required=True, help="settings, folder and services")
+    asked = parser.parse_args()
+    given = json.loads(asked.json)
+    run = table(asked.table).case(asked.case).sides[asked.side].run
+    if run is None:
+        sys.exit(f"side {asked.side} is a script: start it by itself")
+    outcome = run(Work(given["settings"], Path(given["folder"]), given["services"]))
+    print(json.dumps(outcome.as_dict()), flush=True)
+
+
+if __name__ == "__main__":
+    main()

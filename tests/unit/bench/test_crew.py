@@ -1,0 +1,58 @@
+"""Workers that start together, and the parts of a run that need no table."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from bench.harness.crew import Gate, together
+from bench.harness.environments import interpreter
+from bench.harness.measure import Usage, family, lap, resident
+
+
+def meet(index: int, gate: Gate, parent: int) -> tuple[int, bool]:
+    gate.wait()
+    return index, os.getpid() == parent
+
+
+def stumble(index: int, gate: Gate) -> None:
+    if index == 1:
+        raise ValueError("stumbled")
+    gate.wait()
+
+
+@pytest.mark.parametrize("processes", [False, True], ids=["threads", "processes"])
+def test_all_workers_meet_at_the_gate(processes: bool) -> None:
+    assert together(meet, 2, os.getpid(), processes=processes) == [(0, not processes), (1, not processes)]
+
+
+def test_one_worker_that_fails_frees_the_others_and_its_error_is_told() -> None:
+    with pytest.raises(ValueError, match="stumbled"):
+        together(stumble, 3, processes=False)
+
+
+def test_a_peer_gets_an_environment_named_after_its_requirements(tmp_path: Path) -> None:
+    wanted = tmp_path / "peer.txt"
+    wanted.write_text("# nothing\n")
+    python = interpreter(wanted, tmp_path / "cache")
+    assert python.exists()
+    assert interpreter(wanted, tmp_path / "cache") == python
+    wanted.write_text("# nothing, said otherwise\n")
+    assert interpreter(wanted, tmp_path / "cache") != python
+
+
+def test_memory_without_file_pages_is_less_than_all_of_it() -> None:
+    rss, private = resident(os.getpid())
+    assert 0 < private < rss
+    usage = Usage()
+    usage.add(family(os.getpid()))
+    assert usage.peak_rss >= usage.peak_private > 0
+    assert usage.cpu_seconds > 0
+
+
+def test_a_lap_has_seconds_and_cpu() -> None:
+    with lap() as taken:
+        sum(range(1000))
+    assert taken.seconds > 0
+    assert taken.cpu_seconds >= 0

@@ -1,0 +1,129 @@
+"""The command as a person runs it, on the harness's own table."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from bench import ROOT
+from bench.harness.settings import load
+from bench.tables import names, table
+
+from headrace.errors import BadOption, BadSetting
+
+SETTINGS = (ROOT / "bench" / "settings" / "selftest.toml").read_text()
+
+
+def bench(out: Path, *arguments: str, settings: str) -> subprocess.CompletedProcess[str]:
+    out.mkdir(exist_ok=True)
+    (out / "settings.toml").write_text(settings)
+    command = [sys.executable, "-m", "bench", "selftest", "--quick", "--settings", str(out / "settings.toml")]
+    command += ["--out", str(out), *arguments]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(out.parent / "cache")}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def result(out: Path) -> dict:
+    (file,) = out.glob("selftest-*.json")
+    return json.loads(file.read_text())
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A run with a warm-up in which every target is met."""
+    out = tmp_path_factory.mktemp("bench") / "out"
+    settings = SETTINGS.replace("warmups = 0", "warmups = 1")
+    ran = bench(out, "--repeats", "1", "--only", "hash", "--only", "paced", settings=settings)
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    (out.parent / "said").write_text(ran.stdout)
+    return out
+
+
+def test_json_holds_every_run_of_every_side(done: Path) -> None:
+    told = result(done)
+    assert told["ok"] is True
+    assert told["quick"] is True
+    assert {"cpu", "cores", "memory_gb", "kernel", "python", "commit", "libraries", "fsync_ms"} <= set(told["machine"])
+    assert [case["name"] for case in told["cases"]] == ["hash", "paced"]
+    sides = told["cases"][0]["sides"]
+    assert set(sides) == {"ours", "md5", "elsewhere"}
+    for side in sides.values():
+        assert [run["warmup"] for run in side["runs"]] == [True, False]
+        assert side["summary"]["rate"]["min"] <= side["summary"]["rate"]["median"] <= side["summary"]["rate"]["max"]
+        assert {"tree_cpu_seconds", "peak_rss_mb", "peak_private_mb"} <= set(side["runs"][0]["metrics"])
+
+
+def test_sides_take_turns_after_a_warm_up(done: Path) -> None:
+    told = [line.split()[1:3] for line in (done.parent / "said").read_text().splitlines() if line.startswith("hash")]
+    sides = ["ours", "md5", "elsewhere"]
+    assert told == [[side, part] for part in ("warm-up", "run") for side in sides]
+
+
+def test_settings_of_the_file_and_of_the_side_arrive(done: Path) -> None:
+    sides = result(done)["cases"][0]["sides"]
+    assert sides["md5"]["settings"] == {"records": 2000, "block_bytes": 1000, "algorithm": "md5"}
+    assert {run["metrics"]["records"] for side in sides.values() for run in side["runs"]} == {2000}
+
+
+def test_a_peer_runs_in_its_own_environment(done: Path) -> None:
+    (_, first, *_) = result(done)["cases"][0]["sides"]["elsewhere"]["runs"]
+    assert first["metrics"]["own_environment"] == 1
+
+
+def test_latencies_are_kept_as_percentiles_and_a_curve(done: Path) -> None:
+    run = result(done)["cases"][1]["sides"]["ours"]["runs"][-1]
+    assert {"p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms"} <= set(run["metrics"])
+    assert run["curve"][-1] == [1.0, run["metrics"]["max_ms"]]
+
+
+def test_page_and_markdown_stand_beside_and_nothing_else_is_left(done: Path) -> None:
+    (page,), (markdown,) = done.glob("*.html"), done.glob("*.md")
+    assert page.read_text().count("<img") == 2
+    assert "http" not in page.read_text().replace("http://www.w3.org", "")
+    assert "| hash | rate |" in markdown.read_text()
+    assert sorted(file.suffix for file in done.iterdir()) == [".html", ".json", ".md", ".toml"]
+
+
+def test_a_missed_target_fails_the_command(tmp_path: Path) -> None:
+    impossible = SETTINGS.replace("rate >= 0.1 x md5", "rate >= 1000000 x md5")
+    ran = bench(tmp_path / "out", "--only", "hash", settings=impossible)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "missed" in ran.stdout
+    assert result(tmp_path / "out")["ok"] is False
+
+
+def test_a_side_that_raises_fails_the_command_and_not_the_others(tmp_path: Path) -> None:
+    broken = SETTINGS.replace("broken = false", "broken = true")
+    ran = bench(tmp_path / "out", "--only", "broken", "--only", "paced", settings=broken)
+    assert ran.returncode == 1, ran.stdout + ran.stderr
+    assert "broken on purpose" in ran.stdout
+    first, second = result(tmp_path / "out")["cases"]
+    assert [verdict["state"] for verdict in first["verdicts"]] == ["failed"]
+    assert first["sides"]["other"]["runs"][0]["error"] is None
+    assert [verdict["state"] for verdict in second["verdicts"]] == ["ok"]
+
+
+def test_names_that_do_not_exist_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadOption, match="no table"):
+        table("nothing")
+    with pytest.raises(BadOption, match="no case"):
+        table("selftest").case("nothing")
+    (tmp_path / "odd.toml").write_text("[cases.nothing]\n")
+    with pytest.raises(BadSetting, match="no case"):
+        load(tmp_path / "odd.toml", table("selftest"))
+
+
+@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
+def test_every_table_has_settings_for_every_case(name: str, quick: bool) -> None:
+    chosen = table(name)
+    loaded = load(ROOT / "bench" / "settings" / f"{name}.toml", chosen, quick=quick)
+    assert set(loaded.cases) == {case.name for case in chosen.cases}
+    assert {target.peer for case in loaded.cases.values() for target in case.targets} <= {
+        None,
+        *(side for case in chosen.cases for side in case.sides),
+    }
