@@ -17,6 +17,7 @@ from pyspark.sql import DataFrame
 from headrace.clock import SystemClock
 from headrace.contracts import Topic
 from headrace.engine.columns import from_spark
+from headrace.faultpoints import reach
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.extents import Extent, Writer
 from headrace.log.rows import prepare, split
@@ -46,7 +47,9 @@ class EmbeddedSink:
             rows.write.format("noop").mode("overwrite").save()
             return
         staged = rows.mapInArrow(self._stage(), _STAGED).collect()
+        reach("sink.staged")
         self._writer.append_staged(batch, [(topic, partition, Extent(*fields)) for topic, partition, *fields in staged])
+        reach("sink.committed")
 
     def _stage(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         folder, owner, topics = self._log.folder.resolve(), self._log.owner, list(self._topics)

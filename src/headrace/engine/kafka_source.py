@@ -1,0 +1,181 @@
+"""Kafka as a Spark source: read by Spark's connector, one source over all topics, with journalled cuts.
+
+Kafka has no order over topics and partitions. One is made when a batch is cut: within a batch rows are ordered by
+(timestamp, topic, partition, offset), and batches follow each other. Spark fixes each cut in its checkpoint before it
+runs the batch; the cut is also written to the log, under the query's writer, so that a replay can repeat the cuts
+after the checkpoint has forgotten them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.readwriter import DataFrameReader
+from pyspark.sql.streaming.readwriter import DataStreamReader
+
+from headrace.contracts import Append, Batch, Log, Topic
+from headrace.engine.columns import arrow_schema, spark_schema, to_spark
+from headrace.errors import QueryFailed, TopicExists
+from headrace.log.kafka.client import parse_options
+from headrace.log.kafka.encoding import Message
+from headrace.log.kafka.log import KafkaLog
+from headrace.log.rows import from_records
+from headrace.record import Record
+from headrace.settings import Settings
+
+Offsets = Mapping[str, Mapping[str, int]]  # topic to partition to the next offset to read
+
+
+@dataclass(frozen=True)
+class Cut:
+    """One batch of a query: what lies between two sets of offsets."""
+
+    batch: int
+    start: Offsets
+    end: Offsets
+
+
+def read_stream(
+    spark: SparkSession,
+    settings: Settings,
+    topics: Sequence[Topic],
+    *,
+    start: str = "earliest",
+    max_rows: int | None = None,
+    columns: Sequence[str] | None = None,
+) -> DataFrame:
+    """The topics as a stream. The rows of a batch come in any order: sort by `ORDER` where it matters."""
+    reader = _subscribed(spark.readStream.format("kafka"), settings, topics).option("startingOffsets", start)
+    if max_rows is not None:
+        reader = reader.option("maxOffsetsPerTrigger", str(max_rows))
+    return _decoded(reader.load(), settings, topics, columns)
+
+
+def read_cut(
+    spark: SparkSession, settings: Settings, topics: Sequence[Topic], cut: Cut, columns: Sequence[str] | None = None
+) -> DataFrame:
+    """The rows of one cut again, in order."""
+    reader = _subscribed(spark.read.format("kafka"), settings, topics)
+    rows = reader.option("startingOffsets", json.dumps(cut.start)).option("endingOffsets", json.dumps(cut.end)).load()
+    return _decoded(rows, settings, topics, columns).orderBy(*ORDER)
+
+
+ORDER = ("$timestamp", "$topic", "$partition", "$offset")
+
+
+_Reader = TypeVar("_Reader", DataFrameReader, DataStreamReader)
+
+
+def _subscribed(reader: _Reader, settings: Settings, topics: Sequence[Topic]) -> _Reader:
+    return reader.options(
+        **{
+            "kafka.bootstrap.servers": settings.kafka_servers,
+            **{f"kafka.{name}": value for name, value in java_options(parse_options(settings.kafka_options)).items()},
+            "subscribe": ",".join(topic.name for topic in topics),
+            "includeHeaders": "true",
+            "kafka.isolation.level": "read_committed",
+            "failOnDataLoss": "true",
+        }
+    )
+
+
+def java_options(options: Mapping[str, str]) -> dict[str, str]:
+    """librdkafka's names for security settings in the words of Kafka's Java client, which Spark uses."""
+    given = dict(options)
+    java: dict[str, str] = {}
+    user, password = given.pop("sasl.username", None), given.pop("sasl.password", None)
+    mechanism = given.pop("sasl.mechanisms", None) or given.pop("sasl.mechanism", None)
+    if mechanism:
+        java["sasl.mechanism"] = mechanism
+    if user is not None and password is not None:
+        module = "scram.ScramLoginModule" if (mechanism or "").startswith("SCRAM") else "plain.PlainLoginModule"
+        secret = password.replace("\\", "\\\\").replace('"', '\\"')
+        java["sasl.jaas.config"] = (
+            f'org.apache.kafka.common.security.{module} required username="{user}" password="{secret}";'
+        )
+    if "ssl.ca.location" in given:
+        java |= {"ssl.truststore.type": "PEM", "ssl.truststore.location": given.pop("ssl.ca.location")}
+    return {**given, **java}
+
+
+def _decoded(rows: DataFrame, settings: Settings, topics: Sequence[Topic], columns: Sequence[str] | None) -> DataFrame:
+    arrow, wanted = arrow_schema(topics, columns), list(topics)
+
+    def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        log = worker_log(settings)
+        for batch in batches:
+            for (topic, partition), messages in _by_partition(batch).items():
+                opened = log.open_messages(topic, partition, messages)
+                yield to_spark(Batch(topic, partition, opened, messages[-1].offset + 1), wanted, arrow)
+
+    return rows.mapInArrow(decode, spark_schema(topics, columns))
+
+
+def _by_partition(batch: pa.RecordBatch) -> dict[tuple[str, int], list[Message]]:
+    """The connector's rows as messages. Kafka's own partitions are never mixed in a task but for small batches."""
+    found: dict[tuple[str, int], list[Message]] = {}
+    times = batch.column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()
+    names = ("topic", "partition", "offset", "key", "value", "headers")
+    columns = [batch.column(name).to_pylist() for name in names]
+    for topic, partition, offset, key, value, headers, at in zip(*columns, times, strict=True):
+        pairs = [(header["key"], header["value"]) for header in headers or ()]
+        found.setdefault((topic, partition), []).append(Message(key, value, at, pairs, offset))
+    return found
+
+
+@cache
+def worker_log(settings: Settings) -> KafkaLog:
+    """This worker process's connection; kept, since workers are used again."""
+    return KafkaLog(settings)
+
+
+class Cuts:
+    """The journal of a query's cuts: a topic of the log, written exactly once by the query's own writer.
+
+    It also fences: a second driver of the query opens the writer anew, and the first one's next cut is refused before
+    it writes anything else.
+    """
+
+    def __init__(self, log: Log, query: str, checkpoint: Path) -> None:
+        self._log = log
+        self._checkpoint = checkpoint
+        self.topic = f"__cuts.{query}"
+        with suppress(TopicExists):
+            log.create_topic(self.topic)
+        self._writer = log.writer(f"cuts.{query}")
+
+    def journal(self, batch: int) -> None:
+        """Write down the cut of a batch that is about to run; raises `WriterFenced` in a driver that was replaced."""
+        cut = {"batch": batch, "start": self._offsets(batch - 1), "end": self._offsets(batch)}
+        self._writer.append(batch, [Append(self.topic, from_records([Record(json.dumps(cut).encode())]))])
+
+    def _offsets(self, batch: int) -> Any:
+        """What Spark wrote into its checkpoint: one line of offsets per source, after two lines of its own."""
+        path = self._checkpoint / ("offsets" if batch >= 0 else "sources/0") / str(max(batch, 0))
+        try:
+            return json.loads(path.read_text().splitlines()[-1])
+        except (OSError, ValueError, IndexError) as error:
+            raise QueryFailed(f"the checkpoint lacks the cut of batch {batch}", where=str(path), fix=_FIX) from error
+
+    def read(self) -> Iterator[Cut]:
+        """All cuts in order."""
+        position, end = self._log.bounds(self.topic)[0]
+        while position < end:
+            batch = self._log.read(self.topic, 0, position)
+            for stored in batch.records():
+                yield Cut(**json.loads(stored.value or b"{}"))
+            position = batch.next_offset
+
+    def close(self) -> None:
+        self._writer.close()
+
+
+_FIX = "do not remove files from a checkpoint; start the query anew with an empty one"
