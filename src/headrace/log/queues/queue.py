@@ -1,0 +1,243 @@
+"""A queue over a topic: workers take messages, and acknowledge, reject or let them run out.
+
+Built on the `Log` contract alone. A claim is an event in the queue's journal; the journal's order decides who won, so
+workers need no other meeting point and no threads. What a crash may repeat: a message that was taken and not
+acknowledged comes again after its visibility time, at most `max_deliveries` times; then it is buried in the
+dead-letter topic, once. Queues of different names on one topic do not know of each other.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+from headrace.clock import Clock, SystemClock, millis
+from headrace.contracts import Batch, Bounds, Log
+from headrace.errors import BadOption, OffsetOutOfRange, UnknownReceipt
+from headrace.log.queues.burial import Cemetery
+from headrace.log.queues.journal import Journal
+from headrace.log.queues.state import Item
+from headrace.record import StoredRecord
+
+_NAME = re.compile(r"[A-Za-z0-9_-]+")  # no dots, so that topic and queue can be told from the journal's name
+_RECEIPT = re.compile(r"([0-9a-f]{32})\.(\d{1,9})\.(\d{1,19})")
+_POLL = 0.02
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A message in a worker's hands until `expires_at`. `rows` is the message's row with the log's columns."""
+
+    receipt: str
+    rows: Batch
+    deliveries: int
+    expires_at: int
+
+    @property
+    def record(self) -> StoredRecord:
+        """The message of a raw topic."""
+        return next(self.rows.records())
+
+    @property
+    def row(self) -> dict[str, Any]:
+        """The message of a typed topic, by column."""
+        return self.rows.rows.to_pylist()[0]
+
+
+@dataclass(frozen=True)
+class QueueStats:
+    """How many messages wait, are held (or wait to be buried), are done, dead, and lost to retention."""
+
+    ready: int
+    in_flight: int
+    done: int
+    dead: int
+    lost: int
+
+
+class Queue:
+    """One worker's end of a queue. Not for several threads at once: each worker makes its own."""
+
+    def __init__(
+        self,
+        log: Log,
+        topic: str,
+        name: str,
+        *,
+        visibility: timedelta = timedelta(seconds=30),
+        max_deliveries: int = 5,
+        clock: Clock | None = None,
+        owner: str | None = None,
+        dead_letters: str | None = None,
+        snapshot_every: int = 1_000,
+    ) -> None:
+        _check(name, visibility, max_deliveries)
+        log.topic(topic)
+        self.topic = topic
+        self.name = name
+        self.owner = owner or f"worker-{uuid.uuid4().hex[:8]}"
+        self._log = log
+        self._visibility = visibility
+        self._max_deliveries = max_deliveries
+        self._turn = 0
+        self.journal = Journal(log, f"__queue.{topic}.{name}", clock or SystemClock(), snapshot_every)
+        self._cemetery = Cemetery(log, topic, name, self.journal, dead_letters or f"{topic}.dead")
+        if self.journal.is_new:
+            self.journal.append("open", starts=[[p, b.start] for p, b in log.bounds(topic).items()])
+
+    # -- taking -----------------------------------------------------------------------------------------------------
+
+    def take(self, max_messages: int = 1, timeout: timedelta = timedelta(0)) -> list[Delivery]:
+        """Up to so many messages, each for this worker alone; none if nothing came within the time (of the machine)."""
+        deadline = time.monotonic() + timeout.total_seconds()
+        while True:
+            taken = self._take(max_messages)
+            left = deadline - time.monotonic()
+            if taken or left <= 0:
+                return taken
+            time.sleep(min(_POLL, left))
+
+    def _take(self, max_messages: int) -> list[Delivery]:
+        self.journal.sync()
+        self._cemetery.bury()
+        while True:
+            try:
+                found = self._find(max_messages)
+            except _Removed:
+                continue
+            if not found:
+                return []
+            won, claim = self._claim(list(found))
+            if won:
+                return [self._delivery(item, claim, found[item]) for item in won]
+
+    def _claim(self, items: list[Item]) -> tuple[list[Item], str]:
+        claim = uuid.uuid4().hex
+        self.journal.append(
+            "claim",
+            id=claim,
+            owner=self.owner,
+            items=items,
+            hold=millis(self._visibility),
+            limit=self._max_deliveries,
+        )
+        held = self.journal.state.held
+        return [item for item in items if item in held and held[item].claim == claim], claim
+
+    def _delivery(self, item: Item, claim: str, rows: Batch) -> Delivery:
+        held = self.journal.state.held[item]
+        return Delivery(f"{claim}.{item.partition}.{item.offset}", rows, held.deliveries, held.until)
+
+    def _find(self, count: int) -> dict[Item, Batch]:
+        """Messages that could be claimed now, with their rows: those that come again first, then new ones."""
+        bounds = self._log.bounds(self.topic)
+        self._count_lost(bounds)
+        found: dict[Item, Batch] = {}
+        for item in self.journal.state.ready(self.journal.now())[:count]:
+            row = self._cemetery.row(item)
+            if row is None:
+                self.journal.append("lost", starts=[], items=[item])
+                raise _Removed
+            found[item] = row
+        self._turn += 1
+        for i in range(len(bounds)):
+            partition = (self._turn + i) % len(bounds)
+            if len(found) < count:
+                found |= self._new(partition, bounds[partition], count - len(found))
+        return found
+
+    def _new(self, partition: int, bounds: Bounds, count: int) -> dict[Item, Batch]:
+        offset = self._next(partition)
+        if offset > bounds.end:
+            raise OffsetOutOfRange(
+                f'queue "{self.name}" has come to offset {offset}, but the partition ends at {bounds.end}',
+                where=f"{self.topic}/{partition}",
+                fix=f"the topic was made anew: use another queue name, or delete topic {self.journal.topic}",
+            )
+        if offset == bounds.end:
+            return {}
+        try:
+            batch = self._log.read(self.topic, partition, offset, max_records=count)
+        except OffsetOutOfRange:
+            raise _Removed from None
+        offsets = batch.rows.column("$offset").to_pylist()
+        return {
+            Item(partition, o): Batch(self.topic, partition, batch.rows.slice(i, 1), o + 1)
+            for i, o in enumerate(offsets)
+        }
+
+    def _next(self, partition: int) -> int:
+        return self.journal.state.next.get(partition, 0)
+
+    def _count_lost(self, bounds: dict[int, Bounds]) -> None:
+        waiting = self.journal.state.ready(self.journal.now())
+        gone = {p for p, b in bounds.items() if b.start > self._next(p)}
+        gone |= {i.partition for i in waiting if i.offset < bounds[i.partition].start}
+        if gone:
+            self.journal.append("lost", starts=[[p, bounds[p].start] for p in sorted(gone)], items=[])
+
+    # -- finishing --------------------------------------------------------------------------------------------------
+
+    def ack(self, *receipts: str) -> None:
+        """The messages are done and never come again."""
+        self._finish("ack", receipts)
+
+    def reject(self, *receipts: str, requeue: bool = True) -> None:
+        """The messages failed: they come again at once, or go to the dead-letter topic."""
+        self._finish("reject", receipts, requeue=requeue)
+        self._cemetery.bury()
+
+    def extend(self, receipt: str, by: timedelta) -> int:
+        """Hold a message until `by` from now; returns when that is."""
+        self._finish("extend", (receipt,), hold=millis(by))
+        _, item = _parsed(receipt)
+        return self.journal.state.held[item].until
+
+    def _finish(self, event: str, receipts: tuple[str, ...], **fields: Any) -> None:
+        claims = {receipt: _parsed(receipt) for receipt in receipts}
+        self.journal.sync()
+        held = [(item, claim) for claim, item in claims.values() if self.journal.state.holds(item, claim)]
+        done = self.journal.append(event, items=[[*i, claim] for i, claim in held], **fields) if held else []
+        if done is None:
+            done = [i for i, claim in held if self.journal.state.holds(i, claim) == (event == "extend")]
+        for receipt, (_, item) in claims.items():
+            if item not in done:
+                raise _unknown(receipt)
+
+    def stats(self) -> QueueStats:
+        self.journal.sync()
+        state, now = self.journal.state, self.journal.now()
+        bounds = self._log.bounds(self.topic)
+        ready = len(state.ready(now))
+        new = sum(max(0, b.end - max(b.start, self._next(p))) for p, b in bounds.items())
+        removed = sum(max(0, b.start - self._next(p)) for p, b in bounds.items())
+        return QueueStats(ready + new, len(state.held) - ready, state.done, state.dead, state.lost + removed)
+
+
+class _Removed(Exception):
+    """Retention removed a row while we looked at it."""
+
+
+def _check(name: str, visibility: timedelta, max_deliveries: int) -> None:
+    if not _NAME.fullmatch(name):
+        raise BadOption(f'a queue cannot be named "{name}"', fix="use letters, digits, dashes and underscores")
+    if visibility < timedelta(milliseconds=1) or max_deliveries < 1:
+        raise BadOption("visibility and max_deliveries must be above zero", fix="for example 30 seconds and 5")
+
+
+def _parsed(receipt: str) -> tuple[str, Item]:
+    match = _RECEIPT.fullmatch(receipt)
+    if match is None:
+        raise _unknown(receipt)
+    return match.group(1), Item(int(match.group(2)), int(match.group(3)))
+
+
+def _unknown(receipt: str) -> UnknownReceipt:
+    return UnknownReceipt(
+        f'receipt "{receipt[:80]}" is not held',
+        fix="it was finished, or ran out and was taken by another; use extend while the work lasts",
+    )

@@ -1,0 +1,52 @@
+"""One Spark session for the whole run: starting one costs seconds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.engine.session import spark_session
+from headrace.log import jars
+from headrace.log.embedded import EmbeddedLog
+from headrace.settings import Settings, Size
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    settings = Settings(spark_memory=Size(1 << 30))
+    jars.fetch(settings)
+    session = spark_session(settings, "tests", jars=jars.spark_jars(settings))
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path / "data", Settings(upkeep_every=timedelta(0), readable_after=timedelta(0))) as opened:
+        yield opened
+
+
+def drain(rows: DataFrame, write: object, checkpoint: Path, mode: str = "append") -> list[dict]:
+    """Run a streaming query over all that is there; returns the progress of its batches."""
+    query = (
+        rows.writeStream.foreachBatch(write)  # type: ignore[arg-type]
+        .outputMode(mode)
+        .option("checkpointLocation", str(checkpoint))
+        .trigger(availableNow=True)
+        .start()
+    )
+    query.awaitTermination()
+    return [progress for progress in query.recentProgress if progress["numInputRows"]]
+
+
+def forget_last_commit(checkpoint: Path) -> int:
+    """As if the driver had died after the target's commit and before Spark's own: the last batch runs again."""
+    commits = checkpoint / "commits"
+    last = max(int(path.name) for path in commits.iterdir() if path.name.isdigit())
+    for path in (commits / str(last), commits / f".{last}.crc"):
+        path.unlink(missing_ok=True)
+    return last
