@@ -1,0 +1,54 @@
+"""What the documentation shows is run: `console` blocks line by line, `python` blocks as scripts.
+
+The blocks of a page run one after the other in one empty folder, as a reader would type them. Blocks marked `sh` are
+commands that do not end by themselves (a demo, a broker); they are not run here.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[cg]*/*.md")])
+BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.M | re.S)
+
+
+def blocks(page: Path) -> list[tuple[str, str]]:
+    return BLOCK.findall(page.read_text())
+
+
+def commands(text: str) -> list[str]:
+    return [line.removeprefix("$ ") for line in text.splitlines() if line.startswith("$ ")]
+
+
+@pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_page(page: Path, tmp_path: Path) -> None:
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
+    for kind, text in blocks(page):
+        for command in commands(text) if kind == "console" else [[sys.executable, "-c", text]]:
+            done = subprocess.run(
+                command,
+                shell=isinstance(command, str),
+                cwd=tmp_path,
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+def test_every_link_leads_somewhere() -> None:
+    broken = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in [*PAGES, ROOT / "ARCHITECTURE.md"]
+        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
+        if not target.startswith("http") and not (page.parent / target).exists()
+    ]
+    assert not broken
