@@ -150,6 +150,10 @@ class GroupFenced(Retry, code="group-fenced"):
     """The group was rebalanced: this member no longer owns what it tried to commit."""
 
 
+class UnknownQueue(UserError, code="unknown-queue"):
+    """Nobody has taken from a queue of that name on that topic yet."""
+
+
 class UnknownReceipt(UserError, code="unknown-receipt"):
     """The receipt is not held: it was acknowledged, its time ran out, or it never was given."""
 

@@ -12,6 +12,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import time
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
@@ -185,7 +187,9 @@ def _quoted(name: str) -> str:
 def _literal(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
-    return "'" + value.replace("'", "''") + "'" if isinstance(value, str) else str(value)
+    text = value.decode() if isinstance(value, bytes) else str(value)
+    is_number = isinstance(value, int | float | Decimal) and re.fullmatch(r"-?\d+(\.\d+)?", text)
+    return text if is_number else "'" + text.replace("'", "''") + "'"
 
 
 class _Parser:
@@ -264,8 +268,10 @@ class _Parser:
             raise self._error("a default value is missing")
         text = token[1:-1].replace("''", "'") if token.startswith("'") else token
         try:
+            if pa.types.is_time(kind):
+                return time.fromisoformat(text)  # Arrow reads no times of day
             return pa.array([text]).cast(kind)[0].as_py()
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             raise self._error(f"default {token} is not a {type_name(kind)}") from error
 
     def _match(self) -> re.Match[str] | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import itertools
+from base64 import b64encode
 from collections.abc import Callable
 from functools import cache
 
@@ -127,8 +128,12 @@ def _big_endian(column: pa.Array) -> pa.Array:
 def _json_keys(columns: list[pa.Array]) -> pa.Array:
     rows = zip(*(column.to_pylist() for column in columns), strict=True)
     return pa.array(
-        [None if all(part is None for part in row) else orjson.dumps(row, default=str) for row in rows], pa.binary()
+        [None if all(part is None for part in row) else orjson.dumps(row, default=_text) for row in rows], pa.binary()
     )
+
+
+def _text(value: object) -> str:
+    return b64encode(value).decode() if isinstance(value, bytes) else str(value)
 
 
 def murmur2(keys: pa.Array) -> npt.NDArray[np.uint32]:

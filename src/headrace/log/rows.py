@@ -47,12 +47,14 @@ def prepare(rows: pa.RecordBatch, topic: Topic, now: int) -> pa.RecordBatch:
             raise WrongType(
                 f'topic "{topic.name}" has no column "{name}"', fix=f"columns are: {', '.join(schema.names)}"
             )
+    if len(set(rows.schema.names)) < len(rows.schema.names):
+        raise WrongType(f'rows for topic "{topic.name}" have a column twice', fix="give each column once")
     names: list[str] = []
     columns: list[pa.Array] = []
     for field in schema.fields:
         names.append(field.name)
         columns.append(_column(rows, field.name, field.type, field.default, topic))
-    for name, column in _system_columns(rows, now).items():
+    for name, column in _system_columns(rows, topic, now).items():
         names.append(name)
         columns.append(column)
     prepared = pa.RecordBatch.from_arrays(columns, names)
@@ -64,7 +66,10 @@ def _column(rows: pa.RecordBatch, name: str, kind: pa.DataType, default: object,
     at = rows.schema.get_field_index(name)
     if at < 0:
         return pa.repeat(pa.scalar(default, kind), rows.num_rows)
-    column = rows.column(at)
+    return _cast(rows.column(at), name, kind, topic)
+
+
+def _cast(column: pa.Array, name: str, kind: pa.DataType, topic: Topic) -> pa.Array:
     if column.type == kind:
         return column
     try:
@@ -76,9 +81,9 @@ def _column(rows: pa.RecordBatch, name: str, kind: pa.DataType, default: object,
         ) from error
 
 
-def _system_columns(rows: pa.RecordBatch, now: int) -> dict[str, pa.Array]:
+def _system_columns(rows: pa.RecordBatch, topic: Topic, now: int) -> dict[str, pa.Array]:
     given = {
-        name: rows.column(name).cast(SYSTEM_COLUMNS[name])
+        name: _cast(rows.column(name), name, SYSTEM_COLUMNS[name], topic)
         for name in GIVEN
         if name in rows.schema.names and rows.column(name).null_count < rows.num_rows
     }
@@ -200,6 +205,8 @@ def _as(stored: pa.RecordBatch, name: str, kind: pa.DataType, default: object) -
 
 def widen(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast to a type that `schema.evolve` allowed; structs gain the fields they lack."""
+    if column.offset:
+        column = column.take(pa.array(np.arange(len(column))))  # Arrow cannot build nested arrays from slices
     if pa.types.is_struct(kind) and pa.types.is_struct(column.type):
         have = {f.name: i for i, f in enumerate(column.type)}
         parts = [

@@ -1,0 +1,284 @@
+"""A member of a Kafka consumer group.
+
+Kafka gives the partitions out; where to start in each is decided here, so that a group without an offset (`start`)
+and a group whose offset was removed (`lost`) are told apart.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from headrace.clock import millis
+from headrace.contracts import INTERNAL, Batch, Bounds, Lost, Subscription, TopicPartition
+from headrace.errors import BadFilter, BadOption, Closed, GroupFenced, HeadraceError, OffsetLost, OffsetOutOfRange
+from headrace.log.kafka.client import ANSWER, Client
+from headrace.log.kafka.encoding import Message
+from headrace.log.kafka.inbox import Inbox, plain
+from headrace.log.kafka.reader import MOST_AT_ONCE, Reader
+from headrace.log.kafka.topics import Topics
+
+_LOOK_AGAIN = 1.0  # seconds between two looks at which topics fit a pattern
+_WAIT = 0.1
+
+
+@dataclass
+class Arrived:
+    """What came from one partition in one poll."""
+
+    messages: list[Message] = field(default_factory=list)
+    next_offset: int = 0
+
+
+class KafkaConsumer:
+    """See `contracts.Consumer`."""
+
+    def __init__(
+        self,
+        client: Client,
+        topics: Topics,
+        reader: Reader,
+        inbox: Inbox,
+        group: str,
+        subscription: Subscription,
+        start: str,
+        lost: Lost,
+        name: str,
+    ) -> None:
+        if start not in ("earliest", "latest"):
+            raise BadOption(f'a consumer cannot start at "{start}"', fix="start at earliest or latest, then seek")
+        self._client, self._topics, self._reader, self._inbox = client, topics, reader, inbox
+        self.group = group
+        self._subscription = subscription
+        self._pattern = _pattern(subscription)
+        self._start = start
+        self._lost = lost
+        self._positions: dict[TopicPartition, int] = {}
+        self._failures: dict[TopicPartition, HeadraceError] = {}
+        self._subscribed: set[str] = set()
+        self._looked_at = 0.0
+        self._assigned = 0  # how often Kafka gave out partitions to us
+        self._closed = False
+        wanted = {topic: topics.get(topic, fresh=True) for topic in subscription.topics}
+        self._consumer = Consumer(self._config(name))
+        self._subscribe(set(wanted))
+
+    def _config(self, name: str) -> dict[str, Any]:
+        session = millis(self._client.settings.group_session)
+        return self._client.config(
+            group_id=self.group,
+            client_id=name or "headrace",
+            session_timeout_ms=session,
+            heartbeat_interval_ms=max(session // 4, 10),
+            max_poll_interval_ms=max(session, 300_000),
+            enable_auto_commit=False,
+            enable_auto_offset_store=False,
+            auto_offset_reset="error",
+            enable_partition_eof=True,
+            isolation_level="read_committed",
+            partition_assignment_strategy="roundrobin",
+            fetch_wait_max_ms=100,
+            topic_metadata_refresh_interval_ms=1000,
+        )
+
+    @property
+    def assignment(self) -> frozenset[TopicPartition]:
+        return frozenset(self._positions)
+
+    def poll(self, timeout: timedelta = timedelta(seconds=1), max_records: int = 10_000) -> list[Batch]:
+        """Rows of the assigned partitions; none if nothing came within the time."""
+        self._check_open()
+        deadline = time.monotonic() + timeout.total_seconds()
+        while True:
+            self._look()
+            left = max(deadline - time.monotonic(), 0.0)
+            arrived = self._arrived(min(left, _WAIT), max_records)
+            try:
+                self._raise_failure()
+                batches = self._batches(arrived)
+            except BaseException:
+                self._place()  # what arrived was not handed out, so it must come again
+                raise
+            if batches or left <= 0:
+                return batches
+
+    def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
+        """Store how far this member has come: what it polled, or the offsets given (the next ones to read)."""
+        self._check_open()
+        wanted = dict(self._positions if offsets is None else offsets)
+        for here in wanted:
+            if here not in self._positions:
+                raise GroupFenced(
+                    f'partition {here} is not this member\'s any more in group "{self.group}"',
+                    fix="poll again: the rows since the last commit come again, to whoever has it now",
+                )
+        if not wanted:
+            return
+        try:
+            done = self._consumer.commit(
+                offsets=[KafkaPartition(*here, offset) for here, offset in wanted.items()], asynchronous=False
+            )
+        except KafkaException as error:
+            raise self._client.translate(error, f'group "{self.group}"') from error
+        for place in done or ():
+            if place.error is not None:
+                raise self._client.translate(place.error, f'group "{self.group}"')
+
+    def position(self, partition: TopicPartition) -> int:
+        self._check_open()
+        return self._positions[self._own(partition)]
+
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        """Go on reading at an offset; others and the committed offset are not touched."""
+        self._check_open()
+        self._reader.check_offset(self._own(partition), offset)
+        self._positions[partition] = offset
+        self._failures.pop(partition, None)
+        self._place()
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """How many rows each partition of this member is ahead of it."""
+        self._check_open()
+        return self._reader.lag(self._positions)
+
+    def close(self) -> None:
+        """Leave the group; what was not committed comes again, to the others."""
+        if not self._closed:
+            self._closed = True
+            self._consumer.close()
+
+    # -- what arrives -----------------------------------------------------------------------------------------------
+
+    def _arrived(self, wait: float, max_records: int) -> dict[TopicPartition, Arrived]:
+        first = self._consumer.poll(wait)
+        assigned = self._assigned
+        more = min(max_records - 1, MOST_AT_ONCE) if first is not None else 0
+        rest = self._consumer.consume(more, timeout=0) if more > 0 else []
+        # After a rebalance everything starts at the committed offsets again, also what `first` holds.
+        messages = [first, *rest] if first is not None and assigned == self._assigned else rest
+        arrived: dict[TopicPartition, Arrived] = defaultdict(Arrived)
+        for message in messages:
+            here = TopicPartition(message.topic() or "", message.partition() or 0)
+            if message.error() is not None:
+                self._notice(here, message, arrived)
+            elif here in self._positions:
+                arrived[here].messages.append(plain(message))
+                arrived[here].next_offset = arrived[here].messages[-1].offset + 1
+        return arrived
+
+    def _notice(self, here: TopicPartition, message: Any, arrived: dict[TopicPartition, Arrived]) -> None:
+        error = message.error()
+        if error.code() == KafkaError._PARTITION_EOF:
+            # The marks that end transactions take up offsets: without them we would never seem to be at the end.
+            if here in self._positions:
+                arrived[here].next_offset = max(self._positions[here], arrived[here].next_offset, message.offset())
+        elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
+            if here in self._positions:
+                self._positions[here] = self._first(here, self._positions[here], self._reader.bounds_of([here])[here])
+                self._place()
+        elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
+            self._looked_at = 0.0  # a topic was deleted: look which ones there are
+        elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+            raise self._client.translate(error, f'group "{self.group}"')
+
+    def _batches(self, arrived: Mapping[TopicPartition, Arrived]) -> list[Batch]:
+        batches = [self._batch(here, one) for here, one in arrived.items() if one.messages]
+        # Only now: had one of them failed, none would have been handed out.
+        self._positions.update({here: one.next_offset for here, one in arrived.items()})
+        return [batch for batch in batches if len(batch)]
+
+    def _batch(self, here: TopicPartition, arrived: Arrived) -> Batch:
+        rows = self._inbox.open(*here, arrived.messages)
+        where = self._subscription.where
+        if where is not None and rows.num_rows:
+            rows = rows.filter(where(rows))
+        return Batch(*here, rows, arrived.next_offset)
+
+    # -- which topics -----------------------------------------------------------------------------------------------
+
+    def _look(self) -> None:
+        """Follow the pattern: subscribe to topics that came, leave those that went."""
+        if self._pattern is None or time.monotonic() - self._looked_at < _LOOK_AGAIN:
+            return
+        self._looked_at = time.monotonic()
+        names = {topic.name for topic in self._topics.all()}
+        fitting = {n for n in names if not n.startswith(INTERNAL) and self._pattern.fullmatch(n)}
+        self._subscribe((names & set(self._subscription.topics)) | fitting)
+
+    def _subscribe(self, wanted: set[str]) -> None:
+        if wanted == self._subscribed or not wanted:
+            return
+        self._consumer.subscribe(
+            sorted(wanted), on_assign=self._on_assign, on_revoke=self._on_revoke, on_lost=self._on_revoke
+        )
+        self._subscribed = wanted
+
+    # -- which partitions -------------------------------------------------------------------------------------------
+
+    def _on_assign(self, _: Consumer, partitions: list[KafkaPartition]) -> None:
+        self._assigned += 1
+        self._positions, self._failures = {}, {}
+        places = [TopicPartition(p.topic, p.partition) for p in partitions]
+        committed = {
+            TopicPartition(p.topic, p.partition): p.offset
+            for p in (self._consumer.committed(partitions, timeout=ANSWER.total_seconds()) if partitions else ())
+        }
+        bounds = self._reader.bounds_of(places) if places else {}
+        for here in places:
+            self._positions[here] = self._first(here, committed[here], bounds[here])
+        self._place()
+
+    def _on_revoke(self, _: Consumer, __: list[KafkaPartition]) -> None:
+        self._assigned += 1
+        self._positions, self._failures = {}, {}
+
+    def _place(self) -> None:
+        self._consumer.assign([KafkaPartition(*here, offset) for here, offset in self._positions.items()])
+
+    def _first(self, here: TopicPartition, wanted: int, bounds: Bounds) -> int:
+        """Where to start, given the offset that the group would like (negative: it has none)."""
+        if wanted < 0:
+            return bounds.start if self._start == "earliest" else bounds.end
+        if bounds.start <= wanted <= bounds.end:
+            return wanted
+        if self._lost is Lost.ERROR:
+            self._failures[here] = OffsetLost(
+                f'group "{self.group}" wanted offset {wanted}, but the partition now holds {bounds.start} to '
+                f"{bounds.end}: rows {wanted} to {bounds.start - 1} were removed",
+                where=str(here),
+                fix=f"seek to {bounds.start}, reset the group, or consume with lost=earliest or lost=latest",
+            )
+        return bounds.end if self._lost is Lost.LATEST else bounds.start
+
+    def _raise_failure(self) -> None:
+        # Again at every poll, until the caller seeks: nobody may pass over lost rows by accident.
+        for failure in self._failures.values():
+            raise failure
+
+    def _own(self, partition: TopicPartition) -> TopicPartition:
+        if partition not in self._positions:
+            raise OffsetOutOfRange(f"partition {partition} is not assigned to this member", fix="poll first")
+        return partition
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Closed("the consumer is closed", fix="make a new one")
+
+
+def _pattern(subscription: Subscription) -> re.Pattern[str] | None:
+    if not subscription.topics and subscription.pattern is None:
+        raise BadFilter("a subscription names neither topics nor a pattern", fix="give at least one of them")
+    try:
+        return re.compile(subscription.pattern) if subscription.pattern is not None else None
+    except re.error as error:
+        raise BadFilter(
+            f'pattern "{subscription.pattern}" is no regular expression: {error}', fix='for example "orders-.*"'
+        ) from error

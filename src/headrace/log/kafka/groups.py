@@ -1,0 +1,107 @@
+"""Consumer groups from outside: who is in them, how far they are, and setting them anew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
+from confluent_kafka import TopicPartition as KafkaPartition
+
+from headrace.contracts import INTERNAL, GroupInfo, Member, TopicPartition
+from headrace.errors import GroupBusy, UnknownGroup
+from headrace.log.kafka.client import ANSWER, Client, patient
+from headrace.log.kafka.reader import Reader
+from headrace.log.kafka.topics import Topics
+
+_SECONDS = ANSWER.total_seconds()
+_UNKNOWN_GENERATION = -1  # Kafka does not tell it to outsiders
+
+
+class Groups:
+    """The groups of a Kafka cluster."""
+
+    def __init__(self, client: Client, topics: Topics, reader: Reader) -> None:
+        self._client = client
+        self._topics = topics
+        self._reader = reader
+
+    @patient
+    def names(self) -> list[str]:
+        found = self._client.answer(self._client.admin.list_consumer_groups(request_timeout=_SECONDS))
+        for error in found.errors:
+            raise self._client.translate(error)
+        return sorted(g.group_id for g in found.valid)
+
+    def info(self, name: str) -> GroupInfo:
+        members = self._members(name)
+        offsets = self._offsets(name)
+        if not members and not offsets and name not in self.names():
+            raise _unknown(name)
+        return GroupInfo(name, _UNKNOWN_GENERATION, members, offsets, self._reader.lag(offsets))
+
+    def reset(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+        for here, offset in offsets.items():
+            self._reader.check_offset(here, offset)
+        members = self._members(name)
+        if members:
+            raise _busy(name, len(members))
+        wanted = [KafkaPartition(*here, offset) for here, offset in offsets.items()]
+        request = self._client.admin.alter_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(name, wanted)], request_timeout=_SECONDS
+        )
+        done = self._client.answer(request[name], f'group "{name}"')
+        for place in done.topic_partitions:
+            if place.error is not None:
+                raise self._client.translate(place.error, f'group "{name}"')
+
+    def delete(self, name: str) -> None:
+        members = self._members(name)
+        if members:
+            raise _busy(name, len(members))
+        request = self._client.admin.delete_consumer_groups([name], request_timeout=_SECONDS)
+        try:
+            self._client.answer(request[name], f'group "{name}"')
+        except UnknownGroup:
+            raise _unknown(name) from None
+
+    @patient
+    def _members(self, name: str) -> tuple[Member, ...]:
+        request = self._client.admin.describe_consumer_groups([name], request_timeout=_SECONDS)
+        try:
+            found = self._client.answer(request[name], f'group "{name}"')
+        except UnknownGroup:
+            return ()
+        if found.state == ConsumerGroupState.DEAD:
+            return ()
+        return tuple(
+            Member(
+                member.member_id,
+                member.client_id,
+                tuple(sorted(TopicPartition(p.topic, p.partition) for p in member.assignment.topic_partitions)),
+            )
+            for member in sorted(found.members, key=lambda m: m.member_id)
+        )
+
+    @patient
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        request = self._client.admin.list_consumer_group_offsets(
+            [ConsumerGroupTopicPartitions(name)], request_timeout=_SECONDS
+        )
+        try:
+            found = self._client.answer(request[name], f'group "{name}"')
+        except UnknownGroup:
+            return {}
+        held = {topic.name: topic.partitions for topic in self._topics.all()} if found.topic_partitions else {}
+        return {
+            TopicPartition(p.topic, p.partition): p.offset
+            for p in sorted(found.topic_partitions, key=lambda p: (p.topic, p.partition))
+            if p.offset >= 0 and p.partition < held.get(p.topic, 0) and not p.topic.startswith(INTERNAL)
+        }
+
+
+def _unknown(name: str) -> UnknownGroup:
+    return UnknownGroup(f'group "{name}" does not exist', fix="headrace group list shows those that do")
+
+
+def _busy(name: str, members: int) -> GroupBusy:
+    return GroupBusy(f'group "{name}" has {members} live members', fix="stop them first")

@@ -1,0 +1,105 @@
+"""Messages that came from Kafka become rows; those that are no rows of their topic become dead letters.
+
+Anybody may write to a Kafka topic, so a typed topic may hold what does not fit its schema. Such a message is copied
+to the topic `<topic>.dead`, with code, reason and origin as headers and its origin as the key, before the rows around
+it are handed out: it may be copied again by another reader, but it cannot vanish.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import Producer
+
+from headrace.clock import Clock
+from headrace.contracts import Topic, TopicSpec
+from headrace.errors import BadRecord, BrokerUnreachable, TopicExists, UnknownTopic
+from headrace.log.kafka.client import DELIVERY, Client
+from headrace.log.kafka.encoding import Message, Misfit, decode
+from headrace.log.kafka.topics import Topics
+from headrace.log.kafka.transactions import PRODUCER, Outgoing, Reports, send
+
+DEAD = ".dead"
+_REMEMBERED = 10_000
+
+
+def plain(message: Any) -> Message:
+    """The client library's message as ours."""
+    return Message(message.key(), message.value(), message.timestamp()[1], message.headers() or [], message.offset())
+
+
+class Inbox:
+    """Opens messages of all topics of a log. `dead` counts those that were no rows, by topic."""
+
+    def __init__(self, client: Client, topics: Topics, clock: Clock) -> None:
+        self._client = client
+        self._topics = topics
+        self._clock = clock
+        self.dead: Counter[str] = Counter()
+        self._posted: OrderedDict[str, None] = OrderedDict()
+        self._producer: Producer | None = None
+        self._lock = threading.Lock()
+
+    def open(self, topic: str, partition: int, messages: Sequence[Message]) -> pa.RecordBatch:
+        """Messages of one partition as rows."""
+        known = self._topics.get(topic)
+        opened = decode(messages, known)
+        if opened.misfits:
+            # The schema may have grown a moment ago: look again before calling a message dead.
+            known = self._topics.get(topic, fresh=True)
+            opened = decode(messages, known)
+        if opened.misfits:
+            self._bury(known, partition, opened.misfits)
+        return opened.rows
+
+    def _bury(self, topic: Topic, partition: int, misfits: Sequence[Misfit]) -> None:
+        with self._lock:
+            new = {f"{topic.name}/{partition}/{m.message.offset}": m for m in misfits}
+            new = {origin: misfit for origin, misfit in new.items() if origin not in self._posted}
+            if not new:
+                return
+            self._ensure(topic)
+            self._post([_letter(topic.name, origin, misfit) for origin, misfit in new.items()])
+            self.dead[topic.name] += len(new)
+            self._posted.update(dict.fromkeys(new))
+            while len(self._posted) > _REMEMBERED:
+                self._posted.popitem(last=False)
+
+    def _ensure(self, topic: Topic) -> None:
+        name = topic.name + DEAD
+        try:
+            self._topics.get(name)
+        except UnknownTopic:
+            with contextlib.suppress(TopicExists):
+                self._topics.create(name, TopicSpec(compact=True, replication=topic.spec.replication))
+
+    def _post(self, letters: Sequence[Outgoing]) -> None:
+        if self._producer is None:
+            self._producer = Producer(self._client.config(enable_idempotence=True, **PRODUCER))
+        reports = Reports()
+        for letter in letters:
+            send(self._producer, letter, reports.take)
+        left = self._producer.flush(DELIVERY.total_seconds())
+        if reports.error is not None:
+            raise self._client.translate(*reports.error)
+        if left:
+            raise BrokerUnreachable(f"no answer in time from Kafka at {self._client.servers}", fix="read again")
+
+
+def _letter(topic: str, origin: str, misfit: Misfit) -> Outgoing:
+    message, reason = misfit
+    headers = [
+        *message.headers,
+        ("code", BadRecord.code.encode()),
+        ("reason", reason.encode()),
+        ("origin", origin.encode()),
+        ("key", message.key),
+    ]
+    # Without a value it would be a tombstone, which compaction removes.
+    value = b"" if message.value is None else message.value
+    return Outgoing(topic + DEAD, 0, Message(origin.encode(), value, max(message.timestamp, 1), headers))

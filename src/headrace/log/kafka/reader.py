@@ -1,0 +1,213 @@
+"""Reading Kafka by offset, without a group.
+
+Readers see committed rows only. The marks with which Kafka ends a transaction take up offsets, so offsets have gaps,
+and the rows before the end of a partition may be none at all.
+"""
+
+# confluent_kafka.admin does not declare what it exports.
+# pyright: reportPrivateImportUsage=false
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException
+from confluent_kafka import TopicPartition as KafkaPartition
+from confluent_kafka.admin import OffsetSpec
+
+from headrace.contracts import Batch, Bounds, TopicPartition
+from headrace.errors import BrokerUnreachable, OffsetOutOfRange, UnknownPartition
+from headrace.log.kafka.client import ANSWER, Client
+from headrace.log.kafka.encoding import Message
+from headrace.log.kafka.inbox import Inbox, plain
+from headrace.log.kafka.topics import Topics
+
+MOST_AT_ONCE = 1_000_000  # the client library takes no more
+_IDLE = 8  # cursors that are kept for the next read
+_COUNTED = 64  # a lag up to this is counted row by row
+_LOOKED_AT = 100
+
+
+class Reader:
+    """Rows and bounds of partitions."""
+
+    def __init__(self, client: Client, topics: Topics, inbox: Inbox) -> None:
+        self._client = client
+        self._topics = topics
+        self._inbox = inbox
+        self._idle: list[Cursor] = []
+        self._lock = threading.Lock()
+
+    def read(self, name: str, partition: int, offset: int, max_records: int) -> Batch:
+        here = TopicPartition(name, partition)
+        end = self.check_offset(here, offset).end
+        messages, next_offset = self._fetch(here, offset, end, max_records)
+        return Batch(name, partition, self._inbox.open(name, partition, messages), next_offset)
+
+    def bounds(self, name: str) -> dict[int, Bounds]:
+        """The offsets each partition holds."""
+        topic = self._topics.get(name)
+        found = self.bounds_of(TopicPartition(name, p) for p in range(topic.partitions))
+        return {here.partition: bounds for here, bounds in found.items()}
+
+    def bounds_of(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, Bounds]:
+        places = list(partitions)
+        starts = self._client.offsets({here: OffsetSpec.earliest() for here in places})
+        ends = self._client.offsets({here: OffsetSpec.latest() for here in places})
+        return {here: Bounds(starts[here], ends[here]) for here in places}
+
+    def check_offset(self, here: TopicPartition, offset: int) -> Bounds:
+        """The partition's bounds, if the offset lies within them."""
+        self._check(*here)
+        bounds = self.bounds_of([here])[here]
+        if not bounds.start <= offset <= bounds.end:
+            raise OffsetOutOfRange(
+                f"offset {offset} is not held: the partition has offsets {bounds.start} to {bounds.end}",
+                where=str(here),
+                fix=f"read from {bounds.start} (earliest) or {bounds.end} (latest)",
+            )
+        return bounds
+
+    def offset_at(self, name: str, partition: int, timestamp: int) -> int:
+        here = TopicPartition(name, partition)
+        self._check(name, partition)
+        found = self._client.offsets({here: OffsetSpec.for_timestamp(max(timestamp, 0))})[here]
+        end = self.bounds_of([here])[here].end
+        # Kafka may mean the mark of a transaction, which has a time as well but is no row: look for the row behind it.
+        while 0 <= found < end:
+            messages, next_offset = self._fetch(here, found, end, _LOOKED_AT)
+            late = next((m.offset for m in messages if m.timestamp >= timestamp), None)
+            if late is not None:
+                return late
+            found = next_offset
+        return end
+
+    def truncate(self, name: str, partition: int, before: int) -> None:
+        here = TopicPartition(name, partition)
+        self._check(name, partition)
+        bounds = self.bounds_of([here])[here]
+        if before <= bounds.start:
+            return
+        self.check_offset(here, before)
+        (done,) = self._client.admin.delete_records([KafkaPartition(name, partition, before)]).values()
+        self._client.answer(done, str(here))
+
+    def lag(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """How many rows lie beyond each position; a small number is exact, a large one may count marks as rows."""
+        bounds = self.bounds_of(positions) if positions else {}
+        return {
+            here: self._count(here, max(at, bounds[here].start), bounds[here].end) for here, at in positions.items()
+        }
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for cursor in idle:
+            cursor.close()
+
+    def _check(self, name: str, partition: int) -> None:
+        topic = self._topics.get(name)
+        if partition >= topic.partitions:
+            topic = self._topics.get(name, fresh=True)  # it may have grown
+        if not 0 <= partition < topic.partitions:
+            raise UnknownPartition(
+                f'topic "{name}" has no partition {partition}', fix=f"its partitions are 0 to {topic.partitions - 1}"
+            )
+
+    def _count(self, here: TopicPartition, start: int, end: int) -> int:
+        rows = 0
+        if end - start > _COUNTED:
+            return end - start
+        while start < end:
+            messages, start = self._fetch(here, start, end, _COUNTED)
+            rows += len(messages)
+        return rows
+
+    def _fetch(self, here: TopicPartition, offset: int, end: int, max_records: int) -> tuple[list[Message], int]:
+        if offset >= end or max_records <= 0:
+            return [], offset
+        cursor = self._take(here, offset)
+        try:
+            fetched = cursor.fetch(here, offset, end, max_records)
+        except BaseException:
+            cursor.close()
+            raise
+        self._give_back(cursor)
+        return fetched
+
+    def _take(self, here: TopicPartition, offset: int) -> Cursor:
+        with self._lock:
+            fitting = next((c for c in self._idle if c.at == (here, offset)), None)
+            cursor = fitting or (self._idle[0] if len(self._idle) == _IDLE else None)
+            if cursor is not None:
+                self._idle.remove(cursor)
+                return cursor
+        return Cursor(self._client)
+
+    def _give_back(self, cursor: Cursor) -> None:
+        with self._lock:
+            if len(self._idle) < _IDLE:
+                self._idle.append(cursor)
+                return
+        cursor.close()
+
+
+class Cursor:
+    """A consumer at one place, which has read ahead there."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.at: tuple[TopicPartition, int] | None = None
+        self._consumer = Consumer(
+            client.config(
+                group_id="headrace-reader",  # needed, but never joined
+                enable_auto_commit=False,
+                auto_offset_reset="error",
+                enable_partition_eof=True,
+                isolation_level="read_committed",
+                fetch_wait_max_ms=20,
+                queued_max_messages_kbytes=16 << 10,
+            )
+        )
+
+    def fetch(self, here: TopicPartition, offset: int, end: int, max_records: int) -> tuple[list[Message], int]:
+        """Messages below `end` from an offset on, and where to go on."""
+        if self.at != (here, offset):
+            self._consumer.assign([KafkaPartition(*here, offset)])
+        messages: list[Message] = []
+        position = offset
+        until = time.monotonic() + ANSWER.total_seconds()
+        while position == offset:
+            if time.monotonic() > until:
+                raise BrokerUnreachable(f"no answer in time from Kafka at {self._client.servers}", where=str(here))
+            position = self._gather(messages, max_records, position, here)
+        self.at = (here, position)
+        if position >= end:
+            self._consumer.unassign()  # an idle cursor asks nothing
+            self.at = None
+        return messages, position
+
+    def _gather(self, messages: list[Message], max_records: int, position: int, here: TopicPartition) -> int:
+        first = self._consumer.poll(0.5)
+        more = min(max_records - 1, MOST_AT_ONCE)
+        arrived = [first, *self._consumer.consume(more, timeout=0)] if first is not None else []
+        for message in arrived:
+            position = self._accept(message, messages, position, here)
+        return position
+
+    def _accept(self, message: Any, messages: list[Message], position: int, here: TopicPartition) -> int:
+        error = message.error()
+        if error is None:
+            messages.append(plain(message))
+            return message.offset() + 1
+        if error.code() == KafkaError._PARTITION_EOF:
+            return max(position, message.offset())
+        if error.retriable() or error.code() in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
+            return position
+        raise self._client.translate(error, str(here)) from KafkaException(error)
+
+    def close(self) -> None:
+        self._consumer.close()

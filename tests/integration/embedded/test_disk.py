@@ -1,0 +1,118 @@
+"""A disk that is full, and a folder that cannot be written. Needs root: a small file system is mounted."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from headrace.contracts import Append
+from headrace.errors import DiskFull
+from headrace.log.embedded import EmbeddedLog
+from headrace.settings import Settings
+from tests.unit.log.embedded.rows import extents, files, line, process, put, raw, values
+
+NOBODY = 65534
+QUIET = Settings(upkeep_every=timedelta(0))
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """A file system of 4 MB."""
+    where = tmp_path / "small"
+    where.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=4m", "tmpfs", where], check=True)
+    yield where
+    subprocess.run(["umount", "-l", where], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """A file that takes all the space that is left."""
+    ballast = folder.parent / "ballast"
+    with open(ballast, "wb", buffering=0) as out:
+        try:
+            while out.write(b"\0" * 4096):
+                pass
+        except OSError:
+            pass
+    return ballast
+
+
+@pytest.mark.parametrize("size", [100, 1000, 300_000])
+def test_a_full_disk_is_told_and_nothing_half_is_seen(small: Path, size: int) -> None:
+    folder = small / "data"
+    with EmbeddedLog(folder, QUIET) as log:
+        log.create_topic("t")
+        put(log, "t", b"before")
+        ballast = fill(folder)
+        kept, before = 1, files(folder)
+        with pytest.raises(DiskFull):
+            for _ in range(5000):  # there may be room inside files that exist already
+                log.append([Append("t", raw(b"x" * size, b"y"))])
+                kept += 2
+        for _ in range(3):
+            with pytest.raises(DiskFull):
+                log.append([Append("t", raw(b"x" * 300_000, b"y"))])
+        assert files(folder) == before
+        assert len(values(log, "t")) == kept
+        assert log.bounds("t") == {0: (0, kept)}
+        ballast.unlink()
+        put(log, "t", b"after")
+        assert values(log, "t")[-1] == b"after"
+        log.upkeep.run()
+        assert sum(rows for _, rows in extents(log)) == kept + 1
+    with EmbeddedLog(folder, QUIET) as log:
+        assert len(values(log, "t")) == kept + 1
+
+
+def test_opening_on_a_full_disk_is_told(small: Path) -> None:
+    folder = small / "data"
+    folder.mkdir()
+    ballast = fill(folder)
+    with pytest.raises(DiskFull):
+        EmbeddedLog(folder, QUIET)
+    ballast.unlink()
+    with EmbeddedLog(folder, QUIET) as log:
+        log.create_topic("t")
+
+
+OPEN_AS = """
+import os, sys
+from headrace.errors import HeadraceError
+from headrace.log.embedded import EmbeddedLog
+os.setgid(int(sys.argv[2]))
+os.setuid(int(sys.argv[2]))
+try:
+    EmbeddedLog(sys.argv[1])
+    print("opened")
+except HeadraceError as error:
+    print(error.code)
+"""
+
+
+@pytest.mark.parametrize("made", [False, True])
+def test_a_folder_that_cannot_be_written_is_told(made: bool) -> None:
+    with tempfile.TemporaryDirectory() as parent:
+        os.chmod(parent, 0o755)
+        folder = Path(parent) / "data"
+        if made:
+            EmbeddedLog(folder, QUIET).close()
+        with process(OPEN_AS, folder, NOBODY) as child:
+            assert line(child) == "read-only"
+
+
+def test_a_file_system_that_is_read_only_is_told(small: Path) -> None:
+    EmbeddedLog(small / "data", QUIET).close()
+    (small / "view").mkdir()
+    subprocess.run(["mount", "--bind", small / "data", small / "view"], check=True)
+    try:
+        subprocess.run(["mount", "-o", "remount,bind,ro", small / "view"], check=True)
+        with process(OPEN_AS, small / "view", 0) as child:
+            assert line(child) == "read-only"
+    finally:
+        subprocess.run(["umount", small / "view"], check=True)

@@ -1,0 +1,149 @@
+"""Brokers of our own: they start, die, come back, replace each other, and never outlive who started them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+from typer.testing import CliRunner
+
+from headrace.cli import app
+from headrace.contracts import Ack, Append, TopicSpec
+from headrace.errors import KafkaNotInstalled, PortTaken
+from headrace.log import jars
+from headrace.log.broker import HOST, Cluster, free_ports
+from headrace.log.kafka import KafkaLog
+from headrace.log.rows import from_records
+from headrace.record import Record
+from headrace.settings import Settings
+
+pytestmark = pytest.mark.kafka
+
+
+def append(log: KafkaLog, topic: str, *values: bytes) -> None:
+    log.append([Append(topic, from_records([Record(value) for value in values]))], ack=Ack.ALL)
+
+
+def values_of(log: KafkaLog, topic: str) -> list[bytes]:
+    offset, end = log.bounds(topic)[0]
+    values: list[bytes] = []
+    while offset < end:
+        batch = log.read(topic, 0, offset)
+        values += batch.rows.column("value").to_pylist()
+        offset = batch.next_offset
+    return values
+
+
+@pytest.mark.faults
+def test_a_broker_that_was_killed_comes_back_with_its_rows(tmp_path: Path) -> None:
+    with Cluster.start(tmp_path) as cluster, KafkaLog(Settings(kafka_servers=cluster.bootstrap)) as log:
+        log.create_topic("t")
+        append(log, "t", b"a")
+        append(log, "t", b"b", b"c")
+        cluster.kill(1)
+        assert not cluster.broker(1).alive
+        cluster.restart(1)
+        append(log, "t", b"d")
+        assert values_of(log, "t") == [b"a", b"b", b"c", b"d"]
+    assert not cluster.broker(1).alive
+    with Cluster.start(tmp_path) as again, KafkaLog(Settings(kafka_servers=again.bootstrap)) as log:
+        assert values_of(log, "t") == [b"a", b"b", b"c", b"d"]
+
+
+@pytest.mark.faults
+def test_three_brokers_lose_their_leader_but_no_row(tmp_path: Path) -> None:
+    with Cluster.start(tmp_path, nodes=3) as cluster, KafkaLog(Settings(kafka_servers=cluster.bootstrap)) as log:
+        log.create_topic("t", TopicSpec(replication=3))
+        writer = log.writer("w")
+        append(log, "t", b"single")
+        append(log, "t", b"in a", b"transaction")
+        writer.append(0, [Append("t", from_records([Record(b"by a writer")]))])
+        leader = log._client.admin.list_topics("t", timeout=10).topics["t"].partitions[0].leader
+        cluster.kill(leader)
+        append(log, "t", b"single again")
+        append(log, "t", b"in another", b"transaction")
+        writer.append(1, [Append("t", from_records([Record(b"by a writer again")]))])
+        expected = [b"single", b"in a", b"transaction", b"by a writer"]
+        expected += [b"single again", b"in another", b"transaction", b"by a writer again"]
+        assert values_of(log, "t") == expected
+        cluster.restart(leader)
+        assert all(broker.alive for broker in cluster.brokers)
+        assert values_of(log, "t") == expected
+        cluster.stop(grace=0)
+
+
+STARTER = """
+import sys, time
+from pathlib import Path
+from headrace.log.broker import Cluster
+cluster = Cluster.start(Path(sys.argv[1]))
+print(cluster.broker(1).pid, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.mark.faults
+def test_a_broker_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", STARTER, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert parent.stdout is not None
+    broker = psutil.Process(int(parent.stdout.readline()))
+    parent.kill()
+    parent.communicate()
+    broker.wait(timeout=60)
+
+
+def test_a_taken_port_is_said(tmp_path: Path) -> None:
+    with socket.create_server((HOST, 0)) as taken, pytest.raises(PortTaken):
+        Cluster.start(tmp_path, ports=[taken.getsockname()[1]])
+
+
+def test_missing_jars_are_said_with_the_fix(tmp_path: Path) -> None:
+    for wanted in (jars.broker_classpath, jars.spark_jars):
+        with pytest.raises(KafkaNotInstalled) as caught:
+            wanted(Settings(jars=tmp_path))
+        assert caught.value.fix == "headrace kafka jars"
+
+
+def test_jars_that_cannot_be_fetched_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(KafkaNotInstalled) as caught:
+        jars.fetch(Settings(jars=tmp_path / "jars"))
+    assert "mvn" in caught.value.what
+    assert list((tmp_path / "jars").iterdir()) == []
+
+
+def test_the_command_fetches_jars_once(cluster: Cluster) -> None:
+    assert "ready" in CliRunner().invoke(app, ["kafka", "jars"]).output
+    quiet = CliRunner().invoke(app, ["kafka", "jars", "--quiet"])
+    assert (quiet.exit_code, quiet.output) == (0, "")
+
+
+def test_the_command_runs_brokers_until_it_is_interrupted(cluster: Cluster, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    command = [sys.executable, "-c", "from headrace.cli import main; main()", "kafka", "up", "--port", str(port)]
+    running = subprocess.Popen(
+        [*command, "--folder", str(tmp_path / "data")],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "COLUMNS": "200"},
+    )
+    assert running.stdout is not None
+    said = next(line for line in running.stdout if "Kafka runs at" in line)
+    assert re.search(rf"127\.0\.0\.1:{port}\b", said)
+    with KafkaLog(Settings(kafka_servers=f"{HOST}:{port}")) as log:
+        assert log.topics() == []
+    taken = subprocess.run([*command, "--folder", str(tmp_path / "b")], capture_output=True, text=True, check=False)
+    assert (taken.returncode, "port-taken" in taken.stderr) == (1, True)
+    running.send_signal(signal.SIGINT)
+    running.communicate()
+    assert running.returncode == 0
