@@ -36,6 +36,10 @@ class Catalog:
         """The topic of that name, or `UnknownTopic`."""
         found = self.entries().get(name)
         if found is None:
+            # Whoever made it may have died between its commit and telling us: look before saying no.
+            self.refresh()
+            found = self._entries.get(name)
+        if found is None:
             raise unknown(name)
         return found
 
@@ -51,8 +55,13 @@ class Catalog:
         with self._lock:
             seen = self._store.bell.page.catalog
             rows = self._store.query("SELECT id, version, name, spec, created_at FROM topics ORDER BY name")
-            self._entries = {row[2]: Entry(row[0], row[1], Topic(row[2], spec_of(row[3]), row[4])) for row in rows}
+            known = {(entry.id, entry.version): entry for entry in self._entries.values()}
+            self._entries = {row[2]: known.get(row[:2]) or _entry(*row) for row in rows}
             self._seen = seen
+
+
+def _entry(topic_id: int, version: int, name: str, spec: str, created_at: int) -> Entry:
+    return Entry(topic_id, version, Topic(name, spec_of(spec), created_at))
 
 
 class Changes:

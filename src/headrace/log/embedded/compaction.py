@@ -61,6 +61,7 @@ def _without_old_tombstones(rows: pa.Table, entry: Entry, now: int) -> pa.Table:
     deleted = pc.fill_null(rows.column("$deleted"), False)
     if entry.topic.schema.is_raw:
         deleted = pc.or_(deleted, rows.column("value").is_null())
+    deleted = pc.and_(deleted, _keys(rows, entry).is_valid())
     since = pc.if_else(deleted, pc.coalesce(rows.column("$tombstoned_at"), pa.scalar(now)), pa.scalar(None, pa.int64()))
     rows = rows.set_column(rows.schema.get_field_index("$tombstoned_at"), "$tombstoned_at", since)
     young = pc.greater(pc.add(since, millis(entry.topic.spec.tombstone_time)), now)

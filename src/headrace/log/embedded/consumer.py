@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import secrets
 import threading
@@ -11,12 +12,14 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
-from headrace.contracts import Batch, Lost, Subscription, TopicPartition
+from headrace.contracts import INTERNAL, Batch, Lost, Subscription, TopicPartition
 from headrace.errors import BadFilter, BadOption, Closed, GroupFenced, OffsetLost, OffsetOutOfRange, UnknownTopic
 from headrace.log.embedded.groups import Groups, Joined
 
 if TYPE_CHECKING:
     from headrace.log.embedded.log import EmbeddedLog
+
+_logger = logging.getLogger(__name__)
 
 
 class EmbeddedConsumer:
@@ -44,11 +47,13 @@ class EmbeddedConsumer:
         self._start = start
         self._lost = lost
         self._joined = Joined(-1, {})
+        self._ids: dict[str, int] = {}  # of the topics as they were when their partitions came to us
         self._positions: dict[TopicPartition, int] = {}
         self._turn: list[TopicPartition] = []
-        self._closed = False
+        self._closed = threading.Event()
+        self._every = min(1.0, groups.session.total_seconds() / 3)
         self._beat()
-        _Heart(self, groups.session.total_seconds() / 3).start()
+        _Heart(self).start()
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
@@ -63,13 +68,14 @@ class EmbeddedConsumer:
         while True:
             rung = self._log.store.bell.rings
             self._follow()
+            before = dict(self._positions)
             batches = self._fetch(max_records)
             left = deadline - time.monotonic()
             if batches or left <= 0:
                 return batches
-            # Wake at times to look after the group even when nothing is appended.
-            if self._log.store.bell.wait(rung, min(left, 1.0)) == rung and left > 1.0:
-                self._beat()
+            if self._positions == before:  # else there were rows, only not such as are wanted: go on
+                # Wake at times to look after the group even when nothing is appended.
+                self._log.store.bell.wait(rung, min(left, self._every))
 
     def _fetch(self, max_records: int) -> list[Batch]:
         batches: list[Batch] = []
@@ -79,14 +85,19 @@ class EmbeddedConsumer:
                 break
             if self._positions[partition] == ends[partition.topic][partition.partition].end:
                 continue
-            batch = self._read(partition, max_records)
+            try:
+                batch = self._read(partition, max_records)
+                wanted = self._wanted(batch)
+            except Exception:
+                if batches:
+                    break  # what was read must not be lost with it; the next poll begins here and says it
+                raise
             self._positions[partition] = batch.next_offset
             self._turn.remove(partition)
             self._turn.append(partition)
             max_records -= len(batch)
-            batch = self._wanted(batch)
-            if len(batch):
-                batches.append(batch)
+            if len(wanted):
+                batches.append(wanted)
         return batches
 
     def _read(self, partition: TopicPartition, max_records: int) -> Batch:
@@ -117,7 +128,7 @@ class EmbeddedConsumer:
     # -- group ------------------------------------------------------------------------------------------------------
 
     def _subscribed(self) -> dict[str, int]:
-        topics = {t.name: t.partitions for t in self._log.topics()}
+        topics = {name: entry.topic.partitions for name, entry in self._log.catalog.entries().items()}
         for name in self._subscription.topics:
             if name not in topics:
                 raise UnknownTopic(f'topic "{name}" does not exist', fix=f"headrace topic create {name}")
@@ -125,41 +136,46 @@ class EmbeddedConsumer:
             name: partitions
             for name, partitions in topics.items()
             if name in self._subscription.topics
-            or (self._pattern and not name.startswith("__") and self._pattern.fullmatch(name))
+            or (self._pattern and not name.startswith(INTERNAL) and self._pattern.fullmatch(name))
         }
 
     def _beat(self) -> None:
+        self._catalog = self._log.catalog.entries()
         joined = self._groups.beat(self.group, self.id, self._client, self._log.owner, self._subscribed())
+        self._beat_again = time.monotonic() + self._every
         self._adopt(joined)
 
     def _follow(self) -> None:
-        """Take over what a rebalance changed."""
+        """Take over what a rebalance changed, and at times look whether somebody died."""
         self._check_open()
         if (
-            self._groups.generation(self.group) != self._joined.generation
+            self._groups.seen_by(self.group, self.id) != self._joined.generation
             or self._catalog is not self._log.catalog.entries()
+            or time.monotonic() > self._beat_again
         ):
             self._beat()
 
     def _adopt(self, joined: Joined) -> None:
-        self._catalog = self._log.catalog.entries()
-        if joined == self._joined:
+        ids = {p.topic: self._catalog[p.topic].id for p in joined.partitions if p.topic in self._catalog}
+        if joined == self._joined and ids == self._ids:
             return
         if joined.generation != self._joined.generation:
             self._log.store.bell.ring()  # the others wait on it too
         kept = {
             p: self._positions[p]
             for p, since in joined.partitions.items()
-            if self._joined.partitions.get(p) == since and p in self._positions
+            if p in self._positions
+            and self._joined.partitions.get(p) == since
+            and self._ids.get(p.topic) == ids.get(p.topic)  # a topic that was made anew begins anew
         }
-        self._joined = joined
         try:
-            self._positions = {p: kept[p] if p in kept else self._first(p) for p in joined.partitions}
-        except GroupFenced:  # rebalanced again in between
-            self._joined, self._positions = Joined(-1, {}), {}
-        self._turn = sorted(self._positions)
+            positions = {p: kept[p] if p in kept else self._first(p, joined) for p in joined.partitions}
+        except (GroupFenced, UnknownTopic):  # rebalanced again or deleted in between: the next look shows
+            joined, positions = Joined(-1, {}), {}
+        self._joined, self._ids, self._positions = joined, ids, positions
+        self._turn = [p for p in self._turn if p in positions] + sorted(positions.keys() - set(self._turn))
 
-    def _first(self, partition: TopicPartition) -> int:
+    def _first(self, partition: TopicPartition, joined: Joined) -> int:
         entry = self._log.catalog.entry(partition.topic)
         committed = self._groups.committed(self.group, entry.id, partition.partition)
         if committed is not None:
@@ -167,9 +183,7 @@ class EmbeddedConsumer:
         bounds = self._log.reader.partition_bounds(entry, partition.partition)
         first = bounds.start if self._start == "earliest" else bounds.end
         # Stored at once: whoever gets the partition next must not start at a later "latest" and skip rows.
-        self._groups.commit(
-            self.group, self.id, {partition: first}, self._joined.partitions, {partition.topic: entry.id}
-        )
+        self._groups.commit(self.group, self.id, {partition: first}, joined.partitions, {partition.topic: entry.id})
         return first
 
     # -- positions --------------------------------------------------------------------------------------------------
@@ -178,9 +192,8 @@ class EmbeddedConsumer:
         """Store how far this member has come: what it polled, or the offsets given (the next ones to read)."""
         self._check_open()
         wanted = dict(self._positions if offsets is None else offsets)
-        ids = {p.topic: self._log.catalog.entry(p.topic).id for p in wanted}
         self._log.store.sync(self._log.store.bell.page.committed)
-        self._groups.commit(self.group, self.id, wanted, self._joined.partitions, ids)
+        self._groups.commit(self.group, self.id, wanted, self._joined.partitions, self._ids)
 
     def position(self, partition: TopicPartition) -> int:
         self._follow()
@@ -205,34 +218,38 @@ class EmbeddedConsumer:
 
     def close(self) -> None:
         """Leave the group; what was not committed comes again, to the others."""
-        if self._closed:
+        if self._closed.is_set():
             return
-        self._closed = True
-        self._groups.leave(self.group, self.id)
-        self._log.store.bell.ring()
+        self._closed.set()
+        if not self._log.closed:  # a closed log has left already: the others see that its owner is gone
+            self._groups.leave(self.group, self.id)
+            self._log.store.bell.ring()
 
     def _check_open(self) -> None:
-        if self._closed:
-            raise Closed("the consumer is closed", fix="make a new one")
+        if self._closed.is_set() or self._log.closed:
+            raise Closed("the consumer or its log is closed", fix="make a new one")
 
 
 class _Heart:
     """Beats for a consumer that is busy with what it polled; stops when the consumer is gone."""
 
-    def __init__(self, consumer: EmbeddedConsumer, seconds: float) -> None:
+    def __init__(self, consumer: EmbeddedConsumer) -> None:
         self._consumer = weakref.ref(consumer)
-        self._groups, self._seconds = consumer._groups, seconds
+        self._closed, self._groups = consumer._closed, consumer._groups
 
     def start(self) -> None:
         threading.Thread(target=self._run, name="headrace-heart", daemon=True).start()
 
     def _run(self) -> None:
-        while True:
-            time.sleep(self._seconds)
+        while not self._closed.wait(self._groups.session.total_seconds() / 3):
             consumer = self._consumer()
-            if consumer is None or consumer._closed or consumer._log.closed:
+            if consumer is None or consumer._log.closed:
                 return
-            self._groups.touch(consumer.group, consumer.id)
+            try:
+                self._groups.touch(consumer.group, consumer.id)
+            except Exception:
+                # The log is being closed, or its disk is full: the next beat may do, or the group does without us.
+                _logger.debug("a heartbeat failed", exc_info=True)
             del consumer
 
 

@@ -6,6 +6,7 @@ id of the process that wrote it, so that a file no row names can be told from on
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import secrets
@@ -18,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from headrace.errors import DamagedExtent, DiskFull, ReadOnly
+from headrace.faultpoints import reach
 
 _CHUNK = 100_000  # rows of one Arrow batch in a merged file
 INLINE, FILE, ARCHIVE = "inline", "file", "archive"
@@ -65,6 +67,7 @@ class Writer:
         except OSError as error:
             path.unlink(missing_ok=True)
             raise storage_error(error, path.parent) from error
+        reach("extent.written")
         return Extent(rows.num_rows, *times, sink.size, sink.checksum, None, path.name)
 
     def new_path(self, suffix: str) -> Path:
@@ -148,11 +151,14 @@ class Decoder:
         if kind == INLINE:
             return _checked(pa.py_buffer(payload), checksum, where)
         assert file is not None
-        if file not in self._mapped:
-            self._mapped[file] = self._archived(file, where) if kind == ARCHIVE else self._map(file, checksum, where)
-            while len(self._mapped) > self._keep:
-                self._mapped.pop(next(iter(self._mapped)), None)
-        return self._mapped[file]
+        found = self._mapped.get(file)  # threads share this: another may drop any of them at any time
+        if found is None:
+            found = self._archived(file, where) if kind == ARCHIVE else self._map(file, checksum, where)
+            self._mapped[file] = found
+            with contextlib.suppress(KeyError):
+                while len(self._mapped) > self._keep:
+                    self._mapped.popitem(last=False)
+        return found
 
     def _map(self, file: str, checksum: int, where: str) -> list[pa.RecordBatch]:
         return _checked(pa.memory_map(str(self.folder / file)).read_buffer(), checksum, f"{where}, file {file}")

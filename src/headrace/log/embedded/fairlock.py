@@ -25,17 +25,22 @@ from pathlib import Path
 _GUARD, _GATE, _FIRST_TICKET = 8, 9, 1024
 _PAUSE, _LONGEST_PAUSE = 0.00005, 0.002
 
-_descriptors: dict[tuple[int, Path], int] = {}
+_descriptors: dict[tuple[int, int, int], int] = {}
 _locks: dict[int, FairLock] = {}
+_turns: dict[tuple[int, int], Turn] = {}
 _guard = threading.Lock()
 
 
 def descriptor(path: Path) -> int:
     """The one descriptor of this process on a lock file."""
     with _guard:
-        key = (os.getpid(), path.resolve())
+        if not path.exists():
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+        # By the file, not by its name: a folder may be removed and made again while we live.
+        found = path.stat()
+        key = (os.getpid(), found.st_dev, found.st_ino)
         if key not in _descriptors:
-            _descriptors[key] = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            _descriptors[key] = os.open(path, os.O_RDWR | os.O_CLOEXEC)
         return _descriptors[key]
 
 
@@ -55,11 +60,20 @@ def unlock(fd: int, byte: int) -> None:
 
 
 class Turn:
-    """A lock that is only ever tried: between processes by a byte of a file, between threads by one of Python's."""
+    """A lock that is only ever tried: between processes by a byte of a file, between threads by one of Python's.
+
+    Get it with `Turn.of(fd, byte)`: a process that opens a log twice must not have the turn twice.
+    """
 
     def __init__(self, fd: int, byte: int) -> None:
         self._fd, self._byte = fd, byte
         self._thread = threading.Lock()
+
+    @classmethod
+    def of(cls, fd: int, byte: int) -> Turn:
+        """The one turn of this process on that byte."""
+        with _guard:
+            return _turns.setdefault((fd, byte), cls(fd, byte))
 
     def take(self) -> bool:
         if not self._thread.acquire(blocking=False):

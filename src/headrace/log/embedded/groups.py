@@ -11,14 +11,15 @@ import contextlib
 import json
 import sqlite3
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
 from headrace.clock import Clock, millis
-from headrace.contracts import Bounds, GroupInfo, Member, TopicPartition
+from headrace.contracts import GroupInfo, Member, TopicPartition
 from headrace.errors import GroupBusy, GroupFenced, UnknownGroup
+from headrace.faultpoints import reach
 from headrace.log.embedded.assignment import assign
 from headrace.log.embedded.fairlock import FairLock
 from headrace.log.embedded.owners import is_alive
@@ -69,7 +70,9 @@ class Groups:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield self._db
+                reach("group.placed")
                 self._db.execute("COMMIT")
+                reach("group.committed")
             except BaseException:
                 if self._db.in_transaction:
                     self._db.execute("ROLLBACK")
@@ -140,6 +143,13 @@ class Groups:
         rows = self._query("SELECT generation FROM groups WHERE name = ?", group)
         return rows[0][0] if rows else 0
 
+    def seen_by(self, group: str, member: str) -> int | None:
+        """The generation, if the member is still one; it may have been thought dead."""
+        rows = self._query(
+            "SELECT generation FROM groups JOIN members ON grp = name WHERE name = ? AND id = ?", group, member
+        )
+        return rows[0][0] if rows else None
+
     def touch(self, group: str, member: str) -> None:
         """Say that a member lives, no more."""
         with self._transaction() as db:
@@ -185,8 +195,8 @@ class Groups:
     def names(self) -> list[str]:
         return [name for (name,) in self._query("SELECT name FROM groups ORDER BY name")]
 
-    def info(self, name: str, bounds: Mapping[str, tuple[int, Mapping[int, Bounds]]]) -> GroupInfo:
-        """Members, offsets and lag; `bounds` gives each topic's id and offsets."""
+    def info(self, name: str, ids: Mapping[str, int], end: Callable[[int, int], int | None]) -> GroupInfo:
+        """Members, offsets and lag; `ids` are the topics there are, `end` gives the end of a partition of one."""
         self._check(name)
         assigned: dict[str, list[TopicPartition]] = {}
         for member, topic, partition in self._query(
@@ -202,9 +212,10 @@ class Groups:
             for topic_id, topic, partition, offset in self._query(
                 "SELECT topic_id, topic, partition, offset FROM offsets WHERE grp = ? ORDER BY topic, partition", name
             )
-            if topic in bounds and bounds[topic][0] == topic_id
+            if ids.get(topic) == topic_id
         }
-        lag = {p: bounds[p.topic][1][p.partition].end - offset for p, offset in offsets.items()}
+        ends = {p: end(ids[p.topic], p.partition) for p in offsets}
+        lag = {p: ends[p] - offset for p, offset in offsets.items() if ends[p] is not None}
         return GroupInfo(name, self.generation(name), members, offsets, lag)
 
     def reset(self, name: str, offsets: Mapping[TopicPartition, int], ids: Mapping[str, int]) -> None:

@@ -5,17 +5,20 @@ This is where its parts are joined; each of them has a module of its own beside 
 
 from __future__ import annotations
 
-import contextlib
+import logging
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from headrace.clock import Clock, SystemClock
 from headrace.component import Component, Option, register
 from headrace.contracts import (
+    INTERNAL,
     Ack,
     Append,
     Appended,
@@ -30,19 +33,22 @@ from headrace.contracts import (
 )
 from headrace.errors import Closed
 from headrace.log.embedded import order
-from headrace.log.embedded.catalog import Catalog, Changes
-from headrace.log.embedded.committer import Committer, Part, Request, Stale
+from headrace.log.embedded.catalog import Catalog, Changes, Entry
+from headrace.log.embedded.committer import Committer
 from headrace.log.embedded.consumer import EmbeddedConsumer
 from headrace.log.embedded.extents import Extent, Writer
 from headrace.log.embedded.groups import Groups
 from headrace.log.embedded.mailbox import Mailbox
 from headrace.log.embedded.owners import Owner
+from headrace.log.embedded.placing import Part, Request, Stale
 from headrace.log.embedded.reading import Reader
-from headrace.log.embedded.store import Store
+from headrace.log.embedded.store import Store, remove_unnamed, translated
 from headrace.log.embedded.upkeep import Upkeep, truncate
 from headrace.log.embedded.writers import EmbeddedProducer, EmbeddedWriter
 from headrace.log.rows import prepare, split
 from headrace.settings import Settings
+
+_logger = logging.getLogger(__name__)
 
 
 class EmbeddedLog:
@@ -54,9 +60,10 @@ class EmbeddedLog:
         self.clock: Clock = clock or SystemClock()
         self._pid = os.getpid()
         self.store = Store(self.folder)
-        self._owner = Owner(self.folder / "owners")
+        with translated(self.folder):
+            self._owner = Owner(self.folder / "owners")
+            self._mailbox = Mailbox(self.folder, self._owner.id)
         self.encoder = Writer(self.folder / "extents", self._owner.id, self.settings.inline_bytes)
-        self._mailbox = Mailbox(self.folder, self._owner.id)
         self.committer = Committer(self.store, self.encoder, self._mailbox, self.clock.now, self.settings.lock_timeout)
         self.catalog = Catalog(self.store)
         self._changes = Changes(self.catalog, self.committer)
@@ -86,58 +93,87 @@ class EmbeddedLog:
         return self._open.catalog.entry(name).topic
 
     def topics(self) -> list[Topic]:
-        return [entry.topic for entry in self._open.catalog.entries().values()]
+        entries = self._open.catalog.entries()
+        return [entry.topic for name, entry in entries.items() if not name.startswith(INTERNAL)]
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def append(self, appends: Sequence[Append], *, ack: Ack = Ack.ALL) -> list[Appended]:
         """All of it or nothing; returns where the rows went."""
-        return self.commit(appends, lambda parts: Request(parts, ack))
+        if ack is Ack.NONE:
+            self.submit(appends, ack).add_done_callback(_tell_loss)
+            return []
+        return self.commit(lambda: self.parts(appends), lambda parts: Request(parts, ack))
 
-    def commit(self, appends: Sequence[Append], request_of: Any) -> Any:
-        """Prepare appends, commit them as one request, and begin again should a topic have changed meanwhile."""
-        while True:
-            parts = self._parts(appends)
-            request: Request = request_of(parts)
-            if request.ack is Ack.NONE:
-                self.committer.submit(request)
-                return []
-            try:
-                return self.committer.run(request)
-            except Stale:
-                self._discard(parts)
-                self.catalog.refresh()
-            except BaseException:
-                self._discard(parts)
-                raise
+    def commit(self, prepare: Callable[[], list[Part]], request: Callable[[list[Part]], Request]) -> Any:
+        """Prepare parts, commit them as one request, and begin again should a topic have changed meanwhile."""
+        tried: list[Part] = []
+        try:
+            while True:
+                parts = prepare()
+                tried += parts
+                try:
+                    return self.committer.run(request(parts))
+                except Stale:
+                    self.catalog.refresh()
+        finally:
+            self.discard(tried)  # what the commit log does not name: it failed, was prepared anew, or is a repeat
 
-    def submit(self, append: Append, ack: Ack, linger: float = 0.0) -> Future[Any]:
-        """Queue one append without waiting for it."""
-        return self.committer.submit(Request(self._parts([append]), ack, linger=linger))
+    def submit(self, appends: Sequence[Append], ack: Ack, linger: float = 0.0) -> Future[list[Appended]]:
+        """Queue an append without waiting for it; it is prepared again should a topic have changed meanwhile."""
+        answer: Future[list[Appended]] = Future()
+        self._queue(appends, ack, linger, answer)
+        return answer
 
-    def _parts(self, appends: Sequence[Append]) -> list[Part]:
+    def _queue(self, appends: Sequence[Append], ack: Ack, linger: float, answer: Future[list[Appended]]) -> None:
+        parts = self.parts(appends)
+
+        def finish(done: Future[Any]) -> None:
+            # Runs on the committer's thread, so it only queues again, and never waits.
+            error = done.exception()
+            if error is not None:
+                self.discard(parts)
+            if isinstance(error, Stale):
+                try:
+                    self.catalog.refresh()
+                    self._queue(appends, ack, linger, answer)
+                    return
+                except Exception as refused:
+                    error = refused
+            if error is None:
+                answer.set_result(done.result())
+            else:
+                answer.set_exception(error)
+
+        self.committer.submit(Request(parts, ack, linger=linger)).add_done_callback(finish)
+
+    def parts(self, appends: Sequence[Append]) -> list[Part]:
+        """The parts of an append, large ones on the disk already."""
         parts: list[Part] = []
-        now = self.clock.now()
-        for append in appends:
-            entry = self._open.catalog.entry(append.topic)
-            rows = prepare(append.rows, entry.topic, now)
-            for partition, piece in split(rows, entry.topic, append.partition):
-                size = piece.nbytes
-                if size > self.settings.inline_bytes:
-                    parts.append(self.place(append.topic, partition, self.encoder.stage(piece)))
-                else:
-                    parts.append(
-                        Part(entry.topic, entry.id, entry.version, partition, piece.num_rows, size, rows=piece)
-                    )
+        now = self._open.clock.now()
+        try:
+            for append in appends:
+                entry = self.catalog.entry(append.topic)
+                rows = prepare(append.rows, entry.topic, now)
+                for partition, piece in split(rows, entry.topic, append.partition):
+                    parts.append(self._part(entry, partition, piece))
+        except BaseException:
+            self.discard(parts)
+            raise
         return parts
 
-    def _discard(self, parts: Sequence[Part]) -> None:
-        """Remove the files of an append that failed, unless the commit log names them after all."""
+    def _part(self, entry: Entry, partition: int, piece: pa.RecordBatch) -> Part:
+        at = (entry.topic, entry.id, entry.version, partition, piece.num_rows)
+        if piece.nbytes <= self.settings.inline_bytes:
+            return Part(*at, piece.nbytes, rows=piece)
+        extent = self.encoder.stage(piece)
+        return Part(*at, extent.bytes, extent=extent)
+
+    def discard(self, parts: Sequence[Part]) -> None:
+        """Remove the files of an append that failed or was there before."""
         for part in parts:
             if part.extent and part.extent.file:
-                with contextlib.suppress(OSError):
-                    if not self.store.query("SELECT 1 FROM extents WHERE file = ?", part.extent.file):
-                        (self.folder / "extents" / part.extent.file).unlink(missing_ok=True)
+                remove_unnamed(self.store, part.extent.file)
 
     def producer(self, *, ack: Ack = Ack.ALL, linger: timedelta | None = None) -> EmbeddedProducer:
         return EmbeddedProducer(self._open, ack, self.settings.linger if linger is None else linger)
@@ -204,11 +240,11 @@ class EmbeddedLog:
         return EmbeddedConsumer(self._open, self._groups, group, subscription, start, lost, client)
 
     def groups(self) -> list[str]:
-        return self._groups.names()
+        return self._open._groups.names()
 
     def group(self, name: str) -> GroupInfo:
-        entries = self._open.catalog.entries()
-        return self._groups.info(name, {n: (e.id, self.reader.bounds(e)) for n, e in entries.items()})
+        ids = {topic: entry.id for topic, entry in self._open.catalog.entries().items()}
+        return self._groups.info(name, ids, self.reader.end)
 
     def reset_group(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
         ids = {partition.topic: self._open.catalog.entry(partition.topic).id for partition in offsets}
@@ -217,13 +253,14 @@ class EmbeddedLog:
         self._groups.reset(name, offsets, ids)
 
     def delete_group(self, name: str) -> None:
-        self._groups.delete(name)
+        self._open._groups.delete(name)
 
     # -- end --------------------------------------------------------------------------------------------------------
 
     @property
     def closed(self) -> bool:
-        return self._closed
+        """Whether it was closed, or opened by the process from which this one was forked."""
+        return self._closed or os.getpid() != self._pid
 
     @property
     def _open(self) -> EmbeddedLog:
@@ -243,6 +280,12 @@ class EmbeddedLog:
         self._mailbox.close()
         self.store.close()
         self._owner.close()
+
+
+def _tell_loss(done: Future[list[Appended]]) -> None:
+    """Nobody waits for an append without acknowledgement, so the log file is told when one fails."""
+    if done.exception() is not None:
+        _logger.error("an append without acknowledgement failed: %s", done.exception())
 
 
 register(

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.faultpoints import reach
 from headrace.log.embedded import futex
 from headrace.log.embedded.fairlock import Turn, descriptor, try_lock, unlock
 
@@ -72,7 +73,7 @@ class Mailbox:
         self._words = (ctypes.c_uint32 * SLOTS).from_buffer(self._map)
         self._slots = (_Slot * SLOTS).from_buffer(self._map, _STATES)
         self._numbers = itertools.count(1)
-        self.turn = Turn(self._fd, _ELECTION)
+        self.turn = Turn.of(self._fd, _ELECTION)
         self._mine = self._claim()
         if self._mine is not None:
             self._states[self._mine] = EMPTY
@@ -123,6 +124,11 @@ class Mailbox:
         rows = query("SELECT number, offsets FROM mail WHERE owner = ?", self._owner)
         return marshal.loads(rows[0][1]) if rows and rows[0][0] == number else None
 
+    def forget(self) -> None:
+        """Take the own post back: a leader that has not placed it yet refuses it now."""
+        if self._mine is not None:
+            self._states[self._mine] = EMPTY
+
     # -- as the leader ------------------------------------------------------------------------------------------------
 
     def collect(self) -> list[Post]:
@@ -134,6 +140,7 @@ class Mailbox:
             if parts is not None and slot.number == number:
                 self._states[index] = TAKEN
                 posts.append(Post(index, owner, number, parts))
+                reach("mail.taken")
         return posts
 
     def _posted(self) -> list[int]:
@@ -144,13 +151,18 @@ class Mailbox:
         """Store, in the transaction of the rows themselves, that a post was committed."""
         db.execute("INSERT OR REPLACE INTO mail VALUES (?, ?, ?)", (post.owner, post.number, marshal.dumps(offsets, 4)))
 
+    def holds(self, post: Post) -> bool:
+        """Whether a post that was taken is still wanted: its poster may have taken it back or be gone."""
+        slot = self._slots[post.slot]
+        return self._states[post.slot] == TAKEN and slot.number == post.number and slot.owner.decode() == post.owner
+
     def answer(self, post: Post, offsets: list[int] | None) -> None:
         """Tell the poster, unless its slot has been given to another meanwhile."""
-        slot = self._slots[post.slot]
-        if self._states[post.slot] != TAKEN or slot.number != post.number or slot.owner.decode() != post.owner:
+        if not self.holds(post):
             return
         if offsets is not None:
-            slot.write(marshal.dumps(offsets, 4))
+            self._slots[post.slot].write(marshal.dumps(offsets, 4))
+        reach("mail.answering")
         self._states[post.slot] = REFUSED if offsets is None else DONE
         futex.wake(self._word(post.slot))
 

@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
+import numpy as np
+import numpy.typing as npt
+
 from headrace.log.embedded.catalog import Catalog
 from headrace.log.embedded.store import Store
 
@@ -53,20 +56,31 @@ def cut(log: Readable, topics: Iterable[str], after: int, max_rows: int) -> int:
         *ids,
         after,
     )
-    position, left = after, max_rows
-    for base, last, rows in extents:
-        inside = min(rows, last - max(after, base - 1))
-        if inside > left:
-            # Sequences are unique: between x and x + n there are at most n rows.
-            position = max(position, max(after, base - 1) + left)
-            break
-        left -= inside
-        position = last
-    else:
-        if len(extents) < _EXTENTS_IN_CUT:
-            return max(after, head(log, names))
+    if not extents:
+        return max(after, head(log, names))
+    position = _furthest(np.array(extents, np.int64), after, max_rows)
+    if position == extents[-1][1] and len(extents) < _EXTENTS_IN_CUT:
+        return max(after, head(log, names))
     log.store.sync(position)
     return position
+
+
+def _furthest(extents: npt.NDArray[np.int64], after: int, max_rows: int) -> int:
+    """The last sequence up to which there are about `max_rows` rows: those of a merged extent are taken to lie evenly.
+
+    Merged extents of several partitions overlap, so it takes all of them together to say how many rows there are.
+    """
+    base, last, rows = extents.T
+    dense = rows / (last - base + 1)
+    low, high = after + 1, int(last[-1])
+    while low < high:
+        middle = (low + high + 1) // 2
+        inside = np.minimum(last, middle) - np.maximum(after, base - 1)
+        if float((dense * np.maximum(inside, 0)).sum()) <= max_rows:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 def split(log: Readable, topics: Iterable[str], after: int, upto: int, rows: int) -> list[tuple[str, int, int, int]]:

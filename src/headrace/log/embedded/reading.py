@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.contracts import Batch, Bounds
-from headrace.errors import DamagedExtent, OffsetOutOfRange, UnknownPartition
+from headrace.errors import BadOption, DamagedExtent, OffsetOutOfRange, UnknownPartition
 from headrace.log.embedded.catalog import Entry
 from headrace.log.embedded.extents import Decoder
 from headrace.log.embedded.store import Store
 from headrace.log.rows import conform, read_schema
+from headrace.log.topics import unknown
 
 COLUMNS = (
     "id, partition, base_offset, last_offset, base_sequence, last_sequence, rows, kind, merged, checksum, file, payload"
@@ -54,12 +55,23 @@ class Reader:
         rows = self._store.query(
             "SELECT partition, start_offset, end_offset FROM partitions WHERE topic = ? ORDER BY partition", entry.id
         )
+        if not rows:
+            raise unknown(entry.topic.name)  # deleted a moment ago
         return {partition: Bounds(start, end) for partition, start, end in rows}
+
+    def end(self, topic_id: int, partition: int) -> int | None:
+        """One after a partition's last offset; None if its topic was deleted."""
+        rows = self._store.query(
+            "SELECT end_offset FROM partitions WHERE topic = ? AND partition = ?", topic_id, partition
+        )
+        return rows[0][0] if rows else None
 
     def partition_bounds(self, entry: Entry, partition: int) -> Bounds:
         rows = self._store.query(
             "SELECT start_offset, end_offset FROM partitions WHERE topic = ? AND partition = ?", entry.id, partition
         )
+        if not rows and 0 <= partition < entry.topic.partitions:
+            raise unknown(entry.topic.name)
         if not rows:
             raise UnknownPartition(
                 f'topic "{entry.topic.name}" has no partition {partition}',
@@ -80,6 +92,8 @@ class Reader:
 
     def read(self, entry: Entry, partition: int, offset: int, max_records: int) -> Batch:
         """Rows from an offset on."""
+        if max_records <= 0:
+            raise BadOption(f"max_records cannot be {max_records}", fix="ask for at least one record")
         start, end = self.check_offset(entry, partition, offset)
         parts: list[pa.RecordBatch] = []
         left = max_records
@@ -88,6 +102,8 @@ class Reader:
             left -= parts[-1].num_rows
             if left <= 0:
                 break
+        if not parts or parts[0].column("$offset")[0].as_py() > offset:
+            self.check_offset(entry, partition, offset)  # compaction leaves gaps; or was it removed meanwhile?
         # Compaction may have removed the last rows: then the offsets go on, the rows do not.
         position = parts[-1].column("$offset")[-1].as_py() + 1 if left <= 0 else end
         return Batch(entry.topic.name, partition, _join(parts, read_schema(entry.topic.schema)), position)
@@ -153,19 +169,25 @@ class Reader:
         """The sequence of the last row below an offset; 0 if there is none."""
         rows = self._store.query(
             f"SELECT {COLUMNS} FROM extents WHERE topic = ? AND partition = ? AND base_offset < ? "
-            "AND replaced_at IS NULL ORDER BY last_offset DESC LIMIT 1",
+            "AND replaced_at IS NULL ORDER BY last_offset DESC LIMIT 2",
             entry.id,
             partition,
             offset,
         )
-        found = 0
-        for batch in self._rows(entry, Extent(*rows[0])) if rows else ():
-            below = int(np.searchsorted(batch.column("$offset").to_numpy(), offset))
-            found = batch.column("$sequence")[below - 1].as_py() if below else found
-        return found
+        # The extent around the offset may begin with a gap; the one before it has its rows below for sure.
+        for row in rows:
+            found = 0
+            for batch in self._rows(entry, Extent(*row)):
+                below = int(np.searchsorted(batch.column("$offset").to_numpy(), offset))
+                found = batch.column("$sequence")[below - 1].as_py() if below else found
+            if found:
+                return found
+        return 0
 
     def offset_at(self, entry: Entry, partition: int, timestamp: int) -> int:
         """The first offset at or after a time."""
+        if not -(1 << 63) <= timestamp < 1 << 63:
+            raise BadOption(f"{timestamp} is no time", fix="give milliseconds since 1970")
         bounds = self.partition_bounds(entry, partition)
         rows = self._store.query(
             f"SELECT {COLUMNS} FROM extents WHERE topic = ? AND partition = ? AND max_time >= ? "

@@ -6,6 +6,7 @@ rewrite the same extents do no harm: the second one's swap is refused and its fi
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.contracts import SYSTEM_COLUMNS
+from headrace.faultpoints import reach
 from headrace.log.embedded.catalog import Entry
-from headrace.log.embedded.committer import insert_extent
 from headrace.log.embedded.extents import ARCHIVE, FILE, INLINE, write_archive
 from headrace.log.embedded.extents import Extent as Encoded
+from headrace.log.embedded.placing import insert_extent
 from headrace.log.embedded.reading import COLUMNS, Extent
+from headrace.log.embedded.store import remove_unnamed
 from headrace.log.rows import conform
 
 if TYPE_CHECKING:
@@ -84,13 +87,17 @@ def replace(
     log: EmbeddedLog, entry: Entry, partition: int, old: Sequence[Held], rows: pa.Table, *, archive: bool, why: int
 ) -> bool:
     """Swap `old` for one extent with `rows` (none, if there are no rows); False if somebody else was faster."""
-    merged = _counting(rows, why)
+    merged = _counting(rows, why, old[0].extent)
     stored = _slim(rows, merged)
     new = _encode(log, stored, archive) if rows.num_rows else None
+    reach("rewrite.encoded")
     ranges = _ranges(old)
     now = log.clock.now()
 
     def change(db: sqlite3.Connection) -> bool:
+        # Rows were read with the columns that the topic had: should it have more by now, they would be cut off.
+        if db.execute("SELECT version FROM topics WHERE id = ?", (entry.id,)).fetchone() != (entry.version,):
+            return False
         if not _retire(db, [item.extent.id for item in old], now):
             return False
         freed = sum(item.bytes for item in old if item.extent.kind != ARCHIVE)
@@ -105,19 +112,23 @@ def replace(
             insert_extent(db, (entry.id, partition), ranges, new, kind, merged, created_at)
         return True
 
-    swapped = log.committer.change(change)
-    if not swapped and new is not None and new.file:
-        (log.folder / ("archive" if archive else "extents") / new.file).unlink(missing_ok=True)
+    swapped = False
+    try:
+        swapped = log.committer.change(change)
+        reach("rewrite.swapped")
+    finally:
+        if not swapped and new is not None and new.file:
+            remove_unnamed(log.store, new.file, "archive" if archive else "extents")
     return swapped
 
 
-def _counting(rows: pa.Table, why: int) -> int:
-    """Offsets and sequences need not be stored where both simply count up."""
+def _counting(rows: pa.Table, why: int, first: Extent) -> int:
+    """Offsets and sequences need not be stored where both simply count up from where the extent begins."""
     if why == COMPACTED or not rows.num_rows:
         return why
-    for name in ("$offset", "$sequence"):
+    for name, base in (("$offset", first.base_offset), ("$sequence", first.base_sequence)):
         numbers = rows.column(name)
-        if numbers[-1].as_py() - numbers[0].as_py() != rows.num_rows - 1:
+        if (numbers[0].as_py(), numbers[-1].as_py()) != (base, base + rows.num_rows - 1):
             return EXPLICIT
     return IMPLICIT
 
@@ -149,9 +160,10 @@ def _ranges(old: Sequence[Held]) -> tuple[int, int, int, int]:
 
 
 def _retire(db: sqlite3.Connection, ids: list[int], now: int) -> bool:
-    marks = ",".join("?" * len(ids))
-    ((live,),) = db.execute(f"SELECT count(*) FROM extents WHERE id IN ({marks}) AND replaced_at IS NULL", ids)
+    chosen = "id IN (SELECT value FROM json_each(?))"  # there may be more of them than SQLite takes parameters
+    given = json.dumps(ids)
+    ((live,),) = db.execute(f"SELECT count(*) FROM extents WHERE {chosen} AND replaced_at IS NULL", (given,))
     if live != len(ids):
         return False
-    db.execute(f"UPDATE extents SET replaced_at = ? WHERE id IN ({marks})", (now, *ids))
+    db.execute(f"UPDATE extents SET replaced_at = ? WHERE {chosen}", (now, given))
     return True

@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import DiskFull, HeadraceError, LogBusy, NewerFormat, NotADataFolder, ReadOnly
+from headrace.errors import Closed, DiskFull, HeadraceError, LogBusy, NewerFormat, NotADataFolder, ReadOnly
 from headrace.log.embedded.bell import Bell
+from headrace.log.embedded.extents import storage_error
 from headrace.log.embedded.fairlock import FairLock, Turn, descriptor
 
 FORMAT = 1
@@ -59,17 +60,19 @@ class Store:
         self.folder = folder
         self.path = folder / "log.db"
         open_folder(folder)
-        self.lock = FairLock.of(folder / "lock")
-        self.bell = Bell(folder / "bell")
+        with translated(folder):
+            self.lock = FairLock.of(folder / "lock")
+            self.bell = Bell(folder / "bell")
+            self._sync_turn = Turn.of(descriptor(folder / "sync"), 0)
         self._local = threading.local()
+        self._connections: list[tuple[threading.Thread, sqlite3.Connection]] = []
+        self._connections_guard = threading.Lock()
         with translated(folder), self.lock.held():
             self._writer = self._connect()
             self._writer.executescript(_TABLES)
             ((sequence,),) = self._writer.execute("SELECT value FROM meta WHERE name = 'sequence'")
             self.bell.settle(sequence)
         self._wal = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
-        self._sync_turn = Turn(descriptor(folder / "sync"), 0)
-        self._connections: list[sqlite3.Connection] = [self._writer]
 
     def _connect(self) -> sqlite3.Connection:
         with translated(self.folder):
@@ -86,8 +89,17 @@ class Store:
         if connection is None:
             connection = self._local.connection = self._connect()
             connection.execute("PRAGMA query_only = ON")
-            self._connections.append(connection)
+            self._keep(connection)
         return connection
+
+    def _keep(self, connection: sqlite3.Connection) -> None:
+        """Remember a thread's connection, and close those of threads that have ended."""
+        with self._connections_guard:
+            ended = [(thread, old) for thread, old in self._connections if not thread.is_alive()]
+            self._connections = [item for item in self._connections if item not in ended]
+            self._connections.append((threading.current_thread(), connection))
+        for _, old in ended:
+            old.close()
 
     @contextlib.contextmanager
     def transaction(self, seconds: float = 30.0) -> Iterator[sqlite3.Connection]:
@@ -106,7 +118,7 @@ class Store:
         """Bring what was committed to the disk, up to a sequence (or all of it); others may have done it already."""
         page = self.bell.page
         if sequence is None:
-            self._sync()
+            self._sync(page.committed)
             return
         while page.synced < sequence:
             rung = self.bell.rings
@@ -114,13 +126,13 @@ class Store:
                 self.bell.wait(rung, _PATIENCE)
                 continue
             try:
-                self._sync()
+                # What the caller saw is committed, even if its committer died before it could tell the page.
+                self._sync(max(page.committed, sequence))
             finally:
                 self._sync_turn.give()
                 self.bell.ring()
 
-    def _sync(self) -> None:
-        reached = self.bell.page.committed
+    def _sync(self, reached: int) -> None:
         os.fdatasync(self._wal)
         self.bell.page.synced = max(self.bell.page.synced, reached)
 
@@ -140,7 +152,9 @@ class Store:
 
     def close(self) -> None:
         os.close(self._wal)
-        for connection in self._connections:
+        with self._connections_guard:
+            connections = [self._writer, *(connection for _, connection in self._connections)]
+        for connection in connections:
             with contextlib.suppress(sqlite3.Error):
                 connection.close()
 
@@ -153,10 +167,16 @@ def open_folder(folder: Path) -> None:
         if not mark.exists():
             _claim(folder, mark)
         text = mark.read_text().split()
+        for name in ("extents", "archive", "owners"):
+            (folder / name).mkdir(exist_ok=True)
     except OSError as error:
+        if isinstance(storage_error(error, folder), DiskFull):
+            raise storage_error(error, folder) from error
         raise ReadOnly(
             f'folder "{folder}" cannot be used: {error.strerror}', fix="check the path, its owner and permissions"
         ) from error
+    except UnicodeDecodeError:
+        text = []
     if len(text) != 2 or text[0] != "headrace" or not text[1].isdigit():
         raise NotADataFolder(f'file "{mark}" is not ours', fix="choose an empty folder for the data")
     if int(text[1]) > FORMAT:
@@ -164,8 +184,6 @@ def open_folder(folder: Path) -> None:
             f'folder "{folder}" has format {text[1]}, this version knows up to {FORMAT}',
             fix="upgrade headrace: pip install --upgrade headrace",
         )
-    for name in ("extents", "archive", "owners"):
-        (folder / name).mkdir(exist_ok=True)
 
 
 def _claim(folder: Path, mark: Path) -> None:
@@ -194,13 +212,23 @@ def _claim(folder: Path, mark: Path) -> None:
 
 @contextlib.contextmanager
 def translated(folder: Path) -> Iterator[None]:
-    """SQLite's errors in our words."""
+    """Errors of SQLite and of the operating system in our words."""
     try:
         yield
-    except sqlite3.Error as error:
-        raise _in_our_words(error, folder) from error
     except TimeoutError as error:
         raise busy(folder) from error
+    except (sqlite3.Error, OSError) as error:
+        ours = _in_our_words(error, folder) if isinstance(error, sqlite3.Error) else storage_error(error, folder)
+        if ours is error:
+            raise
+        raise ours from error
+
+
+def remove_unnamed(store: Store, file: str, folder: str = "extents") -> None:
+    """Remove an extent's file whose append failed, unless the commit log names it after all."""
+    with contextlib.suppress(OSError, sqlite3.Error, HeadraceError):
+        if not store.query("SELECT 1 FROM extents WHERE file = ?", file):
+            (store.folder / folder / file).unlink(missing_ok=True)
 
 
 def _in_our_words(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3.Error:
@@ -212,6 +240,8 @@ def _in_our_words(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3
         return ReadOnly(f'folder "{folder}" cannot be written', fix="check owner and permissions of the data folder")
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return busy(folder)
+    if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
+        return Closed(f'log "{folder}" was closed meanwhile', fix="open it again")
     return error
 
 

@@ -6,16 +6,20 @@ and to run twice at once.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import logging
 import math
 import os
 import sqlite3
 import threading
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headrace.clock import millis
+from headrace.errors import OffsetOutOfRange, UnknownTopic
+from headrace.faultpoints import reach
 from headrace.log.embedded.catalog import Entry
 from headrace.log.embedded.compaction import compact
 from headrace.log.embedded.extents import ARCHIVE
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
     from headrace.log.embedded.log import EmbeddedLog
 
 _RUN = 8  # so many neighbours of about one size are merged into one
+_PURGED = 10_000  # extents removed in one transaction
 _WAL_LIMIT = 64 << 20
 _logger = logging.getLogger(__name__)
 
@@ -39,7 +44,7 @@ class Report:
     archived: int = 0
     compacted: int = 0
     purged: int = 0
-    orphans: int = field(default=0)
+    orphans: int = 0
 
 
 class Upkeep:
@@ -79,7 +84,9 @@ class Upkeep:
             if topics is not None and name not in topics:
                 continue
             for partition in range(entry.topic.partitions):
-                retain(self._log, entry, partition, report)
+                # A topic that is deleted or truncated under our hands is none of our business any more.
+                with contextlib.suppress(UnknownTopic, OffsetOutOfRange):
+                    retain(self._log, entry, partition, report)
                 if entry.topic.spec.compact:
                     report.compacted += compact(self._log, entry, partition, force=force_compaction)
                 merge(self._log, entry, partition, report)
@@ -205,7 +212,8 @@ def _runs(extents: list[Held], size_class: int, limit: int) -> list[list[Held]]:
             run.append(item)
             size += item.bytes
             continue
-        if len(run) >= _RUN:
+        # What is joined must be worth it: a large extent is not written anew for a few small ones behind it.
+        if len(run) >= _RUN and size >= 2 * max(held.bytes for held in run):
             runs.append(run)
         run, size = ([item], item.bytes) if item is not None and fits else ([], 0)
     return runs
@@ -215,23 +223,40 @@ def _runs(extents: list[Held], size_class: int, limit: int) -> list[list[Held]]:
 
 
 def purge(log: EmbeddedLog, report: Report) -> None:
-    """Remove replaced extents that no reader can be at any more, and files of dead writers that no row names."""
+    """Remove replaced extents that no reader can be at any more, and what dead writers left."""
     until = log.clock.now() - millis(log.settings.readable_after)
-    gone = log.store.query("SELECT id, file FROM extents WHERE replaced_at <= ? LIMIT 10000", until)
-    if gone:
-        ids = [(extent_id,) for extent_id, _ in gone]
-        log.committer.change(lambda db: db.executemany("DELETE FROM extents WHERE id = ?", ids).rowcount)
+    while gone := log.store.query(f"SELECT id, file, kind FROM extents WHERE replaced_at <= ? LIMIT {_PURGED}", until):
+        ids = [(extent_id,) for extent_id, *_ in gone]
+        log.committer.change(lambda db, ids=ids: db.executemany("DELETE FROM extents WHERE id = ?", ids).rowcount)
         report.purged += len(gone)
-    # Whatever this crashes in between leaves is an orphan, found here the next time.
-    for folder in ("extents", "archive"):
-        known = {file for (file,) in log.store.query("SELECT file FROM extents WHERE file IS NOT NULL")}
-        mine = {file for _, file in gone}
-        for path in sorted((log.folder / folder).iterdir()):
-            if path.name not in known and (path.name in mine or _is_orphan(log, path.name)):
-                path.unlink(missing_ok=True)
-                report.orphans += path.name not in mine
+        reach("purge.deleted")
+        # Whatever a crash here leaves is an orphan, once its writer is dead too.
+        for _, file, kind in gone:
+            if file is not None:
+                (log.folder / ("archive" if kind == ARCHIVE else "extents") / file).unlink(missing_ok=True)
+                reach("purge.unlinked")
+    dead = {owner for owner in _owners(log) if not is_alive(log.folder / "owners", owner)}
+    if dead:
+        report.orphans += log.committer.change(lambda db: _bury(log, db, dead))
 
 
-def _is_orphan(log: EmbeddedLog, name: str) -> bool:
-    owner = name.partition("-")[0]
-    return not is_alive(log.folder / "owners", owner)
+def _files(log: EmbeddedLog) -> list[Path]:
+    return [path for folder in ("extents", "archive") for path in sorted((log.folder / folder).iterdir())]
+
+
+def _owners(log: EmbeddedLog) -> set[str]:
+    """Writers whose traces might be removed: of files that no row names, and of posts."""
+    known = {file for (file,) in log.store.query("SELECT file FROM extents WHERE file IS NOT NULL")}
+    posters = {owner for (owner,) in log.store.query("SELECT owner FROM mail")}
+    return posters | {path.name.partition("-")[0] for path in _files(log) if path.name not in known}
+
+
+def _bury(log: EmbeddedLog, db: sqlite3.Connection, dead: set[str]) -> int:
+    """Remove what dead writers left. Under the lock, where it is certain which files are named."""
+    db.executemany("DELETE FROM mail WHERE owner = ?", [(owner,) for owner in dead])
+    known = {file for (file,) in db.execute("SELECT file FROM extents WHERE file IS NOT NULL")}
+    orphans = [p for p in _files(log) if p.name not in known and p.name.partition("-")[0] in dead]
+    for path in orphans:
+        path.unlink(missing_ok=True)
+        reach("purge.unlinked")
+    return len(orphans)

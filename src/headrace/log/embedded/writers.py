@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-import time
-from collections.abc import Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headrace.contracts import Ack, Append, Appended
-from headrace.errors import Closed
-from headrace.log.embedded.committer import Mark, Part, Request, Stale
+from headrace.errors import Closed, LogBusy
 from headrace.log.embedded.extents import Extent
+from headrace.log.embedded.placing import Mark, Part, Request
 from headrace.log.rows import from_records
 from headrace.record import Record
 
@@ -31,7 +30,8 @@ class EmbeddedProducer:
         self._ack = ack
         self._linger = linger.total_seconds()
         self._room = threading.BoundedSemaphore(_IN_FLIGHT)
-        self._pending: set[Future[Any]] = set()
+        self._pending: set[Future[Appended]] = set()
+        self._failure: BaseException | None = None
         self._lock = threading.Lock()
         self._closed = False
 
@@ -43,49 +43,47 @@ class EmbeddedProducer:
         self._room.acquire()
         outer: Future[Appended] = Future()
         try:
-            inner = self._log.submit(append, self._ack, self._linger)
+            inner = self._log.submit([append], self._ack, self._linger)
         except BaseException:
             self._room.release()
             raise
         with self._lock:
             self._pending.add(outer)
-        inner.add_done_callback(lambda done: self._finish(append, done, outer))
+        outer.set_running_or_notify_cancel()  # it is under way: nobody can call it off
+        inner.add_done_callback(lambda done: self._finish(done, outer))
         if self._ack is Ack.NONE:
             nowhere: Future[Appended] = Future()
             nowhere.set_result(Appended(topic, -1 if partition is None else partition, -1, 1))
             return nowhere
         return outer
 
-    def _finish(self, append: Append, inner: Future[Any], outer: Future[Appended]) -> None:
+    def _finish(self, inner: Future[list[Appended]], outer: Future[Appended]) -> None:
         error = inner.exception()
-        if isinstance(error, Stale):
-            # Runs on the committer's thread, so it only queues again, and never waits.
-            try:
-                again = self._log.submit(append, self._ack, self._linger)
-            except BaseException as refused:
-                error = refused
-            else:
-                again.add_done_callback(lambda done: self._finish(append, done, outer))
-                return
         self._room.release()
         with self._lock:
             self._pending.discard(outer)
+            self._failure = self._failure or error
         if error is not None:
             outer.set_exception(error)
         else:
             outer.set_result(inner.result()[0])
 
     def flush(self, timeout: timedelta | None = None) -> None:
-        """Wait until all that was sent is acknowledged; the first failure is raised."""
-        deadline = None if timeout is None else time.monotonic() + timeout.total_seconds()
+        """Wait until all that was sent is acknowledged; the first failure since the last flush is raised."""
         with self._lock:
             waiting = list(self._pending)
-        for future in waiting:
-            future.result(None if deadline is None else max(0.0, deadline - time.monotonic()))
+        _, late = wait(waiting, None if timeout is None else timeout.total_seconds())
+        if late:
+            raise LogBusy(f"{len(late)} records were not acknowledged in time", fix="flush again")
+        with self._lock:
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
 
     def close(self) -> None:
-        self._closed = True
-        self.flush()
+        if not self._closed:
+            self._closed = True
+            self.flush()
 
 
 class EmbeddedWriter:
@@ -109,26 +107,18 @@ class EmbeddedWriter:
 
     def append(self, number: int, appends: Sequence[Append]) -> list[Appended] | None:
         """Append once under a number; None if that number, or a higher one, is there already."""
-        if self._last is not None and number <= self._last:
-            return None
-        result = self._log.commit(appends, lambda parts: self._request(number, parts))
-        self._last = number
-        return result
+        return self._once(number, lambda: self._log.parts(appends))
 
     def append_staged(self, number: int, staged: Sequence[tuple[str, int, Extent]]) -> list[Appended] | None:
         """Append once what other processes have encoded already: (topic, partition, extent) each."""
-        while True:
-            parts = [self._log.place(topic, partition, extent) for topic, partition, extent in staged]
-            try:
-                result = self._log.committer.run(self._request(number, parts))
-            except Stale:  # a topic was altered; rows of its older schema are still good
-                self._log.catalog.refresh()
-                continue
-            self._last = number if self._last is None else max(number, self._last)
-            return result
+        return self._once(number, lambda: [self._log.place(*item) for item in staged])
 
-    def _request(self, number: int, parts: Sequence[Part]) -> Request:
-        return Request(parts, Ack.ALL, Mark(self.name, self._epoch, number))
+    def _once(self, number: int, prepare: Callable[[], list[Part]]) -> list[Appended] | None:
+        # A number that is known to be there is asked for all the same: it is then that a fenced writer learns of it.
+        mark = Mark(self.name, self._epoch, number)
+        result = self._log.commit(prepare, lambda parts: Request(parts, Ack.ALL, mark))
+        self._last = number if self._last is None else max(number, self._last)
+        return result
 
     def close(self) -> None:
         """Nothing to give back: the name stays ours until somebody else opens it."""

@@ -1,0 +1,264 @@
+"""Appends: in order, atomic over partitions and topics, seen by others; times, headers and tombstones come back."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import pyarrow as pa
+import pytest
+
+from headrace.clock import ManualClock
+from headrace.contracts import Ack, Append, Log, TopicSpec
+from headrace.errors import HeadraceError, PartitionConflict, RecordTooLarge, UnknownPartition, UnknownTopic, WrongType
+from headrace.log.rows import from_records
+from headrace.record import Record
+from headrace.schema import Schema
+from headrace.settings import Size
+
+from .conftest import OpenLog
+from .rows import columns, keyed, put, raw, records, values
+
+
+def test_rows_come_back_in_order_with_rising_offsets(log: Log, open_log: OpenLog, name: str) -> None:
+    log.create_topic(name)
+    for i in range(5):
+        put(log, name, *(b"%d.%d" % (i, j) for j in range(4)))
+    found = records(open_log(), name)
+    assert [r.value for r in found] == [b"%d.%d" % (i, j) for i in range(5) for j in range(4)]
+    assert all(a.offset < b.offset for a, b in zip(found, found[1:], strict=False))
+
+
+def test_an_append_says_where_its_rows_are(log: Log, name: str) -> None:
+    log.create_topic(name, TopicSpec(partitions=4))
+    rows = keyed(*((b"k%d" % i, b"v%d" % i) for i in range(20)))
+    appended = log.append([Append(name, rows)])
+    assert sum(place.count for place in appended) == 20
+    for place in appended:
+        batch = log.read(name, place.partition, place.offset, max_records=place.count)
+        assert len(batch) == place.count
+        assert batch.rows.column("$offset")[0].as_py() == place.offset
+
+
+@pytest.mark.parametrize("ack", list(Ack))
+def test_every_level_of_acknowledgement_appends(log: Log, open_log: OpenLog, name: str, ack: Ack) -> None:
+    log.create_topic(name)
+    for i in range(10):
+        log.append([Append(name, raw(b"%d" % i))], ack=ack)
+    put(log, name, b"end")
+    assert values(open_log(), name) == [*(b"%d" % i for i in range(10)), b"end"]
+
+
+def test_keys_go_where_kafka_sends_them(log: Log, name: str) -> None:
+    log.create_topic(name, TopicSpec(partitions=7))
+    # murmur2 of the key, without its sign, modulo 7: the numbers are those of Kafka's own tests.
+    expected = {b"21": -973932308, b"foobar": -790332482, b"abc": 479470107}
+    for key, hashed in expected.items():
+        (place,) = log.append([Append(name, raw(b"x", key=key))])
+        assert place.partition == (hashed & 0x7FFFFFFF) % 7
+
+
+def test_rows_without_key_spread(log: Log, name: str) -> None:
+    log.create_topic(name, TopicSpec(partitions=3))
+    log.append([Append(name, raw(*(b"%d" % i for i in range(30))))])
+    assert {len(values(log, name, p)) for p in range(3)} == {10}
+
+
+def test_priorities_choose_the_partition(log: Log, name: str) -> None:
+    spec = TopicSpec(partitions=3, schema=Schema.parse("level int, what string"), partitioner="priority:level")
+    log.create_topic(name, spec)
+    rows = pa.RecordBatch.from_pydict({"level": [2, 0, 9, None, -1], "what": list("abcde")})
+    log.append([Append(name, rows)])
+    found = [[r["what"] for r in log.read(name, p, 0).rows.to_pylist()] for p in range(3)]
+    assert found == [["b", "e"], [], ["a", "c", "d"]]
+
+
+def test_an_append_is_all_or_nothing_over_topics(log: Log, name: str) -> None:
+    log.create_topic(f"{name}.a", TopicSpec(partitions=2))
+    log.create_topic(f"{name}.b", TopicSpec(max_record_bytes=Size(2000)))
+    good = Append(f"{name}.a", raw(b"1", b"2"))
+    for bad, code in (
+        (Append(f"{name}.no", raw(b"3")), UnknownTopic),
+        (Append(f"{name}.b", raw(b"x" * 3000)), RecordTooLarge),
+        (Append(f"{name}.b", raw(b"x"), 5), UnknownPartition),
+    ):
+        with pytest.raises(code):
+            log.append([good, bad])
+    assert all(b == (0, 0) for b in log.bounds(f"{name}.a").values())
+    log.append([good, Append(f"{name}.b", raw(b"3"))])
+    assert sorted(values(log, f"{name}.a") + values(log, f"{name}.a", 1)) == [b"1", b"2"]
+    assert values(log, f"{name}.b") == [b"3"]
+
+
+def test_readers_never_see_half_an_append(log: Log, open_log: OpenLog, name: str) -> None:
+    log.create_topic(f"{name}.a")
+    log.create_topic(f"{name}.b")
+    other, done = open_log(), threading.Event()
+
+    def look() -> list[tuple[set[bytes | None], set[bytes | None]]]:
+        seen = []
+        while not done.is_set():
+            # Read in the order opposite to that of the append, so that half of it would show.
+            second = set(values(other, f"{name}.b"))
+            seen.append((set(values(other, f"{name}.a")), second))
+        return seen
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        for i in range(20):
+            log.append([Append(f"{name}.{t}", raw(b"%d" % i, b"%d'" % i)) for t in "ab"])
+        done.set()
+        seen = looking.result()
+    assert all(first >= second for first, second in seen)
+
+
+def test_threads_and_processes_may_append_at_once(log: Log, open_log: OpenLog, name: str) -> None:
+    log.create_topic(name)
+    logs = [log, open_log()]
+
+    def send(worker: int) -> None:
+        for i in range(20):
+            put(logs[worker % 2], name, b"%d.%02d" % (worker, i))
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(send, range(4)))
+    found = values(log, name)
+    assert sorted(found) == [b"%d.%02d" % (w, i) for w in range(4) for i in range(20)]
+    for worker in range(4):
+        mine = [v for v in found if v and v.startswith(b"%d." % worker)]
+        assert mine == sorted(mine)
+
+
+def test_an_empty_append_appends_nothing(log: Log, name: str) -> None:
+    log.create_topic(name)
+    assert log.append([]) == []
+    assert log.append([Append(name, raw())]) == []
+    assert log.bounds(name) == {0: (0, 0)}
+
+
+def test_headers_keys_and_tombstones_come_back(log: Log, name: str) -> None:
+    log.create_topic(name)
+    given = [
+        Record(b"v", b"k", (("a", b"1"), ("a", b"2"), ("b", b""))),
+        Record(None, b"gone"),
+        Record(b"", b""),
+        Record(b"plain"),
+    ]
+    log.append([Append(name, from_records(given))])
+    assert [(r.key, r.value, r.headers) for r in records(log, name)] == [(r.key, r.value, r.headers) for r in given]
+
+
+def test_deleted_rows_of_typed_topics_come_back(log: Log, name: str) -> None:
+    log.create_topic(name, TopicSpec(schema=Schema.parse("id int key, name string")))
+    rows = pa.RecordBatch.from_pydict({"id": [1, 1], "name": ["x", None], "$deleted": [None, True]})
+    log.append([Append(name, rows)])
+    assert [(i, bool(d)) for i, d in columns(log, name, "id", "$deleted")] == [(1, False), (1, True)]
+
+
+def test_times_are_corrected_for_the_clock_of_the_device(open_log: OpenLog, name: str) -> None:
+    now = 1_800_000_000_000
+    log = open_log(ManualClock(now))
+    log.create_topic(name)
+    given = [
+        Record(b"0"),
+        Record(b"1", occurred_at=now - 500),
+        Record(b"2", occurred_at=now - 90_000, sent_at=now - 60_000),
+        Record(b"3", occurred_at=now - 90_000, sent_at=now - 60_000, received_at=now - 10_000),
+        Record(b"4", received_at=now - 77),
+        Record(b"5", sent_at=now - 60_000),
+    ]
+    log.append([Append(name, from_records(given))])
+    found = records(log, name)
+    assert [r.timestamp - now for r in found] == [0, -500, -30_000, -40_000, -77, 0]
+    assert [(r.record.occurred_at, r.record.sent_at) for r in found] == [(r.occurred_at, r.sent_at) for r in given]
+    assert found[2].record.received_at == now
+    assert found[3].record.received_at == now - 10_000
+
+
+def test_a_timestamp_can_be_given(log: Log, name: str) -> None:
+    log.create_topic(name)
+    rows = raw(b"a", b"b").append_column("$timestamp", pa.array([1_700_000_000_000, 1_600_000_000_000]))
+    log.append([Append(name, rows)])
+    assert [r.timestamp for r in records(log, name)] == [1_700_000_000_000, 1_600_000_000_000]
+
+
+TYPES = "id bigint key, b boolean, i int, f float, d double, s string, r bytes, day date, t timestamp, p decimal(10,2), a array<int>, m map<string,int>, o struct<x int,y string>"
+
+
+def test_all_types_come_back(log: Log, name: str) -> None:
+    import datetime
+    from decimal import Decimal
+
+    schema = Schema.parse(TYPES)
+    log.create_topic(name, TopicSpec(schema=schema))
+    full = {
+        "id": 1,
+        "b": True,
+        "i": -5,
+        "f": 1.5,
+        "d": 2.25,
+        "s": "ä",
+        "r": b"\x00\xff",
+        "day": datetime.date(2024, 2, 29),
+        "t": datetime.datetime(2024, 1, 1, 12, 30, 0, 250000, tzinfo=datetime.UTC),
+        "p": Decimal("12.50"),
+        "a": [1, None, 3],
+        "m": [("k", 1)],
+        "o": {"x": 1, "y": "z"},
+    }
+    empty = {**dict.fromkeys(full), "id": 2}
+    log.append([Append(name, pa.RecordBatch.from_pylist([full, empty], schema.to_arrow()))])
+    assert columns(log, name, *schema.names) == [tuple(row[n] for n in schema.names) for row in (full, empty)]
+
+
+def test_values_are_converted_where_nothing_is_lost(log: Log, name: str) -> None:
+    log.create_topic(name, TopicSpec(schema=Schema.parse("id bigint key, s string default 'none'")))
+    log.append([Append(name, pa.RecordBatch.from_pydict({"id": pa.array([1, 2], pa.int8())}))])
+    assert columns(log, name, "id", "s") == [(1, "none"), (2, "none")]
+
+
+@pytest.mark.parametrize(
+    ("rows", "partition", "error"),
+    [
+        ({"id": ["x"]}, None, WrongType),
+        ({"id": [1.5]}, None, WrongType),
+        ({"id": [1], "colour": ["red"]}, None, WrongType),
+        ({"id": [1], "$offset": [3]}, None, WrongType),
+        ({"id": [1]}, 2, UnknownPartition),
+        ({"id": [1]}, -1, UnknownPartition),
+        ({"id": [1], "name": ["x" * 3000]}, None, RecordTooLarge),
+        ({"id": [1], "$timestamp": ["noon"]}, None, WrongType),
+        ({"id": [1], "$headers": [5]}, None, WrongType),
+    ],
+)
+def test_rows_that_do_not_fit_are_refused(
+    log: Log, name: str, rows: dict, partition: int | None, error: type[HeadraceError]
+) -> None:
+    spec = TopicSpec(partitions=2, schema=Schema.parse("id bigint key, name string"), max_record_bytes=Size(2000))
+    log.create_topic(name, spec)
+    with pytest.raises(error) as raised:
+        log.append([Append(name, pa.RecordBatch.from_pydict(rows), partition)])
+    assert raised.value.fix
+    assert log.bounds(name) == {0: (0, 0), 1: (0, 0)}
+
+
+def test_a_keyed_row_cannot_name_another_partition(log: Log, name: str) -> None:
+    log.create_topic(name, TopicSpec(partitions=5))
+    (place,) = log.append([Append(name, raw(b"x", key=b"k"))])
+    log.append([Append(name, raw(b"y", key=b"k"), place.partition)])
+    with pytest.raises(PartitionConflict):
+        log.append([Append(name, raw(b"y", key=b"k"), (place.partition + 1) % 5)])
+    log.append([Append(name, raw(b"z"), (place.partition + 1) % 5)])
+    assert values(log, name, place.partition) == [b"x", b"y"]
+
+
+def test_large_appends_come_back_whole(log: Log, name: str) -> None:
+    log.create_topic(name)
+    given = [b"%05d" % i * 20 for i in range(5000)]
+    put(log, name, *given)
+    start, found = log.bounds(name)[0].start, []
+    while start < log.bounds(name)[0].end:
+        batch = log.read(name, 0, start)
+        found += batch.rows.column("value").to_pylist()
+        start = batch.next_offset
+    assert found == given

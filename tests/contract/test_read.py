@@ -1,0 +1,150 @@
+"""Reading by offset and by time, bounds, and truncating."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from headrace.clock import ManualClock
+from headrace.contracts import SYSTEM_COLUMNS, Append, Log, TopicSpec
+from headrace.errors import Closed, OffsetOutOfRange, UnknownPartition, UnknownTopic
+from headrace.schema import RAW
+
+from .conftest import OpenLog
+from .rows import put, raw, records, values
+
+DAY = 86_400_000
+NOW = 1_800_000_000_000
+
+
+def test_a_batch_has_the_topics_columns_and_the_logs(log: Log, name: str) -> None:
+    log.create_topic(name)
+    put(log, name, b"x")
+    batch = log.read(name, 0, 0)
+    assert batch.rows.schema.names == [*RAW.names, *SYSTEM_COLUMNS]
+    assert (batch.topic, batch.partition, len(batch)) == (name, 0, 1)
+    assert log.read(name, 0, log.bounds(name)[0].end).rows.schema == batch.rows.schema
+
+
+def test_reading_goes_on_where_it_stopped(log: Log, name: str) -> None:
+    log.create_topic(name)
+    for i in range(10):
+        put(log, name, b"%d" % i)
+    assert values(log, name) == [b"%d" % i for i in range(10)]
+    at = records(log, name)[6].offset
+    assert log.read(name, 0, at, max_records=2).rows.column("value").to_pylist() == [b"6", b"7"]
+
+
+def test_bounds_follow_what_is_appended_and_removed(log: Log, name: str) -> None:
+    log.create_topic(name, TopicSpec(partitions=2))
+    assert log.bounds(name) == {0: (0, 0), 1: (0, 0)}
+    for i in range(5):
+        put(log, name, b"%d" % i, partition=1)
+    assert log.bounds(name) == {0: (0, 0), 1: (0, 5)}
+    log.truncate(name, 1, 2)
+    assert log.bounds(name) == {0: (0, 0), 1: (2, 5)}
+    assert values(log, name, 1) == [b"2", b"3", b"4"]
+    log.truncate(name, 1, 5)
+    assert log.bounds(name)[1] == (5, 5)
+    assert values(log, name, 1) == []
+    put(log, name, b"new", partition=1)
+    assert [(r.offset, r.value) for r in records(log, name, 1)] == [(5, b"new")]
+
+
+def test_truncating_to_the_start_changes_nothing(log: Log, name: str) -> None:
+    log.create_topic(name)
+    put(log, name, b"a")
+    log.truncate(name, 0, 0)
+    assert values(log, name) == [b"a"]
+
+
+def test_truncating_within_an_append_keeps_the_rest_of_it(log: Log, name: str) -> None:
+    log.create_topic(name)
+    put(log, name, b"a", b"b", b"c")
+    log.truncate(name, 0, records(log, name)[1].offset)
+    assert values(log, name) == [b"b", b"c"]
+
+
+def test_offsets_are_found_by_time(open_log: OpenLog, name: str) -> None:
+    clock = ManualClock(NOW)
+    log = open_log(clock)
+    log.create_topic(name)
+    assert log.offset_at(name, 0, NOW) == 0
+    for i in range(6):
+        clock.set(NOW + i * DAY)
+        put(log, name, b"%d" % i)
+    for i in range(6):
+        assert log.offset_at(name, 0, NOW + i * DAY) == i
+        assert log.offset_at(name, 0, NOW + i * DAY - 1) == i
+    assert log.offset_at(name, 0, 0) == 0
+    assert log.offset_at(name, 0, NOW + 5 * DAY + 1) == 6
+    log.truncate(name, 0, 3)
+    assert log.offset_at(name, 0, NOW) == 3
+
+
+def test_the_first_row_that_is_late_enough_is_found_among_disordered_ones(log: Log, name: str) -> None:
+    log.create_topic(name)
+    times = [NOW + 50, NOW + 10, NOW + 40, NOW + 60, NOW + 20]
+    log.append([Append(name, raw(*(b"%d" % i for i in range(5))).append_column("$timestamp", pa.array(times)))])
+    found = records(log, name)
+    for asked, row in ((NOW, 0), (NOW + 50, 0), (NOW + 51, 3), (NOW + 60, 3)):
+        assert log.offset_at(name, 0, asked) == found[row].offset
+    assert log.offset_at(name, 0, NOW + 61) == log.bounds(name)[0].end
+
+
+@pytest.mark.parametrize("offset", [-1, 3, 1 << 40])
+def test_offsets_that_are_not_held_are_refused(log: Log, name: str, offset: int) -> None:
+    log.create_topic(name)
+    for value in (b"a", b"b"):
+        put(log, name, value)
+    with pytest.raises(OffsetOutOfRange) as raised:
+        log.read(name, 0, offset)
+    assert raised.value.where == f"{name}/0"
+    if offset > 0:
+        with pytest.raises(OffsetOutOfRange):
+            log.truncate(name, 0, offset)
+
+
+def test_removed_offsets_are_refused(log: Log, name: str) -> None:
+    log.create_topic(name)
+    for i in range(4):
+        put(log, name, b"%d" % i)
+    log.truncate(name, 0, 2)
+    with pytest.raises(OffsetOutOfRange):
+        log.read(name, 0, 1)
+
+
+def test_unknown_topics_and_partitions_are_refused(log: Log, name: str) -> None:
+    log.create_topic(name)
+    for partition in (-1, 1):
+        for ask in (log.read, log.offset_at, log.truncate):
+            with pytest.raises(UnknownPartition):
+                ask(name, partition, 0)
+    for ask in (log.read, log.offset_at, log.truncate):
+        with pytest.raises(UnknownTopic):
+            ask(f"{name}-no", 0, 0)
+
+
+def test_a_closed_log_says_so(open_log: OpenLog, name: str) -> None:
+    log = open_log()
+    log.create_topic(name)
+    producer = log.producer()
+    log.close()
+    log.close()
+    for ask in (
+        lambda: log.topics(),
+        lambda: log.topic(name),
+        lambda: log.create_topic(name),
+        lambda: log.append([Append(name, raw(b"x"))]),
+        lambda: log.append([]),
+        lambda: log.read(name, 0, 0),
+        lambda: log.bounds(name),
+        lambda: log.producer(),
+        lambda: log.writer("w"),
+        lambda: log.groups(),
+        lambda: log.group("g"),
+        lambda: log.delete_group("g"),
+    ):
+        with pytest.raises(Closed):
+            ask()
+    producer.close()

@@ -1,0 +1,51 @@
+"""The Spark writer: two streaming queries over one topic, a copy and a count by key, each into a topic of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import DataFrame
+from pyspark.sql.streaming import StreamingQuery
+
+from headrace.engine.session import spark_session
+from headrace.engine.sink import EmbeddedSink
+from headrace.engine.source import read_stream
+from headrace.log.embedded import EmbeddedLog
+from headrace.settings import Settings, Size
+from tests.faults.pulse import Pulse
+from tests.faults.worker import SETTINGS
+
+# A life is short: what the better compiler would gain is not worth its time.
+_QUICK = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+_BATCH = 400  # rows of a micro-batch: many small ones give many moments to die in
+
+
+def stream(folder: Path, pulse: Pulse, *, drain: bool) -> None:
+    """Run both queries until killed; to `drain` is to read what there is, and end."""
+    spark = spark_session(Settings(spark_memory=Size(1 << 30)), "faults", conf=_QUICK)
+    log = EmbeddedLog(folder, SETTINGS)
+    rows = read_stream(spark, folder, ["single"], columns=["key", "value"], max_rows=None if drain else _BATCH)
+    counts = rows.groupBy("key").count().selectExpr("key", "cast(cast(count as string) as binary) as value")
+
+    def start(lane: int, name: str, plan: DataFrame, topic: str) -> StreamingQuery:
+        write = _shown(EmbeddedSink(log, name, [topic]).write, pulse, name, lane)
+        query = plan.writeStream.foreachBatch(write).outputMode("update")
+        query = query.option("checkpointLocation", str(folder.parent / "checkpoints" / name))
+        return (query.trigger(availableNow=True) if drain else query).start()
+
+    queries = [start(0, "copy", rows.select("key", "value"), "copied"), start(1, "count", counts, "counted")]
+    for query in queries:
+        query.awaitTermination()
+    log.close()
+    spark.stop()
+
+
+def _shown(write: Callable[[DataFrame, int], None], pulse: Pulse, name: str, lane: int) -> Callable:
+    """The sink's write, seen from outside."""
+
+    def shown(rows: DataFrame, batch: int) -> None:
+        with pulse.inside(name, lane):
+            write(rows, batch)
+
+    return shown

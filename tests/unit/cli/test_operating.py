@@ -1,0 +1,95 @@
+"""`headrace log`, `backup`, `restore` and `doctor`."""
+
+from __future__ import annotations
+
+import socket
+from pathlib import Path
+
+import pytest
+
+from headrace.cli import checks
+from headrace.settings import Settings, Size
+from tests.unit.cli.conftest import Program
+
+
+def test_stats_check_and_compact(headrace: Program, lines) -> None:
+    headrace("topic", "create", "u", "--compact", "--schema", "id bigint key, name string")
+    for name in ("a", "b", "c"):
+        headrace("produce", "u", lines(f'{{"id":1,"name":"{name}"}}'))
+    assert headrace("log", "stats", "--json").json["unmerged"] == 3
+    assert headrace("log", "compact", "u", "--json").json["compacted"] == 1
+    stats = headrace("log", "stats", "--json").json
+    assert (stats["rows"], stats["unmerged"]) == (1, 0)
+    assert [row["name"] for row in headrace("consume", "u").lines] == ["c"]
+    assert headrace("log", "check", "--json").json["findings"] == []
+    assert "no damage" in headrace("log", "check").out
+    assert headrace("log", "compact", "nothing", code=1).err.startswith("unknown-topic: ")
+
+
+def test_damage_makes_the_exit_code_1(headrace: Program, lines) -> None:
+    headrace("topic", "create", "a")
+    headrace("produce", "a", lines(*("x" * 100 for _ in range(5_000))))
+    (file,) = (headrace.data / "extents").iterdir()
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 1
+    file.write_bytes(content)
+    assert f"file {file.name}" in headrace("log", "check", code=1).out
+    (finding,) = headrace("log", "check", "--json", code=1).json["findings"]
+    assert (finding["kind"], finding["damage"]) == ("checksum", True)
+    assert headrace("consume", "a", code=1).err.startswith("damaged-extent: ")
+
+
+def test_backup_and_restore(headrace: Program, lines, tmp_path: Path) -> None:
+    headrace("topic", "create", "a")
+    headrace("produce", "a", lines("1", "2"))
+    headrace("backup", tmp_path / "copy")
+    headrace("produce", "a", lines("3"))
+    assert headrace("--data", tmp_path / "copy", "consume", "a").out == "1\n2\n"
+    assert headrace("restore", tmp_path / "copy", "--data", tmp_path / "new", "--json").json["rows"] == 2
+    assert headrace("--data", tmp_path / "new", "consume", "a").out == "1\n2\n"
+    assert headrace("restore", tmp_path / "copy", code=1).err.startswith("backup-failed: ")
+    assert headrace("consume", "a").out == "1\n2\n3\n"
+
+
+def test_the_embedded_tools_refuse_kafka(headrace: Program, tmp_path: Path) -> None:
+    for command in (("log", "check"), ("log", "stats"), ("backup", tmp_path / "x"), ("restore", tmp_path / "x")):
+        assert headrace("--log", "kafka", *command, code=1).err.startswith("not-on-this-log: ")
+
+
+def test_the_doctor_looks_at_everything(headrace: Program) -> None:
+    headrace("topic", "create", "a")
+    found = {row["check"]: row for row in headrace("doctor", "--json").json}
+    assert {"settings", "python", "java", "spark", "memory", "disk", "data folder", "clock"} <= found.keys()
+    assert all(row["state"] in ("ok", "warn") for row in found.values())
+    assert "headrace 1" in headrace("doctor").out
+
+
+def test_the_doctor_survives_bad_settings(headrace: Program, tmp_path: Path) -> None:
+    config = tmp_path / "bad.toml"
+    config.write_text("batch_rowz = 1\n")
+    first, *_ = headrace("--config", config, "doctor", "--json", code=1).json
+    assert (first["check"], first["state"], first["fix"]) == ("settings", "fail", 'did you mean "batch_rows"?')
+
+
+def test_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    (java,) = checks.java(Settings())
+    assert (java.state, java.fix) == ("fail", "apt-get install openjdk-17-jre-headless")
+    (memory,) = checks.memory(Settings(spark_memory=Size(1 << 60)))
+    assert memory.state == "warn"
+    (tmp_path / "FORMAT").write_text("headrace 999\n")
+    (form,) = checks.data_format(Settings(data=tmp_path))
+    assert form.state == "fail"
+    (tmp_path / "FORMAT").unlink()
+    (tmp_path / "letters").touch()
+    (form,) = checks.data_format(Settings(data=tmp_path))
+    assert form.state == "fail"
+    missing = Settings(data=tmp_path, jars=tmp_path / "jars")
+    assert [f.state for f in checks.kafka(missing) if f.check == "kafka jars"] == ["warn"]
+
+
+def test_kafka_that_does_not_answer_is_a_failure_where_it_is_used(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        used = Settings(log="kafka", kafka_servers=f"127.0.0.1:{server.getsockname()[1]}")
+        assert [f.state for f in checks.kafka(used) if f.check == "kafka servers"] == ["ok"]
+    assert [f.state for f in checks.kafka(used) if f.check == "kafka servers"] == ["fail"]

@@ -1,0 +1,176 @@
+"""The program as a whole: its help, what it imports, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from headrace import cli
+from headrace.cli import faults
+from headrace.cli.root import COMMANDS, load
+from headrace.errors import LogBusy, OffsetLost, UnknownTopic
+from tests.unit.cli.conftest import Program
+
+PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
+
+
+def words() -> list[tuple[str, ...]]:
+    found: list[tuple[str, ...]] = []
+    for name in COMMANDS:
+        inner = getattr(load(name), "commands", None)
+        found += [(name, word) for word in inner] if inner else [(name,)]
+    return found
+
+
+@pytest.mark.parametrize("path", words(), ids=" ".join)
+def test_every_command_shows_an_example(path: tuple[str, ...]) -> None:
+    result = CliRunner().invoke(cli.app, [*path, "--help"], prog_name="headrace")
+    assert result.exit_code == 0
+    assert "Example: " in result.stdout
+
+
+def test_every_command_is_listed_with_its_line() -> None:
+    shown = " ".join(CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "200"}).stdout.split())
+    for name, line in COMMANDS.items():
+        assert f"{name} {line}" in shown
+
+
+def test_every_module_with_commands_is_in_the_table() -> None:
+    folder = Path(cli.__file__).parent
+    modules = {
+        p.stem for p in folder.glob("*.py") if "typer.Typer(" in p.read_text() and p.stem not in ("root", "__init__")
+    }
+    assert modules <= set(COMMANDS)
+
+
+def test_help_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from headrace.cli import app\n"
+        "try: app(['--help'])\n"
+        "except SystemExit: pass\n"
+        "heavy = {'pyspark', 'pandas', 'pyarrow', 'numpy', 'confluent_kafka'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_no_command_imports_spark_pandas_or_kafka() -> None:
+    script = (
+        "import sys\n"
+        "from headrace.cli.root import COMMANDS, load\n"
+        "for name in COMMANDS: load(name)\n"
+        "heavy = {'pyspark', 'pandas', 'confluent_kafka'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_error_is_shown_once_with_its_fix(headrace: Program) -> None:
+    headrace("topic", "create", "a")
+    answer = headrace("topic", "describe", "b", code=1)
+    assert answer.err == 'unknown-topic: topic "b" does not exist\n  fix: headrace topic create b\n'
+    assert answer.out == ""
+
+
+@pytest.mark.parametrize("arguments", [("--json", "topic", "describe", "b"), ("topic", "describe", "b", "--json")])
+def test_an_error_as_json(headrace: Program, arguments: tuple[str, ...]) -> None:
+    headrace("topic", "create", "a")
+    answer = headrace(*arguments, code=1)
+    assert json.loads(answer.err)["code"] == "unknown-topic"
+    assert len(answer.err.splitlines()) == 1
+
+
+def test_a_bad_setting_is_an_error_too(headrace: Program) -> None:
+    assert headrace("--log", "papyrus", "topic", "list", code=1).err.startswith("bad-setting: ")
+
+
+def test_a_wrong_command_line_is_2(headrace: Program) -> None:
+    assert "Did you mean 'topic'" in headrace("topc", code=2).err
+    headrace("topic", "create", code=2)
+    headrace("topic", "create", "a", "--retention-time", "soon", code=2)
+    headrace("topic", "alter", "a", code=2)
+
+
+def test_what_may_pass_is_75() -> None:
+    assert faults.exit_code(LogBusy("x")) == 75
+    assert faults.exit_code(UnknownTopic("x")) == 1
+    assert faults.exit_code(OffsetLost("x")) == 1
+
+
+def test_a_folder_does_not_appear_because_one_looks(headrace: Program) -> None:
+    assert headrace("topic", "list", code=1).err.startswith("not-a-data-folder: ")
+    assert not headrace.data.exists()
+
+
+def test_the_settings_file_is_read(headrace: Program, tmp_path: Path) -> None:
+    config = tmp_path / "other.toml"
+    config.write_text('batch_rows = 7\nkafka_options = "sasl.password=secret"\n')
+    rows = {row["name"]: row for row in headrace("--config", config, "settings", "--json").json}
+    assert (rows["batch_rows"]["value"], rows["batch_rows"]["origin"]) == (7, str(config))
+    assert rows["data"]["origin"] == "flag"
+    assert rows["readable_after"]["value"] == "10m"
+    assert "secret" not in rows["kafka_options"]["value"]
+    assert "secret" not in headrace("--config", config, "settings").out
+
+
+def test_version(headrace: Program) -> None:
+    from headrace import __version__
+
+    assert headrace("version").out == f"headrace {__version__}\n"
+    assert headrace("version", "--json").json["headrace"] == __version__
+
+
+def test_ctrl_c_is_quiet(headrace: Program) -> None:
+    headrace("topic", "create", "a")
+    command = [*PROGRAM, "--data", str(headrace.data), "produce", "a"]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    assert process.stdin
+    assert process.stderr
+    process.stdin.write("one\n")
+    process.stdin.flush()
+    headrace.wait_for("a", 1)  # it waits for more of its input by then, or will at once
+    process.send_signal(signal.SIGINT)
+    assert process.wait() == 130
+    assert process.stderr.read().strip() == ""
+    process.stdin.close()
+    process.stderr.close()
+
+
+def test_a_closed_pipe_is_quiet(headrace: Program, lines) -> None:
+    headrace("topic", "create", "a")
+    headrace("produce", "a", lines(*("x" * 100 for _ in range(20_000))))
+    command = [*PROGRAM, "--data", str(headrace.data), "consume", "a"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout
+    assert process.stderr
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.wait() == 141
+    assert process.stderr.read() == b""
+    process.stderr.close()
+
+
+def test_a_plain_error_without_a_terminal(headrace: Program) -> None:
+    headrace("topic", "create", "a")
+    environment = {**os.environ, "TERM": "xterm-256color"}
+    command = [*PROGRAM, "--data", str(headrace.data), "topic", "describe", "b"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
+    assert done.returncode == 1
+    assert done.stderr.startswith("unknown-topic: ")
+    assert "\x1b" not in done.stderr
+
+
+def test_the_root_has_its_completion_and_commands_do_not() -> None:
+    assert "install_completion" in [p.name for p in get_command(cli.app).params]
+    assert "install_completion" not in [p.name for p in load("version").params]
