@@ -1,1 +1,41 @@
-"""The command line: one module per noun."""
+"""The command line: one module per noun, imported when it is asked for.
+
+`main` is the program. Global options stand before the command; an error of ours is shown once, with code, place and
+fix, and never as a trace. Exit codes: 1 the request failed, 2 the command line is wrong, 75 try again later, 130
+interrupted, 141 nobody reads the output any more.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.call import Call
+from headrace.cli.root import Root
+
+app = typer.Typer(
+    cls=Root,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="headrace: a streaming platform on Apache Spark.\n\nExample: headrace topic create clicks --partitions 4",
+)
+
+
+@app.callback()
+def options(
+    ctx: typer.Context,
+    data: Annotated[Path | None, typer.Option(help="The data folder.", show_default=False)] = None,
+    log: Annotated[str | None, typer.Option(help="Which log: embedded or kafka.", show_default=False)] = None,
+    servers: Annotated[str | None, typer.Option(help="Kafka's bootstrap servers.", show_default=False)] = None,
+    config: Annotated[Path | None, typer.Option(help="The settings file.", show_default=False)] = None,
+    json: Annotated[bool, typer.Option("--json", help="Listings and errors as JSON.")] = False,
+) -> None:
+    ctx.obj = Call({"data": data, "log": log, "kafka_servers": servers}, config, json)
+
+
+def main() -> None:
+    """The program `headrace`."""
+    app(prog_name="headrace")

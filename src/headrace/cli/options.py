@@ -1,0 +1,48 @@
+"""Option values that are more than words: durations, sizes, NAME=VALUE pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from headrace.settings import Size, parse_duration, parse_size
+
+
+def parsed(parse: Callable[[str], Any], metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """An option whose text goes through `parse`; a ValueError is a wrong command line."""
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    convert.__name__ = metavar
+    return typer.Option(*names, parser=convert, metavar=metavar, help=help, **more)
+
+
+def duration(help: str, *names: str) -> Any:
+    return parsed(parse_duration, "DURATION", help, *names)
+
+
+def size(help: str, *names: str) -> Any:
+    return parsed(parse_size, "SIZE", help, *names)
+
+
+def pair(text: str) -> tuple[str, str]:
+    """`NAME=VALUE`."""
+    name, found, value = text.partition("=")
+    if not found or not name:
+        raise ValueError("write NAME=VALUE")
+    return name, value
+
+
+Headers = Annotated[list[Any] | None, parsed(pair, "NAME=VALUE", "A header; may be given several times.", "--header")]
+Visibility = Annotated[timedelta, duration("How long a message is yours before others may have it.")]
+
+__all__ = ["Headers", "Size", "Visibility", "duration", "pair", "parsed", "size"]

@@ -1,0 +1,131 @@
+"""Rows on standard output: as JSON, CSV, bare values or tables, a batch at a time.
+
+JSON is one object per line: the row's columns, then the log's own as `$topic`, `$partition`, `$offset` and so on.
+`headrace produce` ignores those, so what is printed can be appended again.
+"""
+
+from __future__ import annotations
+
+import base64
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, BinaryIO
+
+import orjson
+import pyarrow as pa
+
+from headrace.cli import output
+from headrace.contracts import Batch
+from headrace.formats.csv import CsvFormat
+from headrace.formats.json import JsonFormat
+from headrace.schema import Schema
+
+_TIMES = ("$occurred_at", "$sent_at", "$received_at")
+Lines = Iterable[bytes]
+
+
+class Printer:
+    """Prints batches; each is on its way when `rows` returns."""
+
+    def __init__(self, format: str | None, *, names: bool = False) -> None:
+        self._format = format
+        self._names = names
+
+    def rows(self, batch: Batch, schema: Schema) -> None:
+        """Print a batch in the format asked for: by default values of a raw topic, JSON of a typed one."""
+        chosen = self._format or ("raw" if schema.is_raw else "json")
+        lines = _FORMATS[chosen](batch, schema)
+        if chosen == "csv" and self._names:
+            lines, self._names = [_csv_names(schema), *lines], False
+        out = _binary_output()
+        out.write(b"".join(line + b"\n" for line in lines))
+        out.flush()
+
+
+def _binary_output() -> BinaryIO:
+    sys.stdout.flush()
+    return sys.stdout.buffer
+
+
+def _raw(batch: Batch, schema: Schema) -> Lines:
+    if schema.is_raw:
+        return [value or b"" for value in batch.rows.column("value").to_pylist()]
+    return JsonFormat().encode(_columns(batch, schema), schema).to_pylist()
+
+
+def _json(batch: Batch, schema: Schema) -> Lines:
+    rows = _raw_documents(batch) if schema.is_raw else _raw(batch, schema)
+    return (row[:-1] + b"," + orjson.dumps(own)[1:] for row, own in zip(rows, own_columns(batch), strict=True))
+
+
+def _csv(batch: Batch, schema: Schema) -> Lines:
+    rows, shape = _columns(batch, schema), schema
+    if schema.is_raw:
+        shape = Schema.parse("key string key, value string")
+        columns = [[readable(v) for v in rows.column(name).to_pylist()] for name in shape.names]
+        rows = pa.RecordBatch.from_arrays([pa.array(c, pa.string()) for c in columns], schema=shape.to_arrow())
+    return CsvFormat().encode(rows, shape).to_pylist()
+
+
+def _csv_names(schema: Schema) -> bytes:
+    empty = pa.RecordBatch.from_pylist([], schema.to_arrow())
+    return CsvFormat(header=True).encode(empty, schema)[0].as_py()
+
+
+def _table(batch: Batch, schema: Schema) -> Lines:
+    documents = [{**orjson.loads(line)} for line in _json(batch, schema)]
+    columns = ["$partition", "$offset", "$timestamp", *schema.names]
+    rows = [{name: _shown(document.get(name)) for name in columns} for document in documents]
+    console = output.results()
+    with console.capture() as captured:
+        console.print(output.table(rows, columns, title=batch.topic))
+    return [captured.get().rstrip("\n").encode()]
+
+
+def _shown(value: Any) -> Any:
+    return orjson.dumps(value).decode() if isinstance(value, list | dict) else value
+
+
+_FORMATS: Mapping[str, Callable[[Batch, Schema], Lines]] = {"raw": _raw, "json": _json, "csv": _csv, "table": _table}
+
+
+def _columns(batch: Batch, schema: Schema) -> pa.RecordBatch:
+    return batch.rows.select(list(schema.names))
+
+
+def _raw_documents(batch: Batch) -> list[bytes]:
+    keys, values = (batch.rows.column(name).to_pylist() for name in ("key", "value"))
+    pairs = zip(keys, values, strict=True)
+    return [orjson.dumps({"key": readable(key), "value": readable(value)}) for key, value in pairs]
+
+
+def readable(value: bytes | None) -> str | None:
+    """Bytes as text; those that are not UTF-8 as `base64:...`."""
+    if value is None:
+        return None
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return f"base64:{base64.b64encode(value).decode()}"
+
+
+def own_columns(batch: Batch) -> list[dict[str, Any]]:
+    """What the log knows of each row; times as ISO text, and what is not there left out."""
+    nothing: list[Any] = [None] * len(batch)
+    names = batch.rows.schema.names
+    columns: dict[str, list[Any]] = {
+        n: batch.rows.column(n).to_pylist() if n in names else nothing for n in (*_TIMES, "$headers")
+    }
+    places = (batch.rows.column(n).to_pylist() for n in ("$offset", "$timestamp", "$sequence", "$deleted"))
+    found: list[dict[str, Any]] = []
+    for i, (offset, timestamp, sequence, deleted) in enumerate(zip(*places, strict=True)):
+        own = {"$topic": batch.topic, "$partition": batch.partition, "$offset": offset}
+        own["$timestamp"] = output.time_text(timestamp)
+        own |= {n: output.time_text(columns[n][i]) for n in _TIMES if columns[n][i] is not None}
+        optional = {"$sequence": sequence, "$deleted": deleted or None, "$headers": _headers(columns["$headers"][i])}
+        found.append(own | {name: value for name, value in optional.items() if value is not None})
+    return found
+
+
+def _headers(headers: list[dict[str, Any]] | None) -> list[dict[str, str | None]] | None:
+    return [{"name": h["name"], "value": readable(h["value"])} for h in headers] if headers else None

@@ -1,0 +1,86 @@
+"""The table of commands, and the one place where errors of ours become messages and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
+
+from headrace.errors import HeadraceError
+
+# Each command with its line in `headrace --help`. It stands here so that the help need not import the command, which
+# is in the module `headrace.cli.NAME`.
+COMMANDS: Mapping[str, str] = {
+    "demo": "A click stream, counted by Spark, moving in your terminal.",
+    "topic": "Create, list, describe, alter and delete topics.",
+    "produce": "Append lines of files or of standard input to a topic.",
+    "consume": "Print the rows of topics.",
+    "queue": "Take messages of a topic one by one, and acknowledge them.",
+    "group": "Look at consumer groups, and move them.",
+    "log": "Check, compact and measure the embedded log.",
+    "backup": "Copy a data folder while it is in use.",
+    "restore": "Make a data folder from a backup.",
+    "kafka": "Run Kafka brokers on this machine, and fetch the jars they need.",
+    "settings": "Every setting with its value and where it comes from.",
+    "doctor": "Check that this machine has what headrace needs.",
+    "version": "Print the version.",
+}
+
+_OF_THE_PROGRAM = ("install_completion", "show_completion")  # typer gives them to every app
+
+
+def load(name: str) -> Any:
+    """The command of that name with its options: its module's `app`, or its one function of that name."""
+    module = importlib.import_module(f"headrace.cli.{name}")
+    app = getattr(module, "app", None)
+    if app is None:
+        app = typer.Typer()
+        app.command()(getattr(module, name))
+    command = get_command(app)
+    command.params = [p for p in command.params if p.name not in _OF_THE_PROGRAM]
+    command.name = name
+    command.help = command.help or COMMANDS[name]
+    return command
+
+
+class Root(TyperGroup):
+    """Loads commands late, and reports errors."""
+
+    _listing = False
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in COMMANDS:
+            return None
+        return TyperCommand(name=cmd_name, help=COMMANDS[cmd_name]) if self._listing else load(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        self.commands = dict.fromkeys(self.list_commands(ctx))  # typer looks here for what may have been meant
+        return super().resolve_command(ctx, args)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        self._listing = True
+        try:
+            super().format_help(ctx, formatter)
+        finally:
+            self._listing = False
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except HeadraceError as error:
+            from headrace.cli import faults
+
+            faults.show(error, as_json=bool(ctx.obj and ctx.obj.json))
+            raise typer.Exit(faults.exit_code(error)) from error
+        except BrokenPipeError as error:
+            from headrace.cli import faults
+
+            faults.silence_output()
+            raise typer.Exit(faults.NOBODY_READS) from error

@@ -1,0 +1,132 @@
+"""The log file: one JSON object per line in `logs/headrace.log` of the data folder, rotated by size.
+
+Any number of processes may write to it: each line is written, and the file rotated, under a lock between them.
+Standard output and standard error stay with the commands.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import logging
+import os
+import time
+from collections.abc import Iterator
+from logging.handlers import RotatingFileHandler
+from pathlib import Path
+from typing import Any, Protocol
+
+from headrace.errors import BadSetting, HeadraceError, ReadOnly
+
+LEVELS = ("debug", "info", "warning", "error")
+_USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
+
+
+class Wanted(Protocol):
+    """The settings that matter here."""
+
+    @property
+    def data(self) -> Path: ...
+    @property
+    def log_level(self) -> str: ...
+    @property
+    def log_file_bytes(self) -> int: ...
+    @property
+    def log_file_count(self) -> int: ...
+
+
+def configure(settings: Wanted) -> logging.Handler:
+    """Send what headrace's modules log to the data folder's log file, from now on and in place of any before."""
+    if settings.log_level.lower() not in LEVELS:
+        raise BadSetting(
+            f'setting "log_level" cannot be "{settings.log_level}"', fix=f"choose one of: {', '.join(LEVELS)}"
+        )
+    path = settings.data / "logs" / "headrace.log"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handler = SharedFile(path, maxBytes=settings.log_file_bytes, backupCount=settings.log_file_count)
+    except OSError as error:
+        raise ReadOnly(f'log file "{path}" cannot be written: {error.strerror}', fix="check its owner") from error
+    handler.setFormatter(JsonLines())
+    logger = logging.getLogger("headrace")
+    release()
+    logger.addHandler(handler)
+    logger.setLevel(settings.log_level.upper())
+    logger.propagate = False
+    return handler
+
+
+def release() -> None:
+    """Close the log file."""
+    logger = logging.getLogger("headrace")
+    for old in [h for h in logger.handlers if isinstance(h, SharedFile)]:
+        logger.removeHandler(old)
+        old.close()
+    logger.propagate = True
+
+
+class SharedFile(RotatingFileHandler):
+    """A rotated file that several processes write."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            with _locked(f"{self.baseFilename}.lock"):
+                self._follow()
+                super().emit(record)
+        except OSError:
+            self.handleError(record)
+
+    def _follow(self) -> None:
+        """Another process may have rotated the file away under us."""
+        if self.stream is None:
+            return
+        try:
+            there = os.stat(self.baseFilename)
+            ours = os.fstat(self.stream.fileno())
+        except FileNotFoundError:
+            there, ours = None, None
+        if there is None or ours is None or (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino):
+            self.stream.close()
+            self.stream = self._open()
+
+
+@contextlib.contextmanager
+def _locked(path: str) -> Iterator[None]:
+    # Opened each time: a descriptor that crossed a fork would share its lock with the parent.
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(fd)
+
+
+class JsonLines(logging.Formatter):
+    """A record as one JSON object. What was passed as `extra` is under `fields`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line: dict[str, Any] = {
+            "time": _time(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "pid": record.process,
+            "message": record.getMessage(),
+        }
+        fields = {name: value for name, value in vars(record).items() if name not in _USUAL}
+        if fields:
+            line["fields"] = fields
+        if record.exc_info and record.exc_info[1] is not None:
+            line["error"] = self._error(record.exc_info[1], record)
+        return json.dumps(line, default=str)
+
+    def _error(self, error: BaseException, record: logging.LogRecord) -> dict[str, Any]:
+        if isinstance(error, HeadraceError):
+            return dict(error.as_dict())
+        assert record.exc_info
+        return {"code": type(error).__name__, "what": str(error), "trace": self.formatException(record.exc_info)}
+
+
+def _time(seconds: float) -> str:
+    ms = int(seconds * 1000)
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(ms // 1000))}.{ms % 1000:03d}Z"

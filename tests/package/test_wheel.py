@@ -1,0 +1,125 @@
+"""The wheel, installed where nothing of the repository is, used by somebody who is not root."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+NOBODY = 65534
+
+
+@dataclass(frozen=True)
+class Installed:
+    """A virtual environment and a home, both outside the repository."""
+
+    venv: Path
+    home: Path
+
+    def __call__(self, *words: str, given: str = "", code: int = 0, seconds: int = 240) -> str:
+        path = f"{self.venv / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin"
+        kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG") if name in os.environ}
+        done = subprocess.run(
+            [*_as_nobody(), str(self.venv / "bin" / "headrace"), *words],
+            input=given,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self.home,
+            env={**kept, "HOME": str(self.home), "PATH": path, "TMPDIR": str(self.home)},
+            timeout=seconds,
+        )
+        assert done.returncode == code, f"{words}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+
+def _as_nobody() -> list[str]:
+    if os.geteuid() != 0:
+        return []
+    return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Path]:
+    """A folder that others than its maker may enter, unlike pytest's own."""
+    folder = Path(tempfile.mkdtemp(prefix="headrace-wheel-"))
+    folder.chmod(0o755)
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def headrace(place: Path) -> Installed:
+    wheels = place / "wheels"
+    _run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(wheels)], cwd=ROOT)
+    (wheel,) = wheels.glob("headrace-*.whl")
+    venv = place / "venv"
+    _run([_interpreter(), "-m", "venv", "--without-pip", str(venv)], cwd=place)
+    environment = {**os.environ, "PIP_CONSTRAINT": str(ROOT / "requirements.lock")}
+    pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python")]
+    _run([*pip, "install", "-q", str(wheel)], cwd=place, env=environment)
+    home = place / "home"
+    home.mkdir()
+    if os.geteuid() == 0:
+        os.chown(home, NOBODY, NOBODY)
+    return Installed(venv, home)
+
+
+def _interpreter() -> str:
+    """A Python that nobody may run, too: ours may lie in root's home."""
+    script = "import sys, venv; sys.exit(sys.version_info < (3, 11))"
+    found = (sys._base_executable, "/usr/bin/python3")  # type: ignore[attr-defined]
+    for candidate in found:
+        # By a shell, because setpriv gives its rights up only after it has found the program.
+        command = [*_as_nobody(), "sh", "-c", '"$0" -c "$1"', candidate, script]
+        if subprocess.run(command, capture_output=True, check=False).returncode == 0:
+            return candidate
+    raise AssertionError(f"none of {found} is a Python 3.11 that everybody may run")
+
+
+def _run(command: list[str], cwd: Path, env: dict[str, str] | None = None) -> None:
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
+
+
+def test_it_is_the_installed_one(headrace: Installed) -> None:
+    from headrace import __version__
+
+    assert headrace("version") == f"headrace {__version__}\n"
+    found = subprocess.run(
+        [str(headrace.venv / "bin" / "python"), "-c", "import headrace; print(headrace.__file__)"],
+        cwd=headrace.home,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert Path(found.stdout.strip()).is_relative_to(headrace.venv)
+
+
+def test_rows_go_in_and_come_out(headrace: Installed) -> None:
+    headrace("topic", "create", "orders", "--schema", "id bigint key, city string", "--partitions", "2")
+    headrace("produce", "orders", given='{"id":1,"city":"Oslo"}\n{"id":2,"city":"Rome"}\n')
+    found = headrace("consume", "orders", "--format", "csv")
+    assert sorted(found.splitlines()) == ["1,Oslo", "2,Rome"]
+    assert "no damage" in headrace("log", "check")
+    assert (headrace.home / "headrace-data" / "FORMAT").stat().st_uid != 0
+
+
+def test_the_doctor_finds_nothing_to_mend(headrace: Installed) -> None:
+    assert "fail" not in headrace("doctor")
+
+
+def test_without_kafka_one_is_told_what_to_install(headrace: Installed) -> None:
+    headrace("--log", "kafka", "topic", "list", code=1)
+
+
+def test_the_demo_runs(headrace: Installed) -> None:
+    assert "clicks" in headrace("demo", "--seconds", "5", "--plain")

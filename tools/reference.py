@@ -1,0 +1,209 @@
+"""Writes `docs/reference/` from the declarations in the code; `--check` only says whether it is up to date.
+
+Run it from the repository's root: `python -m tools.reference [--check]`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import inspect
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from typer.main import get_command
+
+from headrace import cli
+from headrace.component import Option, components
+from headrace.contracts import TOPIC_OPTIONS, TopicSpec
+from headrace.errors import CODES, HeadraceError, Retry, Stop, UserError
+from headrace.schema import Schema
+from headrace.settings import Settings, Size, duration_text, size_text
+
+FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+MARK = "<!-- Written by tools/reference.py from the code; `make docs` writes it anew. -->"
+
+# Modules that declare components.
+DECLARING = (
+    "headrace.formats",
+    "headrace.log.partitioners",
+    "headrace.log.embedded.log",
+    "headrace.log.kafka",
+)
+
+
+# -- commands ---------------------------------------------------------------------------------------------------------
+
+
+def commands() -> Iterator[str]:
+    yield "# Commands\n"
+    yield "Global options stand before the command: `headrace --data DIR topic list`.\n"
+    yield from _program()
+    yield "Exit codes: 0 done, 1 failed, 2 wrong command line, 75 may succeed later, 130 interrupted.\n"
+    for path, command in walk():
+        yield f"## headrace {' '.join(path)}\n"
+        yield from _command(command, f"headrace {' '.join(path)}")
+
+
+def walk() -> Iterator[tuple[tuple[str, ...], Any]]:
+    """All commands that do something, by their words."""
+    yield from _walk((), get_command(cli.app))
+
+
+def _walk(path: tuple[str, ...], command: Any) -> Iterator[tuple[tuple[str, ...], Any]]:
+    if not hasattr(command, "list_commands"):
+        yield path, command
+        return
+    for name in command.list_commands(None):
+        yield from _walk((*path, name), command.get_command(None, name))
+
+
+def _program() -> Iterator[str]:
+    root = get_command(cli.app)
+    yield _table(("option", "meaning"), [_option(p) for p in root.params if "completion" not in p.name])
+
+
+def _command(command: Any, name: str) -> Iterator[str]:
+    text = inspect.cleandoc(command.help or "").replace("\f", "").split("\n\n")
+    examples = [part.removeprefix("Example: ") for part in text if part.startswith("Example: ")]
+    yield "\n\n".join(" ".join(part.split()) for part in text if not part.startswith("Example: ")) + "\n"
+    arguments = [p for p in command.params if p.param_type_name == "argument"]
+    options = [p for p in command.params if p.param_type_name == "option" and p.name != "help"]
+    words = [name, *(_usage(p) for p in arguments), *(["[OPTIONS]"] if options else [])]
+    yield f"```sh\n{' '.join(words)}\n```\n"
+    if arguments:
+        yield _table(("argument", "meaning"), [(f"`{_usage(p)}`", p.help or "") for p in arguments])
+    if options:
+        yield _table(("option", "meaning"), [_option(p) for p in options])
+    if examples:
+        lines = "\n".join(" ".join(example.split()) for example in examples)
+        yield f"{'Examples' if len(examples) > 1 else 'Example'}:\n\n```sh\n{lines}\n```\n"
+
+
+def _usage(parameter: Any) -> str:
+    name = parameter.metavar or parameter.name.upper()
+    name = name if parameter.required else f"[{name}]"
+    return name if parameter.nargs == 1 else f"{name}..."
+
+
+def _option(parameter: Any) -> tuple[str, str]:
+    names = ", ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+    is_plain = parameter.default is not None and not isinstance(parameter.default, bool) and parameter.default != ()
+    shown = is_plain and parameter.show_default and not callable(parameter.default)
+    default = f" Default: {_default(parameter.default)}." if shown else ""
+    return names, (parameter.help or "") + default
+
+
+def _default(value: Any) -> str:
+    return f"`{getattr(value, 'value', None) or _text(value)}`"
+
+
+# -- settings, errors, components, topics -----------------------------------------------------------------------------
+
+
+def settings() -> Iterator[str]:
+    yield "# Settings\n"
+    yield (
+        "From `headrace.toml` in the working folder (or the file that `--config` or `HEADRACE_CONFIG` names), from the "
+        "environment (`HEADRACE_` and the name in capitals), and from flags, in rising order of weight. "
+        "`headrace settings` shows each value and its origin.\n"
+    )
+    fields = dataclasses.fields(Settings)
+    rows = [(f"`{f.name}`", f"`{_text(f.default)}`" if f.default != "" else "", f.metadata["doc"]) for f in fields]
+    yield _table(("setting", "default", "meaning"), rows)
+
+
+def errors() -> Iterator[str]:
+    yield "# Errors\n"
+    yield "Every error has a stable code. *Then* says what to do about the same request.\n"
+    rows = [(f"`{code}`", inspect.cleandoc(CODES[code].__doc__ or ""), _then(CODES[code])) for code in sorted(CODES)]
+    yield _table(("code", "meaning", "then"), rows)
+
+
+def _then(error: type[HeadraceError]) -> str:
+    ways = {UserError: "change it", Retry: "try again later", Stop: "a person must act first"}
+    return next((text for kind, text in ways.items() if issubclass(error, kind)), "")
+
+
+def component_pages() -> Iterator[str]:
+    yield "# Components\n"
+    yield "Parts that are chosen by name.\n"
+    for module in DECLARING:
+        importlib.import_module(module)
+    for kind in dict.fromkeys(component.kind for component in components()):
+        yield f"## {kind}\n"
+        for component in components(kind):
+            yield f"### {component.name}\n\n{component.summary}\n"
+            if component.options:
+                yield _table(("option", "default", "meaning"), [_component_option(o) for o in component.options])
+
+
+def _component_option(option: Option) -> tuple[str, str, str]:
+    default = "required" if option.required else f"`{_text(option.default)}`" if option.default != "" else ""
+    return f"`{option.name}`", default, option.doc + (" Secret." if option.secret else "")
+
+
+def topic_options() -> Iterator[str]:
+    yield "# Topic options\n"
+    yield "For `headrace topic create` and `headrace topic alter`, and the fields of `TopicSpec`.\n"
+    fields = dataclasses.fields(TopicSpec)
+    rows = [
+        (f"`--{f.name.replace('_', '-')}`", f"`{f.name}`", f"`{_text(f.default)}`", TOPIC_OPTIONS[f.name])
+        for f in fields
+    ]
+    yield _table(("option", "field", "default", "meaning"), rows)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    if isinstance(value, Schema):
+        return "raw" if value.is_raw else str(value)
+    if isinstance(value, Size):
+        return size_text(value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [head, ("---",) * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", r"\|") for cell in line) + " |" for line in lines) + "\n"
+
+
+PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
+    "cli.md": commands,
+    "settings.md": settings,
+    "errors.md": errors,
+    "components.md": component_pages,
+    "topic-options.md": topic_options,
+}
+
+
+def stale() -> list[str]:
+    """Names of the pages that are not what the code says."""
+    return [n for n in PAGES if not (FOLDER / n).exists() or (FOLDER / n).read_text() != page(n)]
+
+
+def page(name: str) -> str:
+    return "\n".join([MARK, "", *PAGES[name]()])
+
+
+def main(arguments: list[str]) -> int:
+    found = stale()
+    if arguments == ["--check"]:
+        for name in found:
+            print(f"docs/reference/{name} is stale: make docs", file=sys.stderr)
+        return 1 if found else 0
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    for name in found:
+        (FOLDER / name).write_text(page(name))
+        print(f"wrote docs/reference/{name}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
