@@ -49,9 +49,7 @@ def values(log: Log, topic: str, partition: int = 0) -> list[bytes | None]:
 
 def columns(log: Log, topic: str, *names: str) -> list[tuple[Any, ...]]:
     """Some columns of partition 0."""
-    return [
-        tuple(row[name] for name in names) for batch in read_all(log, topic) for row in batch.rows.to_pylist()
-    ]
+    return [tuple(row[name] for name in names) for batch in read_all(log, topic) for row in batch.rows.to_pylist()]
 
 
 def values_in(batches: Sequence[Batch]) -> list[bytes | None]:

@@ -250,7 +250,7 @@ def test_a_filter_that_fails_loses_nothing(log: Log, name: str) -> None:
     fill(log, name, 3)
     broken = [True]
 
-    def where(rows):  # noqa: ANN001, ANN202
+    def where(rows):
         if broken[0]:
             raise ZeroDivisionError
         return pc.is_valid(rows.column("value"))

@@ -19,7 +19,15 @@ from typing import Any
 import pyarrow as pa
 from hypothesis import HealthCheck, assume, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
 
 from headrace.clock import ManualClock
 from headrace.contracts import Append, Batch, Consumer, Subscription, TopicPartition, TopicSpec
@@ -57,9 +65,15 @@ keys = st.sampled_from([None, b"a", b"b", b"c", b""])
 values = st.one_of(st.none(), st.binary(max_size=6), st.just(b"x" * 700))
 raw_rows = st.lists(st.builds(Record, values, keys), max_size=4).map(from_records)
 typed_rows = st.lists(
-    st.fixed_dictionaries({"id": st.sampled_from([None, 1, 2, 3]), "name": st.text(max_size=3), "$deleted": st.booleans()}),
+    st.fixed_dictionaries(
+        {"id": st.sampled_from([None, 1, 2, 3]), "name": st.text(max_size=3), "$deleted": st.booleans()}
+    ),
     max_size=4,
-).map(lambda rows: pa.RecordBatch.from_pylist(rows, pa.schema([("id", pa.int32()), ("name", pa.string()), ("$deleted", pa.bool_())])))
+).map(
+    lambda rows: pa.RecordBatch.from_pylist(
+        rows, pa.schema([("id", pa.int32()), ("name", pa.string()), ("$deleted", pa.bool_())])
+    )
+)
 appends = st.lists(
     st.one_of(
         st.builds(Append, st.sampled_from(RAW_TOPICS), raw_rows), st.builds(Append, st.just("typed"), typed_rows)

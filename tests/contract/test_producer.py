@@ -60,7 +60,14 @@ def test_threads_share_a_producer(log: Log, name: str) -> None:
 def test_all_of_a_record_comes_back(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=2))
     producer = log.producer()
-    given = Record(b"v", None, (("h", b"1"),), occurred_at=1_700_000_000_000, sent_at=1_700_000_000_500, received_at=1_700_000_060_500)
+    given = Record(
+        b"v",
+        None,
+        (("h", b"1"),),
+        occurred_at=1_700_000_000_000,
+        sent_at=1_700_000_000_500,
+        received_at=1_700_000_060_500,
+    )
     place = producer.send(name, given, 1).result(30)
     (found,) = records(log, name, 1)
     assert (place.partition, place.offset, place.count) == (1, found.offset, 1)

@@ -83,7 +83,9 @@ def summary(results: Sequence[Result]) -> Table:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.faults.campaign", description=__doc__.split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.faults.campaign", description="kill -9, then look what is left"
+    )
     parser.add_argument("--seed", type=int, default=0, help="draws which worker dies when")
     parser.add_argument("--kills", type=int, default=200, help="on the embedded log, Spark's included")
     parser.add_argument("--kafka-kills", type=int, default=0, help="on Kafka: clients and brokers")

@@ -9,10 +9,11 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka import IsolationLevel
 from confluent_kafka import TopicPartition as KafkaPartition
-from confluent_kafka.admin import OffsetSpec
+from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
 from headrace.contracts import TopicSpec
 from headrace.errors import HeadraceError
@@ -134,8 +135,11 @@ def _readable(log: KafkaLog, topic: str) -> Sequence[int]:
 
 def _written(log: KafkaLog, topic: str) -> Sequence[int]:
     """Ends with what is in open transactions."""
+    places: dict[KafkaPartition, Any] = {
+        KafkaPartition(topic, p): OffsetSpec.latest() for p in range(log.topic(topic).partitions)
+    }
     asked = log._client.admin.list_offsets(
-        {KafkaPartition(topic, p): OffsetSpec.latest() for p in range(log.topic(topic).partitions)},
+        places,
         isolation_level=IsolationLevel.READ_UNCOMMITTED,
     )
     ends = {place.partition: log._client.answer(future).offset for place, future in asked.items()}

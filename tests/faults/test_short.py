@@ -24,6 +24,7 @@ def test_the_embedded_log_keeps_its_promises_through_kills() -> None:
 
 
 @pytest.mark.spark
+@pytest.mark.timeout(600)
 def test_the_spark_sink_writes_once_through_kills() -> None:
     result = campaign.run("spark", SEED, 3)
     assert not result.found.violations

@@ -42,7 +42,12 @@ def test_layers_weigh_more_and_more(file: Path) -> None:
     assert (settings.linger, settings.inline_bytes) == (timedelta(milliseconds=5), 1024)
     assert settings.upkeep_every == timedelta(seconds=2.5)
     origins = {o.name: o.origin for o in resolve({"batch_rows": 3}, environ=environ, file=file)}
-    assert [origins[n] for n in ("batch_rows", "log", "linger", "jars")] == ["flag", "environment", str(file), "default"]
+    assert [origins[n] for n in ("batch_rows", "log", "linger", "jars")] == [
+        "flag",
+        "environment",
+        str(file),
+        "default",
+    ]
 
 
 def test_the_environment_names_the_file(file: Path) -> None:
@@ -78,7 +83,10 @@ def test_what_is_wrong_in_the_file_is_told(file: Path, text: str, where: str) ->
 
 
 def test_what_is_wrong_elsewhere_is_told(tmp_path: Path) -> None:
-    for given_, where in (({"environ": {"HEADRACE_LINGER": "soon"}}, "environment"), ({"flags": {"linger": "soon"}}, "flag")):
+    for given_, where in (
+        ({"environ": {"HEADRACE_LINGER": "soon"}}, "environment"),
+        ({"flags": {"linger": "soon"}}, "flag"),
+    ):
         with pytest.raises(BadSetting) as raised:
             load(**{"environ": {}, **given_})
         assert raised.value.where == where
@@ -92,7 +100,18 @@ def test_what_is_wrong_elsewhere_is_told(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("text", "seconds"),
-    [("250ms", 0.25), ("10s", 10), ("5m", 300), ("5min", 300), ("2h", 7200), ("7d", 604800), ("1h 30m", 5400), ("3", 3), ("0.5", 0.5), ("1w", 604800)],
+    [
+        ("250ms", 0.25),
+        ("10s", 10),
+        ("5m", 300),
+        ("5min", 300),
+        ("2h", 7200),
+        ("7d", 604800),
+        ("1h 30m", 5400),
+        ("3", 3),
+        ("0.5", 0.5),
+        ("1w", 604800),
+    ],
 )
 def test_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == timedelta(seconds=seconds)
@@ -111,7 +130,16 @@ def test_the_text_of_a_duration_is_read_back(ms: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("1024", 1024), ("64 KB", 65536), ("10MiB", 10 << 20), ("1.5k", 1536), ("2 GB", 2 << 30), ("1t", 1 << 40), ("5b", 5)]
+    ("text", "size"),
+    [
+        ("1024", 1024),
+        ("64 KB", 65536),
+        ("10MiB", 10 << 20),
+        ("1.5k", 1536),
+        ("2 GB", 2 << 30),
+        ("1t", 1 << 40),
+        ("5b", 5),
+    ],
 )
 def test_sizes(text: str, size: int) -> None:
     assert parse_size(text) == size
@@ -129,6 +157,8 @@ def test_sizes_for_people() -> None:
 
 
 def test_truth() -> None:
-    assert [parse_value(bool, t) for t in ("true", "Yes", "on", "1", "false", "NO", "off", "0")] == [True] * 4 + [False] * 4
+    assert [parse_value(bool, t) for t in ("true", "Yes", "on", "1", "false", "NO", "off", "0")] == [True] * 4 + [
+        False
+    ] * 4
     with pytest.raises(ValueError, match="true or false"):
         parse_value(bool, "maybe")

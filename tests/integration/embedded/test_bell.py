@@ -6,7 +6,6 @@ import threading
 from pathlib import Path
 
 from headrace.log.embedded.bell import Bell
-
 from tests.unit.log.embedded.rows import line, process, tell
 
 RINGER = """

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from headrace.log.embedded.fairlock import FairLock, Turn, descriptor
-
 from tests.unit.log.embedded.rows import line, process, tell
 
 HOLDER = """

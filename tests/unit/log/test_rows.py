@@ -25,7 +25,19 @@ def topic(schema: Schema = RAW, **options: object) -> Topic:
 times = st.none() | st.integers(0, 2 * NOW)
 
 
-@given(st.lists(st.builds(Record, st.none() | st.binary(max_size=3), st.none() | st.binary(max_size=3), occurred_at=times, sent_at=times, received_at=times), max_size=6))
+@given(
+    st.lists(
+        st.builds(
+            Record,
+            st.none() | st.binary(max_size=3),
+            st.none() | st.binary(max_size=3),
+            occurred_at=times,
+            sent_at=times,
+            received_at=times,
+        ),
+        max_size=6,
+    )
+)
 def test_all_times_at_once_are_as_one_by_one(records: list[Record]) -> None:
     rows = prepare(from_records(records), topic(), NOW)
     expected = [event_time(r.occurred_at, r.sent_at, NOW if r.received_at is None else r.received_at) for r in records]
@@ -111,8 +123,13 @@ def test_a_partition_can_be_named_unless_the_key_says_otherwise() -> None:
 
 
 def test_stored_rows_are_read_with_the_schema_of_today() -> None:
-    old, new = Schema.parse("a int, b struct<x int>"), Schema.parse("c string default 'd', a double, b struct<x bigint,y int>, e int")
-    stored = prepare(pa.RecordBatch.from_pylist([{"a": 1, "b": {"x": 2}}, {"a": None, "b": None}], old.to_arrow()), topic(old), 5)
+    old, new = (
+        Schema.parse("a int, b struct<x int>"),
+        Schema.parse("c string default 'd', a double, b struct<x bigint,y int>, e int"),
+    )
+    stored = prepare(
+        pa.RecordBatch.from_pylist([{"a": 1, "b": {"x": 2}}, {"a": None, "b": None}], old.to_arrow()), topic(old), 5
+    )
     columns = conform(stored, new)
     extra = [pa.array([0, 1]), pa.array([7, 8])]
     rows = pa.RecordBatch.from_arrays([*columns, *extra], schema=read_schema(new)).to_pylist()
@@ -126,7 +143,13 @@ def test_stored_rows_are_read_with_the_schema_of_today() -> None:
 nested = pa.list_(pa.struct([("x", pa.int32())]))
 
 
-@given(st.lists(st.none() | st.lists(st.none() | st.fixed_dictionaries({"x": st.none() | st.integers(-9, 9)}), max_size=3), max_size=5), st.integers(0, 2))
+@given(
+    st.lists(
+        st.none() | st.lists(st.none() | st.fixed_dictionaries({"x": st.none() | st.integers(-9, 9)}), max_size=3),
+        max_size=5,
+    ),
+    st.integers(0, 2),
+)
 def test_widening_nested_values_keeps_them(values: list, skip: int) -> None:
     wide = pa.list_(pa.struct([("y", pa.string()), ("x", pa.int64())]))
     column = pa.array(values, nested).slice(min(skip, len(values)))

@@ -16,12 +16,12 @@ partitions = st.sets(st.builds(TopicPartition, st.sampled_from(TOPICS), st.integ
 
 
 @given(members, partitions, st.data())
-def test_everything_wanted_is_given_once_and_evenly(members, partitions, data) -> None:  # noqa: ANN001
+def test_everything_wanted_is_given_once_and_evenly(members, partitions, data) -> None:
     current = data.draw(st.dictionaries(st.sampled_from(sorted(partitions) or [None]), st.sampled_from("xyzwq")))
     chosen = assign(members, partitions, current)
     assert set(chosen) == {p for p in partitions if any(p.topic in topics for topics in members.values())}
     assert all(p.topic in members[m] for p, m in chosen.items())
-    loads = Counter({m: 0 for m in members})
+    loads = Counter(dict.fromkeys(members, 0))
     loads.update(chosen.values())
     for partition, member in chosen.items():
         for other in members:

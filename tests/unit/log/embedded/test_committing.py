@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -82,7 +81,7 @@ def test_large_groups_leave_no_files_behind_when_one_fails(open_log: OpenLog, fo
 
 
 def test_a_change_that_fails_is_undone(log: EmbeddedLog) -> None:
-    def change(db) -> None:  # noqa: ANN001
+    def change(db) -> None:
         db.execute("INSERT INTO writers VALUES ('half', 1, 1)")
         raise UnknownTopic("no")
 

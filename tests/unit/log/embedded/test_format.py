@@ -21,7 +21,7 @@ NOW = 1_800_000_000_000
 
 
 @pytest.fixture
-def old(tmp_path: Path):  # noqa: ANN201
+def old(tmp_path: Path):
     shutil.copytree(FIXTURE, tmp_path / "data")
     clock = ManualClock(NOW + 7_200_000)
     with EmbeddedLog(tmp_path / "data", Settings(upkeep_every=timedelta(0)), clock) as log:
@@ -35,14 +35,26 @@ def test_every_kind_of_extent_is_in_it(old: EmbeddedLog) -> None:
 
 def test_all_rows_are_read(old: EmbeddedLog) -> None:
     pairs = [(i, b"k%d" % (i % 3), b"%d" % i) for i in range(10)]
-    found = {name: [(r.offset, r.key, r.value) for r in read(old, name).records()] for name in ("archived", "compacted", "merged")}
+    found = {
+        name: [(r.offset, r.key, r.value) for r in read(old, name).records()]
+        for name in ("archived", "compacted", "merged")
+    }
     assert found == {"archived": pairs, "compacted": pairs[-3:], "merged": pairs[2:]}
     first, second = read(old, "plain", old.bounds("plain")[0].end == 0).records()
     assert first.record == Record(b"inline", b"k", (("h", b"1"),), NOW - 500, NOW - 100, NOW)
     assert (first.timestamp, second.value) == (NOW - 400, None)
-    assert {r.value for p in range(2) for r in read(old, "plain", p).records()} == {b"inline", None, b"file" * 1000, b"written"}
+    assert {r.value for p in range(2) for r in read(old, "plain", p).records()} == {
+        b"inline",
+        None,
+        b"file" * 1000,
+        b"written",
+    }
     typed = read(old, "typed").rows.to_pylist()
-    assert [(r["id"], r["note"], r["$deleted"]) for r in typed] == [(1, "none", None), (2, "none", None), (3, "new", True)]
+    assert [(r["id"], r["note"], r["$deleted"]) for r in typed] == [
+        (1, "none", None),
+        (2, "none", None),
+        (3, "new", True),
+    ]
     sequences = [
         s for b in old.scan(["archived", "compacted", "merged"], 0, 30) for s in b.rows.column("$sequence").to_pylist()
     ]

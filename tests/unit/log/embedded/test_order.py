@@ -57,9 +57,7 @@ def test_pieces_cover_a_range_once(log: EmbeddedLog, folder: Path) -> None:
     view = LogView(folder)
     for after, upto in ((0, 60), (7, 44), (59, 60), (60, 60)):
         pieces = order.split(view, ["t"], after, upto, 5)
-        found = [
-            s for piece in pieces for b in view.scan(*piece) for s in b.rows.column("$sequence").to_pylist()
-        ]
+        found = [s for piece in pieces for b in view.scan(*piece) for s in b.rows.column("$sequence").to_pylist()]
         assert sorted(found) == list(range(after + 1, upto + 1))
     assert len(order.split(view, ["t"], 0, 60, 5)) >= 10
     view.close()

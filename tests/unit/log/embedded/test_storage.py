@@ -95,7 +95,7 @@ def test_damage_in_a_file_is_told(log: EmbeddedLog, folder: Path, damage: str) -
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut"])
-def test_damage_in_an_archive_is_told(open_log: OpenLog, clock, folder: Path, damage: str) -> None:  # noqa: ANN001
+def test_damage_in_an_archive_is_told(open_log: OpenLog, clock, folder: Path, damage: str) -> None:
     from datetime import timedelta
 
     log = open_log(clock)
@@ -117,7 +117,7 @@ def test_a_forked_child_may_not_use_it(log: EmbeddedLog) -> None:
     put(log, "t", b"x")
     producer, writer, consumer = log.producer(), log.writer("w"), log.consumer("g", Subscription(("t",)))
 
-    def child(results) -> None:  # noqa: ANN001
+    def child(results) -> None:
         codes = []
         for ask in (
             lambda: log.topics(),
