@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -26,7 +27,7 @@ def test_rows_come_back_in_order_with_rising_offsets(log: Log, open_log: OpenLog
         put(log, name, *(b"%d.%d" % (i, j) for j in range(4)))
     found = records(open_log(), name)
     assert [r.value for r in found] == [b"%d.%d" % (i, j) for i in range(5) for j in range(4)]
-    assert all(a.offset < b.offset for a, b in zip(found, found[1:], strict=False))
+    assert all(a.offset < b.offset for a, b in itertools.pairwise(found))
 
 
 def test_an_append_says_where_its_rows_are(log: Log, name: str) -> None:
@@ -182,7 +183,10 @@ def test_a_timestamp_can_be_given(log: Log, name: str) -> None:
     assert [r.timestamp for r in records(log, name)] == [1_700_000_000_000, 1_600_000_000_000]
 
 
-TYPES = "id bigint key, b boolean, i int, f float, d double, s string, r bytes, day date, t timestamp, p decimal(10,2), a array<int>, m map<string,int>, o struct<x int,y string>"
+TYPES = """
+    id bigint key, b boolean, i int, f float, d double, s string, r bytes, day date, t timestamp, p decimal(10,2),
+    a array<int>, m map<string,int>, o struct<x int,y string>
+"""
 
 
 def test_all_types_come_back(log: Log, name: str) -> None:

@@ -56,6 +56,7 @@ SPECS = {
     "sized": TopicSpec(partitions=1, retention_bytes=Size(6000)),
     "kept": TopicSpec(partitions=1, retention_time=timedelta(seconds=20), archive=True),
     "latest": TopicSpec(partitions=2, compact=True, tombstone_time=timedelta(seconds=50)),
+    "aged": TopicSpec(partitions=1, compact=True, retention_time=timedelta(seconds=20), archive=True),
     "typed": TopicSpec(partitions=1, compact=True, schema=Schema.parse("id int key, name string")),
 }
 RAW_TOPICS = [name for name in SPECS if name != "typed"]

@@ -132,16 +132,16 @@ def test_a_closed_log_says_so(open_log: OpenLog, name: str) -> None:
     log.close()
     log.close()
     for ask in (
-        lambda: log.topics(),
+        log.topics,
         lambda: log.topic(name),
         lambda: log.create_topic(name),
         lambda: log.append([Append(name, raw(b"x"))]),
         lambda: log.append([]),
         lambda: log.read(name, 0, 0),
         lambda: log.bounds(name),
-        lambda: log.producer(),
+        log.producer,
         lambda: log.writer("w"),
-        lambda: log.groups(),
+        log.groups,
         lambda: log.group("g"),
         lambda: log.delete_group("g"),
     ):

@@ -107,7 +107,7 @@ def test_names_that_cannot_be_are_refused(log: Log, bad: str) -> None:
         TopicSpec(compact=True, schema=Schema.parse("a int")),
         TopicSpec(archive=True),
     ],
-    ids=lambda spec: str([f for f, v in vars(spec).items() if v != getattr(TopicSpec(), f)][0]),
+    ids=lambda spec: str(next(f for f, v in vars(spec).items() if v != getattr(TopicSpec(), f))),
 )
 def test_options_that_cannot_be_are_refused(log: Log, name: str, spec: TopicSpec) -> None:
     with pytest.raises(BadTopicOption):

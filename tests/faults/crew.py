@@ -27,6 +27,7 @@ RANDOM = "at random"
 _PATIENCE = 15.0  # seconds for a point to be reached before the worker is killed anyway
 _START = 90.0  # seconds for a worker to begin
 _TICK = 0.005
+_WORDS = 4000  # characters of a worker's last words that are kept from either end: Java's traces are long
 _BEHIND = ("nice", "-n", "15")
 
 _COMMIT = ("commit.placed", "commit.committed", "commit.synced")
@@ -102,7 +103,8 @@ class Life:
 
     @property
     def last_words(self) -> str:
-        return (self.notes / f"{self.name}.err").read_text(errors="replace")[-3000:]
+        said = (self.notes / f"{self.name}.err").read_text(errors="replace")
+        return said if len(said) < 2 * _WORDS else f"{said[:_WORDS]}\n...\n{said[-_WORDS:]}"
 
     def due(self) -> bool:
         """Whether it is time to kill it from outside."""

@@ -12,6 +12,8 @@ from headrace.contracts import Append, TopicPartition
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.rows import from_records
 from headrace.record import Record
+from tests.faults.campaign import Result
+from tests.faults.crew import RANDOM, Kill
 from tests.faults.facts import Fact
 from tests.faults.roles import rows_of
 from tests.faults.scene import create_topics
@@ -143,3 +145,8 @@ def test_outputs_of_spark_are_held_against_the_input(
         append(log, "counted", *(Record(b"%d" % count, key=b"k") for count in counts))
         check_outputs(log, found)
     assert [violation.kind for violation in found.violations] == ([] if kind is None else [kind])
+
+
+@pytest.mark.parametrize(("operation", "good"), [("send", True), ("", False)], ids=["inside", "outside"])
+def test_a_run_whose_kills_all_missed_is_not_good(operation: str, good: bool) -> None:
+    assert Result("log", [Kill("producer", RANDOM, operation)], Findings(), 1.0).good is good

@@ -7,10 +7,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from headrace.settings import load
+from headrace.cli.call import Call
 
 
 def demo(
+    ctx: typer.Context,
     seconds: Annotated[float | None, typer.Option(help="Stop after this long; without it, on Ctrl-C.")] = None,
     plain: Annotated[bool, typer.Option(help="Print one table at the end instead of a moving one.")] = False,
     rate: Annotated[int, typer.Option(help="Clicks generated per second.")] = 5_000,
@@ -23,8 +24,9 @@ def demo(
     """
     from headrace.demo import run
 
+    call: Call = ctx.obj
     console = Console()
-    scene = run(console, load(), seconds=seconds, plain=plain or not console.is_terminal, rate=rate)
+    scene = run(console, call.settings(), seconds=seconds, plain=plain or not console.is_terminal, rate=rate)
     total = sum(views for views, _ in scene.counts.values())
     console.print(f"[dim]{total:,} clicks counted; every one of them exactly once.[/]")
     console.print("Next: [bold]headrace topic create events[/], then [bold]headrace produce events[/] and type.")

@@ -84,7 +84,7 @@ def test_a_column_given_twice_is_refused() -> None:
 
 def test_the_largest_record_is_named() -> None:
     rows = from_records([Record(b"x"), Record(b"x" * 90, b"k" * 20), Record(b"x" * 100)])
-    with pytest.raises(RecordTooLarge, match="record 1 .* 110 bytes"):
+    with pytest.raises(RecordTooLarge, match=r"record 1 .* 110 bytes"):
         prepare(rows, topic(max_record_bytes=Size(99)), NOW)
     assert prepare(rows, topic(max_record_bytes=Size(110)), NOW).num_rows == 3
 

@@ -120,12 +120,12 @@ def test_a_forked_child_may_not_use_it(log: EmbeddedLog) -> None:
     def child(results) -> None:
         codes = []
         for ask in (
-            lambda: log.topics(),
+            log.topics,
             lambda: log.append([]),
             lambda: put(log, "t", b"y"),
             lambda: writer.append(1, []),
-            lambda: consumer.poll(),
-            lambda: log.groups(),
+            consumer.poll,
+            log.groups,
         ):
             try:
                 ask()

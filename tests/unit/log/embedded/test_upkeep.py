@@ -208,7 +208,7 @@ def test_compaction_is_by_key_columns_and_marks_of_deletion(log: EmbeddedLog) ->
     rows = {
         "id": [1, 1, 2, 1, 2],
         "region": ["eu", "us", "eu", "eu", "eu"],
-        "name": list("abcd") + [None],
+        "name": [*list("abcd"), None],
         "$deleted": [None, None, None, None, True],
     }
     log.append([Append("t", pa.RecordBatch.from_pydict(rows))])
