@@ -182,7 +182,7 @@ class ModelLog:
     def head(self, topics: Iterable[str]) -> int:
         return max((row.sequence for _, _, row in self._ordered(topics)), default=0)
 
-    def floor(self, topics: Iterable[str]) -> int:
+    def removed(self, topics: Iterable[str]) -> int:
         return min((row.sequence for _, _, row in self._ordered(topics)), default=1) - 1
 
     def cut(self, topics: Iterable[str], after: int, max_rows: int) -> int:

@@ -307,8 +307,8 @@ class Ordered(Protocol):
         """The highest durable sequence among the topics' rows; 0 if there are none."""
         ...
 
-    def floor(self, topics: Iterable[str]) -> int:
-        """The position just before the topics' oldest row that is still held."""
+    def removed(self, topics: Iterable[str]) -> int:
+        """The highest sequence that retention has removed; 0 if none. Who stands below it may have missed rows."""
         ...
 
     def cut(self, topics: Iterable[str], after: int, max_rows: int) -> int:

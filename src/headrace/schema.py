@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import time
 from decimal import Decimal
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
@@ -99,7 +100,8 @@ class Schema:
     def is_raw(self) -> bool:
         return self == RAW
 
-    def to_arrow(self) -> pa.Schema:
+    @cached_property
+    def arrow(self) -> pa.Schema:
         return pa.schema([pa.field(f.name, f.type) for f in self.fields])
 
     def __str__(self) -> str:

@@ -211,7 +211,7 @@ def test_all_types_come_back(log: Log, name: str) -> None:
         "o": {"x": 1, "y": "z"},
     }
     empty = {**dict.fromkeys(full), "id": 2}
-    log.append([Append(name, pa.RecordBatch.from_pylist([full, empty], schema.to_arrow()))])
+    log.append([Append(name, pa.RecordBatch.from_pylist([full, empty], schema.arrow))])
     assert columns(log, name, *schema.names) == [tuple(row[n] for n in schema.names) for row in (full, empty)]
 
 

@@ -149,9 +149,7 @@ def test_nested_columns_grow(log: Log, name: str) -> None:
 
     old = Schema.parse("id int key, at struct<x int>, many array<struct<y float>>")
     log.create_topic(name, TopicSpec(schema=old))
-    log.append(
-        [Append(name, pa.RecordBatch.from_pylist([{"id": 1, "at": {"x": 1}, "many": [{"y": 2.0}]}], old.to_arrow()))]
-    )
+    log.append([Append(name, pa.RecordBatch.from_pylist([{"id": 1, "at": {"x": 1}, "many": [{"y": 2.0}]}], old.arrow))])
     log.alter_topic(
         name, schema=Schema.parse("id int key, at struct<x bigint,z string>, many array<struct<y double,w int>>")
     )

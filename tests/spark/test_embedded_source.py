@@ -54,7 +54,7 @@ def test_every_type_arrives(spark: SparkSession, log: EmbeddedLog) -> None:
     }
     schema = Schema.parse(text)
     log.create_topic("all", TopicSpec(schema=schema))
-    log.append([Append("all", pa.RecordBatch.from_pylist([row, dict.fromkeys(row)], schema.to_arrow()))])
+    log.append([Append("all", pa.RecordBatch.from_pylist([row, dict.fromkeys(row)], schema.arrow))])
     first, second = read_batch(spark, log.folder, ["all"]).orderBy("$offset").select(*row).collect()
     found = first.asDict(recursive=True)
     assert found["at"].replace(tzinfo=UTC) == row["at"]
@@ -142,6 +142,23 @@ def test_rows_that_were_removed_are_an_error(spark: SparkSession, log: EmbeddedL
         drain(read_stream(spark, log.folder, ["n"]), collected(batches), tmp_path / "c")
     drain(read_stream(spark, log.folder, ["n"], lost="earliest"), collected(batches), tmp_path / "c")
     assert batches == [list(range(10)), list(range(20, 30))]
+
+
+def test_rows_removed_before_the_query_began_are_no_loss(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+    log.create_topic("n", NUMBERS)
+    log.append([Append("n", numbers(0, 40))])
+    end = log.bounds("n")[0].end
+    log.append([Append("n", numbers(40, 50))])
+    log.truncate("n", 0, end)
+    left = sorted(n for p in log.bounds("n") for n in ids_held(log, p))
+    batches: list[list[int]] = []
+    drain(read_stream(spark, log.folder, ["n"], max_rows=9), collected(batches), tmp_path / "c")
+    assert sorted(n for batch in batches for n in batch) == left
+    assert sorted(row.id for row in read_batch(spark, log.folder, ["n"]).collect()) == left
+
+
+def ids_held(log: EmbeddedLog, partition: int) -> list[int]:
+    return log.read("n", partition, log.bounds("n")[partition].start).rows.column("id").to_pylist()
 
 
 def test_a_batch_read_stops_at_a_position(spark: SparkSession, log: EmbeddedLog) -> None:

@@ -73,7 +73,7 @@ def test_a_schema_says_what_it_has() -> None:
     assert "no" not in schema
     assert not schema.is_raw
     assert Schema.parse("key bytes key, value bytes").is_raw
-    assert RAW.to_arrow() == pa.schema([("key", pa.binary()), ("value", pa.binary())])
+    assert RAW.arrow == pa.schema([("key", pa.binary()), ("value", pa.binary())])
 
 
 @pytest.mark.parametrize(

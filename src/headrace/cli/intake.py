@@ -181,4 +181,4 @@ class _RawLines:
 
 def _decoded(keys: list[Any], values: list[bytes], good: list[int], rejects: list[Reject]) -> Decoded:
     columns = [pa.array(keys, pa.binary()), pa.array(values, pa.binary())]
-    return Decoded(pa.RecordBatch.from_arrays(columns, schema=RAW.to_arrow()), np.array(good, np.int64), rejects)
+    return Decoded(pa.RecordBatch.from_arrays(columns, schema=RAW.arrow), np.array(good, np.int64), rejects)

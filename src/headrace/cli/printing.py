@@ -63,12 +63,12 @@ def _csv(batch: Batch, schema: Schema) -> Lines:
     if schema.is_raw:
         shape = Schema.parse("key string key, value string")
         columns = [[readable(v) for v in rows.column(name).to_pylist()] for name in shape.names]
-        rows = pa.RecordBatch.from_arrays([pa.array(c, pa.string()) for c in columns], schema=shape.to_arrow())
+        rows = pa.RecordBatch.from_arrays([pa.array(c, pa.string()) for c in columns], schema=shape.arrow)
     return CsvFormat().encode(rows, shape).to_pylist()
 
 
 def _csv_names(schema: Schema) -> bytes:
-    empty = pa.RecordBatch.from_pylist([], schema.to_arrow())
+    empty = pa.RecordBatch.from_pylist([], schema.arrow)
     return CsvFormat(header=True).encode(empty, schema)[0].as_py()
 
 

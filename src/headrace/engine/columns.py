@@ -25,9 +25,9 @@ def arrow_schema(topics: Sequence[Topic], columns: Iterable[str] | None = None) 
     fields = [pa.field("$topic", pa.string()), pa.field("$partition", pa.int32())]
     fields += [pa.field(name, _MICROSECONDS if name in TIMES else kind) for name, kind in SYSTEM_COLUMNS.items()]
     if len(topics) == 1:
-        fields = [*topics[0].schema.to_arrow(), *fields]
+        fields = [*topics[0].schema.arrow, *fields]
     else:
-        fields += [pa.field(topic.name, pa.struct(list(topic.schema.to_arrow()))) for topic in topics]
+        fields += [pa.field(topic.name, pa.struct(list(topic.schema.arrow))) for topic in topics]
     wanted = None if columns is None else set(columns)
     chosen = [field for field in fields if wanted is None or field.name in wanted]
     return to_arrow_schema(from_arrow_schema(pa.schema(chosen)), timezone="UTC")

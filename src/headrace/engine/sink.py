@@ -8,7 +8,6 @@ must bring its state to the version that Spark is about to commit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import astuple
 from pathlib import Path
 
 import pyarrow as pa
@@ -69,7 +68,7 @@ def stage_rows(
     now = SystemClock().now()
     for batch in batches:
         staged = [
-            (topic.name, partition, *astuple(writer.stage(piece)))
+            (topic.name, partition, *writer.stage(piece))
             for topic, rows in from_spark(batch, topics)
             for partition, piece in split(prepare(rows, topic, now), topic, None)
         ]

@@ -86,18 +86,19 @@ class _Reading:
         """The position before the first row to read."""
         start = self.options.get("start", "earliest")
         if start == "earliest":
-            return self.view.floor(self.names)
+            return 0
         return self.view.head(self.names) if start == "latest" else int(start)
 
+    def check(self, after: int, known: int) -> None:
+        """Refuse to go on where rows were removed that were not read; `known` were gone before the query began."""
+        removed = self.view.removed(self.names)
+        if removed > max(after, known) and self.options.get("lost", "error") == "error":
+            raise OffsetLost(
+                f"position {after} was reached, but rows of {', '.join(self.names)} up to {removed} were removed",
+                fix="start the query anew, or set lost=earliest to go on with what is left",
+            )
+
     def ranges(self, after: int, upto: int) -> list[Range]:
-        floor = self.view.floor(self.names)
-        if after < floor:
-            if self.options.get("lost", "error") == "error":
-                raise OffsetLost(
-                    f"rows after position {after} were removed: {', '.join(self.names)} are held after {floor}",
-                    fix="start the query anew, or set lost=earliest to go on with what is left",
-                )
-            after = floor
         return [Range(*part) for part in self.view.split(self.names, after, upto, _ROWS_PER_TASK)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -110,8 +111,10 @@ class BoundedReader(_Reading, DataSourceReader):
     """A batch read of everything up to a position."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        upto = int(self.options["upto"]) if "upto" in self.options else self.view.head(self.names)
-        return self.ranges(self.first(), upto)
+        after, upto = self.first(), int(self.options.get("upto", self.view.head(self.names)))
+        if after:
+            self.check(after, 0)
+        return self.ranges(after, upto)
 
 
 class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -120,7 +123,8 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
     _last: int | None = None
 
     def initialOffset(self) -> dict:
-        return {"sequence": self.first()}
+        # What was removed before the query began is no loss; the offset carries it to the end of the query.
+        return {"sequence": self.first(), "removed": self.view.removed(self.names)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(int(self.options["max_rows"])) if "max_rows" in self.options else ReadAllAvailable()
@@ -134,12 +138,13 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
             upto = self.view.cut(self.names, after, limit.max_rows)
         else:
             upto = max(after, self.view.head(self.names))
-        return {"sequence": upto if self._last is None else max(after, min(upto, self._last))}
+        return {**start, "sequence": upto if self._last is None else max(after, min(upto, self._last))}
 
     def reportLatestOffset(self) -> dict:
         return {"sequence": self.view.head(self.names)}
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
+        self.check(start["sequence"], start["removed"])
         return self.ranges(start["sequence"], end["sequence"])
 
 

@@ -108,7 +108,7 @@ def _decoded(fields: dict[Any, pa.StringArray], indices: Indices, schema: Schema
             keep[i] = False
             at = int(indices[i])
             rejects.setdefault(at, Reject(at, WrongType.code, mismatch.reason(field.name)))
-    rows = pa.RecordBatch.from_arrays(columns, schema=schema.to_arrow())
+    rows = pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
     return Decoded(rows.filter(pa.array(keep)), indices[keep], [rejects[i] for i in sorted(rejects)])
 
 

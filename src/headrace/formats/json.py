@@ -69,7 +69,7 @@ def _decode_part(at: int, payloads: pa.BinaryArray, schema: Schema) -> Decoded:
 
 
 def _joined(parts: list[Decoded], schema: Schema) -> Decoded:
-    table = pa.Table.from_batches([p.rows for p in parts], schema.to_arrow())
+    table = pa.Table.from_batches([p.rows for p in parts], schema.arrow)
     good = np.concatenate([np.zeros(0, np.int64), *(p.good for p in parts)])
     return Decoded(_batch(table), good, [r for p in parts for r in p.rejects])
 
@@ -154,7 +154,7 @@ def _typed_rows(table: pa.Table, schema: Schema) -> pa.RecordBatch | None:
         if typed is None or not _finite(typed):
             return None
         columns.append(typed)
-    return pa.RecordBatch.from_arrays(columns, schema=schema.to_arrow())
+    return pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
 
 
 def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array | None:
@@ -196,9 +196,7 @@ def decode_one_by_one(payloads: pa.BinaryArray, schema: Schema) -> Decoded:
         else:
             rejects.append(Reject(i, *row))
     columns = [column_of([row[i] for row in rows], f.type) for i, f in enumerate(schema.fields)]
-    return Decoded(
-        pa.RecordBatch.from_arrays(columns, schema=schema.to_arrow()), np.array(good, dtype=np.int64), rejects
-    )
+    return Decoded(pa.RecordBatch.from_arrays(columns, schema=schema.arrow), np.array(good, dtype=np.int64), rejects)
 
 
 class _Reader:

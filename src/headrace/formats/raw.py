@@ -26,7 +26,7 @@ class RawFormat:
             good = np.setdiff1d(good, bad)
             values = values.take(pa.array(good))
         columns = [values if f is target else _filled(f, len(values)) for f in schema.fields]
-        return Decoded(pa.RecordBatch.from_arrays(columns, schema=schema.to_arrow()), good, rejects)
+        return Decoded(pa.RecordBatch.from_arrays(columns, schema=schema.arrow), good, rejects)
 
     def encode(self, rows: pa.RecordBatch, schema: Schema) -> pa.BinaryArray:
         return rows.column(_value_field(schema).name).cast(pa.binary())

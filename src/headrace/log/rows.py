@@ -8,6 +8,7 @@ like the topic's schema of today.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,17 @@ def from_records(records: Sequence[Record]) -> pa.RecordBatch:
 def prepare(rows: pa.RecordBatch, topic: Topic, now: int) -> pa.RecordBatch:
     """Rows as the topic stores them: its columns in order, then `$timestamp`, then the system columns in use."""
     schema = topic.schema
+    if rows.schema.equals(schema.arrow):  # the plain case, and most appends: nothing to look at
+        columns = [*rows.columns, _repeat(now, rows.num_rows)]
+        prepared = pa.RecordBatch.from_arrays(columns, [*schema.names, "$timestamp"])
+    else:
+        prepared = _fitted(rows, topic, now)
+    _check_sizes(prepared, topic)
+    return prepared
+
+
+def _fitted(rows: pa.RecordBatch, topic: Topic, now: int) -> pa.RecordBatch:
+    schema = topic.schema
     for name in rows.schema.names:
         if name not in schema and name not in GIVEN:
             raise WrongType(
@@ -57,9 +69,7 @@ def prepare(rows: pa.RecordBatch, topic: Topic, now: int) -> pa.RecordBatch:
     for name, column in _system_columns(rows, topic, now).items():
         names.append(name)
         columns.append(column)
-    prepared = pa.RecordBatch.from_arrays(columns, names)
-    _check_sizes(prepared, topic)
-    return prepared
+    return pa.RecordBatch.from_arrays(columns, names)
 
 
 def _column(rows: pa.RecordBatch, name: str, kind: pa.DataType, default: object, topic: Topic) -> pa.Array:
@@ -179,9 +189,10 @@ def _check_conflict(rows: pa.RecordBatch, topic: Topic, partition: int) -> None:
         )
 
 
+@lru_cache(512)
 def read_schema(schema: Schema) -> pa.Schema:
     """Columns of a batch as it is read."""
-    return pa.schema([*schema.to_arrow(), *(pa.field(name, kind) for name, kind in SYSTEM_COLUMNS.items())])
+    return pa.schema([*schema.arrow, *(pa.field(name, kind) for name, kind in SYSTEM_COLUMNS.items())])
 
 
 def conform(stored: pa.RecordBatch, schema: Schema) -> list[pa.Array]:

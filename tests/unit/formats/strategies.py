@@ -78,7 +78,7 @@ def tables(draw: st.DrawFn) -> tuple[Schema, pa.RecordBatch]:
     schema = Schema(tuple(Field(f"c{i}", kind) for i, kind in enumerate(kinds)))
     count = draw(st.integers(0, 4))
     columns = [column_of(draw(st.lists(inside(k), min_size=count, max_size=count)), k) for k in kinds]
-    return schema, pa.RecordBatch.from_arrays(columns, schema=schema.to_arrow())
+    return schema, pa.RecordBatch.from_arrays(columns, schema=schema.arrow)
 
 
 def same(left: pa.RecordBatch, right: pa.RecordBatch) -> bool:

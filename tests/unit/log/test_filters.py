@@ -42,7 +42,7 @@ TYPED = Schema.parse(
 
 
 def typed(*rows: dict[str, Any]) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist(list(rows), TYPED.to_arrow())
+    return pa.RecordBatch.from_pylist(list(rows), TYPED.arrow)
 
 
 def matched(text: str, rows: pa.RecordBatch) -> list[int]:
@@ -272,7 +272,7 @@ ROWS = st.lists(
 @given(CONDITIONS, ROWS)
 @settings(max_examples=400, deadline=None)
 def test_at_once_and_value_by_value_agree(text: str, data: list[dict[str, Any]]) -> None:
-    rows = pa.RecordBatch.from_pylist(data, SMALL.to_arrow())
+    rows = pa.RecordBatch.from_pylist(data, SMALL.arrow)
     columns = filters._Columns(rows, text)
     slow = [v is True for v in filters._by_value(filters._bind(parse(text), columns), columns)]
     assert expression(text)(rows).to_pylist() == slow

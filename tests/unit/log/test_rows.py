@@ -128,7 +128,7 @@ def test_stored_rows_are_read_with_the_schema_of_today() -> None:
         Schema.parse("c string default 'd', a double, b struct<x bigint,y int>, e int"),
     )
     stored = prepare(
-        pa.RecordBatch.from_pylist([{"a": 1, "b": {"x": 2}}, {"a": None, "b": None}], old.to_arrow()), topic(old), 5
+        pa.RecordBatch.from_pylist([{"a": 1, "b": {"x": 2}}, {"a": None, "b": None}], old.arrow), topic(old), 5
     )
     columns = conform(stored, new)
     extra = [pa.array([0, 1]), pa.array([7, 8])]

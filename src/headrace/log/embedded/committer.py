@@ -16,7 +16,6 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeout
-from dataclasses import astuple
 from datetime import timedelta
 from typing import Any
 
@@ -155,7 +154,7 @@ class Committer:
         names = {(p.topic_id, p.partition): (p.topic.name, p.version) for r in group for p in r.parts}
         if any(part.topic.spec.quota_bytes for request in group for part in request.parts):
             return None
-        posted = [(*names[place], *place, *astuple(extent)) for place, extents in encoded.items() for extent in extents]
+        posted = [(*names[place], *place, *extent) for place, extents in encoded.items() for extent in extents]
         number = self._mailbox.post(posted)
         if number is None:
             return None

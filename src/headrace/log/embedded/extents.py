@@ -12,8 +12,8 @@ import os
 import secrets
 import zlib
 from collections import OrderedDict
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -25,8 +25,7 @@ _CHUNK = 100_000  # rows of one Arrow batch in a merged file
 INLINE, FILE, ARCHIVE = "inline", "file", "archive"
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(NamedTuple):
     """Encoded rows that are not placed yet: they have no offsets. Travels between processes."""
 
     rows: int
@@ -48,8 +47,7 @@ class Writer:
 
     def stage(self, rows: pa.RecordBatch | pa.Table) -> Extent:
         """Encode rows; a file is on the disk when this returns."""
-        column = rows.column("$timestamp").to_numpy()
-        times = (int(column.min()), int(column.max()))
+        times = _times(rows)
         if rows.nbytes > self.inline_bytes:
             return self._file(rows, times)
         payload = encode(rows)
@@ -101,6 +99,15 @@ class _Summing:
 
     def close(self) -> None:
         self.closed = True
+
+
+def _times(rows: pa.RecordBatch | pa.Table) -> tuple[int, int]:
+    column = rows.column("$timestamp")
+    if len(column) == 1:  # most appends by far
+        only = column[0].as_py()
+        return only, only
+    numbers = column.to_numpy()
+    return int(numbers.min()), int(numbers.max())
 
 
 def encode(rows: pa.RecordBatch | pa.Table) -> bytes:

@@ -164,8 +164,9 @@ class EmbeddedLog:
 
     def _part(self, entry: Entry, partition: int, piece: pa.RecordBatch) -> Part:
         at = (entry.topic, entry.id, entry.version, partition, piece.num_rows)
-        if piece.nbytes <= self.settings.inline_bytes:
-            return Part(*at, piece.nbytes, rows=piece)
+        size = piece.nbytes
+        if size <= self.settings.inline_bytes:
+            return Part(*at, size, rows=piece)
         extent = self.encoder.stage(piece)
         return Part(*at, extent.bytes, extent=extent)
 
@@ -214,8 +215,8 @@ class EmbeddedLog:
     def head(self, topics: Iterable[str]) -> int:
         return order.head(self._open, topics)
 
-    def floor(self, topics: Iterable[str]) -> int:
-        return order.floor(self._open, topics)
+    def removed(self, topics: Iterable[str]) -> int:
+        return order.removed(self._open, topics)
 
     def cut(self, topics: Iterable[str], after: int, max_rows: int) -> int:
         return order.cut(self._open, topics, after, max_rows)

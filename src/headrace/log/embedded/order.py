@@ -39,8 +39,8 @@ def head(log: Readable, topics: Iterable[str]) -> int:
     return reached
 
 
-def floor(log: Readable, topics: Iterable[str]) -> int:
-    """Reading after this position misses nothing; before it, retention has removed rows."""
+def removed(log: Readable, topics: Iterable[str]) -> int:
+    """The highest sequence that retention has removed; 0 if none."""
     marks, ids = _ids(log, topics)
     ((removed,),) = log.store.query(f"SELECT max(removed_sequence) FROM partitions WHERE topic IN ({marks})", *ids)
     return removed or 0

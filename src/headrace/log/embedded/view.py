@@ -26,8 +26,8 @@ class LogView:
     def head(self, topics: Sequence[str]) -> int:
         return order.head(self, topics)
 
-    def floor(self, topics: Sequence[str]) -> int:
-        return order.floor(self, topics)
+    def removed(self, topics: Sequence[str]) -> int:
+        return order.removed(self, topics)
 
     def cut(self, topics: Sequence[str], after: int, max_rows: int) -> int:
         return order.cut(self, topics, after, max_rows)

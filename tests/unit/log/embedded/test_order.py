@@ -17,7 +17,7 @@ def sequences(log: EmbeddedLog, topics: list[str], after: int, upto: int) -> lis
 
 def test_an_empty_log_is_at_its_head(log: EmbeddedLog) -> None:
     log.create_topic("t")
-    assert (log.head(["t"]), log.floor(["t"]), log.cut(["t"], 0, 5)) == (0, 0, 0)
+    assert (log.head(["t"]), log.removed(["t"]), log.cut(["t"], 0, 5)) == (0, 0, 0)
     assert list(log.scan(["t"], 0, 0)) == []
 
 
@@ -63,11 +63,11 @@ def test_pieces_cover_a_range_once(log: EmbeddedLog, folder: Path) -> None:
     view.close()
 
 
-def test_the_floor_rises_with_what_is_removed(log: EmbeddedLog) -> None:
+def test_what_was_removed_is_told(log: EmbeddedLog) -> None:
     log.create_topic("t")
     put(log, "t", b"a", b"b", b"c")
     log.truncate("t", 0, 2)
-    assert log.floor(["t"]) == 2
+    assert log.removed(["t"]) == 2
     assert sequences(log, ["t"], 0, 3) == [3]
     log.truncate("t", 0, 3)
-    assert (log.floor(["t"]), log.head(["t"])) == (3, 3)
+    assert (log.removed(["t"]), log.head(["t"])) == (3, 3)

@@ -115,7 +115,7 @@ def test_retention_by_time_removes_what_is_old(open_log: OpenLog, clock: ManualC
     assert log.upkeep.run() == Report(expired=2)
     assert log.bounds("t") == {0: (2, 4)}
     assert values(log, "t") == [b"2", b"3"]
-    assert log.floor(["t"]) == 2
+    assert log.removed(["t"]) == 2
     with pytest.raises(OffsetOutOfRange):
         log.read("t", 0, 1)
 
@@ -230,7 +230,7 @@ def test_extents_with_a_gap_in_front_keep_their_offsets_when_merged_or_archived(
     assert offsets(log, "t") == [1]
     put(log, "t", b"x")
     log.truncate("t", 0, 2)
-    assert log.floor(["t"]) == 2
+    assert log.removed(["t"]) == 2
 
 
 def test_a_column_added_meanwhile_is_not_cut_off(log: EmbeddedLog) -> None:
