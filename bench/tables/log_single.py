@@ -20,8 +20,9 @@ from bench.harness.crew import Gate, together
 from bench.harness.latency import SECOND, Schedule, SystemTimer, millis_since, percentiles, send_on
 from bench.tables import log_kafka
 from bench.tables.log_records import records
-from headrace.contracts import Ack, TopicSpec
+from headrace.contracts import Ack, Append, TopicSpec
 from headrace.log.embedded import EmbeddedLog
+from headrace.log.rows import from_records
 from headrace.record import Record
 
 _TOPIC = "single"
@@ -68,8 +69,10 @@ def _log(work: Work) -> EmbeddedLog:
 
 
 def _thread(index: int, gate: Gate, log: EmbeddedLog, settings: Mapping[str, Any]) -> Share:
-    with closing(log.producer(ack=Ack.ALL)) as producer:
-        return _phases(lambda k, v: producer.send(_TOPIC, Record(v, k)).result(), index, gate, settings)
+    def send(key: bytes, value: bytes) -> object:
+        return log.append([Append(_TOPIC, from_records([Record(value, key)]))], ack=Ack.ALL)
+
+    return _phases(send, index, gate, settings)
 
 
 def _process(index: int, gate: Gate, path: str, settings: Mapping[str, Any]) -> Share:

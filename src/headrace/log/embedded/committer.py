@@ -135,7 +135,7 @@ class Committer:
             if offsets is not None:
                 self._resolve(group, offsets)
                 return
-        self._lead(group, encoded, [])
+        self._lead(group, encoded, elected=False)
 
     def _remove_joined(self, group: list[Request], encoded: dict[Place, list[Extent]]) -> None:
         """Remove files that were made here, of rows joined, and that no row came to name. Callers remove their own."""
@@ -149,7 +149,7 @@ class Committer:
     def _by_mail(self, group: list[Request], encoded: dict[Place, list[Extent]]) -> dict[Place, int] | None:
         """Let the leading process commit for us, or lead and commit for others; None if we must do it alone."""
         if self._mailbox.turn.take():
-            self._lead(group, encoded, self._mailbox.collect(), elected=True)
+            self._lead(group, encoded, elected=True)
             return {}
         names = {(p.topic_id, p.partition): (p.topic.name, p.version) for r in group for p in r.parts}
         if any(part.topic.spec.quota_bytes for request in group for part in request.parts):
@@ -174,7 +174,7 @@ class Committer:
             if (state == POSTED or time.monotonic() > patience) and self._mailbox.turn.take():
                 offsets = self._mailbox.recover(self._store.query, number)
                 if offsets is None:
-                    self._lead(group, encoded, self._mailbox.collect(), elected=True)
+                    self._lead(group, encoded, elected=True)
                     return {}
                 self._mailbox.step_down()
                 self._store.sync()
@@ -211,13 +211,14 @@ class Committer:
 
     # -- under the lock -----------------------------------------------------------------------------------------------
 
-    def _lead(
-        self, group: list[Request], encoded: dict[Place, list[Extent]], posts: list[Post], *, elected: bool = False
-    ) -> None:
+    def _lead(self, group: list[Request], encoded: dict[Place, list[Extent]], *, elected: bool) -> None:
+        """Commit the group, and as the elected leader what others have posted until now."""
+        posts: list[Post] = []
         try:
             with self._store.transaction(self._timeout) as db:
                 placing = Placing(db, self._now())
                 done = self._place(group, encoded, placing)
+                posts = self._mailbox.collect() if elected else []
                 answers = [(post, self._deliver(post, placing)) for post in posts]
                 sequence = placing.finish()
                 reach("commit.placed")

@@ -93,7 +93,8 @@ class Placing:
     def __init__(self, db: sqlite3.Connection, now: int) -> None:
         self.db = db
         self._now = now
-        self._ends: dict[Place, int] = {}
+        self._ends: dict[Place, int] = {}  # as the requests see them
+        self._places: dict[Place, list[int]] = {}  # end offset, last sequence and new bytes, as they are written
         self._added: dict[int, int] = {}
         self._versions: dict[str, tuple[int, int] | None] = {}
         self._sequence: int | None = None
@@ -127,9 +128,14 @@ class Placing:
         return list(offsets.values())
 
     def finish(self) -> int:
-        """Store the sequence that is reached, and return it."""
+        """Store what was reached in each partition, and the sequence, which is returned."""
         if self._sequence is None:
             return 0
+        self.db.executemany(
+            "UPDATE partitions SET end_offset = ?, last_sequence = ?, bytes = bytes + ? "
+            "WHERE topic = ? AND partition = ?",
+            [(*reached, *place) for place, reached in self._places.items() if reached[1]],
+        )
         self.db.execute("UPDATE meta SET value = ? WHERE name = 'sequence'", (self._sequence,))
         return self._sequence
 
@@ -172,27 +178,27 @@ class Placing:
 
     def _place(self, part: Part) -> Appended:
         place = (part.topic_id, part.partition)
-        if place not in self._ends:
-            (self._ends[place],) = self.db.execute(
-                "SELECT end_offset FROM partitions WHERE topic = ? AND partition = ?", place
-            ).fetchone()
-        offset = self._ends[place]
+        offset = self._ends.setdefault(place, self._reached(place)[0])
         self._ends[place] += part.count
         self._added[part.topic_id] = self._added.get(part.topic_id, 0) + part.bytes
         return Appended(part.topic.name, part.partition, offset, part.count)
+
+    def _reached(self, place: Place) -> list[int]:
+        if place not in self._places:
+            row = self.db.execute("SELECT end_offset FROM partitions WHERE topic = ? AND partition = ?", place)
+            self._places[place] = [*row.fetchone(), 0, 0]
+        return self._places[place]
 
     def _insert(self, place: Place, extent: Extent) -> int:
         if self._sequence is None:
             ((self._sequence,),) = self.db.execute("SELECT value FROM meta WHERE name = 'sequence'")
         first, self._sequence = (self._sequence or 0) + 1, (self._sequence or 0) + extent.rows
-        ((end,),) = self.db.execute(
-            "UPDATE partitions SET end_offset = end_offset + ?, last_sequence = ?, bytes = bytes + ? "
-            "WHERE topic = ? AND partition = ? RETURNING end_offset",
-            (extent.rows, self._sequence, extent.bytes, *place),
-        ).fetchall()
-        ranges = (end - extent.rows, end - 1, first, self._sequence)
+        reached = self._reached(place)
+        offset = reached[0]
+        reached[:] = offset + extent.rows, self._sequence, reached[2] + extent.bytes
+        ranges = (offset, offset + extent.rows - 1, first, self._sequence)
         insert_extent(self.db, place, ranges, extent, FILE if extent.file else INLINE, 0, self._now)
-        return end - extent.rows
+        return offset
 
 
 def insert_extent(
