@@ -222,7 +222,8 @@ class Cluster:
         (broker.folder / "server.properties").write_text("".join(lines))
         if (broker.folder / "data" / "meta.properties").exists():
             return
-        arguments = ["format", "-t", cluster_id, "-c", str(broker.folder / "server.properties")]
+        # With "=", because an id may begin with a dash and be taken for an option.
+        arguments = ["format", f"--cluster-id={cluster_id}", "-c", str(broker.folder / "server.properties")]
         done = subprocess.run(
             self._command(broker, "kafka.tools.StorageTool", arguments), capture_output=True, text=True, check=False
         )
