@@ -22,7 +22,6 @@ from bench.tables import log_kafka
 from bench.tables.log_records import records
 from headrace.contracts import Ack, Append, TopicSpec
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.rows import from_records
 from headrace.record import Record
 
 _TOPIC = "single"
@@ -70,7 +69,7 @@ def _log(work: Work) -> EmbeddedLog:
 
 def _thread(index: int, gate: Gate, log: EmbeddedLog, settings: Mapping[str, Any]) -> Share:
     def send(key: bytes, value: bytes) -> object:
-        return log.append([Append(_TOPIC, from_records([Record(value, key)]))], ack=Ack.ALL)
+        return log.append([Append(_TOPIC, [Record(value, key)])], ack=Ack.ALL)
 
     return _phases(send, index, gate, settings)
 

@@ -123,10 +123,10 @@ class Topic:
 
 @dataclass(frozen=True)
 class Append:
-    """Rows for one topic. Without a partition each row goes where the topic's partitioner sends it."""
+    """Rows for one topic, or records for a raw one. Without a partition each goes where the partitioner sends it."""
 
     topic: str
-    rows: pa.RecordBatch
+    rows: pa.RecordBatch | Sequence[Record]
     partition: int | None = None
 
 

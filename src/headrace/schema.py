@@ -96,7 +96,7 @@ class Schema:
     def names(self) -> tuple[str, ...]:
         return tuple(f.name for f in self.fields)
 
-    @property
+    @cached_property
     def is_raw(self) -> bool:
         return self == RAW
 

@@ -41,6 +41,42 @@ def test_an_append_says_where_its_rows_are(log: Log, name: str) -> None:
         assert batch.rows.column("$offset")[0].as_py() == place.offset
 
 
+@pytest.mark.parametrize("partitions", [1, 3])
+@pytest.mark.parametrize("count", [1, 2, 50])
+def test_records_are_appended_like_rows(log: Log, name: str, partitions: int, count: int) -> None:
+    sent = [
+        Record(b"v%d" % i, b"k%d" % i, (("h", b"%d" % i),), occurred_at=1_000, sent_at=2_000, received_at=5_000 + i)
+        for i in range(count)
+    ]
+    for suffix, rows in (("-records", sent), ("-rows", from_records(sent))):
+        log.create_topic(name + suffix, TopicSpec(partitions=partitions))
+        appended = log.append([Append(name + suffix, rows)])
+        assert sum(place.count for place in appended) == count
+    bare, arrow = (
+        [
+            (r.partition, r.offset, r.timestamp, r.record)
+            for p in range(partitions)
+            for r in records(log, name + suffix, p)
+        ]
+        for suffix in ("-records", "-rows")
+    )
+    assert bare == arrow
+    assert sorted(record.value or b"" for *_, record in bare) == sorted(record.value or b"" for record in sent)
+
+
+def test_a_bare_record_is_checked_like_rows(log: Log, name: str) -> None:
+    log.create_topic(name, TopicSpec(partitions=2, max_record_bytes=Size(100)))
+    with pytest.raises(RecordTooLarge):
+        log.append([Append(name, [Record(b"x" * 101)])])
+    with pytest.raises(UnknownPartition):
+        log.append([Append(name, [Record(b"x")], partition=2)])
+    log.create_topic(f"{name}-typed", TopicSpec(schema=Schema.parse("id bigint key")))
+    with pytest.raises(WrongType):
+        log.append([Append(f"{name}-typed", [Record(b"x")])])
+    with pytest.raises(UnknownTopic):
+        log.append([Append(f"{name}-none", [Record(b"x")])])
+
+
 @pytest.mark.parametrize("ack", list(Ack))
 def test_every_level_of_acknowledgement_appends(log: Log, open_log: OpenLog, name: str, ack: Ack) -> None:
     log.create_topic(name)

@@ -75,7 +75,7 @@ def write_lane(
             lane_writer.cache_clear()
             if attempt == _TRIES - 1:
                 raise
-    return sum(append.rows.num_rows for append in appends)
+    return sum(len(append.rows) for append in appends)
 
 
 @cache

@@ -166,6 +166,20 @@ def murmur2(keys: pa.Array) -> npt.NDArray[np.uint32]:
     return h if count else np.zeros(0, np.uint32)
 
 
+def murmur2_of(key: bytes) -> int:
+    """Kafka's hash of one key; for a single row this is quicker than the one above."""
+    m, mask, length = 0x5BD1E995, 0xFFFFFFFF, len(key)
+    h = 0x9747B28C ^ length
+    for at in range(0, length - 3, 4):
+        k = int.from_bytes(key[at : at + 4], "little") * m & mask
+        k = (k ^ (k >> 24)) * m & mask
+        h = (h * m & mask) ^ k
+    if tail := key[length & ~3 :]:
+        h = (h ^ int.from_bytes(tail, "little")) * m & mask
+    h = (h ^ (h >> 13)) * m & mask
+    return h ^ (h >> 15)
+
+
 def _buffers(keys: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.uint8]]:
     _, offsets, data = keys.buffers()
     at = np.frombuffer(offsets, np.int32, len(keys) + 1, keys.offset * 4).astype(np.int64)

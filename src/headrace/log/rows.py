@@ -11,12 +11,13 @@ from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.contracts import HEADERS_TYPE, SYSTEM_COLUMNS, Topic
 from headrace.errors import PartitionConflict, RecordTooLarge, UnknownPartition, WrongType
-from headrace.log.partitioners import key_bytes, partitioner
+from headrace.log.partitioners import key_bytes, murmur2_of, partitioner
 from headrace.record import Record
 from headrace.schema import Schema, type_name
 
@@ -26,8 +27,8 @@ GIVEN = ("$timestamp", "$headers", "$deleted", "$occurred_at", "$sent_at", "$rec
 def from_records(records: Sequence[Record]) -> pa.RecordBatch:
     """Rows of a raw topic. Columns that no record uses are left out."""
     columns: dict[str, pa.Array] = {
-        "key": pa.array([r.key for r in records], pa.binary()),
-        "value": pa.array([r.value for r in records], pa.binary()),
+        "key": _binary([r.key for r in records]),
+        "value": _binary([r.value for r in records]),
     }
     if any(r.headers for r in records):
         columns["$headers"] = pa.array(
@@ -37,17 +38,28 @@ def from_records(records: Sequence[Record]) -> pa.RecordBatch:
         times = [getattr(r, name) for r in records]
         if any(t is not None for t in times):
             columns[f"${name}"] = pa.array(times, pa.int64())
-    return pa.RecordBatch.from_pydict(columns)
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
-def prepare(rows: pa.RecordBatch, topic: Topic, now: int) -> pa.RecordBatch:
+def _binary(values: Sequence[bytes | None]) -> pa.Array:
+    """What `pa.array(values, pa.binary())` gives, without its first call's second: that one imports pandas."""
+    offsets = np.zeros(len(values) + 1, np.int32)
+    np.cumsum([len(value) if value else 0 for value in values], out=offsets[1:])
+    valid = np.array([value is not None for value in values], bool)
+    mask = None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))
+    data = pa.py_buffer(b"".join(value for value in values if value))
+    return pa.Array.from_buffers(pa.binary(), len(values), [mask, pa.py_buffer(offsets), data])
+
+
+def prepare(rows: pa.RecordBatch | Sequence[Record], topic: Topic, now: int) -> pa.RecordBatch:
     """Rows as the topic stores them: its columns in order, then `$timestamp`, then the system columns in use."""
+    given: pa.RecordBatch = rows if isinstance(rows, pa.RecordBatch) else from_records(rows)
     schema = topic.schema
-    if rows.schema.equals(schema.arrow):  # the plain case, and most appends: nothing to look at
-        columns = [*rows.columns, _repeat(now, rows.num_rows)]
+    if given.schema.equals(schema.arrow):  # the plain case, and most appends: nothing to look at
+        columns = [*given.columns, _repeat(now, given.num_rows)]
         prepared = pa.RecordBatch.from_arrays(columns, [*schema.names, "$timestamp"])
     else:
-        prepared = _fitted(rows, topic, now)
+        prepared = _fitted(given, topic, now)
     _check_sizes(prepared, topic)
     return prepared
 
@@ -110,6 +122,11 @@ def _system_columns(rows: pa.RecordBatch, topic: Topic, now: int) -> dict[str, p
     return {"$timestamp": time, **given}
 
 
+def numbers(column: pa.Array) -> npt.NDArray[np.int64]:
+    """A column of integers without nulls as an array, without copying (and without importing pandas)."""
+    return np.frombuffer(column.buffers()[1], np.int64, len(column), column.offset * 8)
+
+
 def _event_times(given: dict[str, pa.Array], received: pa.Array | pa.Scalar) -> pa.Array | pa.Scalar:
     """`record.event_time` for all rows at once."""
     if "$occurred_at" not in given:
@@ -122,7 +139,12 @@ def _event_times(given: dict[str, pa.Array], received: pa.Array | pa.Scalar) -> 
 
 
 def _repeat(value: int, count: int) -> pa.Array:
-    return pa.repeat(pa.scalar(value, pa.int64()), count)
+    return integers(np.full(count, value, np.int64))
+
+
+def integers(numbers: npt.NDArray[np.int64]) -> pa.Array:
+    """Numbers as a column, without copying them (and, like `_binary`, without importing pandas)."""
+    return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 
 def _check_sizes(rows: pa.RecordBatch, topic: Topic) -> None:
@@ -172,6 +194,21 @@ def split(rows: pa.RecordBatch, topic: Topic, partition: int | None) -> Iterator
     ends = [*starts[1:], rows.num_rows]
     for number, start, end in zip(found, starts, ends, strict=True):
         yield int(number), ordered.slice(int(start), int(end - start))
+
+
+def single_partition(record: Record, topic: Topic, partition: int | None) -> int | None:
+    """Where a single record goes, for the plain cases; None: let `split` see to it, or say what is wrong."""
+    if topic.partitions == 1:
+        return 0 if partition in (None, 0) else None
+    if partition is not None or record.key is None or topic.spec.partitioner != "hash":
+        return None
+    return (murmur2_of(record.key) & 0x7FFFFFFF) % topic.partitions
+
+
+def record_size(record: Record) -> int:
+    """Bytes of key, value and headers."""
+    headers = sum(len(name) + len(value) for name, value in record.headers)
+    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 def _check_conflict(rows: pa.RecordBatch, topic: Topic, partition: int) -> None:

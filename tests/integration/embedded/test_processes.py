@@ -32,7 +32,8 @@ print("ready", flush=True)
 sys.stdin.readline()
 for i in range(count):
     value = f"{name}.{i:04}".encode().ljust(size, b".")
-    (place,) = log.append([Append("t", from_records([Record(value)]))])
+    # Single records travel bare, rows encoded: whoever leads has both before it.
+    (place,) = log.append([Append("t", [Record(value)] if i % 3 else from_records([Record(value)]))])
     print(place.offset, flush=True)
 log.close()
 """

@@ -22,9 +22,9 @@ from typing import Any
 from headrace.contracts import Ack, Appended
 from headrace.errors import Closed, HeadraceError
 from headrace.faultpoints import reach
-from headrace.log.embedded.extents import Extent, Writer
+from headrace.log.embedded.extents import Writer
 from headrace.log.embedded.mailbox import DONE, POSTED, REFUSED, Mailbox, Post
-from headrace.log.embedded.placing import Place, Placing, Request, Stale, encode
+from headrace.log.embedded.placing import Load, Place, Placing, Request, Stale
 from headrace.log.embedded.store import Store, busy, remove_unnamed, translated
 
 _MOST = 4096  # requests in one group
@@ -122,47 +122,43 @@ class Committer:
     def _commit(self, group: list[Request]) -> None:
         if not group:
             return
-        encoded = encode(group, self._encoder)  # before the lock is asked for: others need not wait for it
+        load = Load(group, self._encoder, self._now())
         try:
-            self._commit_encoded(group, encoded)
+            self._commit_load(group, load)
         except BaseException:
-            self._remove_joined(group, encoded)
+            self._remove(load.files)
             raise
 
-    def _commit_encoded(self, group: list[Request], encoded: dict[Place, list[Extent]]) -> None:
+    def _commit_load(self, group: list[Request], load: Load) -> None:
         if all(request.change is None and request.mark is None for request in group):
-            offsets = self._by_mail(group, encoded)
+            offsets = self._by_mail(group, load)
             if offsets is not None:
                 self._resolve(group, offsets)
                 return
-        self._lead(group, encoded, elected=False)
+        self._lead(group, load, elected=False)
 
-    def _remove_joined(self, group: list[Request], encoded: dict[Place, list[Extent]]) -> None:
-        """Remove files that were made here, of rows joined, and that no row came to name. Callers remove their own."""
-        theirs = {part.extent.file for request in group for part in request.parts if part.extent}
-        for extent in itertools.chain.from_iterable(encoded.values()):
-            if extent.file and extent.file not in theirs:
-                remove_unnamed(self._store, extent.file)
+    def _remove(self, files: Iterable[str]) -> None:
+        """Remove files of rows joined here that no row came to name."""
+        for file in files:
+            remove_unnamed(self._store, file)
 
     # -- through the mailbox ------------------------------------------------------------------------------------------
 
-    def _by_mail(self, group: list[Request], encoded: dict[Place, list[Extent]]) -> dict[Place, int] | None:
+    def _by_mail(self, group: list[Request], load: Load) -> dict[Place, int] | None:
         """Let the leading process commit for us, or lead and commit for others; None if we must do it alone."""
         if self._mailbox.turn.take():
-            self._lead(group, encoded, elected=True)
+            self._lead(group, load, elected=True)
             return {}
-        names = {(p.topic_id, p.partition): (p.topic.name, p.version) for r in group for p in r.parts}
         if any(part.topic.spec.quota_bytes for request in group for part in request.parts):
             return None
-        posted = [(*names[place], *place, *extent) for place, extents in encoded.items() for extent in extents]
-        number = self._mailbox.post(posted)
+        number = self._mailbox.post(load.letters())
         if number is None:
             return None
         reach("mail.posted")
-        return self._await(group, encoded, number)
+        return self._await(group, load, number)
 
-    def _await(self, group: list[Request], encoded: dict[Place, list[Extent]], number: int) -> dict[Place, int] | None:
-        places = list(encoded)
+    def _await(self, group: list[Request], load: Load, number: int) -> dict[Place, int] | None:
+        places = list(load.places)
         patience = time.monotonic() + _PATIENCE
         deadline = time.monotonic() + self._timeout
         while True:
@@ -174,7 +170,7 @@ class Committer:
             if (state == POSTED or time.monotonic() > patience) and self._mailbox.turn.take():
                 offsets = self._mailbox.recover(self._store.query, number)
                 if offsets is None:
-                    self._lead(group, encoded, elected=True)
+                    self._lead(group, load, elected=True)
                     return {}
                 self._mailbox.step_down()
                 self._store.sync()
@@ -211,18 +207,21 @@ class Committer:
 
     # -- under the lock -----------------------------------------------------------------------------------------------
 
-    def _lead(self, group: list[Request], encoded: dict[Place, list[Extent]], *, elected: bool) -> None:
+    def _lead(self, group: list[Request], load: Load, *, elected: bool) -> None:
         """Commit the group, and as the elected leader what others have posted until now."""
         posts: list[Post] = []
+        placing: Placing | None = None
         try:
+            _ = load.extents  # encoded before the lock is asked for: others need not wait for it
             with self._store.transaction(self._timeout) as db:
-                placing = Placing(db, self._now())
-                done = self._place(group, encoded, placing)
+                placing = Placing(db, self._encoder, self._now())
+                done = self._place(group, load, placing)
                 posts = self._mailbox.collect() if elected else []
                 answers = [(post, self._deliver(post, placing)) for post in posts]
                 sequence = placing.finish()
                 reach("commit.placed")
         except BaseException:
+            self._remove(placing.made if placing else ())
             self._answer(((post, None) for post in posts), elected)
             raise
         reach("commit.committed")
@@ -243,9 +242,7 @@ class Committer:
             if elected:
                 self._mailbox.step_down()
 
-    def _place(
-        self, group: list[Request], encoded: dict[Place, list[Extent]], placing: Placing
-    ) -> list[tuple[Request, Any]]:
+    def _place(self, group: list[Request], load: Load, placing: Placing) -> list[tuple[Request, Any]]:
         done: list[tuple[Request, Any]] = []
         for request in group:
             try:
@@ -256,13 +253,13 @@ class Committer:
                 request.future.set_exception(error)
         placed = [request for request, result in done if result is not None]
         if len(placed) < len(group):
-            self._remove_joined(group, encoded)
-            encoded = encode(placed, self._encoder)
-        placing.insert(encoded)
+            self._remove(load.files)
+            load = Load(placed, self._encoder, self._now())
+        placing.insert(load.extents)
         return done
 
     def _deliver(self, post: Post, placing: Placing) -> list[int] | None:
-        offsets = placing.deliver(post, self._encoder.folder) if self._mailbox.holds(post) else None
+        offsets = placing.deliver(post) if self._mailbox.holds(post) else None
         if offsets is not None:
             self._mailbox.remember(placing.db, post, offsets)
         return offsets

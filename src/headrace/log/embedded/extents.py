@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from headrace.errors import DamagedExtent, DiskFull, ReadOnly
 from headrace.faultpoints import reach
+from headrace.log.rows import numbers
 
 _CHUNK = 100_000  # rows of one Arrow batch in a merged file
 INLINE, FILE, ARCHIVE = "inline", "file", "archive"
@@ -106,8 +107,8 @@ def _times(rows: pa.RecordBatch | pa.Table) -> tuple[int, int]:
     if len(column) == 1:  # most appends by far
         only = column[0].as_py()
         return only, only
-    numbers = column.to_numpy()
-    return int(numbers.min()), int(numbers.max())
+    times = numbers(column) if isinstance(column, pa.Array) else column.to_numpy()
+    return int(times.min()), int(times.max())
 
 
 def encode(rows: pa.RecordBatch | pa.Table) -> bytes:

@@ -45,7 +45,7 @@ from headrace.log.embedded.reading import Reader
 from headrace.log.embedded.store import Store, remove_unnamed, translated
 from headrace.log.embedded.upkeep import Upkeep, truncate
 from headrace.log.embedded.writers import EmbeddedProducer, EmbeddedWriter
-from headrace.log.rows import prepare, split
+from headrace.log.rows import prepare, record_size, single_partition, split
 from headrace.settings import Settings
 
 _logger = logging.getLogger(__name__)
@@ -154,6 +154,10 @@ class EmbeddedLog:
         try:
             for append in appends:
                 entry = self.catalog.entry(append.topic)
+                bare = self._bare(entry, append)
+                if bare is not None:
+                    parts.append(bare)
+                    continue
                 rows = prepare(append.rows, entry.topic, now)
                 for partition, piece in split(rows, entry.topic, append.partition):
                     parts.append(self._part(entry, partition, piece))
@@ -161,6 +165,18 @@ class EmbeddedLog:
             self.discard(parts)
             raise
         return parts
+
+    def _bare(self, entry: Entry, append: Append) -> Part | None:
+        """A single record of a raw topic stays what it is; None if it is something else, or must be looked at."""
+        if isinstance(append.rows, pa.RecordBatch) or len(append.rows) != 1 or not entry.topic.schema.is_raw:
+            return None
+        (record,) = append.rows
+        size = record_size(record)
+        partition = single_partition(record, entry.topic, append.partition)
+        if partition is None or size > min(entry.topic.spec.max_record_bytes, self.settings.inline_bytes):
+            return None
+        at = (entry.topic, entry.id, entry.version, partition)
+        return Part(*at, 1, size, records=append.rows)
 
     def _part(self, entry: Entry, partition: int, piece: pa.RecordBatch) -> Part:
         at = (entry.topic, entry.id, entry.version, partition, piece.num_rows)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
-from pathlib import Path
+from functools import cached_property
 from typing import Any
 
 import pyarrow as pa
 
-from headrace.contracts import Ack, Appended, Topic
+from headrace.contracts import Ack, Appended, Topic, TopicSpec
 from headrace.errors import QuotaExceeded, WriterFenced
 from headrace.log.embedded.extents import FILE, INLINE, Extent, Writer
 from headrace.log.embedded.mailbox import Post
+from headrace.log.rows import prepare
 from headrace.log.topics import unknown
-from headrace.settings import size_text
+from headrace.record import Record
+from headrace.settings import Size, size_text
 
 Place = tuple[int, int]  # topic id and partition
+Letter = tuple[Any, ...]  # topic, version, topic id, partition, then an extent's fields or a list of records' fields
 
 
 class Stale(Exception):
@@ -28,7 +31,10 @@ class Stale(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Rows of one partition: encoded already (large ones), or to be encoded together with others."""
+    """Rows of one partition: encoded already (large ones), as Arrow rows, or as a few records not even made rows yet.
+
+    Single records travel as they are, also to other processes: whoever commits makes one batch of all of them.
+    """
 
     topic: Topic
     topic_id: int
@@ -38,6 +44,7 @@ class Part:
     bytes: int
     rows: pa.RecordBatch | None = None
     extent: Extent | None = None
+    records: Sequence[Record] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +68,65 @@ class Request:
     future: Future[Any] = field(default_factory=Future)
 
 
-def encode(requests: Sequence[Request], encoder: Writer) -> dict[Place, list[Extent]]:
-    """The extents of some requests by partition: small rows that follow each other are joined into one."""
-    places: dict[Place, list[Part]] = {}
-    for request in requests:
-        for part in request.parts:
-            places.setdefault((part.topic_id, part.partition), []).append(part)
-    return {place: list(_join(parts, encoder)) for place, parts in places.items()}
+class Load:
+    """What some requests bring to each partition; encoded when it is first asked for."""
+
+    def __init__(self, requests: Sequence[Request], encoder: Writer, now: int) -> None:
+        self._encoder = encoder
+        self._now = now
+        self.places: dict[Place, list[Part]] = {}
+        for request in requests:
+            for part in request.parts:
+                self.places.setdefault((part.topic_id, part.partition), []).append(part)
+
+    @cached_property
+    def extents(self) -> dict[Place, list[Extent]]:
+        """By partition; small rows that follow each other are joined into one extent."""
+        return {place: list(self._joined(parts)) for place, parts in self.places.items()}
+
+    @property
+    def files(self) -> Iterator[str]:
+        """Files that were made here, of rows joined, if any were encoded; those of large parts are their callers'."""
+        theirs = {part.extent.file for parts in self.places.values() for part in parts if part.extent}
+        made = self.__dict__.get("extents", {})
+        return (e.file for extents in made.values() for e in extents if e.file and e.file not in theirs)
+
+    def letters(self) -> list[Letter]:
+        """The load for another process: records as they are, anything else encoded."""
+        letters: list[Letter] = []
+        for place, parts in self.places.items():
+            at = (parts[0].topic.name, parts[0].version, *place)
+            if all(part.records is not None for part in parts):
+                letters.append((*at, None, [_fields(r) for part in parts for r in part.records or ()]))
+            else:
+                letters += [(*at, tuple(extent), None) for extent in self.extents[place]]
+        return letters
+
+    def _joined(self, parts: list[Part]) -> Iterator[Extent]:
+        for encoded, run in itertools.groupby(parts, key=lambda part: part.extent is not None):
+            if encoded:
+                yield from (part.extent for part in run if part.extent)
+            else:
+                yield self._encoder.stage(_concat(list(self._batches(run))))
+
+    def _batches(self, parts: Iterable[Part]) -> Iterator[pa.RecordBatch]:
+        for bare, run in itertools.groupby(parts, key=lambda part: part.records is not None):
+            if bare:
+                yield rows_of([record for part in run for record in part.records or ()], self._now)
+            else:
+                yield from (part.rows for part in run if part.rows is not None)
 
 
-def _join(parts: list[Part], encoder: Writer) -> Iterator[Extent]:
-    for encoded, run in itertools.groupby(parts, key=lambda part: part.extent is not None):
-        if encoded:
-            yield from (part.extent for part in run if part.extent)
-        else:
-            yield encoder.stage(_concat([part.rows for part in run if part.rows is not None]))
+def rows_of(records: Sequence[Record], now: int) -> pa.RecordBatch:
+    """Rows of any raw topic; sizes were looked at when the records came in."""
+    return prepare(records, _ANY_RAW, now)
+
+
+_ANY_RAW = Topic("", TopicSpec(max_record_bytes=Size(1 << 62)), 0)
+
+
+def _fields(record: Record) -> tuple[Any, ...]:
+    return (record.value, record.key, record.headers, record.occurred_at, record.sent_at, record.received_at)
 
 
 def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch | pa.Table:
@@ -90,9 +141,12 @@ def _concat(batches: list[pa.RecordBatch]) -> pa.RecordBatch | pa.Table:
 class Placing:
     """One transaction's checks and placements."""
 
-    def __init__(self, db: sqlite3.Connection, now: int) -> None:
+    def __init__(self, db: sqlite3.Connection, encoder: Writer, now: int) -> None:
         self.db = db
+        self._encoder = encoder
         self._now = now
+        self._bare: dict[Place, list[Record]] = {}  # records of other processes, to be one extent in the end
+        self.made: list[str] = []  # files of such extents
         self._ends: dict[Place, int] = {}  # as the requests see them
         self._places: dict[Place, list[int]] = {}  # end offset, last sequence and new bytes, as they are written
         self._added: dict[int, int] = {}
@@ -114,21 +168,41 @@ class Placing:
             for extent in extents:
                 self._insert(place, extent)
 
-    def deliver(self, post: Post, files: Path) -> list[int] | None:
+    def deliver(self, post: Post) -> list[int] | None:
         """Place another process's rows; returns the first offset in each of its places, None to refuse them."""
         if any(self._current(name) != (topic_id, version) for name, version, topic_id, *_ in post.parts):
             return None
-        parts = [((topic_id, partition), Extent(*fields)) for _, _, topic_id, partition, *fields in post.parts]
-        if any(extent.file and not (files / extent.file).exists() for _, extent in parts):
+        files = [fields[-1] for *_, fields, _ in post.parts if fields and fields[-1]]
+        if any(not (self._encoder.folder / file).exists() for file in files):
             return None  # the poster is dead, and upkeep has removed what it left
         offsets: dict[Place, int] = {}
-        for place, extent in parts:
-            offset = self._insert(place, extent)
+        for _, _, topic_id, partition, fields, records in post.parts:
+            place = (topic_id, partition)
+            offset = self._insert_posted(place, Extent(*fields)) if fields else self._keep(place, records)
             offsets.setdefault(place, offset)
         return list(offsets.values())
 
+    def _keep(self, place: Place, records: list[tuple[Any, ...]]) -> int:
+        kept = self._bare.setdefault(place, [])
+        offset = self._reached(place)[0] + len(kept)
+        kept += [Record(*fields) for fields in records]
+        return offset
+
+    def _insert_posted(self, place: Place, extent: Extent) -> int:
+        self._insert_kept(place)
+        return self._insert(place, extent)
+
+    def _insert_kept(self, place: Place) -> None:
+        if records := self._bare.pop(place, None):
+            extent = self._encoder.stage(rows_of(records, self._now))
+            if extent.file:
+                self.made.append(extent.file)
+            self._insert(place, extent)
+
     def finish(self) -> int:
         """Store what was reached in each partition, and the sequence, which is returned."""
+        for place in list(self._bare):
+            self._insert_kept(place)
         if self._sequence is None:
             return 0
         self.db.executemany(

@@ -17,7 +17,7 @@ from headrace.errors import BadOption, DamagedExtent, OffsetOutOfRange, UnknownP
 from headrace.log.embedded.catalog import Entry
 from headrace.log.embedded.extents import Decoder
 from headrace.log.embedded.store import Store
-from headrace.log.rows import conform, read_schema
+from headrace.log.rows import conform, integers, numbers, read_schema
 from headrace.log.topics import unknown
 
 COLUMNS = (
@@ -178,7 +178,7 @@ class Reader:
         for row in rows:
             found = 0
             for batch in self._rows(entry, Extent(*row)):
-                below = int(np.searchsorted(batch.column("$offset").to_numpy(), offset))
+                below = int(np.searchsorted(numbers(batch.column("$offset")), offset))
                 found = batch.column("$sequence")[below - 1].as_py() if below else found
             if found:
                 return found
@@ -198,21 +198,21 @@ class Reader:
         )
         for row in rows:
             for batch in self._rows(entry, Extent(*row)):
-                late = batch.column("$timestamp").to_numpy() >= timestamp
-                late &= batch.column("$offset").to_numpy() >= bounds.start
+                late = numbers(batch.column("$timestamp")) >= timestamp
+                late &= numbers(batch.column("$offset")) >= bounds.start
                 if late.any():
                     return batch.column("$offset")[int(late.argmax())].as_py()
         return bounds.end
 
 
 def _between(rows: pa.RecordBatch, by: str, after: int, upto: int, start: int) -> pa.RecordBatch:
-    first, last = np.searchsorted(rows.column(f"${by}").to_numpy(), [after + 1, upto + 1])
-    first = max(int(first), int(np.searchsorted(rows.column("$offset").to_numpy(), start)))
+    first, last = np.searchsorted(numbers(rows.column(f"${by}")), [after + 1, upto + 1])
+    first = max(int(first), int(np.searchsorted(numbers(rows.column("$offset")), start)))
     return rows.slice(first, max(int(last) - first, 0))
 
 
 def _count_up(start: int, count: int) -> pa.Array:
-    return pa.array(np.arange(start, start + count, dtype=np.int64))
+    return integers(np.arange(start, start + count, dtype=np.int64))
 
 
 def _join(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:

@@ -23,7 +23,7 @@ from headrace.log.embedded.extents import Extent as Encoded
 from headrace.log.embedded.placing import insert_extent
 from headrace.log.embedded.reading import COLUMNS, Extent
 from headrace.log.embedded.store import remove_unnamed
-from headrace.log.rows import conform
+from headrace.log.rows import conform, integers
 
 if TYPE_CHECKING:
     from headrace.log.embedded.log import EmbeddedLog
@@ -80,7 +80,7 @@ def _stored(log: EmbeddedLog, entry: Entry, extent: Extent) -> list[pa.RecordBat
 
 
 def _up(start: int, count: int) -> pa.Array:
-    return pa.array(np.arange(start, start + count, dtype=np.int64))
+    return integers(np.arange(start, start + count, dtype=np.int64))
 
 
 def replace(

@@ -13,7 +13,6 @@ from headrace.contracts import Ack, Append, Appended
 from headrace.errors import Closed, LogBusy
 from headrace.log.embedded.extents import Extent
 from headrace.log.embedded.placing import Mark, Part, Request
-from headrace.log.rows import from_records
 from headrace.record import Record
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ class EmbeddedProducer:
         """Queue a record; the future gives its place once it is acknowledged as asked for."""
         if self._closed:
             raise Closed("the producer is closed", fix="make a new one")
-        append = Append(topic, from_records([record]), partition)
+        append = Append(topic, (record,), partition)
         self._room.acquire()
         outer: Future[Appended] = Future()
         try:
