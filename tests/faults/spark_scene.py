@@ -27,7 +27,7 @@ CAST = (
     Berth("upkeep", 20.0, points=(), behind=True),
 )
 DRAIN = 180  # seconds in which the rest must be written
-_LIVES = 2
+_LIVES = 3
 OUTPUTS = {"copied": TopicSpec(partitions=2), "counted": TopicSpec(partitions=2)}
 
 

@@ -25,8 +25,9 @@ def stream(folder: Path, pulse: Pulse, *, drain: bool) -> None:
     """Run both queries until killed; to `drain` is to read what there is, and end."""
     spark = spark_session(Settings(spark_memory=Size(1 << 30)), "faults", conf=_QUICK)
     log = EmbeddedLog(folder, SETTINGS)
-    rows = read_stream(spark, folder, ["single"], columns=["key", "value"], max_rows=None if drain else _BATCH)
-    counts = rows.groupBy("key").count().selectExpr("key", "cast(cast(count as string) as binary) as value")
+    most = None if drain else _BATCH
+    rows, more = (read_stream(spark, folder, ["single"], columns=["key", "value"], max_rows=most) for _ in range(2))
+    counts = more.groupBy("key").count().selectExpr("key", "cast(cast(count as string) as binary) as value")
 
     def start(lane: int, name: str, plan: DataFrame, topic: str) -> StreamingQuery:
         write = _shown(EmbeddedSink(log, name, [topic]).write, pulse, name, lane)

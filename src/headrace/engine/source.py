@@ -6,6 +6,7 @@ the topic. Input partitions carry ranges of sequences, never paths: merging and 
 
 from __future__ import annotations
 
+import itertools
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ from headrace.engine.columns import arrow_schema, spark_schema, to_spark
 from headrace.errors import OffsetLost
 from headrace.log.embedded.view import LogView
 
-FORMAT = "headrace"
+_names = itertools.count(1)
 _ROWS_PER_TASK = 250_000
 
 
@@ -42,7 +43,7 @@ class HeadraceSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        return FORMAT
+        return "headrace"
 
     @property
     def _view(self) -> LogView:
@@ -154,6 +155,17 @@ def open_view(folder: str) -> LogView:
     return LogView(Path(folder))
 
 
+def _registered(spark: SparkSession) -> str:
+    """A data source of its own for each read.
+
+    Spark keeps one map of environment variables per registered source and changes it when a query starts; another
+    query of the same source whose tasks are being serialised at that moment fails.
+    """
+    name = f"headrace{next(_names)}"
+    spark.dataSource.register(type("HeadraceSource", (HeadraceSource,), {"name": classmethod(lambda cls: name)}))
+    return name
+
+
 def _options(folder: Path, topics: Sequence[str], columns: Sequence[str] | None, start: str | int) -> dict[str, str]:
     options = {"folder": str(folder.resolve()), "topics": json.dumps(list(topics)), "start": str(start)}
     return options if columns is None else {**options, "columns": json.dumps(list(columns))}
@@ -169,8 +181,7 @@ def read_batch(
     upto: int | None = None,
 ) -> DataFrame:
     """What the topics hold, up to a position (or all of it)."""
-    spark.dataSource.register(HeadraceSource)
-    reader = spark.read.format(FORMAT).options(**_options(folder, topics, columns, start))
+    reader = spark.read.format(_registered(spark)).options(**_options(folder, topics, columns, start))
     return (reader if upto is None else reader.option("upto", str(upto))).load()
 
 
@@ -185,6 +196,5 @@ def read_stream(
     lost: str = "error",
 ) -> DataFrame:
     """The topics as a stream in one total order."""
-    spark.dataSource.register(HeadraceSource)
-    reader = spark.readStream.format(FORMAT).options(**_options(folder, topics, columns, start), lost=lost)
+    reader = spark.readStream.format(_registered(spark)).options(**_options(folder, topics, columns, start), lost=lost)
     return (reader if max_rows is None else reader.option("max_rows", str(max_rows))).load()
