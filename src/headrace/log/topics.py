@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from datetime import timedelta
 from typing import Any
 
 from headrace.clock import millis
-from headrace.contracts import TOPIC_NAME, Topic, TopicSpec
-from headrace.errors import BadTopicName, BadTopicOption, IncompatibleSchema, TopicExists, UnknownTopic
+from headrace.contracts import TOPIC_NAME, Subscription, Topic, TopicSpec
+from headrace.errors import BadFilter, BadTopicName, BadTopicOption, IncompatibleSchema, TopicExists, UnknownTopic
 from headrace.log.partitioners import partitioner
 from headrace.schema import Schema, evolve
 from headrace.settings import Size
@@ -100,3 +101,15 @@ def _typed(name: str, value: Any) -> Any:
     if name.endswith("_time"):
         return timedelta(milliseconds=value)
     return Size(value) if name.endswith("_bytes") else value
+
+
+def pattern_of(subscription: Subscription) -> re.Pattern[str] | None:
+    """What a subscription says about names of topics, or why it says nothing that can be used."""
+    if not subscription.topics and subscription.pattern is None:
+        raise BadFilter("a subscription names neither topics nor a pattern", fix="give at least one of them")
+    try:
+        return re.compile(subscription.pattern) if subscription.pattern is not None else None
+    except re.error as error:
+        raise BadFilter(
+            f'pattern "{subscription.pattern}" is no regular expression: {error}', fix='for example "orders-.*"'
+        ) from error

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 import secrets
 import threading
 import time
@@ -13,8 +12,9 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from headrace.contracts import INTERNAL, Batch, Lost, Subscription, TopicPartition
-from headrace.errors import BadFilter, BadOption, Closed, GroupFenced, OffsetLost, OffsetOutOfRange, UnknownTopic
+from headrace.errors import BadOption, Closed, GroupFenced, OffsetLost, OffsetOutOfRange, UnknownTopic
 from headrace.log.embedded.groups import Groups, Joined
+from headrace.log.topics import pattern_of
 
 if TYPE_CHECKING:
     from headrace.log.embedded.log import EmbeddedLog
@@ -43,7 +43,7 @@ class EmbeddedConsumer:
         self.id = f"{client or 'consumer'}-{secrets.token_hex(4)}"
         self._client = client
         self._subscription = subscription
-        self._pattern = _pattern(subscription)
+        self._pattern = pattern_of(subscription)
         self._start = start
         self._lost = lost
         self._joined = Joined(-1, {})
@@ -251,14 +251,3 @@ class _Heart:
                 # The log is being closed, or its disk is full: the next beat may do, or the group does without us.
                 _logger.debug("a heartbeat failed", exc_info=True)
             del consumer
-
-
-def _pattern(subscription: Subscription) -> re.Pattern[str] | None:
-    if not subscription.topics and subscription.pattern is None:
-        raise BadFilter("a subscription names neither topics nor a pattern", fix="give at least one of them")
-    try:
-        return re.compile(subscription.pattern) if subscription.pattern is not None else None
-    except re.error as error:
-        raise BadFilter(
-            f'pattern "{subscription.pattern}" is no regular expression: {error}', fix='for example "orders-.*"'
-        ) from error

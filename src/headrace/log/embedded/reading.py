@@ -150,15 +150,20 @@ class Reader:
     def _rows(self, entry: Entry, extent: Extent) -> Iterator[pa.RecordBatch]:
         """An extent's rows as they are read: with today's schema, offsets and sequences."""
         schema = read_schema(entry.topic.schema)
-        offset, sequence = extent.base_offset, extent.base_sequence
-        for batch in self.stored(extent, entry.topic.name):
-            columns = conform(batch, entry.topic.schema)
-            if extent.merged:
-                columns += [batch.column("$offset"), batch.column("$sequence")]
-            else:
-                columns += [_count_up(offset, batch.num_rows), _count_up(sequence, batch.num_rows)]
-            offset, sequence = offset + batch.num_rows, sequence + batch.num_rows
+        for batch, places in self.placed(extent, entry.topic.name):
+            columns = [*conform(batch, entry.topic.schema), *places]
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def placed(self, extent: Extent, topic: str) -> Iterator[tuple[pa.RecordBatch, list[pa.Array]]]:
+        """An extent's rows as they lie there, with their offsets and sequences: stored with them, or counted up."""
+        offset, sequence = extent.base_offset, extent.base_sequence
+        for batch in self.stored(extent, topic):
+            count = batch.num_rows
+            if extent.merged:
+                yield batch, [batch.column("$offset"), batch.column("$sequence")]
+            else:
+                yield batch, [_count_up(offset, count), _count_up(sequence, count)]
+            offset, sequence = offset + count, sequence + count
 
     def stored(self, extent: Extent, topic: str) -> list[pa.RecordBatch]:
         """An extent's rows as they lie there; checks the sum."""

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
 import pyarrow as pa
 
 from headrace.contracts import SYSTEM_COLUMNS
@@ -23,7 +22,7 @@ from headrace.log.embedded.extents import Extent as Encoded
 from headrace.log.embedded.placing import insert_extent
 from headrace.log.embedded.reading import COLUMNS, Extent
 from headrace.log.embedded.store import remove_unnamed
-from headrace.log.rows import conform, integers
+from headrace.log.rows import conform
 
 if TYPE_CHECKING:
     from headrace.log.embedded.log import EmbeddedLog
@@ -63,24 +62,12 @@ def _stored(log: EmbeddedLog, entry: Entry, extent: Extent) -> list[pa.RecordBat
         ((payload,),) = log.store.query("SELECT payload FROM extents WHERE id = ?", extent.id)
         extent = extent._replace(payload=payload)
     batches: list[pa.RecordBatch] = []
-    offset, sequence = extent.base_offset, extent.base_sequence
     names = [*entry.topic.schema.names, *SYSTEM_COLUMNS, "$tombstoned_at"]
-    for batch in log.reader.stored(extent, entry.topic.name):
-        count = batch.num_rows
-        places = (
-            [batch.column("$offset"), batch.column("$sequence")]
-            if extent.merged
-            else [_up(offset, count), _up(sequence, count)]
-        )
+    for batch, places in log.reader.placed(extent, entry.topic.name):
         noted = "$tombstoned_at" in batch.schema.names
-        since = batch.column("$tombstoned_at") if noted else pa.nulls(count, pa.int64())
+        since = batch.column("$tombstoned_at") if noted else pa.nulls(batch.num_rows, pa.int64())
         batches.append(pa.RecordBatch.from_arrays([*conform(batch, entry.topic.schema), *places, since], names))
-        offset, sequence = offset + count, sequence + count
     return batches
-
-
-def _up(start: int, count: int) -> pa.Array:
-    return integers(np.arange(start, start + count, dtype=np.int64))
 
 
 def replace(

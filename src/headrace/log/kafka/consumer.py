@@ -6,7 +6,6 @@ and a group whose offset was removed (`lost`) are told apart.
 
 from __future__ import annotations
 
-import re
 import time
 from collections import defaultdict
 from collections.abc import Mapping
@@ -19,12 +18,13 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.clock import millis
 from headrace.contracts import INTERNAL, Batch, Bounds, Lost, Subscription, TopicPartition
-from headrace.errors import BadFilter, BadOption, Closed, GroupFenced, HeadraceError, OffsetLost, OffsetOutOfRange
+from headrace.errors import BadOption, Closed, GroupFenced, HeadraceError, OffsetLost, OffsetOutOfRange
 from headrace.log.kafka.client import ANSWER, Client
 from headrace.log.kafka.encoding import Message
 from headrace.log.kafka.inbox import Inbox, plain
 from headrace.log.kafka.reader import MOST_AT_ONCE, Reader
 from headrace.log.kafka.topics import Topics
+from headrace.log.topics import pattern_of
 
 _LOOK_AGAIN = 1.0  # seconds between two looks at which topics fit a pattern
 _WAIT = 0.1
@@ -58,7 +58,7 @@ class KafkaConsumer:
         self._client, self._topics, self._reader, self._inbox = client, topics, reader, inbox
         self.group = group
         self._subscription = subscription
-        self._pattern = _pattern(subscription)
+        self._pattern = pattern_of(subscription)
         self._start = start
         self._lost = lost
         self._positions: dict[TopicPartition, int] = {}
@@ -271,14 +271,3 @@ class KafkaConsumer:
     def _check_open(self) -> None:
         if self._closed:
             raise Closed("the consumer is closed", fix="make a new one")
-
-
-def _pattern(subscription: Subscription) -> re.Pattern[str] | None:
-    if not subscription.topics and subscription.pattern is None:
-        raise BadFilter("a subscription names neither topics nor a pattern", fix="give at least one of them")
-    try:
-        return re.compile(subscription.pattern) if subscription.pattern is not None else None
-    except re.error as error:
-        raise BadFilter(
-            f'pattern "{subscription.pattern}" is no regular expression: {error}', fix='for example "orders-.*"'
-        ) from error
