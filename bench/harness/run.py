@@ -99,6 +99,7 @@ def _run_side(
         addresses, pids = services.get(case.sides[side].needs)
         work = Work({**own.workload, **case.sides[side].settings}, place, addresses)
         start = command(table.name, case, side)
+        os.sync()  # what the side before has left to be written would be paid for by this one
         answer = execute(start, work, folder / f"{place.name}-output", settings.timeout, case, pids)
     except Exception as error:
         # Whatever went wrong belongs to this side alone: a missing peer must not hide the other figures.

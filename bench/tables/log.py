@@ -26,14 +26,15 @@ TABLE = Table(
             "bulk-append",
             "records in bulk until all are acknowledged; ours are on the disk then, Kafka's in the page cache",
             {
-                OURS: Side(log_append.embedded, settings={"partitions": 1}),
+                OURS: Side(log_append.embedded, settings={"partitions": 1, "in_flight": 3}),
                 "kafka": Side(
                     log_append.kafka, needs=_KAFKA, settings={"partitions": 1, "producer": {**_BULK, **_LZ4}}
                 ),
                 "kafka-uncompressed": Side(
                     log_append.kafka, needs=_KAFKA, settings={"partitions": 1, "producer": _BULK}
                 ),
-                "ours-4-partitions": Side(log_append.embedded, settings={"partitions": 4}),
+                "ours-one-by-one": Side(log_append.embedded, settings={"partitions": 1, "in_flight": 1}),
+                "ours-4-partitions": Side(log_append.embedded, settings={"partitions": 4, "in_flight": 3}),
             },
         ),
         Case(
