@@ -6,13 +6,16 @@ Operational failures also say what a supervisor should do: `Retry` or `Stop`.
 
     HeadraceError
     |-- UserError                 the caller asked for something that cannot be done
+    |   `-- StatementError        ... in a statement, and it is known where in its text
     |-- Retry                     may pass by itself: try again with back-off
     `-- Stop                      will not pass by itself: a person must act
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
+
+from headrace.span import Span, place, underlined
 
 CODES: dict[str, type[HeadraceError]] = {}
 
@@ -59,6 +62,35 @@ def _rebuild(cls: type[HeadraceError], what: str, where: str | None, fix: str | 
 
 class UserError(HeadraceError):
     """The request is wrong; repeating it unchanged fails again."""
+
+
+class StatementError(UserError):
+    """A statement is refused; `span` is the place in its text, which `located` turns into words.
+
+    Whoever finds the fault knows the span; whoever has the whole text calls `located` on the way out.
+    """
+
+    def __init__(
+        self, what: str, *, span: Span | None = None, where: str | None = None, fix: str | None = None
+    ) -> None:
+        super().__init__(what, where=where, fix=fix)
+        self.span = span
+        self.excerpt: str | None = None
+
+    def located(self, text: str, name: str | None = None) -> Self:
+        """The same error, with `where` and the underlined line of the text that the span counts in."""
+        if self.span is not None:
+            self.where = place(self.span, name)
+            self.excerpt = underlined(text, self.span)
+        return self
+
+    def __str__(self) -> str:
+        first, *rest = super().__str__().split("\n  fix: ", 1)
+        shown = [f"    {line}" for line in (self.excerpt or "").splitlines()]
+        return "\n".join([first, *shown, *(f"  fix: {fix}" for fix in rest)])
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (*super().__reduce__(), {"span": self.span, "excerpt": self.excerpt})
 
 
 class Retry(HeadraceError):
@@ -216,6 +248,25 @@ class NotOnThisLog(UserError, code="not-on-this-log"):
     """The operation belongs to the other kind of log."""
 
 
+# -- formats of payloads --------------------------------------------------------------------------------------------
+
+
+class UnknownFormat(StatementError, code="unknown-format"):
+    """No format of that name is installed."""
+
+
+class FormatRefused(StatementError, code="format-unsupported"):
+    """A format cannot hold columns of these types, or so many of them."""
+
+
+class BadFormatOption(StatementError, code="bad-format-option"):
+    """A format does not know the option, or the option cannot have that value."""
+
+
+class UnknownSchema(UserError, code="unknown-schema"):
+    """The schema registry holds no schema of that id or subject."""
+
+
 # -- surroundings ---------------------------------------------------------------------------------------------------
 
 
@@ -241,3 +292,121 @@ class PortTaken(UserError, code="port-taken"):
 
 class QueryFailed(Stop, code="query-failed"):
     """A streaming query ended with an error."""
+
+
+# -- KSQL -----------------------------------------------------------------------------------------------------------
+
+
+class KsqlSyntaxError(StatementError, code="syntax-error"):
+    """The text is no KSQL statement."""
+
+
+class ColumnNotFound(StatementError, code="column-not-found"):
+    """No source of the query has a column of that name."""
+
+
+class AmbiguousColumn(StatementError, code="ambiguous-column"):
+    """Several sources of the query have a column of that name."""
+
+
+class SourceNotFound(StatementError, code="source-not-found"):
+    """There is no stream or table of that name."""
+
+
+class SourceExists(StatementError, code="source-exists"):
+    """A stream or table of that name exists already."""
+
+
+class WrongKind(StatementError, code="wrong-kind"):
+    """The statement needs a stream where a table is, or a table where a stream is."""
+
+
+class SourceInUse(StatementError, code="source-in-use"):
+    """Queries still read or write the stream or table."""
+
+
+class SourceReadOnly(StatementError, code="source-read-only"):
+    """A SOURCE stream or table cannot be written, changed or replaced."""
+
+
+class TypeMismatch(StatementError, code="type-mismatch"):
+    """Values of these types cannot be combined so."""
+
+
+class BadType(StatementError, code="bad-type"):
+    """The type does not exist, or cannot be used in this place."""
+
+
+class BadLiteral(StatementError, code="bad-literal"):
+    """A value written in the statement cannot be read as the type it must have."""
+
+
+class BadProperty(StatementError, code="bad-property"):
+    """A property of a WITH clause is unknown, missing, contradicts another or has an impossible value."""
+
+
+class BadName(StatementError, code="bad-name"):
+    """The name is reserved, or used twice."""
+
+
+class BadKey(StatementError, code="bad-key"):
+    """The result's key is missing from the projection, is there twice, or cannot be a key."""
+
+
+class BadGrouping(StatementError, code="bad-grouping"):
+    """GROUP BY, HAVING or an aggregate function is used in a way that has no meaning."""
+
+
+class BadJoin(StatementError, code="bad-join"):
+    """The sources cannot be joined in this way."""
+
+
+class BadWindow(StatementError, code="bad-window"):
+    """A window, or its bounds, is used where it has no meaning."""
+
+
+class SchemaMismatch(StatementError, code="schema-mismatch"):
+    """The query's columns are not those of the stream it is to write to."""
+
+
+class BadReplacement(StatementError, code="bad-replacement"):
+    """A source or query cannot be changed into this one."""
+
+
+class BadQuery(StatementError, code="bad-query"):
+    """The clauses of the query do not go together."""
+
+
+class Unsupported(StatementError, code="unsupported"):
+    """KSQL allows it, headrace does not do it yet."""
+
+
+class UnknownFunction(StatementError, code="unknown-function"):
+    """No function has that name."""
+
+
+class WrongArguments(StatementError, code="wrong-arguments"):
+    """A function is called with arguments that none of its forms takes."""
+
+
+class AmbiguousCall(StatementError, code="ambiguous-call"):
+    """A function is called so that several of its forms fit equally well."""
+
+
+class BadDatetimePattern(StatementError, code="bad-datetime-pattern"):
+    """A pattern for dates and times cannot be read."""
+
+
+# -- tests in memory ------------------------------------------------------------------------------------------------
+
+
+class AssertFailed(StatementError, code="assert-failed"):
+    """An ASSERT statement does not hold."""
+
+
+class BadCases(UserError, code="bad-cases"):
+    """A file of test cases cannot be understood."""
+
+
+class ResultDiffers(UserError, code="result-differs"):
+    """A test case came out another way than it expects."""

@@ -1,0 +1,112 @@
+"""The formats `PROTOBUF` (messages behind the id of their schema) and `PROTOBUF_NOSR` (the bare messages).
+
+There is always a message, also around a single column. With a registry a payload is read by its writer's schema;
+without one the columns in their order are the fields 1, 2, 3 ...
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+
+from headrace.component import Component, Option, register
+from headrace.errors import BadFormatOption, FormatRefused
+from headrace.formats.serde.columns import (
+    check_map_keys_plain,
+    kind_name,
+    names_within,
+    refuse,
+    refuse_map_keys,
+    within,
+)
+from headrace.formats.serde.contract import Serde
+from headrace.formats.serde.extras import require
+from headrace.formats.serde.none import NoneSerde
+from headrace.formats.serde.registry import REGISTRY_OPTIONS, SHARED, Registry, Subject, subject
+from headrace.schema import Field
+
+DEFAULT_NAME = "ConnectDefault1"
+
+
+class BareProtobufMaker:
+    name = "PROTOBUF_NOSR"
+
+    def __init__(self, schema_full_name: str = DEFAULT_NAME, protobuf_nullable_representation: str = "") -> None:
+        require("google.protobuf", "protobuf")
+        representation = protobuf_nullable_representation.upper()
+        if representation not in ("", "OPTIONAL"):
+            raise BadFormatOption(
+                f"{self.name} cannot represent null as '{protobuf_nullable_representation}'",
+                fix="use OPTIONAL, or leave it out: null is then written as the type's default",
+            )
+        self.full_name = schema_full_name
+        self.nullable = representation == "OPTIONAL"
+
+    def check(self, columns: Sequence[Field], *, is_key: bool, wrapped: bool) -> None:
+        if is_key:
+            refuse_map_keys(columns)
+        check_map_keys_plain(self.name, columns)
+        for name in names_within(columns):
+            if not name.isidentifier() or not name.isascii():
+                raise FormatRefused(
+                    f"Schema is not compatible with Protobuf: illegal name `{name}`",
+                    fix="use letters, digits and underscores, and begin with a letter",
+                )
+        for column in columns:
+            self._check_nesting(column)
+
+    def _check_nesting(self, column: Field) -> None:
+        for kind in within(column.type):
+            if pa.types.is_null(kind):
+                refuse(self.name, column, kind, "give the column a type, for example with CAST")
+            if pa.types.is_list(kind) and (pa.types.is_list(kind.value_type) or pa.types.is_map(kind.value_type)):
+                inner = kind_name(kind.value_type).upper()
+                raise FormatRefused(
+                    f"The '{self.name}' format does not support {inner} directly inside ARRAY, column: `{column.name}`",
+                    fix="put a STRUCT around the inner one",
+                )
+
+    def serde(self, columns: Sequence[Field], *, is_key: bool, wrapped: bool) -> Serde:
+        from headrace.formats.serde.protobuf_schema import described  # only who uses it needs the library
+        from headrace.formats.serde.protobuf_serde import BareProtobufSerde, ProtobufSerde
+
+        self.check(columns, is_key=is_key, wrapped=wrapped)
+        if is_key and not columns:
+            return NoneSerde()
+        file = described(columns, self.full_name, nullable=self.nullable)
+        inner = BareProtobufSerde(columns, file, single=len(columns) == 1 and (is_key or not wrapped))
+        found = self.subject(is_key=is_key)
+        return inner if found is None else ProtobufSerde(inner, found)
+
+    def subject(self, *, is_key: bool) -> Subject | None:
+        """Whose schemas the payloads name; None if they name none."""
+        return None
+
+
+class ProtobufMaker(BareProtobufMaker):
+    name = "PROTOBUF"
+
+    def __init__(self, registry: Registry | None = None, topic: str = "", **options: str) -> None:
+        super().__init__(**options)
+        self.registry = registry or SHARED
+        self.topic = topic
+
+    def subject(self, *, is_key: bool) -> Subject | None:
+        return subject(self.registry, self.topic, is_key=is_key)
+
+
+_OPTIONS = (
+    Option("schema_full_name", str, "Package and name of the message.", DEFAULT_NAME),
+    Option("protobuf_nullable_representation", str, "OPTIONAL tells null from a type's default.", ""),
+)
+register(Component("serde", "protobuf_nosr", "Protobuf messages, by the columns alone.", BareProtobufMaker, _OPTIONS))
+register(
+    Component(
+        "serde",
+        "protobuf",
+        "Protobuf messages that carry the id of their schema.",
+        ProtobufMaker,
+        (*REGISTRY_OPTIONS, *_OPTIONS),
+    )
+)

@@ -1,0 +1,133 @@
+"""Schemas under ids: what a registry promises, and one in memory.
+
+A *subject* (a topic's keys or values) has *versions* 1, 2, 3 ...; each is a schema text of a kind, and every distinct
+schema has one *id*, which payloads carry. Ids and versions are given in order, never change and are never reused.
+Registering what a subject has already changes nothing and gives the same id.
+"""
+
+from __future__ import annotations
+
+import threading
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from headrace.component import Option
+from headrace.errors import BadRecord, UnknownSchema
+
+Kind = Literal["AVRO", "PROTOBUF", "JSON"]
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a subject."""
+
+    subject: str
+    number: int
+    id: int
+    text: str
+    kind: Kind
+
+
+class Registry(Protocol):
+    """Safe to be used by several threads."""
+
+    def register(self, subject: str, text: str, kind: Kind) -> int: ...
+    def schema(self, schema_id: int) -> tuple[str, Kind]: ...
+    def latest(self, subject: str) -> Version: ...
+    def versions(self, subject: str) -> list[Version]: ...
+    def subjects(self) -> list[str]: ...
+
+
+class MemoryRegistry:
+    """A registry that lasts as long as the process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._schemas: list[tuple[str, Kind]] = []
+        self._subjects: dict[str, list[Version]] = {}
+
+    def register(self, subject: str, text: str, kind: Kind) -> int:
+        with self._lock:
+            versions = self._subjects.setdefault(subject, [])
+            for version in versions:
+                if (version.text, version.kind) == (text, kind):
+                    return version.id
+            schema_id = self._id(text, kind)
+            versions.append(Version(subject, len(versions) + 1, schema_id, text, kind))
+            return schema_id
+
+    def schema(self, schema_id: int) -> tuple[str, Kind]:
+        if 0 < schema_id <= len(self._schemas):
+            return self._schemas[schema_id - 1]
+        raise UnknownSchema(f"there is no schema with the id {schema_id}", fix="register the schema first")
+
+    def latest(self, subject: str) -> Version:
+        return self.versions(subject)[-1]
+
+    def versions(self, subject: str) -> list[Version]:
+        found = self._subjects.get(subject)
+        if not found:
+            raise UnknownSchema(f'there is no subject "{subject}"', fix="register a schema for it first")
+        return list(found)
+
+    def subjects(self) -> list[str]:
+        return sorted(self._subjects)
+
+    def _id(self, text: str, kind: Kind) -> int:
+        if (text, kind) not in self._schemas:
+            self._schemas.append((text, kind))
+        return self._schemas.index((text, kind)) + 1
+
+
+SHARED = MemoryRegistry()
+"""The registry of a process that names no other."""
+
+REGISTRY_OPTIONS = (
+    Option(
+        "registry", object, "Where schemas are kept; if none is given, one that lasts as long as the process.", None
+    ),
+    Option("topic", str, "The topic whose schemas these are.", ""),
+)
+
+
+# -- payloads that carry an id --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Subject:
+    """The keys or the values of a topic, in a registry."""
+
+    registry: Registry
+    name: str
+
+    def id_of(self, text: str, kind: Kind) -> int:
+        return self.registry.register(self.name, text, kind)
+
+    def schema(self, schema_id: int, kind: Kind) -> str:
+        """The text of a payload's schema."""
+        try:
+            text, found = self.registry.schema(schema_id)
+        except UnknownSchema as error:
+            raise BadRecord(f"the payload's schema is unknown: {error.what}", fix=error.fix) from None
+        if found != kind:
+            raise BadRecord(f"the payload's schema is {found}, not {kind}", fix=f"declare the format as {found}")
+        return text
+
+
+def subject(registry: Registry, topic: str, *, is_key: bool) -> Subject:
+    """By topic, as every registry client does it."""
+    return Subject(registry, f"{topic}-{'key' if is_key else 'value'}")
+
+
+def framed(schema_id: int, body: bytes) -> bytes:
+    """A body behind the header that says which schema wrote it: a zero and four bytes of id."""
+    return b"\x00" + schema_id.to_bytes(4, "big") + body
+
+
+def unframed(payload: bytes) -> tuple[int, bytes]:
+    if len(payload) < 5 or payload[0] != 0:
+        raise BadRecord(
+            "the payload does not begin with the id of a schema",
+            fix="write it with a serializer that uses the schema registry",
+        )
+    return int.from_bytes(payload[1:5], "big"), payload[5:]
