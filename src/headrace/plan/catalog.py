@@ -1,0 +1,133 @@
+"""What exists: streams and tables by name, user-made types, running queries. A plain value that statements change.
+
+`planned` statements return an *action*: what must be done in the world (create a topic, start a query, write a row).
+Planning changes the catalog at once, so that the next statement of a script sees it; `Catalog.copy` keeps the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan.nodes import Format, Kind, Query, Relation, SystemColumn, Timestamp
+
+
+@dataclass(frozen=True)
+class SourceInfo:
+    """A stream or table: where its records are and how they are read.
+
+    `relation` has the payload's columns only; `system` are columns that come from the envelope (headers), which stand
+    behind them in `SELECT *`. `wrapped` tells whether a single value column stands inside an object or bare.
+    """
+
+    name: str
+    topic: str
+    relation: Relation
+    key_format: Format
+    value_format: Format
+    timestamp: Timestamp | None = None
+    system: tuple[SystemColumn, ...] = ()
+    partitions: int | None = None
+    read_only: bool = False
+    text: str = field(default="", compare=False)
+
+    @property
+    def kind(self) -> Kind:
+        return self.relation.kind
+
+
+@dataclass
+class Catalog:
+    sources: dict[str, SourceInfo] = field(default_factory=dict)
+    types: dict[str, pa.DataType] = field(default_factory=dict)
+    queries: dict[str, Query] = field(default_factory=dict)
+    partitions: dict[str, int] = field(default_factory=dict)
+    """Of topics that exist already, by name; what is not here is made when it is first named."""
+
+    def copy(self) -> Catalog:
+        return Catalog(dict(self.sources), dict(self.types), dict(self.queries), dict(self.partitions))
+
+    def readers(self, name: str) -> list[str]:
+        """Ids of the queries that read a source."""
+        return [q.id for q in self.queries.values() if any(s.name == name for s in q.sources)]
+
+    def writers(self, name: str) -> list[str]:
+        """Ids of the queries that write a source."""
+        return [q.id for q in self.queries.values() if q.sink.name == name]
+
+
+# -- actions --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Create:
+    """A source now exists; `query`, if there is one, fills it. `replaces` is the id of a query that ends for it."""
+
+    source: SourceInfo
+    query: Query | None = None
+    replaces: str | None = None
+
+
+@dataclass(frozen=True)
+class Insert:
+    """A query writes into a source that exists."""
+
+    query: Query
+
+
+@dataclass(frozen=True)
+class Write:
+    """A row written by hand: values by column name in the chain's form; `value` None is a deletion."""
+
+    source: SourceInfo
+    key: tuple[Any, ...]
+    value: tuple[Any, ...] | None
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True)
+class Drop:
+    source: SourceInfo
+    delete_topic: bool = False
+    ends: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A query that answers somebody: `push` goes on, else it is answered from what is there."""
+
+    query: Query
+    push: bool
+    limit: int | None = None
+
+
+@dataclass(frozen=True)
+class Expect:
+    """ASSERT VALUES: the next record of the source has these values; `value` None is a deletion."""
+
+    source: SourceInfo
+    columns: tuple[str, ...]
+    values: tuple[Any, ...]
+    null: bool = False
+
+
+@dataclass(frozen=True)
+class ExpectSource:
+    """ASSERT STREAM or TABLE: a source of that shape exists. `properties` are the ones that were given."""
+
+    name: str
+    expected: SourceInfo
+    properties: Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Done:
+    """The statement only changed the catalog or the settings, or only asks for a listing."""
+
+    statement: Any = None
+
+
+Action = Create | Insert | Write | Drop | Ask | Expect | ExpectSource | Done

@@ -1,0 +1,197 @@
+"""A plan for people: as a tree from the result down to the sources, and as a graph in the language of Graphviz.
+
+Both come from the nodes' own fields: a new kind of node shows up by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
+from datetime import timedelta
+from functools import singledispatch
+from typing import Any
+
+from headrace.plan import expressions as e
+from headrace.plan.nodes import (
+    AggregateCall,
+    Format,
+    Node,
+    Query,
+    Relation,
+    Sink,
+    Source,
+    SystemColumn,
+    Timestamp,
+    Window,
+)
+from headrace.schema import type_name
+
+_UNTOLD = ("relation", "name", "overload")
+
+
+def tree(query: Query) -> str:
+    """The plan as an indented tree.
+
+    sink OUT (topic "OUT", json)
+      select N = count
+        aggregate ...
+    """
+    return "\n".join(_lines(query.sink, ""))
+
+
+def graph(query: Query) -> str:
+    """The plan as a graph: sources on the left, the result on the right."""
+    lines = ["digraph plan {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
+    numbers = iter(range(1 << 30))
+    _edges(query.sink, next(numbers), numbers, lines)
+    return "\n".join([*lines, "}"])
+
+
+def _edges(node: Node, number: int, numbers: Iterator[int], lines: list[str]) -> None:
+    label = "\\l".join(part.replace("\\", "\\\\").replace('"', "'") for part in (_title(node), *_details(node)))
+    lines.append(f'  n{number} [label="{label}\\l"];')
+    for below in node.inputs:
+        child = next(numbers)
+        _edges(below, child, numbers, lines)
+        lines.append(f"  n{child} -> n{number};")
+
+
+def _lines(node: Node, indent: str) -> Iterator[str]:
+    yield f"{indent}{_title(node)}"
+    for detail in _details(node):
+        yield f"{indent}    {detail}"
+    for below in node.inputs:
+        yield from _lines(below, f"{indent}  ")
+
+
+def _title(node: Node) -> str:
+    name = f" {node.name}" if isinstance(node, Source | Sink) else ""
+    return f"{type(node).__name__.lower()}{name} -> {relation_text(node.relation)}"  # type: ignore[attr-defined]
+
+
+def _details(node: Node) -> Iterator[str]:
+    for field in fields(node):
+        value = getattr(node, field.name)
+        if field.name in _UNTOLD or isinstance(value, Node) or value in (None, (), False):
+            continue
+        yield f"{field.name}: {shown(value)}"
+
+
+def relation_text(relation: Relation) -> str:
+    """`table (id bigint key, n bigint) by tumbling windows of 0:01:00`."""
+    key = [f"{f.name} {type_name(f.type)} key" for f in relation.key]
+    value = [f"{f.name} {type_name(f.type)}" for f in relation.value]
+    window = f" by {_window(relation.window)}" if relation.window else ""
+    return f"{relation.kind} ({', '.join(key + value)}){window}"
+
+
+def _window(window: Window) -> str:
+    length = window.size or window.gap
+    parts = [f"{window.kind} windows" + (f" of {length}" if length else "")]
+    if window.advance and window.advance != window.size:
+        parts.append(f"every {window.advance}")
+    if window.grace is not None:
+        parts.append(f"grace {window.grace}")
+    return ", ".join(parts)
+
+
+_VALUES: Mapping[type, Callable[[Any], str]] = {
+    Window: _window,
+    Format: lambda f: " ".join([f.name, *(f"{name}={value}" for name, value in f.options)]),
+    Timestamp: lambda s: s.column + (f" as {s.format}" if s.format else ""),
+    SystemColumn: lambda s: f"{s.name} ({s.kind})",
+    e.Named: lambda n: f"{n.name} = {text(n.expression)}",
+    AggregateCall: lambda c: (
+        f"{c.name} = {c.function}({', '.join((*map(text, c.arguments), *map(repr, c.constants)))})"
+    ),
+    timedelta: str,
+    bool: lambda b: str(b).lower(),
+}
+
+
+def shown(value: Any) -> str:
+    """A field of a node as text."""
+    if isinstance(value, e.Expression):
+        return text(value)
+    if isinstance(value, tuple):
+        return ", ".join(shown(part) for part in value)
+    return _VALUES.get(type(value), str)(value)
+
+
+@singledispatch
+def text(expression: e.Expression) -> str:
+    """An expression as somebody could have written it."""
+    return f"{type(expression).__name__.lower()}({', '.join(text(child) for child in e.children(expression))})"
+
+
+@text.register
+def _(expression: e.Column) -> str:
+    return expression.name
+
+
+@text.register
+def _(expression: e.Variable) -> str:
+    return expression.name
+
+
+@text.register
+def _(expression: e.Literal) -> str:
+    if isinstance(expression.value, str):
+        return "'" + expression.value.replace("'", "''") + "'"
+    return "null" if expression.value is None else str(expression.value)
+
+
+@text.register(e.Arithmetic)
+@text.register(e.Comparison)
+def _(expression: e.Arithmetic | e.Comparison) -> str:
+    return f"({text(expression.left)} {expression.op} {text(expression.right)})"
+
+
+@text.register
+def _(expression: e.And) -> str:
+    return f"({text(expression.left)} and {text(expression.right)})"
+
+
+@text.register
+def _(expression: e.Or) -> str:
+    return f"({text(expression.left)} or {text(expression.right)})"
+
+
+@text.register
+def _(expression: e.Not) -> str:
+    return f"not {text(expression.value)}"
+
+
+@text.register
+def _(expression: e.IsNull) -> str:
+    return f"({text(expression.value)} is null)"
+
+
+@text.register
+def _(expression: e.Cast) -> str:
+    return f"cast({text(expression.value)} as {type_name(expression.type)})"
+
+
+@text.register
+def _(expression: e.Call) -> str:
+    return f"{expression.name}({', '.join(text(a) for a in expression.arguments)})"
+
+
+@text.register
+def _(expression: e.FieldOf) -> str:
+    return f"{text(expression.value)}->{expression.name}"
+
+
+@text.register
+def _(expression: e.Subscript) -> str:
+    return f"{text(expression.value)}[{text(expression.index)}]"
+
+
+@text.register
+def _(expression: e.Lambda) -> str:
+    return f"({', '.join(expression.parameters)}) => {text(expression.body)}"
+
+
+@text.register
+def _(expression: e.MakeStruct) -> str:
+    return f"struct({', '.join(f'{name} := {text(value)}' for name, value in expression.fields)})"

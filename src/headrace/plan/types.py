@@ -1,0 +1,95 @@
+"""The types of a plan are Arrow's; this module names them and says which Python value stands for each in the chain.
+
+| type | value in the chain |
+|---|---|
+| BOOLEAN | bool |
+| INT, BIGINT | int, always inside the type's range: arithmetic wraps as in Java |
+| DOUBLE | float |
+| DECIMAL(p, s) | decimal.Decimal with exactly `s` digits after the point |
+| STRING, BYTES | str, bytes |
+| DATE | int, days since 1970 |
+| TIME | int, milliseconds of the day |
+| TIMESTAMP | int, milliseconds since 1970 (UTC) |
+| ARRAY<T> | list |
+| MAP<K, V> | dict |
+| STRUCT<...> | dict by field name, every field there |
+
+None is null for every type. `NULL` is the type of a bare NULL, and fits everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pyarrow as pa
+
+BOOLEAN = pa.bool_()
+INT = pa.int32()
+BIGINT = pa.int64()
+DOUBLE = pa.float64()
+STRING = pa.string()
+BYTES = pa.binary()
+DATE = pa.date32()
+TIME = pa.time32("ms")
+TIMESTAMP = pa.timestamp("ms", "UTC")
+NULL = pa.null()
+
+INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
+BIGINT_MIN, BIGINT_MAX = -(1 << 63), (1 << 63) - 1
+MAX_PRECISION = 76
+"""Arrow's widest decimal; ksqlDB knows no bound, and its users are not known to need more."""
+
+
+def decimal(precision: int, scale: int) -> pa.DataType:
+    return pa.decimal128(precision, scale) if precision <= 38 else pa.decimal256(precision, scale)
+
+
+def array(item: pa.DataType) -> pa.DataType:
+    return pa.list_(item)
+
+
+def map_of(key: pa.DataType, value: pa.DataType) -> pa.DataType:
+    return pa.map_(key, value)
+
+
+def struct(fields: Iterable[tuple[str, pa.DataType]]) -> pa.DataType:
+    return pa.struct([pa.field(name, kind) for name, kind in fields])
+
+
+is_decimal = pa.types.is_decimal
+is_array = pa.types.is_list
+is_map = pa.types.is_map
+is_struct = pa.types.is_struct
+
+
+def is_number(kind: pa.DataType) -> bool:
+    return kind in (INT, BIGINT, DOUBLE) or is_decimal(kind)
+
+
+def is_nested(kind: pa.DataType) -> bool:
+    return is_array(kind) or is_map(kind) or is_struct(kind)
+
+
+def fields(kind: pa.DataType) -> dict[str, pa.DataType]:
+    """A struct's fields by name, in order."""
+    return {field.name: field.type for field in kind}
+
+
+def as_decimal(kind: pa.DataType) -> pa.DataType:
+    """The decimal that holds every value of an integer or decimal type."""
+    if kind == INT:
+        return decimal(10, 0)
+    return decimal(19, 0) if kind == BIGINT else kind
+
+
+def wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
+    """The number type that both go into without a cast: INT < BIGINT < DECIMAL < DOUBLE; None if one is no number."""
+    if not (is_number(left) and is_number(right)):
+        return None
+    if DOUBLE in (left, right):
+        return DOUBLE
+    if is_decimal(left) or is_decimal(right):
+        left, right = as_decimal(left), as_decimal(right)
+        scale = max(left.scale, right.scale)
+        return decimal(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
+    return BIGINT if BIGINT in (left, right) else INT
