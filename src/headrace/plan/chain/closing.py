@@ -1,0 +1,47 @@
+"""Which windows are open, by their start, so that none has to be searched for when they close.
+
+Windows of many keys begin together, so there are few starts; the windows of one start lie together and have no order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any
+
+from headrace.plan.chain.contract import Store
+
+Place = tuple[Any, int]
+"""Where a window's state lies: under its key and its start."""
+
+_STARTS = ()
+"""Where the store holds the sorted starts; the windows of a start lie under (start,)."""
+
+
+class Closing:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def note(self, places: Iterable[Place]) -> None:
+        """These windows have been opened."""
+        opened: defaultdict[int, list[Place]] = defaultdict(list)
+        for place in places:
+            opened[place[1]].append(place)
+        for start, those in opened.items():
+            self._store[(start,)] = [*self._of(start), *those]
+
+    def take(self, until: int) -> Iterable[Place]:
+        """Windows that began up to then, that time included; they are no longer noted."""
+        starts = self._store.get(_STARTS, [])
+        cut = bisect_right(starts, until)
+        if cut:
+            self._store[_STARTS] = starts[cut:]
+        return [place for start in starts[:cut] for place in self._store.pop((start,))]
+
+    def _of(self, start: int) -> list[Place]:
+        if (start,) not in self._store:
+            starts = self._store.get(_STARTS, [])
+            insort(starts, start)
+            self._store[_STARTS] = starts
+        return self._store.get((start,), [])

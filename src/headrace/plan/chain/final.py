@@ -1,0 +1,104 @@
+"""EMIT FINAL: each window's last result, once, when no more rows can come for it.
+
+It stands directly on the windowed aggregate, whose stream time it shares: it is the latest time among the results.
+A window goes out when stream time has reached its end plus the grace; a session when stream time is later than its end
+plus gap and grace. What is due at once goes out by window and then by key, at the time of its latest row.
+
+Time on idle input: `tick(now)` says that event time has reached `now` although no row says so. It counts as a row of
+that time would, here and in the aggregate below, and what comes for a closed window after that is late. Whoever runs
+the chain ticks when `deadline()`, the next moment at which a window closes, has passed on the clock that stands in for
+event time while nothing arrives; it journals the tick, so that a replay closes the same windows at the same place.
+
+Where the window has a retention, windows that began earlier than that before the newest one are forgotten as Kafka
+Streams forgets them, even if they were never given out: they are reported as `window-expired`. Without a retention
+nothing is forgotten.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from headrace.plan.chain.build import NEVER, step_of
+from headrace.plan.chain.contract import Batch, Context, Key, Problem, Step
+from headrace.plan.chain.key_order import hashable, order_of
+from headrace.plan.chain.timeline import Timeline
+from headrace.plan.chain.windows import Clock, grace_of, milliseconds
+from headrace.plan.nodes import Final, Window, WindowKind
+
+
+@step_of(Final, old_from=NEVER)
+def final(node: Any, context: Context, old: bool, inputs: Sequence[Step]) -> Step:
+    """A window that comes out once has no value before."""
+    del old, inputs
+    return FinalWindows(node, context)
+
+
+class FinalWindows:
+    """Stores: `last`, by key and window, the last result; `due`, which of them go out when."""
+
+    def __init__(self, node: Any, context: Context) -> None:
+        window: Window = node.relation.window
+        session = window.kind is WindowKind.SESSION
+        # A session's end is its last row, which still belongs to it.
+        self.delay = grace_of(window) + (milliseconds(window.gap) + 1 if session else 0)
+        self.forgotten = None if session or window.retention is None else _forgotten(window)
+        self.where = f"EMIT FINAL over {', '.join(field.name for field in node.relation.key)}"
+        self.order = order_of(node)
+        self.report = context.report
+        self.last = context.store("last")
+        self.due = Timeline(context.store("due"), milliseconds(window.advance or window.size or window.gap))
+        self.clock = Clock(context)
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        del port
+        out: Batch = []
+        now = self.clock.now
+        for change in batch:
+            self._keep(change, now)
+            if change[0] > now:
+                now = change[0]
+                self.clock.advance(now)
+                out += self._ready(now)
+        return out
+
+    def tick(self, now: int) -> Batch:
+        self.clock.advance(now)
+        return list(self._ready(now))
+
+    def deadline(self) -> int | None:
+        return self.due.first()
+
+    def _keep(self, change: Any, now: int) -> None:
+        time, key, new = change[:3]
+        moment = key[-1][1] + self.delay
+        slot = hashable(key)
+        known = slot in self.last
+        if moment <= now:
+            if new is not None:
+                self.report(Problem("late-record", f"its window has gone out at {moment}", self.where, time, key, new))
+        elif known or new is not None:
+            # A deletion stays as a mark, since a session that grows is deleted and made again.
+            self.last[slot] = None if new is None else (time, key, new)
+            if not known:
+                self.due.add((moment, self._place(key), slot))
+
+    def _place(self, key: Key) -> bytes:
+        """Among windows that end together: by start, then by key."""
+        return (key[-1][0] & 0xFFFF_FFFF_FFFF_FFFF).to_bytes(8) + self.order(key[:-1])
+
+    def _ready(self, now: int) -> Iterator[Any]:
+        for _, _, slot in self.due.take(now):
+            result = self.last.pop(slot)
+            if result is None:
+                continue
+            time, key, row = result
+            if self.forgotten is not None and self.forgotten(key[-1][0], now):
+                self.report(Problem("window-expired", "its retention is over", self.where, time, key, row))
+            else:
+                yield time, key, row, None
+
+
+def _forgotten(window: Window) -> Callable[[int, int], bool]:
+    advance, retention = milliseconds(window.advance or window.size), milliseconds(window.retention)
+    return lambda start, now: start < now // advance * advance - retention

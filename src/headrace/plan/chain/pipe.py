@@ -1,0 +1,70 @@
+"""A query from raw records to raw records: the chain between its decoders and its encoder.
+
+What a record causes carries that record's headers on, as in Kafka Streams. Records that cannot be used are reported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+
+from headrace.plan.chain.chain import Chain, Entrance
+from headrace.plan.chain.contract import Batch, Context, Event, Problem
+from headrace.plan.chain.records import Decoder, Encoder, Headers, Raw
+from headrace.plan.nodes import Query
+
+
+class Pipe:
+    """One query; `feed`, `run` and `tick` give the records for its sink's topic, in order."""
+
+    def __init__(self, query: Query, context: Context | None = None) -> None:
+        self._context = context or Context()
+        self.chain = Chain(query, self._context)
+        self._encoder = Encoder(query.sink)
+        self._doors = {
+            topic: [(entrance, Decoder(entrance.source)) for entrance in self.chain.entrances_of(topic)]
+            for topic in self.chain.topics
+        }
+
+    def feed(self, topic: str, records: Sequence[Raw]) -> list[Raw]:
+        """Records of one topic, in order of arrival."""
+        out: list[Raw] = []
+        for headers, same in groupby(records, key=lambda record: record.headers):
+            out += self._written(self._fed(topic, list(same)), headers)
+        return out
+
+    def run(self, inputs: Iterable[tuple[str, Raw]]) -> list[Raw]:
+        """Records of several topics, in order of arrival."""
+        out: list[Raw] = []
+        for topic, items in groupby(inputs, key=lambda item: item[0]):
+            out += self.feed(topic, [record for _, record in items])
+        return out
+
+    def tick(self, now: int) -> list[Raw]:
+        """Time has come to `now` without a record."""
+        return self._written(self.chain.tick(now), ())
+
+    def _fed(self, topic: str, records: list[Raw]) -> Batch:
+        doors = self._doors.get(topic, [])
+        if len(doors) == 1:
+            return self._entered(doors[0], records)
+        # Both sides of a join may read this topic: each record must have passed all doors before the next one comes.
+        return [entry for record in records for door in doors for entry in self._entered(door, [record])]
+
+    def _entered(self, door: tuple[Entrance, Decoder], records: list[Raw]) -> Batch:
+        entrance, decoder = door
+        events: list[Event] = []
+        for record in records:
+            event = decoder.decode(record)
+            if isinstance(event, Problem):
+                self._context.report(event)
+            else:
+                events.append(event)
+        return entrance.feed(events)
+
+    def _written(self, batch: Batch, headers: Headers) -> list[Raw]:
+        made = [self._encoder.encode(entry, headers) for entry in batch]
+        for record in made:
+            if isinstance(record, Problem):
+                self._context.report(record)
+        return [record for record in made if isinstance(record, Raw)]

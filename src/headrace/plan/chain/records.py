@@ -1,0 +1,198 @@
+"""Raw records become events, and what comes out of a query becomes raw records again, by the formats of the plan.
+
+A record that cannot be read, or whose time cannot be found, comes back as a `Problem` instead of an event. A windowed
+key is written as Kafka Streams does: the key's bytes, then the window's start; for a session its end, then its start.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from headrace.errors import HeadraceError
+from headrace.formats.serde import Serde, serde_maker
+from headrace.plan.calendar import timestamp_in
+from headrace.plan.chain.contract import Event, Key, Problem, Row
+from headrace.plan.functions.datetime_format import parser
+from headrace.plan.nodes import Format, Relation, Sink, Source, System, SystemColumn, Timestamp, Window, WindowKind
+from headrace.plan.types import STRING
+from headrace.schema import Field
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+class Raw(NamedTuple):
+    """A record as it lies in a topic."""
+
+    key: bytes | None
+    value: bytes | None
+    time: int
+    headers: Headers = ()
+    partition: int = 0
+    offset: int = 0
+
+
+class Decoder:
+    """Reads a source's records."""
+
+    def __init__(self, source: Source) -> None:
+        payload = source.relation.value[: len(source.relation.value) - len(source.system)]
+        self._topic = source.topic
+        self._key = key_serde(source.relation, source.key_format)
+        self._value = serde(source.value_format, payload, is_key=False)
+        self._system = [_system(column) for column in source.system]
+        self._time = _extractor(source.timestamp, source.relation)
+
+    def decode(self, record: Raw) -> Event | Problem:
+        """The record's event: `(time, key, row)`."""
+        try:
+            key = self._key.decode(record.key)
+            row = self._value.decode(record.value)
+            if row is not None and self._system:
+                row = (*row, *(read(record) for read in self._system))
+            time = record.time if self._time is None else self._time(record.time, key, row)
+        except (HeadraceError, ValueError, TypeError, ArithmeticError) as error:
+            return self._problem("bad-record", error, record)
+        if time < 0:
+            return self._problem("bad-record", ValueError(f"its time, {time}, is before 1970"), record)
+        return time, key, row
+
+    def _problem(self, code: str, error: Exception, record: Raw) -> Problem:
+        where = f"topic {self._topic}, partition {record.partition}, offset {record.offset}"
+        return Problem(code, _reason(error), where, record.time, record.key, record.value)
+
+
+class Encoder:
+    """Writes what reaches a sink."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._key = key_serde(sink.relation, sink.key_format)
+        self._value = serde(sink.value_format, sink.relation.value, is_key=False)
+        self._time = _extractor(sink.timestamp, sink.relation)
+
+    def encode(self, entry: Sequence[Any], headers: Headers = ()) -> Raw | Problem:
+        """The record of an event or a change; a Problem if it cannot be written or has no time."""
+        time, key, row = entry[0], entry[1], entry[2]
+        try:
+            at = time if self._time is None else self._time(time, key, row)
+            if at < 0:
+                raise ValueError(f"its time, {at}, is before 1970")
+            return Raw(self._key.encode(key), self._value.encode(row), at, headers)
+        except (HeadraceError, ValueError, TypeError, ArithmeticError) as error:
+            return Problem("not-written", _reason(error), f"topic {self._sink.topic}", time, key, row)
+
+
+def serde(form: Format, columns: Sequence[Field], *, is_key: bool) -> Serde:
+    """The serde of a format for these columns; its option `wrapped` says how a single value column stands."""
+    options = {name: value for name, value in form.options if name != "wrapped"}
+    return serde_maker(form.name, options).serde(columns, is_key=is_key, wrapped=form.option("wrapped", True))
+
+
+# -- keys -----------------------------------------------------------------------------------------------------------
+
+
+class KeySerde:
+    """A key's columns. No bytes is no key, and so is a single column that is null."""
+
+    def __init__(self, inner: Serde | None) -> None:
+        self._inner = inner
+
+    def decode(self, payload: bytes | None) -> Key | None:
+        if payload is None or self._inner is None:
+            return None
+        key = self._inner.decode(payload)
+        return None if key == (None,) else key
+
+    def encode(self, key: Key | None) -> bytes | None:
+        return None if key is None or self._inner is None else self._inner.encode(key)
+
+
+_TIME = struct.Struct(">q")
+_SESSION = struct.Struct(">qq")
+_MILLISECOND = timedelta(milliseconds=1)
+
+
+class WindowedKeySerde:
+    """A key's columns and, behind them, its window's bounds."""
+
+    def __init__(self, inner: KeySerde, window: Window) -> None:
+        self._inner = inner
+        self._is_session = window.kind is WindowKind.SESSION
+        self._bounds = _SESSION if self._is_session else _TIME
+        self._size = 0 if window.size is None else window.size // _MILLISECOND
+
+    def decode(self, payload: bytes | None) -> Key | None:
+        if payload is None:
+            return None
+        if len(payload) < self._bounds.size:
+            raise ValueError("its key is too short to hold a window")
+        bounds = self._bounds.unpack(payload[-self._bounds.size :])
+        key = self._inner.decode(payload[: -self._bounds.size])
+        window = (bounds[1], bounds[0]) if self._is_session else (bounds[0], bounds[0] + self._size)
+        return None if key is None else (*key, window)
+
+    def encode(self, key: Key | None) -> bytes | None:
+        if key is None:
+            return None
+        start, end = key[-1]
+        bounds = self._bounds.pack(end, start) if self._is_session else self._bounds.pack(start)
+        return (self._inner.encode(key[:-1]) or b"") + bounds
+
+
+def key_serde(relation: Relation, form: Format) -> KeySerde | WindowedKeySerde:
+    """Reads and writes keys of the relation."""
+    inner = KeySerde(serde(form, relation.key, is_key=True) if relation.key else None)
+    return WindowedKeySerde(inner, relation.window) if relation.window else inner
+
+
+# -- times and system columns ---------------------------------------------------------------------------------------
+
+Extract = Callable[[int, Key | None, Row | None], int]
+
+
+def _extractor(timestamp: Timestamp | None, relation: Relation) -> Extract | None:
+    """The time that a column says; a record without a payload keeps its own."""
+    if timestamp is None:
+        return None
+    read = _time_reader(timestamp, relation)
+    names = [field.name for field in relation.key]
+    if timestamp.column in names:
+        at = names.index(timestamp.column)
+        return lambda time, key, row: read(key[at] if key else None)
+    at = [field.name for field in relation.value].index(timestamp.column)
+    return lambda time, key, row: time if row is None else read(row[at])
+
+
+def _time_reader(timestamp: Timestamp, relation: Relation) -> Callable[[Any], int]:
+    column = relation.column(timestamp.column)
+    if column is None or column.type != STRING:
+        return _given
+    parse: Callable[[str], int] = timestamp_in if timestamp.format is None else _in_utc(timestamp.format)
+    return lambda text: parse(_given(text))
+
+
+def _in_utc(pattern: str) -> Callable[[str], int]:
+    parse = parser(pattern)
+    return lambda text: parse(text, "UTC")
+
+
+def _given(value: Any) -> Any:
+    if value is None:
+        raise ValueError("the column that holds its time is null")
+    return value
+
+
+def _system(column: SystemColumn) -> Callable[[Raw], Any]:
+    return {
+        System.PARTITION: lambda record: record.partition,
+        System.OFFSET: lambda record: record.offset,
+        System.HEADERS: lambda record: [{"KEY": name, "VALUE": value} for name, value in record.headers],
+        System.HEADER: lambda record: next((v for n, v in reversed(record.headers) if n == column.header), None),
+    }[column.kind]
+
+
+def _reason(error: Exception) -> str:
+    return getattr(error, "what", None) or str(error) or type(error).__name__

@@ -1,0 +1,202 @@
+"""Steps that look at one row at a time, each one loop of generated code over the batch.
+
+A row of None stays None where values are computed: no payload on a stream, a deletion on a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Any
+
+from headrace.plan.chain.build import ALWAYS, NEVER, step_of
+from headrace.plan.chain.code import Code, Lines, indented
+from headrace.plan.chain.compile import evaluator, predicate, projector
+from headrace.plan.chain.contract import Batch, Context, Event, Problem, Step
+from headrace.plan.expressions import Expression, columns_of
+from headrace.plan.nodes import Explode, Filter, Kind, Node, Rekey, Relation, Select, Sink, Union
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """A step that is one function of the batch."""
+
+    run: Callable[[Batch], Batch]
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        del port
+        return self.run(batch)
+
+
+def _loop(code: Code, lines: Sequence[str], unpack: str = "time, key, row") -> Callable[[Batch], Batch]:
+    """A function over the batch that runs the lines for every entry; they `append` what goes on."""
+    each = [f"{unpack} = entry", *lines]
+    return code.function(
+        "batch", ["out = []", "append = out.append", "for entry in batch:", *indented(each), "return out"]
+    )
+
+
+def _quiet(context: Context) -> Context:
+    """For old rows: what fails there was reported when the row was new."""
+
+    def ignore(problem: Problem) -> None:
+        del problem
+
+    return replace(context, report=ignore)
+
+
+# -- where rows come from and go to ---------------------------------------------------------------------------------
+
+
+@step_of(Sink)
+@step_of(Union)
+def passing(node: Node, context: Context, old: bool, inputs: Sequence[Step]) -> Step:
+    """Nothing is done: what comes in goes out."""
+    del node, context, old, inputs
+    return Whole(lambda batch: batch)
+
+
+# -- filter ---------------------------------------------------------------------------------------------------------
+
+
+@step_of(Filter, old_from=ALWAYS)
+def filtered(node: Filter, context: Context, old: bool, inputs: Sequence[Step]) -> Step:
+    """On a table the row before decides: what did not fit before and does not now says nothing."""
+    del old, inputs
+    if node.relation.kind is Kind.STREAM:
+        return Whole(_stream_filter(node, context))
+    return Whole(_change_filter(node, context))
+
+
+def _stream_filter(node: Filter, context: Context) -> Callable[[Batch], Batch]:
+    code = Code(_relation(node.input), context, "WHERE")
+    holds = code.condition(node.condition)
+    kept = [*code.opening(), *holds.lines, f"if {holds.text}:", "    append(entry)"]
+    return _loop(code, ["if row is not None:", *indented(kept)])
+
+
+def _change_filter(node: Filter, context: Context) -> Callable[[Batch], Batch]:
+    relation = _relation(node.input)
+    fits = predicate(node.condition, relation, context, "WHERE")
+    fitted = predicate(node.condition, relation, _quiet(context), "WHERE")
+
+    def run(batch: Batch) -> Batch:
+        out: Batch = []
+        for time, key, new, old in batch:
+            after = new if new is not None and fits(time, key, new) else None
+            before = old if old is not None and fitted(time, key, old) else None
+            if after is not None or before is not None:
+                out.append((time, key, after, before))
+        return out
+
+    return run
+
+
+# -- select ---------------------------------------------------------------------------------------------------------
+
+
+@step_of(Select)
+def selected(node: Select, context: Context, old: bool, inputs: Sequence[Step]) -> Step:
+    del inputs
+    if old:
+        return Whole(_change_select(node, context))
+    code = Code(_relation(node.input), context, "SELECT")
+    values = code.columns(node.values)
+    is_stream = node.relation.kind is Kind.STREAM
+    new = f"append((time, key, {values.text}{'' if is_stream else ', None'}))"
+    none = "append(entry)" if is_stream else "append((time, key, None, None))"
+    lines = ["if row is None:", f"    {none}", "    continue", *code.opening(), *values.lines, new]
+    return Whole(_loop(code, lines, "time, key, row" if is_stream else "time, key, row, _"))
+
+
+def _change_select(node: Select, context: Context) -> Callable[[Batch], Batch]:
+    expressions, relation = [named.expression for named in node.values], _relation(node.input)
+    after = projector(expressions, relation, context, "SELECT")
+    before = projector(expressions, relation, _quiet(context), "SELECT", position=3)
+
+    def run(batch: Batch) -> Batch:
+        pairs = zip(batch, after(batch), before(batch), strict=True)
+        return [(entry[0], entry[1], new, old) for entry, new, old in pairs]
+
+    return run
+
+
+# -- rekey ----------------------------------------------------------------------------------------------------------
+
+
+@step_of(Rekey, old_from=NEVER)
+def rekeyed(node: Rekey, context: Context, old: bool, inputs: Sequence[Step]) -> Step:
+    """A key of one column that is null is no key. Without a row only what comes from the old key is known."""
+    del old, inputs
+    relation = _relation(node.input)
+    code = Code(relation, context, "PARTITION BY")
+    keys = code.columns(node.keys)
+    bare = evaluator([named.expression for named in node.keys], relation, _quiet(context), "PARTITION BY")
+    from_key = [_is_from_key(named.expression, relation) for named in node.keys]
+
+    def without_row(time: int, key: Any) -> tuple[Any, ...]:
+        return tuple(v if known else None for v, known in zip(bare(time, key, None), from_key, strict=True))
+
+    return Whole(_loop(code, _rekey_lines(node, code, keys, code.constant(without_row))))
+
+
+def _rekey_lines(node: Rekey, code: Code, keys: Lines, without_row: str) -> list[str]:
+    single = len(node.keys) == 1
+    lines = [
+        "if row is None:",
+        f"    new = {without_row}(time, key)",
+        "else:",
+        *indented([*code.opening(), *keys.lines, f"new = {keys.text}"]),
+    ]
+    if single:
+        lines += ["if new[0] is None:", "    new = None"]
+    if not node.keys:
+        lines += ["new = None"]
+    lines += _old_key(node)
+    if node.explicit:
+        return [*lines, "append((time, new, row))"]
+    # A join finds no partner for a key with a null in it.
+    there = "new is not None" if single else "new is not None and None not in new"
+    return [*lines, f"if {there}:", "    append((time, new, row))"]
+
+
+def _old_key(node: Rekey) -> list[str]:
+    """What the old key held goes on as values."""
+    before = _relation(node.input)
+    names = [field.name for field in before.key]
+    places = [names.index(field.name) for field in node.relation.value[len(before.value) :]]
+    if not places:
+        return []
+    held = ", ".join(f"key[{place}]" for place in places)
+    nothing = ", ".join("None" for _ in places)
+    return ["if row is not None:", f"    row = (*row, {held}) if key is not None else (*row, {nothing})"]
+
+
+def _is_from_key(expression: Expression, relation: Relation) -> bool:
+    return columns_of(expression) <= {field.name for field in relation.key}
+
+
+# -- explode --------------------------------------------------------------------------------------------------------
+
+
+@step_of(Explode, old_from=NEVER)
+def exploded(node: Explode, context: Context, old: bool, inputs: Sequence[Step]) -> Step:
+    """A row per item of the longest list; shorter lists are filled up with nulls."""
+    del old, inputs
+    lists = projector([named.expression for named in node.functions], _relation(node.input), context, "SELECT")
+
+    def run(batch: Batch) -> Batch:
+        out: list[Event] = []
+        for (time, key, row), values in zip(batch, lists(batch), strict=True):
+            if values is not None:
+                out += [(time, key, row + items) for items in zip_longest(*(value or () for value in values))]
+        return out
+
+    return Whole(run)
+
+
+def _relation(node: Node) -> Relation:
+    """What flows out of a node; every kind has it, though `Node` itself does not say so."""
+    relation: Relation = getattr(node, "relation")  # noqa: B009
+    return relation

@@ -1,0 +1,221 @@
+"""Stream with stream, as Kafka Streams joins them: pairs of equal key whose times are close, each sent once.
+
+Every row is kept for `before + after + grace` of its own side's time, then let go; a row that is already older than
+that when it comes is late: it is reported, and no later row meets it. A row without a partner goes out alone if its
+side is outer: at once without `grace` (and its pairs too when they come), else when no partner can come any more, which
+is when the time of both sides has passed the end of its window and the grace. What is over goes out before the pairs
+of the row that moved the time. A tick moves time as a row would.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Hashable, Sequence
+from datetime import timedelta
+from operator import itemgetter
+from typing import Any
+
+from headrace.plan.chain.build import NEVER, step_of
+from headrace.plan.chain.contract import Batch, Context, Event, Key, Problem, Row, Step, Store
+from headrace.plan.chain.key_order import Order, hashable, is_null, order_of
+from headrace.plan.chain.timeline import Timeline
+from headrace.plan.nodes import JoinKind, StreamJoin
+
+DAY = 86_400_000
+OUTER = {
+    JoinKind.INNER: (False, False),
+    JoinKind.LEFT: (True, False),
+    JoinKind.RIGHT: (False, True),
+    JoinKind.FULL: (True, True),
+}
+"""Whether a row of the left, of the right side goes out without a partner."""
+
+_PAGES = 16
+_NOW = "now"
+_STORE_ORDER = itemgetter(0, 1, 2)
+
+
+class Rows:
+    """One side's rows that can still meet a partner: per key their times, sorted, and beside them the rows."""
+
+    def __init__(self, context: Context, side: str, retention: int) -> None:
+        self._rows = context.store(f"{side}-rows")
+        self._clock = context.store(f"{side}-clock")
+        self._ages = Timeline(context.store(f"{side}-ages"), retention // _PAGES)
+        self._retention = retention
+
+    def put(self, key: Hashable, time: int, row: Row) -> bool:
+        """Keep a row; False if it is too old for that."""
+        if time <= self.advance(time) - self._retention:
+            return False
+        times, rows = self._rows.get(key) or ([], [])
+        at = bisect_right(times, time)
+        times.insert(at, time)
+        rows.insert(at, row)
+        self._rows[key] = (times, rows)
+        self._ages.add((time, b"", key))
+        return True
+
+    def between(self, key: Hashable, first: int, last: int) -> list[tuple[int, Row]]:
+        """The rows of a key from one time to another, both included; those of the same time as they came."""
+        times, rows = self._rows.get(key) or ((), ())
+        start, end = bisect_left(times, first), bisect_right(times, last)
+        return list(zip(times[start:end], rows[start:end], strict=True))
+
+    def advance(self, time: int) -> int:
+        """Let go of what is too old at that time; give the time this side has reached."""
+        now = self._clock.get(_NOW)
+        if now is not None and time <= now:
+            return now
+        self._clock[_NOW] = time
+        for _, _, key in self._ages.take(time - self._retention):
+            self._forget(key, time - self._retention)
+        return time
+
+    def _forget(self, key: Hashable, until: int) -> None:
+        if (held := self._rows.get(key)) is None:
+            return
+        times, rows = held
+        cut = bisect_right(times, until)
+        if cut == len(times):
+            del self._rows[key]
+        else:
+            self._rows[key] = (times[cut:], rows[cut:])
+
+
+class Waiting:
+    """One side's rows without a partner so far, until their window closes: `reach` after their time."""
+
+    def __init__(self, context: Context, side: str, reach: int, order: Order) -> None:
+        self._rows = context.store(f"{side}-waiting")
+        self._closing = Timeline(context.store(f"{side}-closing"), reach // _PAGES)
+        self._reach = reach
+        self._order = order
+
+    def put(self, found: Hashable, time: int, key: Key, row: Row) -> None:
+        if (rows := self._rows.get((found, time))) is None:
+            rows = []
+            self._closing.add((time, self._order(key), key))
+        rows.append(row)
+        self._rows[(found, time)] = rows
+
+    def met(self, found: Hashable, time: int) -> None:
+        self._rows.pop((found, time), None)
+
+    def closed(self, now: int) -> list[tuple[int, bytes, Key, list[Row]]]:
+        """Remove and give those whose window is over, by time, then key."""
+        over = self._closing.take(now - self._reach - 1)
+        return [
+            (time, order, key, rows)
+            for time, order, key in over
+            if (rows := self._rows.pop((hashable(key), time), None)) is not None
+        ]
+
+    def deadline(self) -> int | None:
+        first = self._closing.first()
+        return None if first is None else first + self._reach + 1
+
+
+class StreamJoinStep:
+    """See the module. Port 0 is left, port 1 right."""
+
+    def __init__(self, node: Any, context: Context) -> None:
+        before, after = _ms(node.before), _ms(node.after)
+        # Without a grace Kafka Streams keeps rows for a day, or for the window if that is longer.
+        grace = max(DAY - 2 * before, 0) if node.grace is None else _ms(node.grace)
+        order = order_of(node.left)
+        self._report = context.report
+        self._clock: Store = context.store("clock")
+        self._outer = OUTER[node.kind]
+        self._eager = node.grace is None
+        self._reach = ((before, after), (after, before))
+        self._rows = tuple(Rows(context, side, before + after + grace) for side in ("left", "right"))
+        self._waiting = (
+            Waiting(context, "left", after + grace, order),
+            Waiting(context, "right", before + grace, order),
+        )
+        self._alone = ((None,) * len(node.right.relation.value), (None,) * len(node.left.relation.value))
+
+    def process(self, port: int, batch: Batch) -> Batch:
+        out: list[Event] = []
+        for time, key, row in batch:
+            now = self._advance(time)
+            if row is None or is_null(key):
+                self._keyless(port, time, key, row, out)
+                continue
+            found = hashable(key)
+            if not self._rows[port].put(found, time, row):
+                self._drop("late-record", "older than the join window and its grace", time, key, row)
+            if time == now:
+                self._close(now, out)
+            self._pair(port, time, key, found, row, now, out)
+        return out
+
+    def tick(self, now: int) -> Batch:
+        """Time passes without rows. Before the first row there is no time that could pass."""
+        out: list[Event] = []
+        if self._clock.get(_NOW) is not None:
+            reached = self._advance(now)
+            for side in self._rows:
+                side.advance(reached)
+            self._close(reached, out)
+        return out
+
+    def deadline(self) -> int | None:
+        """When the next row goes out alone if nothing comes."""
+        return min((d for side in self._waiting if (d := side.deadline()) is not None), default=None)
+
+    def _advance(self, time: int) -> int:
+        """The time of both sides together."""
+        now = self._clock.get(_NOW)
+        if now is None or time > now:
+            self._clock[_NOW] = now = time
+        return now
+
+    def _pair(self, port: int, time: int, key: Key, found: Hashable, row: Row, now: int, out: list[Event]) -> None:
+        back, ahead = self._reach[port]
+        partners = self._rows[1 - port].between(found, time - back, time + ahead)
+        for other, partner in partners:
+            self._waiting[1 - port].met(found, other)
+            out.append((max(time, other), key, row + partner if port == 0 else partner + row))
+        if partners or not self._outer[port]:
+            return
+        if self._eager or time + ahead < now:
+            out.append((time, key, self._padded(port, row)))
+        else:
+            self._waiting[port].put(found, time, key, row)
+
+    def _close(self, now: int, out: list[Event]) -> None:
+        """Send what waited in vain: by time, then right before left, then key, as the store of Kafka Streams sorts."""
+        if self._eager or not any(self._outer):
+            return
+        over = [
+            (t, 1 - port, order, key, rows)
+            for port in (0, 1)
+            for t, order, key, rows in self._waiting[port].closed(now)
+        ]
+        for time, right, _, key, rows in sorted(over, key=_STORE_ORDER):
+            out.extend((time, key, self._padded(1 - right, row)) for row in rows)
+
+    def _padded(self, port: int, row: Row) -> Row:
+        return row + self._alone[0] if port == 0 else self._alone[1] + row
+
+    def _keyless(self, port: int, time: int, key: Key | None, row: Row | None, out: list[Event]) -> None:
+        """A null key meets nobody, which an outer join says at once; no value is nothing to join."""
+        if row is not None and self._outer[port]:
+            out.append((time, key, self._padded(port, row)))
+        else:
+            self._drop("null-value" if row is None else "null-key", "a join needs a key and a value", time, key, row)
+
+    def _drop(self, code: str, reason: str, time: int, key: Key | None, row: Row | None) -> None:
+        self._report(Problem(code, reason, "stream-stream join", time, key, row))
+
+
+def _ms(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)
+
+
+@step_of(StreamJoin, old_from=NEVER)
+def stream_join(node: StreamJoin, context: Context, old: bool, inputs: Sequence[Step]) -> Step:
+    del old, inputs
+    return StreamJoinStep(node, context)

@@ -1,0 +1,68 @@
+"""Entries in the order of their time, in a store: what joins use to let go of what is over.
+
+The entries lie in pages of one span of time each, so that a change writes a page and not everything. Taking from the
+early end costs what is taken.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right, insort
+from operator import itemgetter
+from typing import Any
+
+from headrace.plan.chain.contract import Store
+
+Entry = tuple[int, bytes, Any]
+"""Time, place among those of the same time, and what it is about."""
+
+_TIME = itemgetter(0)
+_PLACE = itemgetter(0, 1)
+_PAGES = ()
+"""Where the store holds the sorted numbers of its pages; a page lies under (number,)."""
+
+
+class Timeline:
+    """A sorted list of entries that stays where the store is."""
+
+    def __init__(self, store: Store, span: int) -> None:
+        self._store = store
+        self._span = max(span, 1)
+
+    def add(self, entry: Entry) -> None:
+        number = (entry[0] // self._span,)
+        page = self._store.get(number)
+        if page is None:
+            page = []
+            pages = self._store.get(_PAGES, [])
+            insort(pages, number[0])
+            self._store[_PAGES] = pages
+        insort(page, entry, key=_PLACE)
+        self._store[number] = page
+
+    def take(self, until: int) -> list[Entry]:
+        """Remove and give the entries up to that time, that time included."""
+        pages = self._store.get(_PAGES)
+        if not pages or pages[0] * self._span > until:
+            return []
+        taken: list[Entry] = []
+        while pages and pages[0] * self._span <= until:
+            if not self._turn(pages, until, taken):
+                break
+        self._store[_PAGES] = pages
+        return taken
+
+    def _turn(self, pages: list[int], until: int, taken: list[Entry]) -> bool:
+        """Take from the first page; False if something stays on it."""
+        page = self._store[(pages[0],)]
+        cut = bisect_right(page, until, key=_TIME)
+        taken += page[:cut]
+        if cut < len(page):
+            self._store[(pages[0],)] = page[cut:]
+            return False
+        del self._store[(pages.pop(0),)]
+        return True
+
+    def first(self) -> int | None:
+        """The earliest time."""
+        pages = self._store.get(_PAGES)
+        return self._store[(pages[0],)][0][0] if pages else None

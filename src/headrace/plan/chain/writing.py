@@ -1,0 +1,334 @@
+"""Each kind of expression as a Python expression; what it means is said in `headrace.plan.expressions`.
+
+A writer gives a `Piece`. An operand that is needed twice (once to look for null) gets a name on the way with `:=`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import singledispatch
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.plan import expressions as ex
+from headrace.plan import operations as do
+from headrace.plan import types as ty
+from headrace.plan.casts import caster, unchanged
+from headrace.plan.chain.code import Code, Piece
+from headrace.plan.expressions import Compare, Expression, Op
+from headrace.plan.functions.declare import Nulls
+
+_DAY = 86_400_000
+
+
+@singledispatch
+def write(expression: Expression, code: Code) -> Piece:
+    """The expression as Python source."""
+    raise NotImplementedError(f"{type(expression).__name__} has no Python form")
+
+
+def strict(
+    code: Code, pieces: Sequence[Piece], template: str, *, raises: bool = False, nullable: bool = False
+) -> Piece:
+    """The template, filled with the operands, if none of them is null; else null. It may name an operand once only."""
+    checks, text = _filled(code, pieces, template)
+    raising = raises or any(piece.raises for piece in pieces)
+    if not checks:
+        return Piece(f"({text})", nullable, raising)
+    return Piece(f"(None if {checks} else {text})", True, raising)
+
+
+def computed(code: Code, pieces: Sequence[Piece], template: str, *, raises: bool = False) -> Piece:
+    """The same for arithmetic, which inside a lambda does not take nulls: there it fails, and the call with it."""
+    if not code.variables:
+        return strict(code, pieces, template, raises=raises)
+    checks, text = _filled(code, pieces, template)
+    if checks:
+        text = f"{code.constant(do.fail_on_null)}() if {checks} else {text}"
+    return Piece(f"({text})", nullable=False, raises=True)
+
+
+def _filled(code: Code, pieces: Sequence[Piece], template: str) -> tuple[str, str]:
+    """The condition under which an operand is null, and the template with their names."""
+    checked = [_checked(code, piece) for piece in pieces]
+    return " or ".join(check for check, _ in checked if check), template.format(*(name for _, name in checked))
+
+
+def _plain(text: str | None) -> str:
+    """A text's source inside a template."""
+    return repr(text).replace("{", "{{").replace("}", "}}")
+
+
+def _checked(code: Code, piece: Piece) -> tuple[str, str]:
+    """How to look whether the operand is null, and its name afterwards."""
+    if not piece.nullable:
+        return "", piece.text
+    if piece.text.isidentifier():
+        return f"{piece.text} is None", piece.text
+    name = code.name()
+    return f"({name} := {piece.text}) is None", name
+
+
+@write.register
+def _(e: ex.Column, code: Code) -> Piece:
+    return code.column(e.name)
+
+
+@write.register
+def _(e: ex.Variable, code: Code) -> Piece:
+    return Piece(code.variables[e.name])
+
+
+@write.register
+def _(e: ex.Literal, code: Code) -> Piece:
+    return Piece(code.constant(e.value), nullable=e.value is None)
+
+
+# -- numbers --------------------------------------------------------------------------------------------------------
+
+_RANGES = {
+    ty.INT: ("-0x80000000", "0x7FFFFFFF", do.wrap_int),
+    ty.BIGINT: (f"-0x8{0:015}", f"0x7{'F' * 15}", do.wrap_bigint),
+}
+_WHOLE = {Op.DIVIDE: do.divide_int, Op.REMAINDER: do.remainder_int}
+_DOUBLE = {Op.DIVIDE: do.divide_double, Op.REMAINDER: do.remainder_double}
+_DECIMAL = {
+    Op.ADD: do.EXACT.add,
+    Op.SUBTRACT: do.EXACT.subtract,
+    Op.MULTIPLY: do.EXACT.multiply,
+    Op.DIVIDE: do.EXACT.divide,
+    Op.REMAINDER: do.EXACT.remainder,
+}
+_EXACT_SCALE = {Op.ADD: max, Op.SUBTRACT: max, Op.MULTIPLY: lambda left, right: left + right}
+
+
+@write.register
+def _(e: ex.Arithmetic, code: Code) -> Piece:
+    sides = [code.piece(e.left), code.piece(e.right)]
+    if ty.is_decimal(e.type):
+        return _decimal(e, code, sides)
+    if e.type in _RANGES:
+        return _integer(e, code, sides)
+    if e.type == ty.DOUBLE and e.op in _DOUBLE:
+        return computed(code, sides, f"{code.constant(_DOUBLE[e.op])}({{}}, {{}})")
+    return computed(code, sides, f"{{}} {e.op} {{}}")
+
+
+def _integer(e: ex.Arithmetic, code: Code, sides: list[Piece]) -> Piece:
+    known = _WHOLE.get(e.op)
+    plain = f"{code.constant(known)}({{}}, {{}})" if known else f"{{}} {e.op} {{}}"
+    if e.op is Op.REMAINDER:
+        return computed(code, sides, plain, raises=True)
+    return computed(code, sides, _in_range(code, e.type, plain), raises=known is not None)
+
+
+def _in_range(code: Code, kind: pa.DataType, text: str) -> str:
+    least, most, wrap = _RANGES[kind]
+    name = code.name()
+    return f"({name} if {least} <= ({name} := {text}) <= {most} else {code.constant(wrap)}({name}))"
+
+
+def _decimal(e: ex.Arithmetic, code: Code, sides: list[Piece]) -> Piece:
+    scales = [side.type.scale for side in (e.left, e.right) if ty.is_decimal(side.type)]
+    exact = _EXACT_SCALE.get(e.op)
+    text = f"{code.constant(_DECIMAL[e.op])}({{}}, {{}})"
+    if exact is None or len(scales) < 2 or exact(*scales) != e.type.scale:
+        text = f"{code.constant(do.scaler(e.type.scale))}({text})"
+    return computed(code, sides, text, raises=e.op in (Op.DIVIDE, Op.REMAINDER))
+
+
+@write.register
+def _(e: ex.Negate, code: Code) -> Piece:
+    value = [code.piece(e.value)]
+    if ty.is_decimal(e.type):
+        return computed(code, value, f"{code.constant(do.EXACT.minus)}({{}})")
+    return computed(code, value, _in_range(code, e.type, "-{}") if e.type in _RANGES else "-{}")
+
+
+# -- comparisons and logic ------------------------------------------------------------------------------------------
+
+_PYTHON = {Compare.EQUAL: "==", Compare.NOT_EQUAL: "!=", Compare.NOT_DISTINCT: "==", Compare.DISTINCT: "!="}
+
+
+@write.register
+def _(e: ex.Comparison, code: Code) -> Piece:
+    return _compared(code, e.op, _alike(code, e.left, e.right.type), _alike(code, e.right, e.left.type))
+
+
+def _compared(code: Code, op: Compare, left: Piece, right: Piece) -> Piece:
+    sign = _PYTHON.get(op, op)
+    raises = left.raises or right.raises
+    if op in (Compare.DISTINCT, Compare.NOT_DISTINCT):
+        return Piece(f"({left.text} {sign} {right.text})", False, raises)
+    checks, names = zip(*(_checked(code, side) for side in (left, right)), strict=True)
+    there = [check.removesuffix("is None") + "is not None" for check in checks if check]
+    return Piece(f"({' and '.join([*there, f'{names[0]} {sign} {names[1]}'])})", False, raises)
+
+
+def _alike(code: Code, side: Expression, other: pa.DataType) -> Piece:
+    """A side of a comparison in a form that Python compares rightly with values of the other type."""
+    piece = code.piece(side)
+    if side.type == ty.DOUBLE and ty.is_decimal(other):
+        return strict(code, [piece], f"{code.constant(do.double_as_decimal)}({{}})", raises=True)
+    if side.type == ty.DATE and other == ty.TIMESTAMP:
+        return strict(code, [piece], f"{{}} * {_DAY}")
+    return piece
+
+
+@write.register
+def _(e: ex.And, code: Code) -> Piece:
+    return _joined(code, e, "and")
+
+
+@write.register
+def _(e: ex.Or, code: Code) -> Piece:
+    return _joined(code, e, "or")
+
+
+def _joined(code: Code, e: ex.And | ex.Or, word: str) -> Piece:
+    """A chain of the same operator is one flat text, however long; null counts as false."""
+    pieces = [code.piece(part) for part in _parts(e, type(e))]
+    texts = [f"({piece.text} is True)" if piece.nullable else piece.text for piece in pieces]
+    return Piece(f"({f' {word} '.join(texts)})", False, any(piece.raises for piece in pieces))
+
+
+def _parts(e: Expression, kind: type[ex.And | ex.Or]) -> Iterator[Expression]:
+    waiting = [e]
+    while waiting:
+        top = waiting.pop()
+        if isinstance(top, kind):
+            waiting += [top.right, top.left]
+        else:
+            yield top
+
+
+@write.register
+def _(e: ex.Not, code: Code) -> Piece:
+    return strict(code, [code.piece(e.value)], "not {}")
+
+
+@write.register
+def _(e: ex.IsNull, code: Code) -> Piece:
+    piece = code.piece(e.value)
+    return Piece(f"({piece.text} is None)" if piece.nullable else "False", False, piece.raises)
+
+
+@write.register
+def _(e: ex.In, code: Code) -> Piece:
+    value = code.piece(e.value)
+    if all(isinstance(item, ex.Literal) and item.type == e.value.type for item in e.items):
+        return _in_constants(code, e, value)
+    check, name = _checked(code, value)
+    if not check:
+        name = code.name()
+        check = f"({name} := {value.text}) is None"
+    found = [
+        _compared(
+            code, Compare.EQUAL, _alike_name(code, name, e.value.type, item.type), _alike(code, item, e.value.type)
+        )
+        for item in e.items
+    ]
+    text = " or ".join(piece.text for piece in found) or "False"
+    return Piece(f"(False if {check} else ({text}))", False, value.raises or any(piece.raises for piece in found))
+
+
+def _in_constants(code: Code, e: ex.In, value: Piece) -> Piece:
+    values: Any = [item.value for item in e.items if isinstance(item, ex.Literal) and item.value is not None]
+    constants = values if ty.is_nested(e.value.type) else frozenset(values)
+    return Piece(f"({value.text} in {code.constant(constants)})", False, value.raises)
+
+
+def _alike_name(code: Code, name: str, kind: pa.DataType, other: pa.DataType) -> Piece:
+    if kind == ty.DOUBLE and ty.is_decimal(other):
+        return Piece(f"{code.constant(do.double_as_decimal)}({name})", False, raises=True)
+    return Piece(f"{name} * {_DAY}" if (kind, other) == (ty.DATE, ty.TIMESTAMP) else name, False)
+
+
+@write.register
+def _(e: ex.Like, code: Code) -> Piece:
+    value = code.piece(e.value)
+    if isinstance(e.pattern, ex.Literal) and e.pattern.value is not None:
+        match = code.constant(do.matcher(e.pattern.value, e.escape))
+        return strict(code, [value], f"{match}({{}}) is not None")
+    return strict(code, [value, code.piece(e.pattern)], f"{code.constant(do.like)}({{}}, {{}}, {_plain(e.escape)})")
+
+
+@write.register
+def _(e: ex.Case, code: Code) -> Piece:
+    conditions = [code.piece(condition) for condition, _ in e.branches]
+    results = [code.piece(result) for _, result in e.branches]
+    last = code.piece(e.otherwise) if e.otherwise else Piece("None")
+    text = "".join(f"{r.text} if {c.text} is True else " for c, r in zip(conditions, results, strict=True))
+    pieces = [*conditions, *results, last]
+    nullable = any(piece.nullable for piece in [*results, last])
+    return Piece(f"({text}{last.text})", nullable, any(piece.raises for piece in pieces))
+
+
+# -- values inside values -------------------------------------------------------------------------------------------
+
+
+@write.register
+def _(e: ex.Cast, code: Code) -> Piece:
+    value = code.piece(e.value)
+    cast = caster(e.value.type, e.type)
+    if cast is None:
+        raise NotImplementedError(f"{e.value.type} has no cast to {e.type}")
+    return value if cast is unchanged else strict(code, [value], f"{code.constant(cast)}({{}})", raises=True)
+
+
+@write.register
+def _(e: ex.Subscript, code: Code) -> Piece:
+    sides = [code.piece(e.value), code.piece(e.index)]
+    template = "{}.get({})" if ty.is_map(e.value.type) else f"{code.constant(do.item)}({{}}, {{}})"
+    return strict(code, sides, template, nullable=True)
+
+
+@write.register
+def _(e: ex.FieldOf, code: Code) -> Piece:
+    return strict(code, [code.piece(e.value)], f"{{}}.get({_plain(e.name)})", nullable=True)
+
+
+@write.register
+def _(e: ex.MakeArray, code: Code) -> Piece:
+    return Piece(f"[{', '.join(code.guarded(item).text for item in e.items)}]", nullable=False)
+
+
+@write.register
+def _(e: ex.MakeMap, code: Code) -> Piece:
+    pairs = (f"{code.guarded(key).text}: {code.guarded(value).text}" for key, value in e.pairs)
+    return Piece(f"{{{', '.join(pairs)}}}", nullable=False)
+
+
+@write.register
+def _(e: ex.MakeStruct, code: Code) -> Piece:
+    fields = (f"{name!r}: {code.guarded(value).text}" for name, value in e.fields)
+    return Piece(f"{{{', '.join(fields)}}}", nullable=False)
+
+
+# -- functions ------------------------------------------------------------------------------------------------------
+
+
+@write.register
+def _(e: ex.Lambda, code: Code) -> Piece:
+    around = code.variables
+    code.variables = around | {parameter: code.name() for parameter in e.parameters}
+    try:
+        body = code.piece(e.body)
+        names = ", ".join(code.variables[parameter] for parameter in e.parameters)
+    finally:
+        code.variables = around
+    return Piece(f"(lambda {names}: {body.text})", nullable=False)
+
+
+@write.register
+def _(e: ex.Call, code: Code) -> Piece:
+    overload = e.overload
+    function = overload.python([a.type for a in e.arguments]) if overload.typed else overload.python
+    holes = ", ".join(["{}"] * len(e.arguments))
+    if overload.nulls is Nulls.PROPAGATE:
+        arguments = [code.piece(argument) for argument in e.arguments]
+        return strict(code, arguments, f"{code.constant(function)}({holes})", raises=True, nullable=True)
+    # A function that deals with nulls (COALESCE) shall also deal with arguments that fail.
+    texts = [code.guarded(argument).text for argument in e.arguments]
+    return Piece(f"{code.constant(function)}({', '.join(texts)})", raises=True)
