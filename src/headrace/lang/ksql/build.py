@@ -1,0 +1,192 @@
+"""From the grammar's tree to the syntax tree of `ast`.
+
+The grammar names its rules after the classes and fields of `ast`, so most of the work is one function, `_make`. Only
+what is written in another way than it is kept has a function here. Queries and statements are in this module, types
+and expressions in `build_expression`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from itertools import pairwise
+from typing import Any
+
+from lark import Transformer_NonRecursive, Tree, v_args
+from lark.tree import Meta
+
+from headrace.errors import KsqlSyntaxError
+from headrace.lang.ksql import ast
+from headrace.lang.ksql.build_expression import EXPRESSIONS
+from headrace.lang.ksql.node import NODES, Part, folded, make, span_of
+
+Rule = Callable[[list[Any], Meta], Any]
+
+
+@v_args(meta=True)
+class Build(Transformer_NonRecursive):
+    """Turns a parsed tree into a statement or expression, innermost first and without recursion."""
+
+    def __default__(self, data: str, children: list[Any], meta: Meta) -> Any:
+        rule = RULES.get(data)
+        if rule is not None:
+            return rule(children, meta)
+        if data in NODES:
+            return make(NODES[data], children, span_of(meta))
+        return Part(str(data), tuple(children), span_of(meta))
+
+
+def built(tree: Any) -> Any:
+    """The statement or expression of a tree; a tree that was inlined away already is one token."""
+    return Build().transform(tree) if isinstance(tree, Tree) else tree
+
+
+# -- queries --------------------------------------------------------------------------------------------------------
+
+CLAUSES = {
+    "window": "WINDOW",
+    "where": "WHERE",
+    "group_by": "GROUP BY",
+    "partition_by": "PARTITION BY",
+    "having": "HAVING",
+    "emit": "EMIT",
+    "order_by": "ORDER BY",
+    "limit": "LIMIT",
+}
+"""In the order in which they must be written."""
+MILLISECONDS = {
+    "MILLISECOND": 1,
+    "SECOND": 1000,
+    "MINUTE": 60_000,
+    "HOUR": 3_600_000,
+    "DAY": 86_400_000,
+    "WEEK": 604_800_000,
+}
+
+
+def _query(children: list[Any], meta: Meta) -> ast.Query:
+    _check_order([part for part in children if part.field in CLAUSES])
+    union = [part.children[0] for part in children if part.field == "union"]
+    parts = [part for part in children if part.field != "union"]
+    return make(ast.Query, [*parts, Part("union", tuple(union))], span_of(meta))
+
+
+def _union(children: list[Any], meta: Meta) -> Part:
+    return Part("union", (_query(children, meta),))
+
+
+def _check_order(clauses: list[Part]) -> None:
+    order = list(CLAUSES)
+    for first, second in pairwise(clauses):
+        words, after = CLAUSES[second.field], CLAUSES[first.field]
+        if first.field == second.field:
+            raise KsqlSyntaxError(f"{words} is there twice", span=second.span, fix="leave one of them out")
+        if order.index(first.field) > order.index(second.field):
+            raise KsqlSyntaxError(
+                f"{words} stands behind {after}", span=second.span, fix=f"write {words} before {after}"
+            )
+
+
+def _emit(children: list[Any], meta: Meta) -> Part:
+    return Part("emit", (ast.Emit(str(children[-1])),), span_of(meta))
+
+
+def _within(children: list[Any], meta: Meta) -> Part:
+    bounds = [child for child in children if isinstance(child, timedelta)]
+    grace = [child for child in children if isinstance(child, Part)]
+    return Part("within", (make(ast.Within, [bounds[0], bounds[-1], *grace], span_of(meta)),))
+
+
+def _duration(children: list[Any], meta: Meta) -> timedelta:
+    number, unit = children
+    try:
+        return timedelta(milliseconds=int(number) * MILLISECONDS[unit.name.removesuffix("S")])
+    except (OverflowError, ValueError):
+        raise KsqlSyntaxError("a time this long cannot be measured", span=span_of(meta), fix="use less") from None
+
+
+def _joined(kind: str) -> Rule:
+    return lambda children, meta: Part("kind", (kind,))
+
+
+# -- statements -----------------------------------------------------------------------------------------------------
+
+
+def _words(field: str) -> Rule:
+    """Of rules with `!`: the keywords themselves."""
+    return lambda children, meta: Part(field, (" ".join(map(str, children)),))
+
+
+def _verbatim(field: str) -> Rule:
+    """Names that are not folded, as those of topics."""
+    return lambda children, meta: Part(field, (str(children[0]),))
+
+
+def _constraint(children: list[Any], meta: Meta) -> Part:
+    return Part("constraint", (ast.Constraint(" ".join(map(str, children))),))
+
+
+def _element(children: list[Any], meta: Meta) -> ast.Element:
+    if any(isinstance(child, Part) and child.field == "header" for child in children):
+        children = [*children, Part("constraint", (ast.Constraint.HEADER,))]
+    return make(ast.Element, children, span_of(meta))
+
+
+def _property(children: list[Any], meta: Meta) -> ast.Property:
+    # A quoted name keeps its letters here; `_upper_names` folds what is no connector's.
+    name, value = children
+    return ast.Property(folded(name), getattr(value, "value", None), span=span_of(meta))
+
+
+def _upper(of: type[ast.Statement]) -> Rule:
+    """Statements about sources, whose properties have names in upper case however they are quoted."""
+
+    def rule(children: list[Any], meta: Meta) -> Any:
+        return make(of, [_upper_names(child) for child in children], span_of(meta))
+
+    return rule
+
+
+def _upper_names(child: Any) -> Any:
+    if not (isinstance(child, Part) and child.field == "properties"):
+        return child
+    return Part("properties", tuple(ast.Property(p.name.upper(), p.value, span=p.span) for p in child.children))
+
+
+def _describe(*fixed: Part) -> Rule:
+    return lambda children, meta: make(ast.Describe, [*children, *fixed], span_of(meta))
+
+
+_SOURCE = Part("what", ("SOURCE",))
+_STATEMENTS: dict[str, Rule] = {
+    "query": _query,
+    "union": _union,
+    "emit": _emit,
+    "within": _within,
+    "duration": _duration,
+    "inner": _joined("INNER"),
+    "left_outer": _joined("LEFT"),
+    "right_outer": _joined("RIGHT"),
+    "full_outer": _joined("FULL"),
+    "window_name": lambda children, meta: Part("name", tuple(children)),
+    "kind": _words("kind"),
+    "what": _words("what"),
+    "verb": _words("verb"),
+    "op": _words("op"),
+    "topic": _verbatim("topic"),
+    "subject": _verbatim("subject"),
+    "variable": _verbatim("name"),
+    "explained": lambda children, meta: Part("statement", tuple(children)),
+    "absent": lambda children, meta: Part("exists", (False,)),
+    "constraint": _constraint,
+    "element": _element,
+    "property": _property,
+    "create_source": _upper(ast.CreateSource),
+    "create_as": _upper(ast.CreateAs),
+    "insert_into": _upper(ast.InsertInto),
+    "assert_source": _upper(ast.AssertSource),
+    "assert_topic": _upper(ast.AssertTopic),
+    "describe_source": _describe(_SOURCE),
+    "describe_extended": _describe(_SOURCE, Part("extended", ())),
+}
+RULES: dict[str, Rule] = {**_STATEMENTS, **EXPRESSIONS}

@@ -1,0 +1,123 @@
+"""What a query has built so far: a node of the plan, the names that may be used, and which of them make the key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import pyarrow as pa
+
+from headrace.errors import SourceNotFound
+from headrace.lang.ksql import ast
+from headrace.lang.ksql.scope import ROWOFFSET, ROWPARTITION, SYSTEM_TYPES, Scope, ScopeColumn, parts_of
+from headrace.plan import expressions as e
+from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.nodes import Format, Kind, Node, Rekey, Relation, Select, Source, System, SystemColumn, Window
+from headrace.schema import Field
+
+_ENVELOPE = {ROWPARTITION: System.PARTITION, ROWOFFSET: System.OFFSET}
+
+
+@dataclass(frozen=True)
+class KeyColumn:
+    """A column of the key. In a projection any of `viable`, written with their sources, stands for it.
+
+    After a join on equality there are several; the first of them that a projection has becomes the key. `name` is the
+    key column's name inside the plan. A synthetic one matches no column that the user wrote.
+    """
+
+    name: str
+    type: pa.DataType
+    viable: tuple[ast.Expr, ...]
+    synthetic: bool = False
+
+
+@dataclass(frozen=True)
+class Flow:
+    node: Node
+    relation: Relation
+    scope: Scope
+    keys: tuple[KeyColumn, ...]
+    key_format: Format
+    value_format: Format
+    infos: tuple[SourceInfo, ...]
+    foreign: str | None = None
+    """The left source of a foreign-key join, for messages."""
+
+    @property
+    def kind(self) -> Kind:
+        return self.relation.kind
+
+    def on(self, node: Node, relation: Relation | None = None) -> Flow:
+        return replace(self, node=node, relation=relation or self.relation)
+
+
+def known(catalog: Catalog, name: str, node: ast.Ast) -> SourceInfo:
+    """The source of that name, or an error that may know better."""
+    info = catalog.sources.get(name)
+    if info is not None:
+        return info
+    folded = next((n for n in catalog.sources if n.upper() == name.upper()), None)
+    fix = f"Did you mean {folded}? Hint: try removing or adding quotes" if folded else None
+    names = ", ".join(sorted(catalog.sources)) or "none"
+    raise SourceNotFound(f"Source `{name}` does not exist.", span=node.span, fix=fix or f"sources are: {names}")
+
+
+def used_names(query: ast.Query) -> set[str]:
+    """Every name in the query; the ones of the envelope too where a star stands for them."""
+    names = {part.name for part in parts_of(query) if isinstance(part, ast.Name)}
+    spelt_out = (
+        query.partition_by
+        and isinstance(query.source, ast.Join)
+        and any(isinstance(item.value, ast.Star) for item in query.select)
+    )
+    return names | set(_ENVELOPE) if spelt_out else names
+
+
+def source_flow(info: SourceInfo, alias: str, used: Iterable[str]) -> Flow:
+    """A source as it is: its columns under their own names."""
+    wanted = set(used)
+    extra = tuple(SystemColumn(name, kind) for name, kind in _ENVELOPE.items() if name in wanted)
+    system = (*info.system, *extra)
+    fields = (*info.relation.value, *(Field(s.name, SYSTEM_TYPES[s.name]) for s in extra))
+    relation = replace(info.relation, value=fields)
+    node = Source(info.name, info.topic, relation, info.key_format, info.value_format, info.timestamp, system)
+    visible = [ScopeColumn(alias, f.name, f.name, f.type) for f in info.relation.columns]
+    hidden = [ScopeColumn(alias, n, n, SYSTEM_TYPES[n], hidden=True) for n in _system_names(info.relation.window)]
+    keys = tuple(KeyColumn(f.name, f.type, (ast.Name(f.name, alias),)) for f in info.relation.key)
+    scope = Scope((*visible, *hidden), (alias,))
+    return Flow(node, relation, scope, keys, info.key_format, info.value_format, (info,))
+
+
+def subquery_flow(inner: Flow, alias: str) -> Flow:
+    """What a subquery gives, as a source of the query around it; a key that it did not select stays unseen."""
+    visible = [ScopeColumn(alias, f.name, f.name, f.type) for f in inner.relation.columns if f.name[0] != "$"]
+    names = [e.ROWTIME, *((e.WINDOWSTART, e.WINDOWEND) if inner.relation.window else ())]
+    hidden = [ScopeColumn(alias, n, n, SYSTEM_TYPES[n], hidden=True) for n in names]
+    keys = tuple(KeyColumn(f.name, f.type, (ast.Name(f.name, alias),)) for f in inner.relation.key)
+    return replace(inner, scope=Scope((*visible, *hidden), (alias,)), keys=keys, foreign=None)
+
+
+def _system_names(window: Window | None) -> list[str]:
+    names = [e.ROWTIME, ROWPARTITION, ROWOFFSET]
+    return [*names, e.WINDOWSTART, e.WINDOWEND] if window else names
+
+
+def prefixed(flow: Flow, used: Iterable[str]) -> Flow:
+    """For a join: every column, the key's and the pseudo ones too, as a value named `alias.column`."""
+    wanted = set(used)
+    (alias,) = flow.scope.sources
+    columns = [c for c in flow.scope.columns if c.name not in _ENVELOPE or c.name in wanted]
+    named = tuple(e.Named(f"{alias}.{c.name}", c.expression) for c in columns)
+    relation = replace(flow.relation, value=tuple(Field(n.name, n.type) for n in named))
+    scope = Scope(tuple(replace(c, inner=n.name) for c, n in zip(columns, named, strict=True)), flow.scope.sources)
+    return replace(flow.on(Select(flow.node, relation, named), relation), scope=scope)
+
+
+def rekeyed(flow: Flow, keys: tuple[KeyColumn, ...], expressions: tuple[e.Expression, ...], *, explicit: bool) -> Flow:
+    """The stream under another key; what the old key held stays as values."""
+    kept = flow.relation.value
+    missing = tuple(f for f in flow.relation.key if all(f.name != v.name for v in kept))
+    named = tuple(e.Named(k.name, x) for k, x in zip(keys, expressions, strict=True))
+    new = Relation(Kind.STREAM, tuple(Field(n.name, n.type) for n in named), (*kept, *missing))
+    return replace(flow.on(Rekey(flow.node, new, named, explicit), new), keys=keys)

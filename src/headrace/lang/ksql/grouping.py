@@ -1,0 +1,241 @@
+"""GROUP BY: from rows to aggregates per group, and what SELECT and HAVING may say about them.
+
+While SELECT and HAVING are typed, an expression that equals a grouping one becomes that key column, and a call of an
+aggregate becomes the column of its result. A column that is left over belongs to no group as a whole, and is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.errors import BadGrouping, BadQuery, BadWindow, StatementError
+from headrace.lang.ksql import ast
+from headrace.lang.ksql.coercion import cast_to
+from headrace.lang.ksql.flow import Flow, KeyColumn
+from headrace.lang.ksql.scope import Scope, ScopeColumn, parts_of, qualified, rewritten
+from headrace.lang.ksql.text import expression_text
+from headrace.lang.ksql.typer import Typer
+from headrace.plan import expressions as e
+from headrace.plan import types as t
+from headrace.plan.functions import find
+from headrace.plan.functions.aggregates_collect import LIMITS
+from headrace.plan.functions.declare import AggregateFunction
+from headrace.plan.functions.signature import resolve
+from headrace.plan.nodes import Aggregate, AggregateCall, Filter, Final, Kind, Relation, Window, WindowKind
+from headrace.schema import Field
+
+_BOUNDS = (e.WINDOWSTART, e.WINDOWEND)
+
+
+def is_aggregate(node: Any) -> bool:
+    return isinstance(node, ast.Call) and isinstance(find(node.name), AggregateFunction)
+
+
+def aggregates_in(node: Any) -> list[ast.Call]:
+    return [part for part in parts_of(node) if is_aggregate(part)]
+
+
+def window_of(clause: ast.WindowClause | None) -> Window | None:
+    """The plan's window; what is left out has ksqlDB's defaults."""
+    if clause is None:
+        return None
+    kind = WindowKind(clause.kind.lower())
+    if kind is WindowKind.SESSION:
+        return Window(kind, gap=clause.size, grace=clause.grace, retention=clause.retention)
+    advance = clause.advance or clause.size
+    if advance > clause.size or advance <= timedelta(0):
+        raise BadWindow("a window's ADVANCE BY must be more than nothing and at most its SIZE", span=clause.span)
+    return Window(kind, clause.size, advance, grace=clause.grace, retention=clause.retention)
+
+
+@dataclass
+class Grouped:
+    """The groups of a query, and the aggregates that were met so far."""
+
+    flow: Flow
+    groups: tuple[ast.Expr, ...]
+    window: Window | None
+    types: Mapping[str, pa.DataType]
+    settings: Mapping[str, Any]
+    keys: list[e.Named] = field(default_factory=list)
+    calls: dict[ast.Call, AggregateCall] = field(default_factory=dict)
+    results: dict[str, pa.DataType] = field(default_factory=dict)
+    """The types of the aggregates' results, by their columns."""
+    left_over: list[ast.Expr] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        typer = Typer(self.flow.scope, "GROUP BY", self.types)
+        for at, group in enumerate(self.groups):
+            self.keys.append(e.Named(f"$group{at}", typer.typed(group)))
+
+    @property
+    def scope(self) -> Scope:
+        """The source's names, and the window's bounds."""
+        source = self.flow.scope.sources[0]
+        bounds = [ScopeColumn(source, n, n, t.BIGINT, hidden=True) for n in _BOUNDS if self.window]
+        columns = tuple(c for c in self.flow.scope.columns if not (self.window and c.name in _BOUNDS))
+        return Scope((*columns, *bounds), self.flow.scope.sources)
+
+    def typer(self, clause: str) -> Typer:
+        return Typer(self.scope, clause, self.types, lambda node: self._meet(node, clause))
+
+    def _meet(self, node: ast.Expr, clause: str) -> e.Expression | None:
+        if node in self.groups:
+            key = self.keys[self.groups.index(node)]
+            return e.Column(key.type, key.name)
+        if is_aggregate(node):
+            assert isinstance(node, ast.Call)
+            call = self._call(node)
+            return e.Column(self.results[call.name], call.name)
+        if isinstance(node, ast.Name):
+            return self._name(node, clause)
+        return None
+
+    def _name(self, node: ast.Name, clause: str) -> e.Expression | None:
+        if node.name in _BOUNDS and self.window is not None:
+            if clause == "HAVING":
+                raise _misplaced_bounds(node)
+            return e.Column(t.BIGINT, node.name)
+        if node.source is not None or any(c.source is None and c.name == node.name for c in self.flow.scope.columns):
+            self.left_over.append(node)
+        return None
+
+    def _call(self, node: ast.Call) -> AggregateCall:
+        if node in self.calls:
+            return self.calls[node]
+        if any(aggregates_in(argument) for argument in node.arguments):
+            raise BadGrouping(f"Aggregate functions can not be nested: {expression_text(node)}", span=node.span)
+        function = find(node.name)
+        assert isinstance(function, AggregateFunction)
+        call, result = self._resolved(node, function)
+        self.calls[node] = call
+        self.results[call.name] = result
+        return call
+
+    def _resolved(self, node: ast.Call, function: AggregateFunction) -> tuple[AggregateCall, pa.DataType]:
+        for part in parts_of(node.arguments):
+            if isinstance(part, ast.Name) and part.name in _BOUNDS and self.window is not None:
+                raise _misplaced_bounds(part)
+        typer = Typer(self.flow.scope, f"{node.name}()", self.types)
+        given = [] if node.arguments == (ast.Star(),) else [typer.typed(a) for a in node.arguments]
+        try:
+            chosen = resolve(function, [a.type for a in given])
+        except StatementError as error:
+            error.span = error.span or node.span
+            raise
+        arguments = [cast_to(a, k) for a, k in zip(given, chosen.arguments, strict=True)]
+        constants = tuple(_constant(arguments[at], node) for at in chosen.constants)
+        if LIMITS.get(function.name) in self.settings:
+            constants = (int(self.settings[LIMITS[function.name]]),)
+        rows = tuple(a for at, a in enumerate(arguments) if at not in chosen.constants)
+        name = f"$aggregate{len(self.calls)}"
+        return AggregateCall(name, function.name, chosen.overload, rows, constants), chosen.result
+
+    # -- the plan ---------------------------------------------------------------------------------------------------
+
+    def check(self, select: Sequence[tuple[ast.Expr, list[ast.Expr]]], having: Sequence[ast.Expr]) -> None:
+        """`select`: each item with the columns that were left over in it."""
+        if not self.calls:
+            raise BadGrouping(
+                "GROUP BY requires aggregate functions in either the SELECT or HAVING clause.",
+                span=self.groups[0].span,
+                fix="add COUNT(*), for example",
+            )
+        wrong = [expression_text(_bare(item)) for item, left in select if left]
+        if wrong:
+            raise BadGrouping(
+                f"Non-aggregate SELECT expression(s) not part of GROUP BY: {', '.join(wrong)}\n"
+                "Either add the column(s) to the GROUP BY or remove them from the SELECT.",
+                span=next(item.span for item, left in select if left),
+            )
+        if having:
+            raise BadGrouping(
+                f"Non-aggregate HAVING expression not part of GROUP BY: {expression_text(_bare(having[0]))}",
+                span=having[0].span,
+            )
+
+    def planned(self, having: e.Expression | None, final: bool) -> Flow:
+        """The flow of the groups' results; key columns are in the order of GROUP BY."""
+        key = tuple(Field(k.name, k.type) for k in self.keys)
+        value = tuple(Field(c.name, self.results[c.name]) for c in self.calls.values())
+        relation = Relation(Kind.TABLE, key, value, self.window)
+        flow = self.flow
+        self._check_undo()
+        node = Aggregate(flow.node, relation, tuple(self.keys), tuple(self.calls.values()))
+        result = replace(
+            flow.on(node, relation),
+            keys=tuple(KeyColumn(k.name, k.type, (g,)) for k, g in zip(self.keys, self.groups, strict=True)),
+            scope=self.scope,
+        )
+        if final:
+            result = result.on(Final(result.node, relation))
+        return result if having is None else result.on(Filter(result.node, relation, having))
+
+    def _check_undo(self) -> None:
+        if self.flow.kind is not Kind.TABLE:
+            return
+        bad = []
+        for call in self.calls.values():
+            made = call.overload.make([a.type for a in call.arguments], call.constants)
+            if made.undo is None:
+                bad.append(call.function)
+        if bad:
+            names = bad[0] if len(bad) == 1 else f"{', '.join(bad[:-1])} and {bad[-1]}"
+            plural = "functions" if len(bad) > 1 else "function"
+            raise BadGrouping(
+                f"The aggregation {plural} {names} cannot be applied to a table source, only to a stream source.",
+                span=self.groups[0].span,
+            )
+
+
+def grouped(flow: Flow, query: ast.Query, types: Mapping[str, pa.DataType], settings: Mapping[str, Any]) -> Grouped:
+    """The groups of a query, checked."""
+    for group in query.group_by:
+        for call in aggregates_in(group):
+            raise BadGrouping(
+                f"GROUP BY does not support aggregate functions: {call.name} is an aggregate function.", span=call.span
+            )
+        for part in parts_of(group):
+            if isinstance(part, ast.Name) and part.name in _BOUNDS and query.window is not None:
+                raise _misplaced_bounds(part)
+    groups = tuple(qualified(g, flow.scope, "GROUP BY") for g in query.group_by)
+    for at, group in enumerate(groups):
+        if group in groups[:at]:
+            raise BadGrouping(f"Duplicate GROUP BY expression: {expression_text(group)}", span=query.group_by[at].span)
+    window = window_of(query.window)
+    if window is not None and flow.kind is Kind.TABLE:
+        raise BadWindow(
+            "WINDOW clause is only supported for streams, not for tables",
+            span=query.window.span if query.window else None,
+        )
+    if query.emit is ast.Emit.FINAL and window is None:
+        raise BadQuery("EMIT FINAL is only supported for windowed aggregations.", span=query.span, fix="add a WINDOW")
+    if query.emit is ast.Emit.FINAL and window is not None and window.grace is None:
+        window = replace(window, grace=timedelta(0))  # who asks for the last word wants it when the window ends
+    return Grouped(flow, groups, window, types, settings)
+
+
+def _misplaced_bounds(node: ast.Name) -> BadWindow:
+    return BadWindow(
+        f"Window bounds column {node.name} can only be used in the SELECT clause of windowed aggregations "
+        "and can not be passed to aggregate functions.",
+        span=node.span,
+    )
+
+
+def _constant(argument: e.Expression, node: ast.Call) -> Any:
+    if not isinstance(argument, e.Literal):
+        raise BadGrouping(
+            f"Parameter of {node.name} must be a literal, it is decided when the statement is planned", span=node.span
+        )
+    return argument.value
+
+
+def _bare(expression: ast.Expr) -> ast.Expr:
+    """Without the sources' names, as the user most likely wrote it."""
+    return rewritten(expression, lambda p: replace(p, source=None) if isinstance(p, ast.Name) else None)

@@ -1,0 +1,112 @@
+"""KSQL text to statements. All syntax errors of a script are found: after one, reading goes on behind the next `;`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lark.exceptions import VisitError
+
+from headrace.errors import KsqlSyntaxError
+from headrace.lang.ksql import ast
+from headrace.lang.ksql.automaton import Refused, run
+from headrace.lang.ksql.build import built
+from headrace.lang.ksql.complaint import complaint
+from headrace.lang.ksql.limits import check
+from headrace.lang.ksql.tokens import Kind, Token, tokens
+from headrace.lang.ksql.variables import substituted
+
+
+@dataclass
+class Parsed:
+    """The statements of a script, each with its own text (variables put in), and what is wrong with the others."""
+
+    statements: list[tuple[ast.Statement, str]] = field(default_factory=list)
+    errors: list[KsqlSyntaxError] = field(default_factory=list)
+
+
+def parse(text: str, *, name: str | None = None, variables: Mapping[str, str] | None = None) -> Parsed:
+    """Read a script; `name` (of a file) is shown in errors, `variables` are there as if they were defined before."""
+    parsed, defined = Parsed(), dict(variables or {})
+    for written in _statements(text):
+        try:
+            statement, own_text = _statement(text, written, defined)
+        except KsqlSyntaxError as error:
+            parsed.errors.append(error.located(text, name))
+        else:
+            parsed.statements.append((statement, own_text))
+            _define(statement, defined)
+    return parsed
+
+
+def parse_one(text: str) -> ast.Statement:
+    """Read exactly one statement, with or without `;`."""
+    parsed = parse(text)
+    if parsed.errors:
+        raise parsed.errors[0]
+    if len(parsed.statements) != 1:
+        raise KsqlSyntaxError(
+            f"one statement is expected, there are {len(parsed.statements)}", fix="give them one by one"
+        )
+    return parsed.statements[0][0]
+
+
+def parse_expression(text: str) -> ast.Expr:
+    """Read an expression."""
+    try:
+        return _tree(text, list(tokens(text)), "expression")
+    except KsqlSyntaxError as error:
+        raise error.located(text) from None
+
+
+def _statements(text: str) -> Iterator[list[Token]]:
+    """The tokens of each statement, with its `;` if there is one."""
+    statement: list[Token] = []
+    for token in tokens(text):
+        statement.append(token)
+        if token.kind is Kind.SYMBOL and token.value == ";":
+            yield statement
+            statement = []
+    if statement:
+        yield statement
+
+
+def _statement(text: str, written: list[Token], variables: Mapping[str, str]) -> tuple[ast.Statement, str]:
+    replaced = substituted(written, variables)
+    body = replaced[:-1] if replaced[-1].value == ";" and replaced[-1].kind is Kind.SYMBOL else replaced
+    if not body:
+        raise KsqlSyntaxError("there is no statement before this", span=written[0].span, fix='remove the ";"')
+    return _tree(text, body, "statement"), _own_text(text, written, variables)
+
+
+def _own_text(text: str, written: Sequence[Token], variables: Mapping[str, str]) -> str:
+    parts, at = [], written[0].span.start
+    for token in written:
+        new = substituted([token], variables)
+        if new != [token]:
+            parts += [text[at : token.span.start], " ".join(part.text for part in new)]
+            at = token.span.end
+    return "".join([*parts, text[at : written[-1].span.end]])
+
+
+def _tree(text: str, statement: Sequence[Token], start: str) -> Any:
+    for token in statement:
+        if token.problem:
+            raise KsqlSyntaxError(token.problem, span=token.span, fix=token.fix)
+    try:
+        tree = built(run(statement, start))
+    except Refused as refused:
+        raise complaint(text, statement, refused) from None
+    except VisitError as error:
+        raise error.orig_exc from None
+    check(tree, text)
+    return tree
+
+
+def _define(statement: ast.Statement, variables: dict[str, str]) -> None:
+    match statement:
+        case ast.Define(name=name, value=value):
+            variables[name] = value
+        case ast.Undefine(name=name):
+            variables.pop(name, None)

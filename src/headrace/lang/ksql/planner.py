@@ -1,0 +1,342 @@
+"""Statements become actions. Planning changes the catalog, so that the next statement of a script sees it.
+
+What is refused is refused here, before anything runs: each error has a code, the place in the text and a fix.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import singledispatchmethod
+from typing import Any
+
+from headrace.errors import (
+    BadGrouping,
+    BadKey,
+    BadQuery,
+    BadReplacement,
+    BadType,
+    FormatRefused,
+    SchemaMismatch,
+    SourceInUse,
+    SourceNotFound,
+    SourceReadOnly,
+    Unsupported,
+    WrongKind,
+)
+from headrace.lang.ksql import ast, rows, shapes, sources
+from headrace.lang.ksql.flow import Flow, known
+from headrace.lang.ksql.properties import NEW_PLANNER, TOPIC_PREFIX, Properties, read_properties
+from headrace.lang.ksql.queries import QueryPlanner
+from headrace.lang.ksql.text import schema_text
+from headrace.lang.ksql.types import plan_type
+from headrace.plan import nodes
+from headrace.plan.catalog import Action, Ask, Catalog, Create, Done, Drop, ExpectSource, Insert, SourceInfo, Write
+from headrace.plan.nodes import Kind, Query, Relation, Sink
+from headrace.schema import Field
+
+_NO_UPGRADE = {
+    nodes.Enrich: "StreamTableJoin",
+    nodes.StreamJoin: "StreamStreamJoin",
+    nodes.TableJoin: "TableTableJoin",
+    nodes.ForeignKeyJoin: "ForeignKeyTableTableJoin",
+    nodes.Final: "TableSuppress",
+}
+"""Plans whose state a changed query cannot take over."""
+
+
+class Planner:
+    """One script, or one connection. `properties` are ksql's settings (SET)."""
+
+    def __init__(self, catalog: Catalog, properties: Mapping[str, Any] | None = None) -> None:
+        self.catalog = catalog
+        self.properties = dict(properties or {})
+
+    def plan(self, statement: ast.Statement, text: str = "") -> Action | list[Write]:
+        """What the statement asks for; several rows for a DELETE of several keys."""
+        return self._plan(statement, text)
+
+    @singledispatchmethod
+    def _plan(self, statement: ast.Statement, text: str) -> Action | list[Write]:
+        return Done(statement)
+
+    # -- sources ----------------------------------------------------------------------------------------------------
+
+    @_plan.register
+    def _(self, statement: ast.CreateSource, text: str) -> Action:
+        kind = Kind(statement.kind.lower())
+        existing = sources.check_new(
+            self.catalog,
+            statement.name,
+            kind,
+            statement,
+            or_replace=statement.or_replace,
+            if_not_exists=statement.if_not_exists,
+        )
+        if existing is not None and statement.if_not_exists:
+            return Done(statement)
+        info = replace(sources.declared(statement, self.catalog, self.properties), text=text)
+        if statement.or_replace and info.read_only:
+            raise sources.read_only(info, statement)
+        if existing is not None:
+            sources.check_replaceable(existing, info, statement)
+        self.catalog.sources[info.name] = info
+        return Create(info)
+
+    @_plan.register
+    def _(self, statement: ast.AlterSource, text: str) -> Action:
+        source = self.catalog.sources.get(statement.name)
+        if source is None:
+            raise SourceNotFound(f"Source {statement.name} does not exist", span=statement.span)
+        if self.catalog.writers(source.name):
+            raise BadReplacement(
+                "ALTER command is not supported for CREATE ... AS statements.",
+                span=statement.span,
+                fix="use CREATE OR REPLACE ... AS",
+            )
+        info = sources.altered(statement, source, self.catalog.types)
+        self.catalog.sources[info.name] = info
+        return Create(info)
+
+    @_plan.register
+    def _(self, statement: ast.DropSource, text: str) -> Action:
+        source = self.catalog.sources.get(statement.name)
+        if source is None:
+            if statement.if_exists:
+                return Done(statement)
+            raise SourceNotFound(f"{statement.kind.capitalize()} {statement.name} does not exist.", span=statement.span)
+        if source.kind != statement.kind.lower():
+            raise WrongKind(
+                f"Incompatible data source type is {source.kind.upper()}, but statement was DROP {statement.kind}",
+                span=statement.span,
+            )
+        self._check_unused(source, statement)
+        ends = tuple(self.catalog.writers(source.name))
+        for query in ends:
+            del self.catalog.queries[query]
+        del self.catalog.sources[source.name]
+        return Drop(source, statement.delete_topic, ends)
+
+    def _check_unused(self, source: SourceInfo, node: ast.Ast) -> None:
+        readers = self.catalog.readers(source.name)
+        extra = [q for q in self.catalog.writers(source.name) if not q.startswith("C")]
+        if readers or extra:
+            raise SourceInUse(
+                f"Cannot drop {source.name}. The following queries read from this source: [{', '.join(readers)}]. "
+                f"The following queries write into this source: [{', '.join(extra)}].",
+                span=node.span,
+                fix="drop what they fill, or TERMINATE them, first",
+            )
+
+    # -- queries ----------------------------------------------------------------------------------------------------
+
+    @_plan.register
+    def _(self, statement: ast.CreateAs, text: str) -> Action:
+        kind = Kind(statement.kind.lower())
+        existing = sources.check_new(
+            self.catalog,
+            statement.name,
+            kind,
+            statement,
+            or_replace=statement.or_replace,
+            if_not_exists=statement.if_not_exists,
+        )
+        if existing is not None and statement.if_not_exists:
+            return Done(statement)
+        properties = read_properties(statement.properties, self.properties, query=True)
+        keyless = kind is Kind.STREAM and str(self.properties.get(NEW_PLANNER, "false")).lower() == "true"
+        words = f"CREATE {statement.kind} AS SELECT"
+        flow = QueryPlanner(self.catalog, statement.name, words, self.properties, keyless=keyless).flow(statement.query)
+        self._check_kind(flow, kind, statement)
+        info = replace(self._result(statement, flow, properties), text=text)
+        replaces = self._replaced(existing, info, flow, statement)
+        query = self._query(f"C{kind[0].upper()}AS_{info.name}", flow, info, text, properties, replaces)
+        self.catalog.sources[info.name] = info
+        self.catalog.queries[query.id] = query
+        return Create(info, query, replaces)
+
+    def _check_kind(self, flow: Flow, kind: Kind, statement: ast.CreateAs) -> None:
+        if flow.kind is not kind:
+            raise WrongKind(
+                f"Invalid result type. Your SELECT query produces a {flow.kind.upper()}. "
+                f"Please use CREATE {flow.kind.upper()} AS SELECT statement instead.",
+                span=statement.span,
+            )
+
+    def _result(self, statement: ast.CreateAs, flow: Flow, properties: Properties) -> SourceInfo:
+        relation = flow.relation
+        if (
+            not relation.key
+            and properties.get("KEY_FORMAT") is not None
+            and properties.get("KEY_FORMAT").upper() != "NONE"
+        ):
+            raise BadKey(
+                "Key format specified for stream without key columns.", span=statement.span, fix="remove KEY_FORMAT"
+            )
+        key, value = properties.key_format(flow.key_format), properties.value_format(flow.value_format)
+        key, value = shapes.formats(relation, properties, key, value, statement)
+        self._check_states(flow, statement)
+        prefix = self.properties.get(TOPIC_PREFIX, "")
+        topic = properties.get("KAFKA_TOPIC") or f"{prefix}{statement.name}"
+        partitions = properties.get("PARTITIONS")
+        time = shapes.time_column(relation, properties)
+        return SourceInfo(statement.name, topic, relation, key, value, time, partitions=partitions)
+
+    def _check_states(self, flow: Flow, node: ast.Ast) -> None:
+        """ksqlDB keeps an aggregate's state in the source's value format, and refuses what that cannot hold."""
+        aggregate = next((n for n in nodes.walk(flow.node) if isinstance(n, nodes.Aggregate)), None)
+        if aggregate is None or flow.value_format.name != "DELIMITED":
+            return
+        for call in aggregate.calls:
+            state = call.overload.make([a.type for a in call.arguments], call.constants).state_type
+            try:
+                shapes.check(flow.value_format, [Field(call.name, state)], node, is_key=False)
+            except FormatRefused as error:
+                raise BadGrouping(
+                    "One of the functions used in the statement has an intermediate type that the value format can not "
+                    f"handle. Please remove the function or change the format. ({call.function})",
+                    span=node.span,
+                    fix="copy the source to a stream with VALUE_FORMAT='JSON' first",
+                ) from error
+
+    def _replaced(self, old: SourceInfo | None, new: SourceInfo, flow: Flow, node: ast.Ast) -> str | None:
+        if old is None:
+            return None
+        sources.check_replaceable(old, new, node)
+        writer = next(iter(self.catalog.writers(old.name)), None)
+        for part in nodes.walk(flow.node):
+            name = _NO_UPGRADE.get(type(part))
+            if isinstance(part, nodes.Aggregate) and part.relation.window is not None:
+                name = "StreamWindowedAggregate"
+            if name is not None:
+                raise BadReplacement(
+                    f"Upgrades not yet supported for {name}", span=node.span, fix="drop and create it anew"
+                )
+        return writer
+
+    def _query(
+        self, prefix: str, flow: Flow, info: SourceInfo, text: str, properties: Properties, replaces: str | None = None
+    ) -> Query:
+        name = properties.get("QUERY_ID") or replaces or f"{prefix}_{len(self.catalog.queries)}"
+        relation = replace(flow.relation, value=rows.stored_values(info))
+        sink = Sink(
+            flow.node,
+            relation,
+            info.name,
+            info.topic,
+            info.key_format,
+            info.value_format,
+            info.timestamp,
+            info.partitions,
+            properties.get("REPLICAS"),
+        )
+        return Query(name, sink, text)
+
+    @_plan.register
+    def _(self, statement: ast.InsertInto, text: str) -> Action:
+        target = known(self.catalog, statement.target, statement)
+        if target.kind is Kind.TABLE:
+            raise WrongKind(
+                f"INSERT INTO can only be used to insert into a stream. {target.name} is a table.", span=statement.span
+            )
+        if target.read_only:
+            raise SourceReadOnly(f"Cannot insert into read-only {target.kind}: {target.name}", span=statement.span)
+        if target.system:
+            raise BadQuery(f"Cannot insert into {target.name} because it has header columns", span=statement.span)
+        properties = read_properties(statement.properties, self.properties, query=True)
+        flow = QueryPlanner(self.catalog, target.name, "INSERT INTO", self.properties).flow(statement.query)
+        if flow.kind is Kind.TABLE:
+            raise WrongKind("INSERT INTO can only be used with a query that gives a stream", span=statement.span)
+        flow = _matched(flow, target, statement)
+        query = self._query(f"INSERTQUERY_{len(self.catalog.queries)}", flow, target, text, properties)
+        self.catalog.queries[query.id] = query
+        return Insert(query)
+
+    @_plan.register
+    def _(self, statement: ast.SelectStatement, text: str) -> Action:
+        query = statement.query
+        flow = QueryPlanner(self.catalog, None, "SELECT", self.properties).flow(query)
+        sink = Sink(flow.node, flow.relation, "", "", flow.key_format, flow.value_format)
+        return Ask(Query(f"transient_{len(self.catalog.queries)}", sink, text), query.emit is not None, query.limit)
+
+    @_plan.register
+    def _(self, statement: ast.ControlQuery, text: str) -> Action:
+        if statement.query_id is not None and statement.query_id not in self.catalog.queries:
+            raise SourceNotFound(f"Unknown queryId: {statement.query_id}", span=statement.span)
+        if statement.verb == "TERMINATE":
+            for name in [statement.query_id] if statement.query_id else list(self.catalog.queries):
+                self.catalog.queries.pop(name, None)
+        return Done(statement)
+
+    # -- rows, types, settings --------------------------------------------------------------------------------------
+
+    @_plan.register
+    def _(self, statement: ast.InsertValues, text: str) -> Action:
+        return rows.inserted(statement, self.catalog)
+
+    @_plan.register
+    def _(self, statement: ast.DeleteFrom, text: str) -> list[Write]:
+        return rows.deleted(statement, self.catalog)
+
+    @_plan.register
+    def _(self, statement: ast.AssertValues, text: str) -> Action:
+        return rows.expected(statement, self.catalog)
+
+    @_plan.register
+    def _(self, statement: ast.AssertSource, text: str) -> Action:
+        create = ast.CreateSource(
+            statement.kind, statement.name, statement.elements, statement.properties, span=statement.span
+        )
+        info = sources.declared(create, self.catalog, self.properties)
+        return ExpectSource(statement.name, info, {p.name: p.value for p in statement.properties})
+
+    @_plan.register
+    def _(self, statement: ast.CreateType, text: str) -> Action:
+        if statement.name in self.catalog.types:
+            if statement.if_not_exists:
+                return Done(statement)
+            raise BadType(
+                f"Cannot register custom type '{statement.name}' since it is already registered", span=statement.span
+            )
+        self.catalog.types[statement.name] = plan_type(statement.type, self.catalog.types)
+        return Done(statement)
+
+    @_plan.register
+    def _(self, statement: ast.DropType, text: str) -> Action:
+        if self.catalog.types.pop(statement.name, None) is None and not statement.if_exists:
+            raise BadType(f"Type {statement.name} does not exist.", span=statement.span)
+        return Done(statement)
+
+    @_plan.register
+    def _(self, statement: ast.SetProperty, text: str) -> Action:
+        self.properties[statement.name] = statement.value
+        return Done(statement)
+
+    @_plan.register
+    def _(self, statement: ast.UnsetProperty, text: str) -> Action:
+        self.properties.pop(statement.name, None)
+        return Done(statement)
+
+    @_plan.register
+    def _(self, statement: ast.CreateConnector, text: str) -> Action:
+        raise Unsupported(
+            "connectors are not Kafka Connect's here", span=statement.span, fix="bring the data in with an agent"
+        )
+
+
+def _matched(flow: Flow, target: SourceInfo, node: ast.Ast) -> Flow:
+    """The query's columns as the target has them; a smaller number type goes into a larger one."""
+    wanted = Relation(flow.kind, target.relation.key, target.relation.value, flow.relation.window)
+    ours = flow.relation
+    same = len(ours.key) == len(wanted.key) and len(ours.value) == len(wanted.value)
+    fits = same and all(
+        a.name == b.name and a.type == b.type for a, b in zip(ours.columns, wanted.columns, strict=True)
+    )
+    if not fits:
+        raise SchemaMismatch(
+            "Incompatible schema between results and sink.\n"
+            f"Result schema is {schema_text(ours)}\nSink schema is {schema_text(wanted)}",
+            span=node.span,
+            fix="select the sink's columns, in its order and with its types",
+        )
+    return flow
