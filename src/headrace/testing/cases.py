@@ -1,0 +1,140 @@
+"""Test cases beside the SQL: records in, records expected out, and a report of what differs.
+
+    [{"name": "counts per page",
+      "inputs":  [{"source": "clicks", "key": 1, "value": {"page": "/"}, "timestamp": 10}],
+      "outputs": [{"source": "counts", "key": "/", "value": {"N": 1}}]}]
+
+A record names a `topic`, or the `source` over it. What an expected record leaves out (key, timestamp, window, headers)
+is not compared; its value is, with every field. Outputs are compared in order, topic by topic, and a topic that is
+named must hold nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any
+
+from headrace.errors import BadCases, HeadraceError, ResultDiffers
+from headrace.testing import documents
+from headrace.testing.records import document, produce, source_of
+from headrace.testing.world import World
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that came out another way, and in which case."""
+
+    case: str
+    error: HeadraceError
+
+    def __str__(self) -> str:
+        return f"{self.case}: {self.error}"
+
+
+@dataclass(frozen=True)
+class Report:
+    """How many cases ran, and every difference."""
+
+    cases: int
+    differences: tuple[Difference, ...] = ()
+
+    @property
+    def failed(self) -> int:
+        return len({difference.case for difference in self.differences})
+
+    def __str__(self) -> str:
+        closing = f"{self.cases - self.failed} passed, {self.failed} failed"
+        return "\n".join([*map(str, self.differences), closing])
+
+
+def run_cases(sql: str, cases: str | Sequence[Mapping[str, Any]]) -> Report:
+    """Run every case in a world of its own; `cases` is a list, or the text of a JSON file that holds one."""
+    listed = _read(cases)
+    found = [Difference(name, error) for name, case in listed for error in _differences(sql, case)]
+    return Report(len(listed), tuple(found))
+
+
+def run_script(sql: str) -> Report:
+    """Run a script of statements and ASSERTs; the first that fails ends it."""
+    try:
+        World().execute(sql)
+    except HeadraceError as error:
+        return Report(1, (Difference("script", error),))
+    return Report(1)
+
+
+def _read(cases: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
+    try:
+        listed = documents.read_json(cases) if isinstance(cases, str) else cases
+    except ValueError as error:
+        raise BadCases(f"the cases are no JSON: {error}", fix="write a list of objects") from error
+    if not isinstance(listed, Sequence) or not all(isinstance(case, Mapping) for case in listed):
+        raise BadCases(
+            "the cases are no list of objects", fix='write [{"name": ..., "inputs": [...], "outputs": [...]}]'
+        )
+    return [(str(case.get("name", f"case {number}")), case) for number, case in enumerate(listed, 1)]
+
+
+def _differences(sql: str, case: Mapping[str, Any]) -> Iterator[HeadraceError]:
+    try:
+        world = World(case.get("properties"))
+        world.execute(sql)
+        for record in case.get("inputs", ()):
+            produce(world, record)
+        yield from _compared(world, case.get("outputs", ()))
+    except HeadraceError as error:
+        yield error
+
+
+# -- comparing ------------------------------------------------------------------------------------------------------
+
+
+def _compared(world: World, expected: Sequence[Mapping[str, Any]]) -> Iterator[ResultDiffers]:
+    by_topic: dict[str, list[Mapping[str, Any]]] = {}
+    for record in expected:
+        by_topic.setdefault(source_of(world, record).topic, []).append(record)
+    for topic, wanted in by_topic.items():
+        source = world.declared[topic]
+        found = [document(entry, source) for entry in world.topics.written(topic)]
+        yield from _topic_differences(topic, wanted, found)
+
+
+def _topic_differences(
+    topic: str, wanted: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]
+) -> Iterator[ResultDiffers]:
+    for number, (want, got) in enumerate(zip(wanted, found, strict=False)):
+        for part in ("key", "value", "timestamp", "window", "headers"):
+            if part in want and not same(want[part], got[part]):
+                yield ResultDiffers(
+                    f"expected {_shown(want[part])}, got {_shown(got[part])}", where=f"{topic}[{number}].{part}"
+                )
+    for number in range(len(found), len(wanted)):
+        yield ResultDiffers(
+            f"expected {_shown(wanted[number].get('value'))}, got no record", where=f"{topic}[{number}]"
+        )
+    for number in range(len(wanted), len(found)):
+        yield ResultDiffers(f"got a record too many: {_shown(found[number]['value'])}", where=f"{topic}[{number}]")
+
+
+def _shown(value: Any) -> str:
+    return documents.json_text(value)
+
+
+def same(want: Any, got: Any) -> bool:
+    """Equal, numbers by value; field names of an object in any case."""
+    if isinstance(want, Mapping) and isinstance(got, Mapping):
+        return len(want) == len(got) and all(same(v, got.get(k, got.get(k.upper(), _MISSING))) for k, v in want.items())
+    if isinstance(want, list | tuple) and isinstance(got, list | tuple):
+        return len(want) == len(got) and all(map(same, want, got))
+    if _is_number(want) and _is_number(got):
+        return Decimal(str(want)) == Decimal(str(got))
+    return type(want) is type(got) and want == got
+
+
+_MISSING = object()
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | Decimal) and not isinstance(value, bool)

@@ -1,0 +1,188 @@
+"""A whole small world in memory: a log, a catalog, and queries that run as chains. Statements go in, records come out.
+
+    world = World()
+    world.execute("CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON'); ...")
+    world.produce("clicks", b"1", b'{"PAGE": "/"}', timestamp=10)
+    world.topics["COUNTS"]
+
+A *live* world passes every record through all queries at once, in the order in which they were created, and what they
+write through those that read it. A query sees what is written after it was created. Otherwise nothing moves until
+`drain`, and then the queries run one after another, as in ksqlDB's own tests: each gets all inputs of its topics in the
+order they were produced, then, from topics without inputs, what statements and earlier queries wrote there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from headrace.errors import QueryFailed, StatementError, Unsupported
+from headrace.lang.ksql.ast import Define, Statement, Undefine
+from headrace.lang.ksql.parser import parse
+from headrace.lang.ksql.planner import Planner
+from headrace.plan import catalog as actions
+from headrace.plan.catalog import Action, Catalog, SourceInfo
+from headrace.plan.chain.contract import Problem
+from headrace.plan.chain.records import Headers, Raw
+from headrace.plan.nodes import Query
+from headrace.testing.asserts import check_record, check_source
+from headrace.testing.running import Running, Stores, encoded
+from headrace.testing.topics import INPUT, Entry, Topics
+
+STATEMENT = "statement"
+"""The origin of what INSERT VALUES and DELETE wrote."""
+
+
+STRICT = {"ksql.timestamp.throw.on.invalid": "bad-time", "ksql.fail.on.deserialization.error": "bad-record"}
+"""Settings under which a problem ends the query; otherwise it is reported and the record left out."""
+
+
+class World:
+    def __init__(self, properties: Mapping[str, Any] | None = None, *, live: bool = True, now: int = 0) -> None:
+        self.catalog = Catalog()
+        self.planner = Planner(self.catalog, dict(properties or {}))
+        self.properties = dict(properties or {})
+        self.variables: dict[str, str] = {}
+        self.live = live
+        self.now = now
+        """The time of a row whose statement names none."""
+        self.topics = Topics()
+        self.running: dict[str, Running] = {}
+        self.problems: list[Problem] = []
+        self.declared: dict[str, SourceInfo] = {}
+        """The first source over each topic, kept when it is dropped: how its records are read."""
+        self._asserted: dict[str, int] = {}
+        self._deeds: dict[type, Callable[[Any], None]] = {
+            actions.Create: self._create,
+            actions.Insert: self._insert,
+            actions.Write: self._write,
+            actions.Drop: self._drop,
+            actions.Expect: self._expect,
+            actions.ExpectSource: self._expect_source,
+            actions.Ask: self._ask,
+            actions.Done: self._done,
+        }
+
+    # -- statements -------------------------------------------------------------------------------------------------
+
+    def execute(self, statements: str | Statement, text: str = "") -> list[Action]:
+        """Plan and do one statement after another. The first error stops it; those before it stay done."""
+        if isinstance(statements, Statement):
+            return self._execute(statements, text, text)
+        parsed = parse(statements, variables=self.variables)
+        if parsed.errors:
+            raise parsed.errors[0]
+        return [action for statement, own in parsed.statements for action in self._execute(statement, own, statements)]
+
+    def _execute(self, statement: Statement, own: str, script: str) -> list[Action]:
+        try:
+            self._define(statement)
+            planned = self.planner.plan(statement, own)
+            return [self.apply(action) for action in (planned if isinstance(planned, list) else [planned])]
+        except StatementError as error:
+            error.span = error.span or statement.span
+            raise error.located(script) from None
+
+    def _define(self, statement: Statement) -> None:
+        if isinstance(statement, Define):
+            self.variables[statement.name] = statement.value
+        elif isinstance(statement, Undefine):
+            self.variables.pop(statement.name, None)
+
+    def apply(self, action: Action) -> Action:
+        """Do what a statement means."""
+        self._deeds[type(action)](action)
+        return action
+
+    def _create(self, action: actions.Create) -> None:
+        self._know(action.source)
+        ended = self.running.pop(action.replaces, None) if action.replaces else None
+        if action.query is not None:
+            self._start(action.query, ended.stores if ended else None)
+
+    def _insert(self, action: actions.Insert) -> None:
+        self._start(action.query)
+
+    def _write(self, action: actions.Write) -> None:
+        time = self.now if action.timestamp is None else action.timestamp
+        self._append(action.source.topic, encoded(action.source, time, action.key, action.value), STATEMENT)
+
+    def _drop(self, action: actions.Drop) -> None:
+        for query in action.ends:
+            self.running.pop(query, None)
+        if action.delete_topic:
+            self.topics.drop(action.source.topic)
+
+    def _expect(self, action: actions.Expect) -> None:
+        topic = action.source.topic
+        place = self._asserted.get(topic, 0)
+        records = self.topics[topic]
+        check_record(action, records[place] if place < len(records) else None)
+        self._asserted[topic] = place + 1
+
+    def _expect_source(self, action: actions.ExpectSource) -> None:
+        check_source(action, self.catalog.sources.get(action.name))
+
+    def _ask(self, action: actions.Ask) -> None:
+        raise Unsupported(
+            "a query that answers somebody has no place in a test in memory",
+            fix="create a table with it and look at the table's records",
+        )
+
+    def _done(self, action: actions.Done) -> None:
+        """The catalog has changed already."""
+
+    def _know(self, source: SourceInfo) -> None:
+        before = self.declared.get(source.topic)
+        if before is None or before.name == source.name or before.name not in self.catalog.sources:
+            self.declared[source.topic] = source
+        self.topics.make(source.topic)
+
+    def _start(self, query: Query, stores: Stores | None = None) -> None:
+        self.topics.make(query.sink.topic)
+        self.running[query.id] = Running(query, self._report, stores)
+
+    # -- records ----------------------------------------------------------------------------------------------------
+
+    def produce(
+        self, topic: str, key: bytes | None, value: bytes | None, timestamp: int = 0, headers: Headers = ()
+    ) -> None:
+        """A record from outside."""
+        self._append(topic, Raw(key, value, timestamp, headers), INPUT)
+
+    def drain(self) -> None:
+        """Run all queries over what is there, one after another. A live world has nothing left to do."""
+        if self.live:
+            return
+        given = {entry.topic for entry in self.topics.entries if entry.origin == INPUT}
+        for running in list(self.running.values()):
+            self._feed(running, (e for e in self.topics.entries if e.origin == INPUT and e.topic in running.topics))
+            for topic in running.topics:
+                if topic not in given:
+                    self._feed(running, self.topics[topic])
+
+    def tick(self, now: int) -> None:
+        """Time passes without records."""
+        for running in list(self.running.values()):
+            self._collect(running, running.tick(now))
+
+    def _feed(self, running: Running, entries: Iterable[Entry]) -> None:
+        for entry in list(entries):
+            self._collect(running, running.feed(entry))
+
+    def _collect(self, running: Running, written: Iterable[Raw]) -> None:
+        for record in written:
+            self._append(running.query.sink.topic, record, running.query.id)
+
+    def _append(self, topic: str, record: Raw, origin: str) -> None:
+        entry = self.topics.append(topic, record.key, record.value, record.time, record.headers, origin)
+        if self.live:
+            for running in list(self.running.values()):
+                if topic in running.topics:
+                    self._feed(running, [entry])
+
+    def _report(self, problem: Problem) -> None:
+        self.problems.append(problem)
+        for setting, code in STRICT.items():
+            if problem.code == code and str(self.planner.properties.get(setting)).lower() == "true":
+                raise QueryFailed(problem.reason, where=problem.where, fix=f"correct the record, or unset {setting}")

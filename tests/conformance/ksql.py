@@ -1,0 +1,91 @@
+"""Run a file of KSQL cases: `python -m tests.conformance.ksql --corpus PATH [--only TEXT] [--mode memory]`.
+
+Every case is run; what came out goes to `--actual`, and the comparer decides what passed. Ends with 0 if every failure
+is in the ledger of known gaps, and every known gap failed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from headrace.testing.documents import json_text, read_json
+from tests.conformance import functions, memory, verdicts
+
+MODES: dict[str, Callable[[memory.Case], memory.Outcome]] = {"memory": memory.run}
+"""How a case is run. Each takes a case and gives the comparer's form of what came out."""
+
+LONGEST = 20
+"""Seconds after which a case is given up: one that hangs is its own failure, not the run's."""
+
+ACTUAL = Path("build/conformance/ksql.jsonl")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    options = _parser().parse_args(arguments)
+    lines = [line for line in options.corpus.read_text(encoding="utf-8").splitlines() if line.strip()]
+    chosen = [line for line in lines if _is_chosen(read_json(line), options.only)]
+    _write(options.actual, _outcomes(options.mode, chosen, options.jobs))
+    verdict = verdicts.compared(verdicts.comparer_of(options.corpus, "compare_ksql.py"), chosen, options.actual)
+    if options.why:
+        print("\n".join([*verdicts.grouped(verdict.failures), verdict.closing]))
+        return 0
+    ran = {read_json(line)["id"] for line in chosen}
+    shown, as_known = verdicts.shown(verdict, verdicts.ledger("ksql"), ran)
+    print("\n".join(shown))
+    return 0 if as_known else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m tests.conformance.ksql", description=__doc__)
+    parser.add_argument("--corpus", type=Path, required=True, help="cases, one JSON object per line")
+    parser.add_argument("--only", default="", help="only cases whose id, file or name holds this text")
+    parser.add_argument("--mode", choices=sorted(MODES), default="memory")
+    parser.add_argument("--actual", type=Path, default=ACTUAL, help="where to write what came out")
+    parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes that share the cases")
+    parser.add_argument("--why", action="store_true", help="failures by reason instead of one by one")
+    return parser
+
+
+def _is_chosen(case: memory.Case, only: str) -> bool:
+    return not only or any(only.lower() in case[field].lower() for field in ("id", "file", "name"))
+
+
+def _outcomes(mode: str, lines: Sequence[str], jobs: int) -> list[str]:
+    if jobs < 2 or len(lines) < 50:
+        return [outcome(mode, line) for line in lines]
+    with ProcessPoolExecutor(jobs) as pool:
+        return list(pool.map(outcome, [mode] * len(lines), lines, chunksize=16))
+
+
+def outcome(mode: str, line: str) -> str:
+    """A case's line of the corpus -> its line of ACTUAL; a crash is the case's failure."""
+    functions.install()
+    case: dict[str, Any] = read_json(line)
+    signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(LONGEST)
+    try:
+        return json_text(MODES[mode](case))
+    except Exception as error:
+        return json_text(memory.crashed(case, error))
+    finally:
+        signal.alarm(0)
+
+
+def _too_long(*_: Any) -> None:
+    raise TimeoutError(f"no result in {LONGEST} seconds")
+
+
+def _write(path: Path, lines: Sequence[str]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

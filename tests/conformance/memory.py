@@ -1,0 +1,125 @@
+"""A case of the KSQL corpus in memory: the canonical chain, fed as ksqlDB's own test runner feeds its topologies.
+
+`run` gives what the comparer reads: how many statements were accepted, what was refused, what failed on the way, and
+every record that statements and queries wrote.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from headrace.errors import AssertFailed, HeadraceError, StatementError
+from headrace.plan.catalog import SourceInfo
+from headrace.plan.functions.signature import type_text
+from headrace.plan.nodes import Kind
+from headrace.testing.records import document, produce
+from headrace.testing.world import World
+
+Case = Mapping[str, Any]
+Outcome = dict[str, Any]
+
+PARTITIONS = 4
+"""Of a topic that no case lists."""
+
+
+def run(case: Case) -> Outcome:
+    """Run one case; whatever goes wrong is part of the outcome, never of the run."""
+    outcome = _nothing(case)
+    world = World(case.get("properties"), live=case["suite"] == "sql")
+    _make_topics(world, case)
+    if _execute(world, case, outcome):
+        _process(world, case, outcome)
+    return outcome
+
+
+def crashed(case: Case, error: Exception) -> Outcome:
+    """The outcome of a case that broke its runner."""
+    return _nothing(case) | {"error": _failure(error, 0)}
+
+
+def _nothing(case: Case) -> Outcome:
+    outcome: Outcome = {"id": case["id"], "statements": 0, "error": None, "runtime_error": None, "topics": {}}
+    return outcome | ({"asserts_passed": 0, "failed_assert": None} if case["suite"] == "sql" else {})
+
+
+def _make_topics(world: World, case: Case) -> None:
+    for record in case.get("inputs", ()):
+        world.catalog.partitions[record["topic"]] = PARTITIONS
+    for topic in case.get("topics") or ():
+        world.catalog.partitions[topic["name"]] = topic.get("partitions", 1)
+
+
+def _execute(world: World, case: Case, outcome: Outcome) -> bool:
+    """All statements up to the first refused one; True if there is none."""
+    for number, text in enumerate(case["statements"]):
+        try:
+            world.execute(text)
+        except Exception as error:
+            held_not = isinstance(error, AssertFailed) and "failed_assert" in outcome
+            outcome["failed_assert" if held_not else "error"] = _failure(error, number)
+            return False
+        outcome["statements"] += 1
+        if "asserts_passed" in outcome and re.match(r"\s*ASSERT\b", text, re.IGNORECASE):
+            outcome["asserts_passed"] += 1
+    return True
+
+
+def _process(world: World, case: Case, outcome: Outcome) -> None:
+    try:
+        for record in case.get("inputs", ()):
+            if record["topic"] in world.declared:
+                produce(world, record)
+        world.drain()
+        outcome["topics"] = _topics(world)
+        outcome["sources"] = [_described(source) for source in world.catalog.sources.values()]
+    except Exception as error:
+        outcome["runtime_error"] = _failure(error, 0)
+
+
+def _topics(world: World) -> dict[str, list[dict[str, Any]]]:
+    return {
+        topic: [document(entry, world.declared[topic]) for entry in world.topics.written(topic)]
+        for topic in world.topics
+        if topic in world.declared
+    }
+
+
+def _failure(error: Exception, statement: int) -> dict[str, Any]:
+    failure: dict[str, Any] = {"statement": statement, "code": "internal", "message": _crash(error)}
+    if isinstance(error, HeadraceError):
+        failure |= {"code": error.code, "message": error.what}
+    if isinstance(error, StatementError) and error.span is not None:
+        failure |= {"line": error.span.line, "column": error.span.column}
+    return failure
+
+
+def _crash(error: Exception) -> str:
+    """What broke and where, for whoever mends it."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f"{frames[-1].filename.rpartition('/')[2]}:{frames[-1].lineno}" if frames else "nowhere"
+    return f"{type(error).__name__} in {place}: {error}"
+
+
+def _described(source: SourceInfo) -> dict[str, Any]:
+    window = source.relation.window
+    size = window.size if window else None
+    return {
+        "name": source.name,
+        "type": source.kind.value,
+        "schema": _schema(source),
+        "valueFormat": source.value_format.name,
+        "keyFormat": {
+            "format": source.key_format.name,
+            "windowType": window.kind.value.upper() if window else None,
+            "windowSize": round(size.total_seconds() * 1000) if size else None,
+        },
+    }
+
+
+def _schema(source: SourceInfo) -> str:
+    mark = " PRIMARY KEY" if source.kind is Kind.TABLE else " KEY"
+    key = [f"`{column.name}` {type_text(column.type)}{mark}" for column in source.relation.key]
+    return ", ".join(key + [f"`{column.name}` {type_text(column.type)}" for column in source.relation.value])

@@ -1,0 +1,144 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from headrace.errors import AssertFailed, QueryFailed
+from headrace.plan.catalog import Create, Drop, Expect, ExpectSource, Write
+from headrace.plan.nodes import Kind, Relation
+from headrace.testing.documents import read_json
+from headrace.testing.world import World
+from tests.unit.testing.plans import ROW, above, info
+
+A = info("A", "a")
+
+
+def world(*creates: Create, live: bool = True) -> World:
+    made = World(live=live)
+    made.apply(Create(A))
+    for create in creates:
+        made.catalog.sources[create.source.name] = create.source
+        made.apply(create)
+    return made
+
+
+def give(to: World, value: int, key: int = 1, **more: Any) -> None:
+    to.produce("a", key.to_bytes(4), b'{"V": %d}' % value, **more)
+
+
+def values(of: World, topic: str) -> list[int]:
+    return [read_json(entry.value or b"")["V"] for entry in of.topics[topic]]
+
+
+def test_a_live_world_passes_a_record_through_all_queries_at_once() -> None:
+    w = world(above("B", A, 0), above("C", info("B"), 10))
+    for value in (5, 15, -1):
+        give(w, value)
+    assert (values(w, "B"), values(w, "C")) == ([5, 15], [15])
+
+
+def test_a_query_sees_what_is_written_after_it_was_created() -> None:
+    w = world()
+    give(w, 1)
+    w.apply(above("B", A, 0))
+    give(w, 2)
+    assert values(w, "B") == [2]
+
+
+def test_otherwise_queries_run_one_after_another() -> None:
+    w = world(above("C", info("B"), 10), above("B", A, 0), above("D", info("B"), 10), live=False)
+    give(w, 15)
+    assert values(w, "B") == []
+    w.drain()
+    # C ran before anything was in B.
+    assert (values(w, "B"), values(w, "C"), values(w, "D")) == ([15], [], [15])
+
+
+def test_a_topic_with_inputs_is_fed_by_these_only() -> None:
+    w = world(above("B", A, 0), above("C", info("B"), 0), live=False)
+    give(w, 1)
+    w.produce("B", bytes(4), b'{"V": 7}')
+    w.drain()
+    assert values(w, "C") == [7]
+
+
+def test_outputs_carry_headers_and_time_of_the_record_they_follow_from() -> None:
+    w = world(above("B", A, 0))
+    give(w, 1, timestamp=9, headers=(("h", b"x"),))
+    (entry,) = w.topics["B"]
+    assert (entry.timestamp, entry.headers, entry.origin) == (9, (("h", b"x"),), "CSAS_B")
+
+
+def test_a_replaced_query_ends() -> None:
+    w = world(above("B", A, 0))
+    w.apply(above("B", A, 10, query="CSAS_B_2", replaces="CSAS_B"))
+    give(w, 5)
+    give(w, 15)
+    assert values(w, "B") == [15]
+
+
+def test_a_dropped_source_takes_its_topic_along_if_asked() -> None:
+    w = world(above("B", A, 0))
+    w.apply(Drop(info("B"), delete_topic=True, ends=("CSAS_B",)))
+    give(w, 5)
+    assert w.topics["B"] == []
+
+
+def test_a_written_row_is_encoded_as_its_source_says() -> None:
+    w = world(above("B", A, 0))
+    w.apply(Write(A, (3,), (4,), timestamp=8))
+    (entry,) = w.topics["B"]
+    assert (entry.key, read_json(entry.value or b""), entry.timestamp) == (b"\0\0\0\3", {"V": 4}, 8)
+
+
+def test_a_record_that_cannot_be_read_is_reported_or_ends_the_query() -> None:
+    w = world(above("B", A, 0))
+    w.produce("a", bytes(4), b"{")
+    assert ([problem.code for problem in w.problems], values(w, "B")) == (["bad-record"], [])
+    w.planner.properties["ksql.fail.on.deserialization.error"] = "true"
+    with pytest.raises(QueryFailed):
+        w.produce("a", bytes(4), b"{")
+
+
+# -- asserts --------------------------------------------------------------------------------------------------------
+
+
+def test_an_assert_takes_the_next_record() -> None:
+    w = world()
+    w.apply(Write(A, (1,), (4,), timestamp=8))
+    w.apply(Write(A, (1,), None))
+    w.apply(Write(A, (2,), (5,)))
+    w.apply(Expect(A, ("ID", "V", "ROWTIME"), (1, 4, 8)))
+    w.apply(Expect(A, ("ID",), (1,), null=True))
+    w.apply(Expect(A, ("V",), (5,)))
+    with pytest.raises(AssertFailed, match="no more records"):
+        w.apply(Expect(A, ("ID", "V"), (1, 4)))
+
+
+@pytest.mark.parametrize(
+    ("columns", "expected", "null", "message"),
+    [
+        (("ID", "V"), (1, 5), False, "V: expected 5, got 4"),
+        (("ID", "V", "ROWTIME"), (1, 4, 9), False, "ROWTIME: expected 9, got 8"),
+        (("ID",), (1,), True, "expected a deletion"),
+    ],
+    ids=["value", "time", "deletion"],
+)
+def test_an_assert_that_does_not_hold(columns: Any, expected: Any, null: bool, message: str) -> None:
+    w = world()
+    w.apply(Write(A, (1,), (4,), timestamp=8))
+    with pytest.raises(AssertFailed, match=message):
+        w.apply(Expect(A, columns, expected, null))
+
+
+def test_an_assert_of_a_source() -> None:
+    w = world(above("B", A, 0))
+    table = Relation(Kind.TABLE, ROW.key, ROW.value)
+    w.apply(ExpectSource("B", info("B", "other"), {}))
+    with pytest.raises(AssertFailed, match="topic"):
+        w.apply(ExpectSource("B", info("B", "other"), {"KAFKA_TOPIC": "other"}))
+    with pytest.raises(AssertFailed, match="type"):
+        w.apply(ExpectSource("B", info("B", relation=table), {}))
+    with pytest.raises(AssertFailed, match="no stream or table"):
+        w.apply(ExpectSource("Z", info("Z"), {}))
