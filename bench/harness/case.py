@@ -71,7 +71,7 @@ class Side:
 class Case:
     """Sides in the order in which they run; "ours" is the one that targets speak of.
 
-    `outside` names programs (such as java) whose memory and CPU do not count.
+    `outside` has words; processes whose command has one of them are counted apart.
     """
 
     name: str

@@ -1,7 +1,8 @@
 """CPU and memory of a run: of the side's whole process tree, and of the services beside it.
 
-Memory is sampled. Two figures are kept: RSS, and RSS without file-backed pages (`private`), because pages of a mapped
-file belong to the page cache and go when someone else needs the room. The peak is of the sum over the tree.
+Memory is sampled. Two figures are kept: RSS, and what the processes hold by themselves (`private`). The second leaves
+out file-backed pages, which belong to the page cache and go when someone else needs the room, and counts a page that a
+worker shares with the process it was forked from once, not once each. The peak is of the sum over the tree.
 """
 
 from __future__ import annotations
@@ -46,18 +47,26 @@ class Usage:
 
 
 def resident(pid: int) -> tuple[int, int]:
-    """A process's RSS, and its RSS without file-backed pages, in bytes."""
-    fields = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/status").read_text().splitlines() if ":" in line)
-    rss, file = (int(fields.get(name, "0 kB").split()[0]) * 1024 for name in ("VmRSS", "RssFile"))
-    return rss, rss - file
+    """A process's RSS, and its share of the pages that no file backs, in bytes."""
+    rss = _kilobytes(Path(f"/proc/{pid}/status"), "VmRSS")
+    own = _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss_Anon", "Pss_Shmem")
+    return rss * 1024, own * 1024
+
+
+def _kilobytes(file: Path, *names: str) -> int:
+    fields = dict(line.split(":", 1) for line in file.read_text().splitlines() if ":" in line)
+    return sum(int(fields.get(name, "0 kB").split()[0]) for name in names)
 
 
 class Sampler:
-    """Watches a process tree (but not programs named in `outside`) and the trees of services until it is stopped."""
+    """Watches a process tree and the trees of services until it is stopped.
+
+    Processes of the tree whose command has one of the words in `outside` are counted apart.
+    """
 
     def __init__(self, pid: int, outside: Sequence[str] = (), services: Sequence[int] = ()) -> None:
-        self.tree, self.beside = Usage(), Usage()
-        self._root, self._outside, self._services = pid, frozenset(outside), tuple(services)
+        self.tree, self.beside, self.outside = Usage(), Usage(), Usage()
+        self._root, self._outside, self._services = pid, tuple(outside), tuple(services)
         self._services_before = sum(cpu_seconds(pid) for pid in services)
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="sampler", daemon=True)
@@ -72,6 +81,8 @@ class Sampler:
             "peak_rss_mb": self.tree.peak_rss / MB,
             "peak_private_mb": self.tree.peak_private / MB,
         }
+        if self._outside:
+            metrics["outside_private_mb"] = self.outside.peak_private / MB
         if self._services:
             metrics["service_cpu_seconds"] = sum(cpu_seconds(pid) for pid in self._services) - self._services_before
             metrics["service_peak_rss_mb"] = self.beside.peak_rss / MB
@@ -79,20 +90,24 @@ class Sampler:
 
     def _watch(self) -> None:
         tree: list[psutil.Process] = []
+        outside: list[psutil.Process] = []
         services = [process for pid in self._services for process in family(pid)]
         turn = 0
         while not self._done.wait(_EVERY if turn else 0):
             if turn % _LIST_EVERY == 0:
-                tree = [process for process in family(self._root) if self._counts(process)]
+                all_of_it = family(self._root)
+                outside = [process for process in all_of_it if self._is_outside(process)]
+                tree = [process for process in all_of_it if process not in outside]
             self.tree.add(tree)
+            self.outside.add(outside)
             self.beside.add(services)
             turn += 1
 
-    def _counts(self, process: psutil.Process) -> bool:
+    def _is_outside(self, process: psutil.Process) -> bool:
         try:
-            return process.name() not in self._outside
+            return any(word in part for part in process.cmdline() for word in self._outside)
         except psutil.Error:
-            return False
+            return True  # gone
 
 
 def family(pid: int) -> list[psutil.Process]:

@@ -75,7 +75,7 @@ TABLE = Table(
             "through-spark",
             "appended, then consumed by Spark; memory of all processes but the JVM",
             {OURS: Side(log_spark.through)},
-            outside=("java",),
+            outside=("org.apache.spark", "pyspark."),
         ),
     ),
     services={"kafka": log_kafka.kafka},

@@ -111,7 +111,7 @@ def _clicks(count: int) -> Iterator[pa.RecordBatch]:
 
 
 def through(work: Work) -> Outcome:
-    """Append everything, then let a streaming query consume it in bounded batches; java is left out of the memory."""
+    """Append everything, then let a streaming query take it in bounded batches; Spark and its workers count apart."""
     count = work["records"] // work["batch_rows"]
     rows = list(batches(pool(work), work["batch_rows"]))
     settings = replace(Settings(), spark_memory=Size(1 << 30))
