@@ -27,6 +27,9 @@ faults-log: setup-test ## 200 kill -9 on the embedded log, 30 on Kafka (SEED=n, 
 bench-log: setup-test ## the log beside Kafka in one run; fails when a target is missed (ONLY=name)
 	$(PY) -m bench log $(if $(ONLY),--only $(ONLY))
 
+bench-chain: setup-test ## the chain in memory beside hand-written loops (ONLY=name)
+	$(PY) -m bench chain $(if $(ONLY),--only $(ONLY))
+
 format: setup-test ## format and mend what ruff can
 	$(PY) -m ruff format -q . && $(PY) -m ruff check -q --fix .
 
@@ -45,4 +48,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test check faults-log bench-log format docs lock clean setup setup-test
+.PHONY: help demo test check faults-log bench-log bench-chain format docs lock clean setup setup-test

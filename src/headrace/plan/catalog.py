@@ -80,12 +80,20 @@ class Insert:
 
 @dataclass(frozen=True)
 class Write:
-    """A row written by hand: values by column name in the chain's form; `value` None is a deletion."""
+    """A row written by hand: the values of the key's and the payload's columns, in the chain's form."""
 
     source: SourceInfo
     key: tuple[Any, ...]
-    value: tuple[Any, ...] | None
+    value: tuple[Any, ...]
     timestamp: int | None = None
+
+
+@dataclass(frozen=True)
+class Delete:
+    """Rows of a table that go: a deletion is written for each of the keys."""
+
+    source: SourceInfo
+    keys: tuple[tuple[Any, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -130,4 +138,4 @@ class Done:
     statement: Any = None
 
 
-Action = Create | Insert | Write | Drop | Ask | Expect | ExpectSource | Done
+Action = Create | Insert | Write | Delete | Drop | Ask | Expect | ExpectSource | Done

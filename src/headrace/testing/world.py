@@ -56,6 +56,7 @@ class World:
             actions.Create: self._create,
             actions.Insert: self._insert,
             actions.Write: self._write,
+            actions.Delete: self._delete,
             actions.Drop: self._drop,
             actions.Expect: self._expect,
             actions.ExpectSource: self._expect_source,
@@ -68,17 +69,16 @@ class World:
     def execute(self, statements: str | Statement, text: str = "") -> list[Action]:
         """Plan and do one statement after another. The first error stops it; those before it stay done."""
         if isinstance(statements, Statement):
-            return self._execute(statements, text, text)
+            return [self._execute(statements, text, text)]
         parsed = parse(statements, variables=self.variables)
         if parsed.errors:
             raise parsed.errors[0]
-        return [action for statement, own in parsed.statements for action in self._execute(statement, own, statements)]
+        return [self._execute(statement, own, statements) for statement, own in parsed.statements]
 
-    def _execute(self, statement: Statement, own: str, script: str) -> list[Action]:
+    def _execute(self, statement: Statement, own: str, script: str) -> Action:
         try:
             self._define(statement)
-            planned = self.planner.plan(statement, own)
-            return [self.apply(action) for action in (planned if isinstance(planned, list) else [planned])]
+            return self.apply(self.planner.plan(statement, own))
         except StatementError as error:
             error.span = error.span or statement.span
             raise error.located(script) from None
@@ -106,6 +106,10 @@ class World:
     def _write(self, action: actions.Write) -> None:
         time = self.now if action.timestamp is None else action.timestamp
         self._append(action.source.topic, encoded(action.source, time, action.key, action.value), STATEMENT)
+
+    def _delete(self, action: actions.Delete) -> None:
+        for key in action.keys:
+            self._append(action.source.topic, encoded(action.source, self.now, key, None), STATEMENT)
 
     def _drop(self, action: actions.Drop) -> None:
         for query in action.ends:

@@ -31,7 +31,7 @@ from headrace.lang.ksql.queries import QueryPlanner
 from headrace.lang.ksql.text import schema_text
 from headrace.lang.ksql.types import plan_type
 from headrace.plan import nodes
-from headrace.plan.catalog import Action, Ask, Catalog, Create, Done, Drop, ExpectSource, Insert, SourceInfo, Write
+from headrace.plan.catalog import Action, Ask, Catalog, Create, Done, Drop, ExpectSource, Insert, SourceInfo
 from headrace.plan.nodes import Kind, Query, Relation, Sink
 from headrace.schema import Field
 
@@ -52,12 +52,12 @@ class Planner:
         self.catalog = catalog
         self.properties = dict(properties or {})
 
-    def plan(self, statement: ast.Statement, text: str = "") -> Action | list[Write]:
-        """What the statement asks for; several rows for a DELETE of several keys."""
+    def plan(self, statement: ast.Statement, text: str = "") -> Action:
+        """What the statement asks for."""
         return self._plan(statement, text)
 
     @singledispatchmethod
-    def _plan(self, statement: ast.Statement, text: str) -> Action | list[Write]:
+    def _plan(self, statement: ast.Statement, text: str) -> Action:
         return Done(statement)
 
     # -- sources ----------------------------------------------------------------------------------------------------
@@ -275,7 +275,7 @@ class Planner:
         return rows.inserted(statement, self.catalog)
 
     @_plan.register
-    def _(self, statement: ast.DeleteFrom, text: str) -> list[Write]:
+    def _(self, statement: ast.DeleteFrom, text: str) -> Action:
         return rows.deleted(statement, self.catalog)
 
     @_plan.register

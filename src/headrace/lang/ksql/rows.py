@@ -18,7 +18,7 @@ from headrace.lang.ksql.typer import Typer
 from headrace.plan import expressions as e
 from headrace.plan import types as t
 from headrace.plan.casts import caster
-from headrace.plan.catalog import Catalog, Expect, SourceInfo, Write
+from headrace.plan.catalog import Catalog, Delete, Expect, SourceInfo, Write
 from headrace.plan.chain.compile import evaluator
 from headrace.plan.chain.contract import Context
 from headrace.plan.nodes import Kind, Relation
@@ -50,7 +50,7 @@ def inserted(statement: ast.InsertValues, catalog: Catalog) -> Write:
     return Write(source, key, tuple(values.get(n) for n in names), time)
 
 
-def deleted(statement: ast.DeleteFrom, catalog: Catalog) -> list[Write]:
+def deleted(statement: ast.DeleteFrom, catalog: Catalog) -> Delete:
     """A tombstone for every key that the condition names: `key = 1`, `key IN (1, 2)`, several columns by AND."""
     source = known(catalog, statement.target, statement)
     if source.kind is not Kind.TABLE:
@@ -67,7 +67,7 @@ def deleted(statement: ast.DeleteFrom, catalog: Catalog) -> list[Write]:
                 fix=f"write WHERE {' AND '.join(f'{f.name} = ...' for f in source.relation.key)}",
             )
         keys = [(*key, value) for key in keys for value in wanted[field.name]]
-    return [Write(source, key, None) for key in keys]
+    return Delete(source, tuple(keys))
 
 
 def _equalities(node: ast.Expr, source: SourceInfo, catalog: Catalog) -> dict[str, list[Any]]:
