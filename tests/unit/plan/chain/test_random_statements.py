@@ -1,0 +1,50 @@
+"""Random statements over random records: whatever the cut, and whoever takes over the state, the answer is the same."""
+
+from __future__ import annotations
+
+import copy
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.plan.chain.contract import Context, Problem
+from headrace.plan.chain.pipe import Pipe
+from headrace.plan.chain.records import Raw
+from tests.statements import Example, examples
+
+
+class Stores(dict[str, dict[Any, Any]]):
+    def __missing__(self, name: str) -> dict[Any, Any]:
+        self[name] = {}
+        return self[name]
+
+
+def run_whole(example: Example) -> tuple[list[Raw], list[Problem]]:
+    problems: list[Problem] = []
+    return Pipe(example.query, Context(Stores().__getitem__, problems.append)).run(example.records), problems
+
+
+def run_cut(example: Example, cuts: list[int]) -> tuple[list[Raw], list[Problem]]:
+    """At every cut the chain is built anew over a copy of the stores, as after a restart."""
+    problems: list[Problem] = []
+    out: list[Raw] = []
+    stores = Stores()
+    edges = [0, *sorted(cut for cut in cuts if cut < len(example.records)), len(example.records)]
+    for start, end in pairwise(edges):
+        stores = copy.deepcopy(stores)
+        out += Pipe(example.query, Context(stores.__getitem__, problems.append)).run(example.records[start:end])
+    return out, problems
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@given(examples(), st.lists(st.integers(0, 25), max_size=6))
+def test_a_cut_changes_nothing(example: Example, cuts: list[int]) -> None:
+    assert run_cut(example, cuts) == run_whole(example), example.text
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(examples())
+def test_record_by_record_is_the_same(example: Example) -> None:
+    assert run_cut(example, list(range(len(example.records)))) == run_whole(example), example.text
