@@ -17,15 +17,16 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from headrace.errors import QueryFailed, StatementError, Unsupported
-from headrace.lang.ksql.ast import Define, Statement, Undefine
-from headrace.lang.ksql.parser import parse
+from headrace.lang.ksql.ast import AssertSchema, AssertTopic, RunScript
+from headrace.lang.ksql.parser import Reading, read
 from headrace.lang.ksql.planner import Planner
+from headrace.lang.ksql.script import named_script
 from headrace.plan import catalog as actions
 from headrace.plan.catalog import Action, Catalog, SourceInfo
 from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Headers, Raw
 from headrace.plan.nodes import Query
-from headrace.testing.asserts import check_record, check_source
+from headrace.testing.asserts import check_record, check_source, check_topic
 from headrace.testing.running import Running, Stores, encoded
 from headrace.testing.topics import INPUT, Entry, Topics
 
@@ -51,7 +52,10 @@ class World:
         self.problems: list[Problem] = []
         self.declared: dict[str, SourceInfo] = {}
         """The first source over each topic, kept when it is dropped: how its records are read."""
+        self.held = 0
+        """How many ASSERTs were true."""
         self._asserted: dict[str, int] = {}
+        self._scripts: list[str | None] = []
         self._deeds: dict[type, Callable[[Any], None]] = {
             actions.Create: self._create,
             actions.Insert: self._insert,
@@ -66,28 +70,30 @@ class World:
 
     # -- statements -------------------------------------------------------------------------------------------------
 
-    def execute(self, statements: str | Statement, text: str = "") -> list[Action]:
-        """Plan and do one statement after another. The first error stops it; those before it stay done."""
-        if isinstance(statements, Statement):
-            return [self._execute(statements, text, text)]
-        parsed = parse(statements, variables=self.variables)
-        if parsed.errors:
-            raise parsed.errors[0]
-        return [self._execute(statement, own, statements) for statement, own in parsed.statements]
+    def execute(self, statements: str, name: str | None = None) -> list[Action]:
+        """Plan and do one statement after another. The first error stops it; those before it stay done.
 
-    def _execute(self, statement: Statement, own: str, script: str) -> Action:
+        `name` is the script's file: it stands in errors, and RUN SCRIPT looks beside it.
+        """
+        self._scripts.append(name)
         try:
-            self._define(statement)
-            return self.apply(self.planner.plan(statement, own))
+            return [action for reading in read(statements, self.variables, name=name) for action in self._do(reading)]
         except StatementError as error:
-            error.span = error.span or statement.span
-            raise error.located(script) from None
+            raise error if error.where else error.located(statements, name) from None
+        finally:
+            self._scripts.pop()
 
-    def _define(self, statement: Statement) -> None:
-        if isinstance(statement, Define):
-            self.variables[statement.name] = statement.value
-        elif isinstance(statement, Undefine):
-            self.variables.pop(statement.name, None)
+    def _do(self, reading: Reading) -> list[Action]:
+        statement = reading.statement
+        if statement is None:
+            raise reading.error or LookupError("a statement or an error is read")
+        if isinstance(statement, RunScript):
+            name, text = named_script(statement, self._scripts)
+            return self.execute(text, name)
+        try:
+            return [self.apply(self.planner.plan(statement, reading.text))]
+        except StatementError as error:
+            raise
 
     def apply(self, action: Action) -> Action:
         """Do what a statement means."""
@@ -123,9 +129,11 @@ class World:
         records = self.topics[topic]
         check_record(action, records[place] if place < len(records) else None)
         self._asserted[topic] = place + 1
+        self.held += 1
 
     def _expect_source(self, action: actions.ExpectSource) -> None:
         check_source(action, self.catalog.sources.get(action.name))
+        self.held += 1
 
     def _ask(self, action: actions.Ask) -> None:
         raise Unsupported(
@@ -134,7 +142,12 @@ class World:
         )
 
     def _done(self, action: actions.Done) -> None:
-        """The catalog has changed already."""
+        """The catalog has changed already; what is left are ASSERTs about the surroundings."""
+        if isinstance(action.statement, AssertSchema):
+            raise Unsupported("there is no schema registry in memory", fix="leave ASSERT SCHEMA out of tests in memory")
+        if isinstance(action.statement, AssertTopic):
+            check_topic(action.statement.topic, self.topics, exists=action.statement.exists)
+            self.held += 1
 
     def _know(self, source: SourceInfo) -> None:
         before = self.declared.get(source.topic)

@@ -21,6 +21,7 @@ from headrace.errors import (
     SourceInUse,
     SourceNotFound,
     SourceReadOnly,
+    StatementError,
     Unsupported,
     WrongKind,
 )
@@ -53,8 +54,12 @@ class Planner:
         self.properties = dict(properties or {})
 
     def plan(self, statement: ast.Statement, text: str = "") -> Action:
-        """What the statement asks for."""
-        return self._plan(statement, text)
+        """What the statement asks for. An error that knows no better place has the statement's."""
+        try:
+            return self._plan(statement, text)
+        except StatementError as error:
+            error.span = error.span or statement.span
+            raise
 
     @singledispatchmethod
     def _plan(self, statement: ast.Statement, text: str) -> Action:
