@@ -35,7 +35,10 @@ def _text(value: Any) -> str:
 
 
 def _number(value: Any) -> int:
-    return int(value)
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise ValueError("a whole number") from None
 
 
 def _boolean(value: Any) -> bool:
@@ -178,9 +181,10 @@ def read_properties(written: Sequence[ast.Property], settings: Mapping[str, Any]
             fix = f"did you mean {close[0]}?" if close else f"properties are: {', '.join(READ)}"
             raise BadProperty(f"Invalid config variable(s) in the WITH clause: {one.name}", span=one.span, fix=fix)
         try:
-            values[one.name] = None if one.value is None else READ[one.name](one.value)
+            values[one.name] = READ[one.name](one.value)
         except ValueError as error:
-            raise BadProperty(f"{one.name} cannot be {one.value!r}", span=one.span, fix=f"write {error}") from None
+            shown = "NULL" if one.value is None else repr(one.value)
+            raise BadProperty(f"{one.name} cannot be {shown}", span=one.span, fix=f"write {error}") from None
     found = Properties(values, {one.name: one for one in written}, settings)
     for name in ("KEY_FORMAT", "VALUE_FORMAT"):
         if name in values and "FORMAT" in values:
