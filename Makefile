@@ -2,6 +2,7 @@
 .DEFAULT_GOAL := help
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
+CORPORA := $(or $(HEADRACE_CORPORA),../shared/corpora)
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -10,7 +11,7 @@ demo: setup ## a click stream, counted by Spark, moving in your terminal
 	@.venv/bin/headrace demo
 
 test: setup-test check ## everything, on real parts
-	$(PYTEST) tests/contract tests/integration tests/spark tests/docs
+	$(PYTEST) tests/conformance tests/contract tests/integration tests/spark tests/docs
 	$(PYTEST) tests/faults
 	$(PYTEST) tests/package
 
@@ -20,6 +21,15 @@ check: setup-test ## format, lint, types, imports, unit tests; under a minute
 	.venv/bin/pyright --warnings
 	.venv/bin/lint-imports --no-cache >/dev/null || .venv/bin/lint-imports --no-cache
 	$(PYTEST) tests/unit
+
+conformance-ksql: setup-test ## the public cases of ksqlDB (CORPUS=path ONLY=text MODE=memory|spark ACTUAL=path)
+	@for corpus in $(or $(CORPUS),$(CORPORA)/ksql/public.jsonl $(CORPORA)/ksql/sql_public.jsonl); do \
+		$(PY) -m tests.conformance.ksql --corpus "$$corpus" --only "$(ONLY)" --mode $(or $(MODE),memory) \
+			--actual "$(or $(ACTUAL),build/conformance/$$(basename $$corpus))" || failed=1; \
+	done; exit $${failed:-0}
+
+bless: setup-test ## write the expected plans of tests/golden anew
+	$(PY) -m tests.golden
 
 faults-log: setup-test ## 200 kill -9 on the embedded log, 30 on Kafka (SEED=n, KILLS=n)
 	$(PY) -m tests.faults.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),200) --kafka-kills $(or $(KAFKA_KILLS),30)
@@ -48,4 +58,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test check faults-log bench-log bench-chain format docs lock clean setup setup-test
+.PHONY: help demo test check conformance-ksql bless faults-log bench-log bench-chain format docs lock clean setup setup-test

@@ -267,6 +267,53 @@ class UnknownSchema(UserError, code="unknown-schema"):
     """The schema registry holds no schema of that id or subject."""
 
 
+# -- the schema registry --------------------------------------------------------------------------------------------
+
+
+class UnknownSubject(UnknownSchema, code="unknown-subject"):
+    """The schema registry has no subject of that name."""
+
+
+class UnknownVersion(UnknownSchema, code="unknown-version"):
+    """The subject has no version of that number."""
+
+
+class BadVersion(UserError, code="bad-version"):
+    """A version is a number from 1 on, or "latest"."""
+
+
+class DeletedBefore(UserError, code="deleted-before"):
+    """The subject or version is deleted already; only a permanent deletion can follow."""
+
+
+class NotDeletedYet(UserError, code="not-deleted-yet"):
+    """A permanent deletion must follow an ordinary one."""
+
+
+class BadCompatibility(UserError, code="bad-compatibility"):
+    """There is no such level of compatibility."""
+
+
+class BadMode(UserError, code="bad-mode"):
+    """A registry has no such mode."""
+
+
+class RegistryReadOnly(UserError, code="registry-read-only"):
+    """The registry, or the subject, is in the mode READONLY."""
+
+
+class NotConfigured(UserError, code="not-configured"):
+    """The subject has no setting of its own; the registry's holds for it."""
+
+
+class RegistryUnreachable(Retry, code="registry-unreachable"):
+    """The schema registry did not answer, or could not serve the request now."""
+
+
+class RegistryRefused(UserError, code="registry-refused"):
+    """The schema registry refused a request, or answered with something else than a registry does."""
+
+
 # -- surroundings ---------------------------------------------------------------------------------------------------
 
 
@@ -391,6 +438,10 @@ class WrongArguments(StatementError, code="wrong-arguments"):
 
 class AmbiguousCall(StatementError, code="ambiguous-call"):
     """A function is called so that several of its forms fit equally well."""
+
+
+class BadScript(StatementError, code="bad-script"):
+    """A script cannot be read, or runs itself."""
 
 
 class BadDatetimePattern(StatementError, code="bad-datetime-pattern"):

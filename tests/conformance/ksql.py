@@ -1,4 +1,4 @@
-"""Run a file of KSQL cases: `python -m tests.conformance.ksql --corpus PATH [--only TEXT] [--mode memory]`.
+"""Run a file of KSQL cases: `python -m tests.conformance.ksql --corpus PATH [--only TEXT] [--mode spark]`.
 
 Every case is run; what came out goes to `--actual`, and the comparer decides what passed. Ends with 0 if every failure
 is in the ledger of known gaps, and every known gap failed.
@@ -18,8 +18,8 @@ from typing import Any
 from headrace.testing.documents import json_text, read_json
 from tests.conformance import functions, memory, verdicts
 
-MODES: dict[str, Callable[[memory.Case], memory.Outcome]] = {"memory": memory.run}
-"""How a case is run. Each takes a case and gives the comparer's form of what came out."""
+Run = Callable[[Sequence[str], int], list[str]]
+"""Cases as lines of the corpus, and how many processes may share them -> lines of ACTUAL."""
 
 LONGEST = 20
 """Seconds after which a case is given up: one that hangs is its own failure, not the run's."""
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     lines = [line for line in options.corpus.read_text(encoding="utf-8").splitlines() if line.strip()]
     chosen = [line for line in lines if _is_chosen(read_json(line), options.only)]
-    _write(options.actual, _outcomes(options.mode, chosen, options.jobs))
+    _write(options.actual, MODES[options.mode](chosen, options.jobs))
     verdict = verdicts.compared(verdicts.comparer_of(options.corpus, "compare_ksql.py"), chosen, options.actual)
     if options.why:
         print("\n".join([*verdicts.grouped(verdict.failures), verdict.closing]))
@@ -57,21 +57,31 @@ def _is_chosen(case: memory.Case, only: str) -> bool:
     return not only or any(only.lower() in case[field].lower() for field in ("id", "file", "name"))
 
 
-def _outcomes(mode: str, lines: Sequence[str], jobs: int) -> list[str]:
+def _in_memory(lines: Sequence[str], jobs: int) -> list[str]:
     if jobs < 2 or len(lines) < 50:
-        return [outcome(mode, line) for line in lines]
+        return [outcome(line) for line in lines]
     with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(outcome, [mode] * len(lines), lines, chunksize=16))
+        return list(pool.map(outcome, lines, chunksize=16))
 
 
-def outcome(mode: str, line: str) -> str:
+def _on_spark(lines: Sequence[str], jobs: int) -> list[str]:
+    from tests.conformance import spark  # the other modes do without it
+
+    functions.install()
+    return [json_text(outcome) for outcome in spark.run([read_json(line) for line in lines], jobs)]
+
+
+MODES: dict[str, Run] = {"memory": _in_memory, "spark": _on_spark}
+
+
+def outcome(line: str) -> str:
     """A case's line of the corpus -> its line of ACTUAL; a crash is the case's failure."""
     functions.install()
     case: dict[str, Any] = read_json(line)
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(LONGEST)
     try:
-        return json_text(MODES[mode](case))
+        return json_text(memory.run(case))
     except Exception as error:
         return json_text(memory.crashed(case, error))
     finally:

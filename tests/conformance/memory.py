@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 import traceback
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from headrace.errors import AssertFailed, HeadraceError, StatementError
@@ -25,14 +26,48 @@ PARTITIONS = 4
 """Of a topic that no case lists."""
 
 
+@dataclass
+class Planned:
+    """A case whose statements have been planned: in its world, all that was accepted; in its outcome, what was not."""
+
+    case: Case
+    world: World
+    outcome: Outcome
+    accepted: bool = False
+
+
 def run(case: Case) -> Outcome:
     """Run one case; whatever goes wrong is part of the outcome, never of the run."""
-    outcome = _nothing(case)
-    world = World(case.get("properties"), live=case["suite"] == "sql")
-    _make_topics(world, case)
-    if _execute(world, case, outcome):
-        _process(world, case, outcome)
-    return outcome
+    planned = plan(case)
+    if planned.accepted:
+        conclude(planned, lambda: (give(planned), planned.world.drain()))
+    return planned.outcome
+
+
+def plan(case: Case) -> Planned:
+    """Execute the statements."""
+    planned = Planned(case, World(case.get("properties"), live=case["suite"] == "sql"), _nothing(case))
+    _make_topics(planned.world, case)
+    planned.accepted = _execute(planned.world, case, planned.outcome)
+    return planned
+
+
+def give(planned: Planned) -> None:
+    """Write the case's inputs into its world."""
+    for record in planned.case.get("inputs", ()):
+        if record["topic"] in planned.world.declared:
+            produce(planned.world, record)
+
+
+def conclude(planned: Planned, process: Callable[[], Any]) -> None:
+    """Note what processing wrote, or how it failed."""
+    world, outcome = planned.world, planned.outcome
+    try:
+        process()
+        outcome["topics"] = _topics(world)
+        outcome["sources"] = [_described(source) for source in world.catalog.sources.values()]
+    except Exception as error:
+        outcome["runtime_error"] = _failure(error, 0)
 
 
 def crashed(case: Case, error: Exception) -> Outcome:
@@ -65,18 +100,6 @@ def _execute(world: World, case: Case, outcome: Outcome) -> bool:
         if "asserts_passed" in outcome and re.match(r"\s*ASSERT\b", text, re.IGNORECASE):
             outcome["asserts_passed"] += 1
     return True
-
-
-def _process(world: World, case: Case, outcome: Outcome) -> None:
-    try:
-        for record in case.get("inputs", ()):
-            if record["topic"] in world.declared:
-                produce(world, record)
-        world.drain()
-        outcome["topics"] = _topics(world)
-        outcome["sources"] = [_described(source) for source in world.catalog.sources.values()]
-    except Exception as error:
-        outcome["runtime_error"] = _failure(error, 0)
 
 
 def _topics(world: World) -> dict[str, list[dict[str, Any]]]:

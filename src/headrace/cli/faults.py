@@ -31,6 +31,8 @@ def _text(error: HeadraceError) -> Text:
     text = Text.assemble((error.code, "bold red"), ": ", error.what)
     if error.where:
         text.append(f"\n  at {error.where}", "dim")
+    for line in (getattr(error, "excerpt", None) or "").splitlines():
+        text.append(f"\n    {line}")
     if error.fix:
         text.append("\n  fix: ", "green").append(error.fix)
     return text

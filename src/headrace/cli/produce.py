@@ -16,7 +16,7 @@ from headrace.cli.call import Call
 from headrace.cli.intake import Intake, Reading
 from headrace.cli.lines import Lines, read_lines
 from headrace.cli.options import Headers
-from headrace.contracts import Ack, Log, TopicSpec
+from headrace.contracts import Ack, Log, TopicSpec, dead_letter_topic
 from headrace.errors import BadRecord, HeadraceError
 from headrace.log.queues.journal import ensure_topic
 from headrace.settings import Size, size_text
@@ -68,7 +68,9 @@ def produce(
     with call.log(long=True) as log:
         described = log.topic(topic)
         chosen = format or ("raw" if described.schema.is_raw else "json")
-        intake = Intake(described, f"{topic}.dead", Reading(chosen, key, delimiter, names, tuple(header or ())))
+        intake = Intake(
+            described, dead_letter_topic(topic), Reading(chosen, key, delimiter, names, tuple(header or ()))
+        )
         size = _send(log, intake, files or [Path("-")], ack, batch_rows, quoted=chosen == "csv")
     _report(call, intake, size, time.monotonic() - began)
     if intake.rejects and not allow_rejects:

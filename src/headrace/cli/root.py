@@ -16,11 +16,15 @@ from headrace.errors import HeadraceError
 # is in the module `headrace.cli.NAME`.
 COMMANDS: Mapping[str, str] = {
     "demo": "A click stream, counted by Spark, moving in your terminal.",
+    "check": "Find every error of a KSQL script before anything of it runs.",
+    "explain": "Show what the statements of a KSQL script do, and the plan of each query.",
+    "test": "Run a KSQL script in memory, and compare what comes out with what is expected.",
     "topic": "Create, list, describe, alter and delete topics.",
     "produce": "Append lines of files or of standard input to a topic.",
     "consume": "Print the rows of topics.",
     "queue": "Take messages of a topic one by one, and acknowledge them.",
     "group": "Look at consumer groups, and move them.",
+    "schema": "Register, check and list schemas, and serve them over HTTP.",
     "log": "Check, compact and measure the embedded log.",
     "backup": "Copy a data folder while it is in use.",
     "restore": "Make a data folder from a backup.",

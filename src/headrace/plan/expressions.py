@@ -177,7 +177,7 @@ class MakeStruct(Expression):
 class Lambda(Expression):
     """An argument of a function such as TRANSFORM; `type` is the body's. Parameters hide columns of the same name.
 
-    Arithmetic with a null fails inside, and the call with it, as in ksqlDB.
+    Arithmetic, logic and conditions of CASE fail inside when they meet a null, and the call with them, as in ksqlDB.
     """
 
     parameters: tuple[str, ...]

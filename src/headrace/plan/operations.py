@@ -17,7 +17,7 @@ EXACT = Context(prec=400, rounding=ROUND_HALF_UP, Emin=-999999, Emax=999999)
 
 
 def fail_on_null() -> NoReturn:
-    raise ValueError("a null has no place in the arithmetic of a lambda")
+    raise ValueError("a null has no place in the arithmetic or logic of a lambda")
 
 
 def wrap_int(value: int) -> int:

@@ -13,7 +13,7 @@ from headrace.plan.catalog import Expect, ExpectSource, SourceInfo
 from headrace.plan.expressions import ROWTIME, WINDOWEND, WINDOWSTART
 from headrace.schema import type_name
 from headrace.testing.running import decoded
-from headrace.testing.topics import Entry
+from headrace.testing.topics import Entry, Topics
 
 
 def check_record(expect: Expect, entry: Entry | None) -> None:
@@ -60,6 +60,15 @@ def check_source(expect: ExpectSource, actual: SourceInfo | None) -> None:
                 f"It is {_shown(found)}, not {_shown(wanted)}",
                 fix="change the ASSERT, or the statement that made the source",
             )
+
+
+def check_topic(topic: str, topics: Topics, *, exists: bool) -> None:
+    """Raise unless the topic is there, or is not there. A topic in memory has one partition, whatever was asked for."""
+    if (topic in topics) != exists:
+        raise AssertFailed(
+            f'Topic "{topic}" {"does not exist" if exists else "exists"}',
+            fix=f"topics: {', '.join(sorted(topics)) or 'none'}",
+        )
 
 
 def _given(names: str, properties: Any) -> bool:

@@ -44,25 +44,32 @@ class Report:
     def failed(self) -> int:
         return len({difference.case for difference in self.differences})
 
+    @property
+    def closing(self) -> str:
+        return f"{self.cases - self.failed} passed, {self.failed} failed"
+
     def __str__(self) -> str:
-        closing = f"{self.cases - self.failed} passed, {self.failed} failed"
-        return "\n".join([*map(str, self.differences), closing])
+        return "\n".join([*map(str, self.differences), self.closing])
 
 
-def run_cases(sql: str, cases: str | Sequence[Mapping[str, Any]]) -> Report:
-    """Run every case in a world of its own; `cases` is a list, or the text of a JSON file that holds one."""
+def run_cases(sql: str, cases: str | Sequence[Mapping[str, Any]], script: str | None = None) -> Report:
+    """Run every case in a world of its own; `cases` is a list, or the text of a JSON file that holds one.
+
+    `script` is the name of the SQL's file: it stands in errors, and RUN SCRIPT looks beside it.
+    """
     listed = _read(cases)
-    found = [Difference(name, error) for name, case in listed for error in _differences(sql, case)]
+    found = [Difference(name, error) for name, case in listed for error in _differences(sql, case, script)]
     return Report(len(listed), tuple(found))
 
 
-def run_script(sql: str) -> Report:
-    """Run a script of statements and ASSERTs; the first that fails ends it."""
+def run_script(sql: str, script: str | None = None) -> Report:
+    """Run a script of statements and ASSERTs, each of which counts as a case; the first that fails ends it."""
+    world = World()
     try:
-        World().execute(sql)
+        world.execute(sql, script)
     except HeadraceError as error:
-        return Report(1, (Difference("script", error),))
-    return Report(1)
+        return Report(world.held + 1, (Difference(script or "script", error),))
+    return Report(world.held)
 
 
 def _read(cases: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -77,10 +84,10 @@ def _read(cases: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[s
     return [(str(case.get("name", f"case {number}")), case) for number, case in enumerate(listed, 1)]
 
 
-def _differences(sql: str, case: Mapping[str, Any]) -> Iterator[HeadraceError]:
+def _differences(sql: str, case: Mapping[str, Any], script: str | None) -> Iterator[HeadraceError]:
     try:
         world = World(case.get("properties"))
-        world.execute(sql)
+        world.execute(sql, script)
         for record in case.get("inputs", ()):
             produce(world, record)
         yield from _compared(world, case.get("outputs", ()))

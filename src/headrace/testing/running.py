@@ -16,6 +16,7 @@ from headrace.plan.chain.contract import Context, Event, Problem, Store
 from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Decoder, Encoder, Raw
 from headrace.plan.nodes import Query, Sink, Source, walk
+from headrace.plan.rules import optimized
 from headrace.testing.topics import Entry
 
 Stores = dict[str, Store]
@@ -25,7 +26,7 @@ class Running:
     def __init__(self, query: Query, report: Callable[[Problem], None], stores: Stores | None = None) -> None:
         self.query = query
         self.stores: Stores = {} if stores is None else stores
-        self._names = _lasting_names(query)
+        self._names = _lasting_names(optimized(query))
         self._pipe = Pipe(query, Context(self._store, report))
         self.topics = self._pipe.chain.topics
 

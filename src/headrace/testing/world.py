@@ -93,6 +93,7 @@ class World:
         try:
             return [self.apply(self.planner.plan(statement, reading.text))]
         except StatementError as error:
+            error.span = error.span or statement.span  # an ASSERT that does not hold knows no place
             raise
 
     def apply(self, action: Action) -> Action:

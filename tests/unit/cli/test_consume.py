@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -119,19 +117,3 @@ def test_a_group_goes_on_where_it_was(numbers: Program, lines) -> None:
 def test_what_a_group_refuses(numbers: Program) -> None:
     assert numbers("consume", "n", "--group", "g", "--partition", 0, code=1).err.startswith("bad-option: ")
     assert "group reset" in numbers("consume", "n", "--group", "g", "--from", 3, code=1).err
-
-
-@pytest.mark.parametrize("more", [(), ("--group", "g")], ids=["directly", "group"])
-def test_following(numbers: Program, lines, more: tuple[str, ...]) -> None:
-    command = [sys.executable, "-c", "from headrace.cli import main; main()", "--data", str(numbers.data)]
-    process = subprocess.Popen(
-        [*command, "consume", "n", "-f", "--max", "12", *more], stdout=subprocess.PIPE, text=True
-    )
-    assert process.stdout
-    assert [process.stdout.readline() for _ in range(10)] == [f"{i}\n" for i in range(10)]
-    numbers("produce", "n", lines("10"))
-    assert process.stdout.readline() == "10\n"
-    numbers("produce", "n", lines("11"))
-    assert process.stdout.read() == "11\n"
-    assert process.wait() == 0
-    process.stdout.close()

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -100,21 +98,6 @@ def test_an_error_says_where_it_was(headrace: Program, lines) -> None:
     error = headrace("produce", "a", path, "--batch-rows", 5, code=1).err
     assert error.startswith("quota-exceeded: ")
     assert f"{path}:" in error
-
-
-def test_standard_input_as_it_comes(headrace: Program) -> None:
-    headrace("topic", "create", "a")
-    command = [sys.executable, "-c", "from headrace.cli import main; main()", "--data", str(headrace.data)]
-    process = subprocess.Popen([*command, "produce", "a", "-"], stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)
-    assert process.stdin
-    process.stdin.write(b"first\nhalf a")
-    process.stdin.flush()
-    headrace.wait_for("a", 1)  # while the pipe is still open
-    assert headrace("consume", "a").out == "first\n"
-    process.stdin.write(b" line\nlast, without an end")
-    process.stdin.close()
-    assert process.wait() == 0
-    assert headrace("consume", "a").out == "first\nhalf a line\nlast, without an end\n"
 
 
 @pytest.mark.parametrize("quoted", [False, True])

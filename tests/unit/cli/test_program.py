@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import signal
-import subprocess
 import sys
 from pathlib import Path
 
@@ -49,31 +46,6 @@ def test_every_module_with_commands_is_in_the_table() -> None:
         p.stem for p in folder.glob("*.py") if "typer.Typer(" in p.read_text() and p.stem not in ("root", "__init__")
     }
     assert modules <= set(COMMANDS)
-
-
-def test_help_imports_nothing_heavy() -> None:
-    script = (
-        "import sys\n"
-        "from headrace.cli import app\n"
-        "try: app(['--help'])\n"
-        "except SystemExit: pass\n"
-        "heavy = {'pyspark', 'pandas', 'pyarrow', 'numpy', 'confluent_kafka'} & set(sys.modules)\n"
-        "sys.exit(f'imported: {heavy}' if heavy else 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-
-
-def test_no_command_imports_spark_pandas_or_kafka() -> None:
-    script = (
-        "import sys\n"
-        "from headrace.cli.root import COMMANDS, load\n"
-        "for name in COMMANDS: load(name)\n"
-        "heavy = {'pyspark', 'pandas', 'confluent_kafka'} & set(sys.modules)\n"
-        "sys.exit(f'imported: {heavy}' if heavy else 0)\n"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
 
 
 def test_an_error_is_shown_once_with_its_fix(headrace: Program) -> None:
@@ -129,46 +101,6 @@ def test_version(headrace: Program) -> None:
 
     assert headrace("version").out == f"headrace {__version__}\n"
     assert headrace("version", "--json").json["headrace"] == __version__
-
-
-def test_ctrl_c_is_quiet(headrace: Program) -> None:
-    headrace("topic", "create", "a")
-    command = [*PROGRAM, "--data", str(headrace.data), "produce", "a"]
-    process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdin
-    assert process.stderr
-    process.stdin.write("one\n")
-    process.stdin.flush()
-    headrace.wait_for("a", 1)  # it waits for more of its input by then, or will at once
-    process.send_signal(signal.SIGINT)
-    assert process.wait() == 130
-    assert process.stderr.read().strip() == ""
-    process.stdin.close()
-    process.stderr.close()
-
-
-def test_a_closed_pipe_is_quiet(headrace: Program, lines) -> None:
-    headrace("topic", "create", "a")
-    headrace("produce", "a", lines(*("x" * 100 for _ in range(20_000))))
-    command = [*PROGRAM, "--data", str(headrace.data), "consume", "a"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-    assert process.stdout
-    assert process.stderr
-    process.stdout.readline()
-    process.stdout.close()
-    assert process.wait() == 141
-    assert process.stderr.read() == b""
-    process.stderr.close()
-
-
-def test_a_plain_error_without_a_terminal(headrace: Program) -> None:
-    headrace("topic", "create", "a")
-    environment = {**os.environ, "TERM": "xterm-256color"}
-    command = [*PROGRAM, "--data", str(headrace.data), "topic", "describe", "b"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 1
-    assert done.stderr.startswith("unknown-topic: ")
-    assert "\x1b" not in done.stderr
 
 
 def test_the_root_has_its_completion_and_commands_do_not() -> None:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -79,3 +80,31 @@ def test_a_replaced_aggregate_goes_on_from_where_it_was() -> None:
         "INSERT INTO clicks (user_id, page) VALUES (1, '/'); INSERT INTO clicks (user_id, page) VALUES (0, '/');"
     )
     assert [entry.value for entry in world.topics["COUNTS"]] == [b'{"N":1}', b'{"N":2}']
+
+
+# -- scripts --------------------------------------------------------------------------------------------------------
+
+
+def test_a_time_that_cannot_be_read_ends_the_query_only_if_so_set() -> None:
+    timed = SQL.replace("value_format='JSON'", "value_format='JSON', timestamp='page', timestamp_format='yyyy-MM-dd'")
+    unset = run_cases(timed, [{"inputs": [CLICK]}])
+    assert unset.failed == 0
+    strict = run_cases(f"SET 'ksql.timestamp.throw.on.invalid' = 'true'; {timed}", [{"inputs": [CLICK]}])
+    assert [difference.error.code for difference in strict.differences] == ["query-failed"]
+
+
+def test_a_script_runs_the_one_beside_it(tmp_path: Path) -> None:
+    (tmp_path / "clicks.ksql").write_text(SQL + "DEFINE expected = '1';")
+    script = (
+        "RUN SCRIPT 'clicks.ksql'; INSERT INTO clicks VALUES (1, '/');"
+        "ASSERT VALUES counts (page, n) VALUES ('/', ${expected}); ASSERT VALUES counts (page) VALUES ('/');"
+    )
+    report = run_script(script, str(tmp_path / "main.ksql"))
+    assert (report.cases, report.failed) == (2, 1)
+    assert report.differences[0].error.where == f"{tmp_path / 'main.ksql'}:1:{script.rindex('ASSERT') + 1}"
+
+
+def test_a_topic_can_be_asserted() -> None:
+    assert run_script(SQL + "ASSERT TOPIC clicks; ASSERT NOT EXISTS TOPIC orders;").closing == "2 passed, 0 failed"
+    (difference,) = run_script(SQL + "ASSERT TOPIC orders;").differences
+    assert difference.error.code == "assert-failed"

@@ -38,7 +38,9 @@ def row_writer(kinds: list[pa.DataType]) -> Callable[[Any], list[Any]] | None:
 
 
 def dumps(value: Any) -> bytes:
-    """JSON text; half a surrogate pair, which no text may hold, becomes a question mark as in Java."""
+    """JSON text, as Java writes it: half a surrogate pair, which no text may hold, becomes a question mark, and the key
+    null of a map the text "null". orjson refuses both; both are so rare that only then anybody looks for them.
+    """
     try:
         return orjson.dumps(value)
     except orjson.JSONEncodeError:
@@ -51,7 +53,7 @@ def _mended(value: Any) -> Any:
     if isinstance(value, list):
         return [_mended(inner) for inner in value]
     if isinstance(value, dict):
-        return {_mended(name): _mended(inner) for name, inner in value.items()}
+        return {"null" if k is None else _mended(k): _mended(inner) for k, inner in value.items()}
     return value
 
 

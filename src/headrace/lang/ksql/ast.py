@@ -11,6 +11,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from headrace.plan.triggers import Results, Trigger
 from headrace.span import NOWHERE, Span
 
 
@@ -305,9 +306,18 @@ class SelectItem(Ast):
 
 
 @dataclass(frozen=True)
+class AsOf(Ast):
+    """FOR SYSTEM_TIME AS OF s.ROWTIME: the table as it was at that time, for rows at most `history` late."""
+
+    time: Name
+    history: timedelta | None = None
+
+
+@dataclass(frozen=True)
 class SourceRef(Ast):
     name: str
     alias: str | None = None
+    as_of: AsOf | None = None
 
 
 @dataclass(frozen=True)
@@ -339,7 +349,8 @@ From = SourceRef | SubqueryRef | Join
 
 @dataclass(frozen=True)
 class WindowClause(Ast):
-    """`kind`: TUMBLING, HOPPING or SESSION; of a session `size` is the gap. `name`: of the old `WINDOW w TUMBLING`."""
+    """`kind`: TUMBLING, HOPPING, SLIDING or SESSION; of a session `size` is the gap. `name`: of the old `WINDOW w
+    TUMBLING`. `processing`: by the time of arrival."""
 
     kind: str
     size: timedelta
@@ -347,11 +358,21 @@ class WindowClause(Ast):
     retention: timedelta | None = None
     grace: timedelta | None = None
     name: str | None = None
+    idle: timedelta | None = None
+    processing: bool = False
 
 
 class Emit(StrEnum):
     CHANGES = "CHANGES"
     FINAL = "FINAL"
+
+
+@dataclass(frozen=True)
+class EmitWhen(Ast):
+    """When changes go on, if not at once, and what a result then holds."""
+
+    trigger: Trigger
+    results: Results = Results.ACCUMULATING
 
 
 @dataclass(frozen=True)
@@ -372,6 +393,7 @@ class Query(Ast):
     partition_by: tuple[Expr, ...] = ()
     having: Expr | None = None
     emit: Emit | None = None
+    emit_when: EmitWhen | None = None
     order_by: tuple[OrderItem, ...] = ()
     limit: int | None = None
     union: tuple[Query, ...] = ()

@@ -19,6 +19,7 @@ from headrace.errors import KsqlSyntaxError
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.build_expression import EXPRESSIONS
 from headrace.lang.ksql.node import NODES, Part, folded, make, span_of
+from headrace.plan.triggers import After, Every, Panes, PerBatch, PerRecord, Results, Trigger
 
 Rule = Callable[[list[Any], Meta], Any]
 
@@ -68,7 +69,8 @@ def _query(children: list[Any], meta: Meta) -> ast.Query:
     _check_order([part for part in children if part.field in CLAUSES])
     union = [part.children[0] for part in children if part.field == "union"]
     parts = [part for part in children if part.field != "union"]
-    return make(ast.Query, [*parts, Part("union", tuple(union))], span_of(meta))
+    when = [Part("emit_when", part.children[1:]) for part in parts if part.field == "emit" and part.children[1:]]
+    return make(ast.Query, [*parts, *when, Part("union", tuple(union))], span_of(meta))
 
 
 def _union(children: list[Any], meta: Meta) -> Part:
@@ -88,7 +90,30 @@ def _check_order(clauses: list[Part]) -> None:
 
 
 def _emit(children: list[Any], meta: Meta) -> Part:
-    return Part("emit", (ast.Emit(str(children[-1])),), span_of(meta))
+    """The kind, and when if that is said; a trigger that says nothing new is none."""
+    (said,) = children
+    if said.field == "final":
+        return Part("emit", (ast.Emit.FINAL,), span_of(meta))
+    parts = {child.field: child.children for child in said.children}
+    results = Results(parts["results"][0]) if "results" in parts else Results.ACCUMULATING
+    trigger = _TRIGGERS[said.field](parts)
+    if (trigger, results) == (PerRecord(), Results.ACCUMULATING):
+        return Part("emit", (ast.Emit.CHANGES,), span_of(meta))
+    return Part("emit", (ast.Emit.CHANGES, ast.EmitWhen(trigger, results, span=span_of(meta))), span_of(meta))
+
+
+_TRIGGERS: dict[str, Callable[[dict[str, Any]], Trigger]] = {
+    "changes": lambda parts: parts.get("pace", (PerRecord(),))[0],
+    "panes": lambda parts: Panes(*(parts.get(pane, (None,))[0] for pane in ("early", "late"))),
+}
+
+
+def _pane(field: str) -> Rule:
+    return lambda children, meta: Part(field, children[0].children if children else (PerRecord(),))
+
+
+def _as_of(children: list[Any], meta: Meta) -> Part:
+    return Part("as_of", (make(ast.AsOf, children, span_of(meta)),))
 
 
 def _within(children: list[Any], meta: Meta) -> Part:
@@ -162,6 +187,13 @@ _STATEMENTS: dict[str, Rule] = {
     "query": _query,
     "union": _union,
     "emit": _emit,
+    "per_batch": lambda children, meta: Part("pace", (PerBatch(),)),
+    "every": lambda children, meta: Part("pace", (Every(children[0]),)),
+    "after": lambda children, meta: Part("pace", (After(children[0]),)),
+    "early": _pane("early"),
+    "late": _pane("late"),
+    "results": lambda children, meta: Part("results", (str(children[0]).lower(),)),
+    "as_of": _as_of,
     "within": _within,
     "duration": _duration,
     "inner": _joined("INNER"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
@@ -20,7 +21,7 @@ TEMPORAL = (t.DATE, t.TIME, t.TIMESTAMP)
 
 
 def cast_to(expression: e.Expression, kind: pa.DataType) -> e.Expression:
-    """The expression as that type; a literal is converted here and now."""
+    """The expression as that type; a literal is converted here and now, unless it cannot be: then it fails per row."""
     if expression.type == kind:
         return expression
     if isinstance(expression, e.Literal):
@@ -28,7 +29,8 @@ def cast_to(expression: e.Expression, kind: pa.DataType) -> e.Expression:
             return e.Literal(kind, None)
         convert = caster(expression.type, kind)
         if convert is not None:
-            return e.Literal(kind, convert(expression.value))
+            with suppress(ValueError, ArithmeticError):
+                return e.Literal(kind, convert(expression.value))
     return e.Cast(kind, expression)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from headrace.errors import SourceNotFound
+from headrace.errors import BadWindow, SourceNotFound
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.scope import ROWOFFSET, ROWPARTITION, SYSTEM_TYPES, Scope, ScopeColumn, parts_of
 from headrace.plan import expressions as e
@@ -112,6 +112,16 @@ def prefixed(flow: Flow, used: Iterable[str]) -> Flow:
     relation = replace(flow.relation, value=tuple(Field(n.name, n.type) for n in named))
     scope = Scope(tuple(replace(c, inner=n.name) for c, n in zip(columns, named, strict=True)), flow.scope.sources)
     return replace(flow.on(Select(flow.node, relation, named), relation), scope=scope)
+
+
+def check_not_windowed(flow: Flow, node: ast.Expr) -> None:
+    """A key with a window stays what it is."""
+    if flow.relation.window is not None:
+        raise BadWindow(
+            "Implicit repartitioning of windowed sources is not supported. "
+            "See https://github.com/confluentinc/ksql/issues/4385.",
+            span=node.span,
+        )
 
 
 def rekeyed(flow: Flow, keys: tuple[KeyColumn, ...], expressions: tuple[e.Expression, ...], *, explicit: bool) -> Flow:

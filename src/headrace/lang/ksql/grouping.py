@@ -13,20 +13,21 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.errors import BadGrouping, BadQuery, BadWindow, StatementError
+from headrace.errors import BadGrouping, BadProperty, BadQuery, BadWindow, StatementError
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.coercion import cast_to
 from headrace.lang.ksql.flow import Flow, KeyColumn
 from headrace.lang.ksql.scope import Scope, ScopeColumn, parts_of, qualified, rewritten
 from headrace.lang.ksql.text import expression_text
+from headrace.lang.ksql.timing import triggered, with_panes
 from headrace.lang.ksql.typer import Typer
 from headrace.plan import expressions as e
 from headrace.plan import types as t
 from headrace.plan.functions import find
 from headrace.plan.functions.aggregates_collect import LIMITS
-from headrace.plan.functions.declare import AggregateFunction
+from headrace.plan.functions.declare import AggregateFunction, Aggregator
 from headrace.plan.functions.signature import resolve
-from headrace.plan.nodes import Aggregate, AggregateCall, Filter, Final, Kind, Relation, Window, WindowKind
+from headrace.plan.nodes import Aggregate, AggregateCall, Arrival, Filter, Final, Kind, Relation, Window, WindowKind
 from headrace.schema import Field
 
 _BOUNDS = (e.WINDOWSTART, e.WINDOWEND)
@@ -45,12 +46,15 @@ def window_of(clause: ast.WindowClause | None) -> Window | None:
     if clause is None:
         return None
     kind = WindowKind(clause.kind.lower())
+    options = {"grace": clause.grace, "retention": clause.retention, "idle": clause.idle}
     if kind is WindowKind.SESSION:
-        return Window(kind, gap=clause.size, grace=clause.grace, retention=clause.retention)
-    advance = clause.advance or clause.size
-    if advance > clause.size or advance <= timedelta(0):
-        raise BadWindow("a window's ADVANCE BY must be more than nothing and at most its SIZE", span=clause.span)
-    return Window(kind, clause.size, advance, grace=clause.grace, retention=clause.retention)
+        if clause.size <= timedelta(0):
+            raise BadWindow("a session's gap must be more than nothing", span=clause.span)
+        return Window(kind, gap=clause.size, **options)
+    advance = clause.size if clause.advance is None else clause.advance
+    if advance <= timedelta(0):
+        raise BadWindow("a window's ADVANCE BY must be more than nothing", span=clause.span)
+    return Window(kind, clause.size, None if kind is WindowKind.SLIDING else advance, **options)
 
 
 @dataclass
@@ -112,7 +116,12 @@ class Grouped:
             raise BadGrouping(f"Aggregate functions can not be nested: {expression_text(node)}", span=node.span)
         function = find(node.name)
         assert isinstance(function, AggregateFunction)
-        call, result = self._resolved(node, function)
+        try:
+            call, result = self._resolved(node, function)
+            _aggregator(call)  # refuses constants that are out of its bounds
+        except StatementError as error:
+            error.span = error.span or node.span
+            raise
         self.calls[node] = call
         self.results[call.name] = result
         return call
@@ -123,15 +132,12 @@ class Grouped:
                 raise _misplaced_bounds(part)
         typer = Typer(self.flow.scope, f"{node.name}()", self.types)
         given = [] if node.arguments == (ast.Star(),) else [typer.typed(a) for a in node.arguments]
-        try:
-            chosen = resolve(function, [a.type for a in given])
-        except StatementError as error:
-            error.span = error.span or node.span
-            raise
+        chosen = resolve(function, [a.type for a in given])
         arguments = [cast_to(a, k) for a, k in zip(given, chosen.arguments, strict=True)]
         constants = tuple(_constant(arguments[at], node) for at in chosen.constants)
-        if LIMITS.get(function.name) in self.settings:
-            constants = (int(self.settings[LIMITS[function.name]]),)
+        setting = LIMITS.get(function.name)
+        if setting is not None and setting in self.settings:
+            constants = (_whole_number(setting, self.settings[setting]),)
         rows = tuple(a for at, a in enumerate(arguments) if at not in chosen.constants)
         name = f"$aggregate{len(self.calls)}"
         return AggregateCall(name, function.name, chosen.overload, rows, constants), chosen.result
@@ -159,12 +165,14 @@ class Grouped:
                 span=having[0].span,
             )
 
-    def planned(self, having: e.Expression | None, final: bool) -> Flow:
+    def planned(self, having: e.Expression | None, query: ast.Query) -> Flow:
         """The flow of the groups' results; key columns are in the order of GROUP BY."""
         key = tuple(Field(k.name, k.type) for k in self.keys)
         value = tuple(Field(c.name, self.results[c.name]) for c in self.calls.values())
         relation = Relation(Kind.TABLE, key, value, self.window)
         flow = self.flow
+        if query.window is not None and query.window.processing:
+            flow = flow.on(Arrival(flow.node, flow.relation))
         self._check_undo()
         node = Aggregate(flow.node, relation, tuple(self.keys), tuple(self.calls.values()))
         result = replace(
@@ -172,18 +180,15 @@ class Grouped:
             keys=tuple(KeyColumn(k.name, k.type, (g,)) for k, g in zip(self.keys, self.groups, strict=True)),
             scope=self.scope,
         )
-        if final:
+        if query.emit is ast.Emit.FINAL:
             result = result.on(Final(result.node, relation))
+        result = triggered(result, query.emit_when)
         return result if having is None else result.on(Filter(result.node, relation, having))
 
     def _check_undo(self) -> None:
         if self.flow.kind is not Kind.TABLE:
             return
-        bad = []
-        for call in self.calls.values():
-            made = call.overload.make([a.type for a in call.arguments], call.constants)
-            if made.undo is None:
-                bad.append(call.function)
+        bad = [call.function for call in self.calls.values() if _aggregator(call).undo is None]
         if bad:
             names = bad[0] if len(bad) == 1 else f"{', '.join(bad[:-1])} and {bad[-1]}"
             plural = "functions" if len(bad) > 1 else "function"
@@ -217,6 +222,7 @@ def grouped(flow: Flow, query: ast.Query, types: Mapping[str, pa.DataType], sett
         raise BadQuery("EMIT FINAL is only supported for windowed aggregations.", span=query.span, fix="add a WINDOW")
     if query.emit is ast.Emit.FINAL and window is not None and window.grace is None:
         window = replace(window, grace=timedelta(0))  # who asks for the last word wants it when the window ends
+    window = with_panes(window, query.emit_when)
     return Grouped(flow, groups, window, types, settings)
 
 
@@ -228,8 +234,21 @@ def _misplaced_bounds(node: ast.Name) -> BadWindow:
     )
 
 
+def _whole_number(setting: str, value: Any) -> int:
+    try:
+        return int(value)
+    except ValueError:
+        raise BadProperty(
+            f"{setting} must be a whole number, it is {value!r}", fix=f"SET '{setting}' = '100';"
+        ) from None
+
+
+def _aggregator(call: AggregateCall) -> Aggregator:
+    return call.overload.make([a.type for a in call.arguments], call.constants)
+
+
 def _constant(argument: e.Expression, node: ast.Call) -> Any:
-    if not isinstance(argument, e.Literal):
+    if not isinstance(argument, e.Literal) or argument.value is None:
         raise BadGrouping(
             f"Parameter of {node.name} must be a literal, it is decided when the statement is planned", span=node.span
         )

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from headrace.errors import BadJoin, BadWindow
 from headrace.lang.ksql import ast
-from headrace.lang.ksql.flow import Flow, KeyColumn, prefixed, rekeyed
+from headrace.lang.ksql.flow import Flow, KeyColumn, check_not_windowed, prefixed, rekeyed
 from headrace.lang.ksql.scope import Scope, ScopeColumn, parts_of, qualified
 from headrace.lang.ksql.text import expression_text, type_text
 from headrace.lang.ksql.typer import Typer
@@ -47,6 +47,13 @@ class _Side:
     def on_key(self) -> bool:
         keys = self.flow.keys
         return len(keys) == 1 and not keys[0].synthetic and self.written in keys[0].viable
+
+    @property
+    def on_shared_key(self) -> bool:
+        """Whether the key is that of a full join of tables, and the column the key of one of them."""
+        of = dict(zip(self.flow.scope.sources, self.flow.infos, strict=True))
+        keys = [ast.Name(f.name, s) for s, info in of.items() for f in info.relation.key]
+        return self.flow.keys[0].synthetic and self.written in keys
 
     @property
     def is_column(self) -> bool:
@@ -213,12 +220,7 @@ def _on(side: _Side) -> Flow:
     """The stream under the key that the join needs."""
     if side.on_key:
         return side.flow
-    if side.flow.relation.window is not None:
-        raise BadWindow(
-            "Implicit repartitioning of windowed sources is not supported. "
-            "See https://github.com/confluentinc/ksql/issues/4385.",
-            span=side.written.span,
-        )
+    check_not_windowed(side.flow, side.written)
     key = KeyColumn("$key", side.expression.type, (side.written,))
     return rekeyed(side.flow, (key,), (side.expression,), explicit=False)
 
@@ -281,7 +283,7 @@ def _on_primary_key(join: ast.Join, left: _Side, right: _Side, kind: str) -> Non
 def _tables(join: ast.Join, left: _Side, right: _Side) -> Flow:
     _no_within(join, left, right)
     _on_primary_key(join, left, right, "table-table")
-    if left.on_key:
+    if left.on_key or left.on_shared_key:
         key = _key(join, left, right)
         relation = _output(left.flow, right.flow, key, Kind.TABLE)
         node = TableJoin(left.flow.node, right.flow.node, relation, JoinKind(join.kind.lower()))
@@ -290,7 +292,8 @@ def _tables(join: ast.Join, left: _Side, right: _Side) -> Flow:
 
 
 def _foreign(join: ast.Join, left: _Side, right: _Side) -> Flow:
-    if len(left.flow.infos) > 1:
+    source, *others = left.flow.infos
+    if others:
         raise BadJoin(
             "Invalid join condition: foreign-key table-table joins are not supported as part of n-way joins. "
             f"Got {expression_text(left.written)} = {expression_text(right.written)}.",
@@ -301,4 +304,4 @@ def _foreign(join: ast.Join, left: _Side, right: _Side) -> Flow:
     relation = _output(left.flow, right.flow, left.flow.keys, Kind.TABLE)
     node = ForeignKeyJoin(left.flow.node, right.flow.node, relation, JoinKind(join.kind.lower()), left.expression)
     flow = _result(node, relation, left.flow.keys, left.flow, right.flow)
-    return replace(flow, foreign=left.flow.infos[0].name)
+    return replace(flow, foreign=source.name)

@@ -19,6 +19,7 @@ ONLY_BEFORE: Mapping[str, tuple[str, ...]] = {
     "MAP": ("(", "<"),
     "STRUCT": ("(", "<", "<>"),
     "AT": ("TIME",),
+    "FOR": ("SYSTEM_TIME",),
 }
 """Keywords only if this follows; so `SELECT map, at FROM ...` names two columns."""
 

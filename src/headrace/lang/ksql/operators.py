@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from headrace.errors import TypeMismatch
 from headrace.lang.ksql import ast
-from headrace.lang.ksql.coercion import TEMPORAL, cast_to, common_type, met, number_literal
+from headrace.lang.ksql.coercion import TEMPORAL, cast_to, common_type, literal_as, met, number_literal
 from headrace.lang.ksql.text import expression_text, type_text
 from headrace.plan import expressions as e
 from headrace.plan import types as t
@@ -95,7 +95,7 @@ def compared(
             span=node.span,
             fix="use IS NULL or IS NOT NULL",
         )
-    sides = _magic(left, right) or _temporal(left, right) or _same(op, left, right)
+    sides = _magic(node, left, right) or _temporal(left, right) or _same(op, left, right)
     if sides is None:
         raise TypeMismatch(
             f"Cannot compare {expression_text(left_node)} ({type_text(left.type)}) to "
@@ -106,12 +106,12 @@ def compared(
     return e.Comparison(t.BOOLEAN, e.Compare(op), *sides)
 
 
-def _magic(left: e.Expression, right: e.Expression) -> tuple[e.Expression, e.Expression] | None:
-    """ROWTIME and the window's bounds may be compared with text: '2026-01-31T12:00:00'."""
+def _magic(node: ast.Expr, left: e.Expression, right: e.Expression) -> tuple[e.Expression, e.Expression] | None:
+    """ROWTIME and the window's bounds may be compared with a text that is written out: '2026-01-31T12:00:00'."""
     for one, other in ((left, right), (right, left)):
-        if isinstance(one, e.Column) and one.name.split(".")[-1] in MAGIC and other.type == t.STRING:
-            moment = cast_to(other, t.TIMESTAMP)
-            number = e.Literal(t.BIGINT, moment.value) if isinstance(moment, e.Literal) else e.Cast(t.BIGINT, moment)
+        is_text = isinstance(other, e.Literal) and other.type == t.STRING
+        if is_text and isinstance(one, e.Column) and one.name.split(".")[-1] in MAGIC:
+            number = e.Literal(t.BIGINT, literal_as(other.value, t.TIMESTAMP, node.span))
             return (one, number) if one is left else (number, one)
     return None
 

@@ -26,18 +26,37 @@ class Parsed:
     errors: list[KsqlSyntaxError] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class Reading:
+    """A statement as it was met: itself and its own text, or the error; its tokens as they are written in any case."""
+
+    tokens: Sequence[Token]
+    statement: ast.Statement | None = None
+    text: str = ""
+    error: KsqlSyntaxError | None = None
+
+
 def parse(text: str, *, name: str | None = None, variables: Mapping[str, str] | None = None) -> Parsed:
     """Read a script; `name` (of a file) is shown in errors, `variables` are there as if they were defined before."""
-    parsed, defined = Parsed(), dict(variables or {})
+    parsed = Parsed()
+    for reading in read(text, dict(variables or {}), name=name):
+        if reading.error is not None:
+            parsed.errors.append(reading.error)
+        elif reading.statement is not None:
+            parsed.statements.append((reading.statement, reading.text))
+    return parsed
+
+
+def read(text: str, variables: dict[str, str], *, name: str | None = None) -> Iterator[Reading]:
+    """Read statement by statement. DEFINE changes the variables when it is met, and between two so may the caller."""
     for written in _statements(text):
         try:
-            statement, own_text = _statement(text, written, defined)
+            statement, own_text = _statement(text, written, variables)
         except KsqlSyntaxError as error:
-            parsed.errors.append(error.located(text, name))
+            yield Reading(written, error=error.located(text, name))
         else:
-            parsed.statements.append((statement, own_text))
-            _define(statement, defined)
-    return parsed
+            _define(statement, variables)
+            yield Reading(written, statement, own_text)
 
 
 def parse_one(text: str) -> ast.Statement:

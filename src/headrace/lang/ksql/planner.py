@@ -10,6 +10,8 @@ from dataclasses import replace
 from functools import singledispatchmethod
 from typing import Any
 
+import pyarrow as pa
+
 from headrace.errors import (
     BadGrouping,
     BadKey,
@@ -26,12 +28,15 @@ from headrace.errors import (
     WrongKind,
 )
 from headrace.lang.ksql import ast, rows, shapes, sources
+from headrace.lang.ksql.coercion import cast_to
 from headrace.lang.ksql.flow import Flow, known
 from headrace.lang.ksql.properties import NEW_PLANNER, TOPIC_PREFIX, Properties, read_properties
 from headrace.lang.ksql.queries import QueryPlanner
 from headrace.lang.ksql.text import schema_text
 from headrace.lang.ksql.types import plan_type
+from headrace.plan import expressions as e
 from headrace.plan import nodes
+from headrace.plan import types as t
 from headrace.plan.catalog import Action, Ask, Catalog, Create, Done, Drop, ExpectSource, Insert, SourceInfo
 from headrace.plan.nodes import Kind, Query, Relation, Sink
 from headrace.schema import Field
@@ -115,6 +120,8 @@ class Planner:
                 f"Incompatible data source type is {source.kind.upper()}, but statement was DROP {statement.kind}",
                 span=statement.span,
             )
+        if statement.delete_topic and source.read_only:
+            raise SourceReadOnly(f"Cannot delete topic for read-only source: {source.name}", span=statement.span)
         self._check_unused(source, statement)
         ends = tuple(self.catalog.writers(source.name))
         for query in ends:
@@ -333,9 +340,10 @@ def _matched(flow: Flow, target: SourceInfo, node: ast.Ast) -> Flow:
     """The query's columns as the target has them; a smaller number type goes into a larger one."""
     wanted = Relation(flow.kind, target.relation.key, target.relation.value, flow.relation.window)
     ours = flow.relation
-    same = len(ours.key) == len(wanted.key) and len(ours.value) == len(wanted.value)
-    fits = same and all(
-        a.name == b.name and a.type == b.type for a, b in zip(ours.columns, wanted.columns, strict=True)
+    fits = (
+        [(f.name, f.type) for f in ours.key] == [(f.name, f.type) for f in wanted.key]
+        and [f.name for f in ours.value] == [f.name for f in wanted.value]
+        and all(_goes_into(a.type, b.type) for a, b in zip(ours.value, wanted.value, strict=True))
     )
     if not fits:
         raise SchemaMismatch(
@@ -344,4 +352,10 @@ def _matched(flow: Flow, target: SourceInfo, node: ast.Ast) -> Flow:
             span=node.span,
             fix="select the sink's columns, in its order and with its types",
         )
-    return flow
+    pairs = zip(ours.value, wanted.value, strict=True)
+    cast = tuple(e.Named(b.name, cast_to(e.Column(a.type, a.name), b.type)) for a, b in pairs)
+    return flow if ours.value == wanted.value else flow.on(nodes.Select(flow.node, wanted, cast), wanted)
+
+
+def _goes_into(given: pa.DataType, wanted: pa.DataType) -> bool:
+    return given == wanted or t.wider_number(given, wanted) == wanted

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from headrace.errors import BadKey, BadName, BadQuery, BadType
+from headrace.errors import BadKey, BadName, BadQuery, BadType, TypeMismatch
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.flow import Flow, KeyColumn
 from headrace.lang.ksql.scope import SYSTEM_TYPES, Scope, ScopeColumn, qualified
@@ -172,14 +172,21 @@ def projected(flow: Flow, found: Sequence[Item], typed: Sequence[e.Expression], 
             span=found[0].written.span if found else None,
             fix="select a column",
         )
-    named = tuple(e.Named(item.name, _typed_null(x)) for item, x in values)
+    for item, x in values:
+        _check_typed(item, x)
+    named = tuple(e.Named(item.name, x) for item, x in values)
     key = tuple(Field(item.name if item else f"${k.name}", k.type) for item, k in zip(keys, flow.keys, strict=True))
     relation = replace(flow.relation, key=key, value=tuple(Field(n.name, n.type) for n in named))
     return flow.on(Select(flow.node, relation, named), relation)
 
 
-def _typed_null(expression: e.Expression) -> e.Expression:
-    return e.Literal(t.STRING, None) if expression.type == t.NULL else expression
+def _check_typed(item: Item, expression: e.Expression) -> None:
+    if expression.type == t.NULL:
+        raise TypeMismatch(
+            "Can't infer a type of null. Please explicitly cast it to a required type, e.g. CAST(null AS VARCHAR).",
+            span=item.written.span,
+            fix=f"CAST(NULL AS VARCHAR) AS {item.name}",
+        )
 
 
 def _key_items(flow: Flow, found: Sequence[Item], purpose: Purpose) -> list[Item | None]:

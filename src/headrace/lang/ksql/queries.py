@@ -10,12 +10,22 @@ import pyarrow as pa
 
 from headrace.errors import BadGrouping, BadKey, BadQuery, BadWindow, SchemaMismatch
 from headrace.lang.ksql import ast
-from headrace.lang.ksql.flow import Flow, KeyColumn, known, rekeyed, source_flow, subquery_flow, used_names
+from headrace.lang.ksql.flow import (
+    Flow,
+    KeyColumn,
+    check_not_windowed,
+    known,
+    rekeyed,
+    source_flow,
+    subquery_flow,
+    used_names,
+)
 from headrace.lang.ksql.grouping import Grouped, aggregates_in, grouped
 from headrace.lang.ksql.joins import Leaf, from_clause
 from headrace.lang.ksql.projection import Purpose, items, projected
 from headrace.lang.ksql.scope import Scope, ScopeColumn, parts_of, qualified
 from headrace.lang.ksql.text import expression_text, schema_text, type_text
+from headrace.lang.ksql.timing import point_in_time, triggered
 from headrace.lang.ksql.typer import Typer
 from headrace.plan import expressions as e
 from headrace.plan import types as t
@@ -81,13 +91,13 @@ class QueryPlanner:
 
     def _one(self, query: ast.Query) -> Flow:
         used = used_names(query)
-        flow = from_clause(query.source, self._leaf(used), used)
+        flow = point_in_time(from_clause(query.source, self._leaf(used), used), query.source)
         self._check(query, flow)
         if query.where is not None:
             flow = self._filtered(flow, query.where)
         flow, exploded = self._exploded(flow, query)
         if query.group_by:
-            return self._grouped(flow, query, exploded)
+            return self._grouped(flow, query)
         if query.partition_by:
             flow = self._partitioned(flow, query)
         found = items(query, flow, flow.scope)
@@ -95,7 +105,8 @@ class QueryPlanner:
             flow = rekeyed(flow, (), (), explicit=True)
         typer = Typer(flow.scope, "SELECT", self.types, _met(exploded))
         typed = [typer.typed(item.written) for item in found]
-        return projected(flow, found, typed, Purpose(self.target, self._clause(query)))
+        result = projected(flow, found, typed, Purpose(self.target, self._clause(query)))
+        return triggered(result, query.emit_when)
 
     def _clause(self, query: ast.Query) -> str:
         if query.partition_by:
@@ -156,6 +167,12 @@ class QueryPlanner:
             return flow, {}
         if flow.kind is Kind.TABLE:
             raise BadQuery("Table functions are not supported on tables, only on streams", span=query.span)
+        if query.group_by:
+            raise BadGrouping(
+                "Table functions cannot be used with aggregations.",
+                span=next(iter(calls)).span,
+                fix="store the rows of the table function in a stream, and group that",
+            )
         fields = tuple(Field(n.name, n.type) for n in calls.values())
         relation = replace(flow.relation, value=(*flow.relation.value, *fields))
         node = Explode(flow.node, relation, tuple(calls.values()))
@@ -177,18 +194,17 @@ class QueryPlanner:
             return rekeyed(flow, (), (), explicit=True)
         if len(written) == len(flow.keys) and all(w in k.viable for w, k in zip(written, flow.keys, strict=True)):
             return replace(flow, keys=tuple(replace(k, viable=(w,)) for k, w in zip(flow.keys, written, strict=True)))
+        check_not_windowed(flow, query.partition_by[0])
         typed = tuple(Typer(flow.scope, "PARTITION BY", self.types).typed(w) for w in written)
         keys = tuple(KeyColumn(f"$key{i}", x.type, (w,)) for i, (x, w) in enumerate(zip(typed, written, strict=True)))
         for key in keys:
             check_key_type(key.type, query.partition_by[0], expression_text(key.viable[0]))
         return rekeyed(flow, keys, typed, explicit=True)
 
-    def _grouped(self, flow: Flow, query: ast.Query, exploded: dict[ast.Expr, e.Column]) -> Flow:
+    def _grouped(self, flow: Flow, query: ast.Query) -> Flow:
         groups = grouped(flow, query, self.types, self.settings)
         found = items(query, flow, groups.scope)
         typer = groups.typer("SELECT")
-        meet = typer.meet
-        typer.meet = lambda node: _met(exploded)(node) or meet(node)
         typed, over = [], []
         for item in found:
             typed.append(typer.typed(item.written))
@@ -196,7 +212,7 @@ class QueryPlanner:
             groups.left_over.clear()
         having = self._having(groups, query)
         groups.check(over, groups.left_over)
-        result = groups.planned(having, query.emit is ast.Emit.FINAL)
+        result = groups.planned(having, query)
         return projected(result, found, typed, Purpose(self.target, "grouping expression"))
 
     def _having(self, groups: Grouped, query: ast.Query) -> e.Expression | None:

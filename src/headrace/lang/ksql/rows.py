@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,8 @@ def inserted(statement: ast.InsertValues, catalog: Catalog) -> Write:
     headers = [c.name for c in source.system if c.name in values]
     if headers:
         raise BadQuery(f"Cannot insert into HEADER columns: {', '.join(headers)}", span=statement.span)
+    for name in values.keys() & {ROWPARTITION, ROWOFFSET}:
+        raise BadQuery(f"Inserting into column `{name}` is not allowed.", span=statement.span)
     if source.relation.window is not None:
         raise BadQuery(f"Cannot insert values into windowed {source.kind} {source.name}", span=statement.span)
     key = tuple(values.get(f.name) for f in source.relation.key)
@@ -141,8 +144,6 @@ def _value(node: ast.Expr, kind: pa.DataType, name: str, catalog: Catalog) -> An
         raise BadLiteral(f"{expression_text(node)} cannot be computed: {problems[0].reason}", span=node.span)
     if value is None or expression.type == kind:
         return value
-    if expression.type == t.STRING and kind == t.BYTES:
-        return base64.b64decode(value, validate=True)
     convert = _converter(expression.type, kind)
     if convert is None:
         raise TypeMismatch(
@@ -157,6 +158,8 @@ def _value(node: ast.Expr, kind: pa.DataType, name: str, catalog: Catalog) -> An
 
 
 def _converter(given: pa.DataType, kind: pa.DataType) -> Any:
+    if given == t.STRING and kind == t.BYTES:
+        return partial(base64.b64decode, validate=True)
     if given == t.STRING:
         return caster(given, kind) if kind in _TEXT_LITERALS else None
     if t.is_decimal(given) and kind == t.DOUBLE:

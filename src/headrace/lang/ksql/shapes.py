@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.errors import BadName, BadProperty, HeadraceError, StatementError
+from headrace.errors import BadDatetimePattern, BadName, BadProperty, HeadraceError, StatementError
 from headrace.formats.serde import serde_maker, wrappings
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.properties import WRAP_VALUES, Properties
 from headrace.lang.ksql.queries import check_key_type
 from headrace.lang.ksql.scope import SYSTEM_TYPES
 from headrace.plan import types as t
+from headrace.plan.functions.datetime_format import compiled
 from headrace.plan.nodes import Format, Relation, Timestamp
 from headrace.schema import Field
 
@@ -68,12 +69,13 @@ def time_column(relation: Relation, properties: Properties) -> Timestamp | None:
     if name is None:
         return None
     pattern = properties.get("TIMESTAMP_FORMAT")
-    field = relation.column(name) or relation.column(name.upper())
+    field = relation.column(name.strip("`")) or relation.column(name.upper())
     if field is None:
         raise properties.error("TIMESTAMP", f"The TIMESTAMP column set in the WITH clause does not exist: '{name}'")
     if field.type == t.STRING:
         if pattern is None:
             raise properties.error("TIMESTAMP", _no_time(field), "add TIMESTAMP_FORMAT='yyyy-MM-dd', for example")
+        _check_pattern(pattern, properties)
         return Timestamp(field.name, pattern)
     if field.type not in (t.BIGINT, t.TIMESTAMP):
         raise properties.error("TIMESTAMP", _no_time(field))
@@ -83,6 +85,14 @@ def time_column(relation: Relation, properties: Properties) -> Timestamp | None:
             "'TIMESTAMP_FORMAT' set in the WITH clause can only be used when the timestamp column is of type STRING.",
         )
     return Timestamp(field.name)
+
+
+def _check_pattern(pattern: str, properties: Properties) -> None:
+    try:
+        compiled(pattern)
+    except BadDatetimePattern as error:
+        what = f"Invalid datetime format for config:TIMESTAMP_FORMAT, reason:{error.what}"
+        raise properties.error("TIMESTAMP_FORMAT", what, error.fix) from error
 
 
 def _no_time(field: Field) -> str:

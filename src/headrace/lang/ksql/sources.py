@@ -35,6 +35,8 @@ def declared(statement: ast.CreateSource, catalog: Catalog, settings: Mapping[st
     key = properties.key_format(None)
     stored = replace(relation, value=relation.value[: len(relation.value) - len(system)])
     key, value = shapes.formats(stored, properties, key, value, statement)
+    if not elements:
+        raise BadType("The statement does not define any columns.", span=statement.span, fix="declare them in (...)")
     topic = properties.get("KAFKA_TOPIC") or statement.name
     return SourceInfo(
         statement.name,

@@ -13,7 +13,16 @@ from functools import singledispatchmethod
 
 import pyarrow as pa
 
-from headrace.errors import BadGrouping, BadName, BadType, ColumnNotFound, HeadraceError, StatementError, TypeMismatch
+from headrace.errors import (
+    BadGrouping,
+    BadLiteral,
+    BadName,
+    BadType,
+    ColumnNotFound,
+    HeadraceError,
+    StatementError,
+    TypeMismatch,
+)
 from headrace.lang.ksql import ast, operators
 from headrace.lang.ksql.coercion import cast_to, common_type, literal_as, met
 from headrace.lang.ksql.scope import Scope
@@ -53,14 +62,14 @@ class Typer:
             error.what = f"Error in {self.clause} expression: {error.what}"
             error.args = (error.what,)
             raise
-        if expression.type not in (t.BOOLEAN, t.NULL):
+        if expression.type != t.BOOLEAN:
             raise TypeMismatch(
                 f"Type error in {self.clause} expression: Should evaluate to boolean but is "
                 f"{expression_text(node)} ({type_text(expression.type)}) instead.",
                 span=node.span,
                 fix="compare it with something",
             )
-        return cast_to(expression, t.BOOLEAN)
+        return expression
 
     @singledispatchmethod
     def _typed(self, node: ast.Expr) -> e.Expression:
@@ -164,6 +173,8 @@ class Typer:
         for side in (value, pattern):
             if side.type not in (t.STRING, t.NULL):
                 raise TypeMismatch(f"LIKE needs text, not {type_text(side.type)}", span=node.span)
+        if node.escape is not None and len(node.escape) != 1:
+            raise BadLiteral(f"Expected single character escape but got: {node.escape}", span=node.span)
         found = e.Like(t.BOOLEAN, cast_to(value, t.STRING), cast_to(pattern, t.STRING), node.escape)
         return e.Not(t.BOOLEAN, found) if node.negated else found
 

@@ -1,7 +1,8 @@
 """Raw records become events, and what comes out of a query becomes raw records again, by the formats of the plan.
 
-A record that cannot be read, or whose time cannot be found, comes back as a `Problem` instead of an event. A windowed
-key is written as Kafka Streams does: the key's bytes, then the window's start; for a session its end, then its start.
+What cannot be read comes back as a `Problem` instead of an event (`bad-record`), and so does what cannot be written
+(`not-written`) and what has no time that could be found (`bad-time`). A windowed key is written as Kafka Streams does:
+the key's bytes, then the window's start; for a session its end, then its start.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ from headrace.plan.types import STRING
 from headrace.schema import Field
 
 Headers = tuple[tuple[str, bytes | None], ...]
+FAULTS = (HeadraceError, ValueError, TypeError, ArithmeticError)
+"""What a payload can make a format raise."""
+
+
+class BadTime(ValueError):
+    """A record's time cannot be told."""
 
 
 class Raw(NamedTuple):
@@ -53,10 +60,12 @@ class Decoder:
             if row is not None and self._system:
                 row = (*row, *(read(record) for read in self._system))
             time = record.time if self._time is None else self._time(record.time, key, row)
-        except (HeadraceError, ValueError, TypeError, ArithmeticError) as error:
+            if time < 0:
+                raise BadTime(f"its time, {time}, is before 1970")
+        except BadTime as error:
+            return self._problem("bad-time", error, record)
+        except FAULTS as error:
             return self._problem("bad-record", error, record)
-        if time < 0:
-            return self._problem("bad-record", ValueError(f"its time, {time}, is before 1970"), record)
         return time, key, row
 
     def _problem(self, code: str, error: Exception, record: Raw) -> Problem:
@@ -79,10 +88,11 @@ class Encoder:
         try:
             at = time if self._time is None else self._time(time, key, row)
             if at < 0:
-                raise ValueError(f"its time, {at}, is before 1970")
+                raise BadTime(f"its time, {at}, is before 1970")
             return Raw(self._key.encode(key), self._value.encode(row), at, headers)
-        except (HeadraceError, ValueError, TypeError, ArithmeticError) as error:
-            return Problem("not-written", _reason(error), f"topic {self._sink.topic}", time, key, row)
+        except FAULTS as error:
+            code = "bad-time" if isinstance(error, BadTime) else "not-written"
+            return Problem(code, _reason(error), f"topic {self._sink.topic}", time, key, row)
 
 
 def serde(form: Format, columns: Sequence[Field], *, is_key: bool) -> Serde:
@@ -171,7 +181,14 @@ def _time_reader(timestamp: Timestamp, relation: Relation) -> Callable[[Any], in
     if column is None or column.type != STRING:
         return _given
     parse: Callable[[str], int] = timestamp_in if timestamp.format is None else _in_utc(timestamp.format)
-    return lambda text: parse(_given(text))
+
+    def read(text: str | None) -> int:
+        try:
+            return parse(_given(text))
+        except ValueError as error:
+            raise BadTime(str(error)) from error
+
+    return read
 
 
 def _in_utc(pattern: str) -> Callable[[str], int]:
@@ -181,7 +198,7 @@ def _in_utc(pattern: str) -> Callable[[str], int]:
 
 def _given(value: Any) -> Any:
     if value is None:
-        raise ValueError("the column that holds its time is null")
+        raise BadTime("the column that holds its time is null")
     return value
 
 

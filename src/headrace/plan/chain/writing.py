@@ -40,7 +40,7 @@ def strict(
 
 
 def computed(code: Code, pieces: Sequence[Piece], template: str, *, raises: bool = False) -> Piece:
-    """The same for arithmetic, which inside a lambda does not take nulls: there it fails, and the call with it."""
+    """The same for arithmetic and logic, which inside a lambda take no nulls: there they and the call fail."""
     if not code.variables:
         return strict(code, pieces, template, raises=raises)
     checks, text = _filled(code, pieces, template)
@@ -189,8 +189,19 @@ def _(e: ex.Or, code: Code) -> Piece:
 def _joined(code: Code, e: ex.And | ex.Or, word: str) -> Piece:
     """A chain of the same operator is one flat text, however long; null counts as false."""
     pieces = [code.piece(part) for part in _parts(e, type(e))]
-    texts = [f"({piece.text} is True)" if piece.nullable else piece.text for piece in pieces]
-    return Piece(f"({f' {word} '.join(texts)})", False, any(piece.raises for piece in pieces))
+    texts = [_true(code, piece) for piece in pieces]
+    return Piece(f"({f' {word} '.join(texts)})", False, _may_fail(code, pieces))
+
+
+def _true(code: Code, condition: Piece) -> str:
+    """Whether a condition holds: null does not, and inside a lambda it fails."""
+    if not condition.nullable:
+        return condition.text
+    return computed(code, [condition], "{}").text if code.variables else f"({condition.text} is True)"
+
+
+def _may_fail(code: Code, conditions: Sequence[Piece]) -> bool:
+    return any(piece.raises or (piece.nullable and code.variables) for piece in conditions)
 
 
 def _parts(e: Expression, kind: type[ex.And | ex.Or]) -> Iterator[Expression]:
@@ -205,7 +216,7 @@ def _parts(e: Expression, kind: type[ex.And | ex.Or]) -> Iterator[Expression]:
 
 @write.register
 def _(e: ex.Not, code: Code) -> Piece:
-    return strict(code, [code.piece(e.value)], "not {}")
+    return computed(code, [code.piece(e.value)], "not {}")
 
 
 @write.register
@@ -259,10 +270,9 @@ def _(e: ex.Case, code: Code) -> Piece:
     conditions = [code.piece(condition) for condition, _ in e.branches]
     results = [code.piece(result) for _, result in e.branches]
     last = code.piece(e.otherwise) if e.otherwise else Piece("None")
-    text = "".join(f"{r.text} if {c.text} is True else " for c, r in zip(conditions, results, strict=True))
-    pieces = [*conditions, *results, last]
-    nullable = any(piece.nullable for piece in [*results, last])
-    return Piece(f"({text}{last.text})", nullable, any(piece.raises for piece in pieces))
+    text = "".join(f"{r.text} if {_true(code, c)} else " for c, r in zip(conditions, results, strict=True))
+    raises = _may_fail(code, conditions) or any(piece.raises for piece in [*results, last])
+    return Piece(f"({text}{last.text})", any(piece.nullable for piece in [*results, last]), raises)
 
 
 # -- values inside values -------------------------------------------------------------------------------------------

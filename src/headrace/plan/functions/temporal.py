@@ -78,6 +78,11 @@ def format_date(days: int, pattern: str) -> str:
 
 
 def parse_date(value: str, pattern: str) -> int:
+    """What stands behind the date is ignored, as in ksqlDB."""
+    return _inside(text.leading_date_parser(pattern)(value), INT_MIN, INT_MAX)
+
+
+def parse_days(value: str, pattern: str) -> int:
     return _inside(text.date_parser(pattern)(value), INT_MIN, INT_MAX)
 
 
@@ -192,7 +197,7 @@ FUNCTIONS = (
     ),
     _text(
         "PARSE_DATE",
-        "A date out of a text.",
+        "A date out of a text, or out of its beginning: what stands behind the date is ignored.",
         ("string", "date"),
         parse_date,
         ("UNIX_DATE(PARSE_DATE('11/05/2018', 'dd/MM/yyyy'))", "17662"),
@@ -226,7 +231,7 @@ FUNCTIONS = (
         "STRINGTODATE",
         "Days since 1970 out of a text.",
         ("string", "int"),
-        parse_date,
+        parse_days,
         ("STRINGTODATE('2018-05-11', 'yyyy-MM-dd')", "17662"),
         zoned=False,
     ),

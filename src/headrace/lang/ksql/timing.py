@@ -1,0 +1,106 @@
+"""What is ours about time: when results go out (EMIT ... EVERY and its kin), and joins as of a row's own time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import timedelta
+
+from headrace.errors import BadJoin, BadQuery, BadWindow
+from headrace.lang.ksql import ast
+from headrace.lang.ksql.flow import Flow
+from headrace.plan import expressions as e
+from headrace.plan.nodes import Aggregate, Emit, Enrich, Kind, Node, Window, WindowKind
+from headrace.plan.rewriting import everywhere, relation_of
+from headrace.plan.triggers import Panes, Results
+
+HISTORY = timedelta(days=1)
+"""How far back a table is known, unless it is said."""
+
+
+# -- triggers -------------------------------------------------------------------------------------------------------
+
+
+def triggered(flow: Flow, when: ast.EmitWhen | None) -> Flow:
+    """The flow's changes held back until they are due."""
+    if when is None:
+        return flow
+    if flow.kind is Kind.STREAM:
+        raise BadQuery(
+            "Only the changes of a table can be held back, and this is a stream",
+            span=when.span,
+            fix="write EMIT CHANGES, or add GROUP BY",
+        )
+    if isinstance(when.trigger, Panes) and flow.relation.window is None:
+        raise BadQuery("EMIT ON TIME is about windows", span=when.span, fix="add a WINDOW, or write EMIT CHANGES")
+    if when.results is Results.DISCARDING and not _can_discard(flow.node):
+        raise BadQuery(
+            "DISCARDING is for GROUP BY over a stream, and not for sliding windows",
+            span=when.span,
+            fix="leave DISCARDING out",
+        )
+    return flow.on(Emit(flow.node, flow.relation, when.trigger, when.results))
+
+
+def _can_discard(node: Node) -> bool:
+    if not isinstance(node, Aggregate) or relation_of(node.input).kind is Kind.TABLE:
+        return False
+    window = node.relation.window
+    return window is None or window.kind is not WindowKind.SLIDING
+
+
+def with_panes(window: Window | None, when: ast.EmitWhen | None) -> Window | None:
+    """Without late results a window takes no late rows: they would change it, and nobody would hear of it."""
+    if window is None or when is None or not isinstance(when.trigger, Panes) or when.trigger.late is not None:
+        return window
+    if window.grace:
+        raise BadWindow(
+            "A window with a GRACE PERIOD has late results, and EMIT ON TIME leaves them out",
+            span=when.span,
+            fix="add AND LATE, or leave the GRACE PERIOD out",
+        )
+    return replace(window, grace=timedelta(0))
+
+
+# -- joins by event time --------------------------------------------------------------------------------------------
+
+
+def point_in_time(flow: Flow, source: ast.From) -> Flow:
+    """The flow of a FROM clause with the joins that look back in time."""
+    for ref, join in _refs(source, None):
+        if ref.as_of is not None:
+            flow = _as_of(flow, ref, ref.as_of, join)
+    return flow
+
+
+def _refs(source: ast.From, join: ast.Join | None) -> Iterator[tuple[ast.SourceRef, ast.Join | None]]:
+    """All sources, each with the join whose right side it is."""
+    if isinstance(source, ast.Join):
+        yield from _refs(source.left, None)
+        yield from _refs(source.right, source)
+    elif isinstance(source, ast.SourceRef):
+        yield source, join
+
+
+def _as_of(flow: Flow, ref: ast.SourceRef, as_of: ast.AsOf, join: ast.Join | None) -> Flow:
+    alias = ref.alias or ref.name
+    left = {other.alias or other.name for other, _ in _refs(join.left, None)} if join else set[str]()
+    if as_of.time.name != e.ROWTIME or as_of.time.source not in {None, *left}:
+        raise BadJoin(
+            "FOR SYSTEM_TIME AS OF takes the time of the stream's row",
+            span=as_of.time.span,
+            fix=f"write {min(left, default='stream')}.{e.ROWTIME}",
+        )
+
+    def looking_back(node: Node) -> Node:
+        joined = isinstance(node, Enrich) and relation_of(node.right).value[0].name.startswith(f"{alias}.")
+        return replace(node, history=as_of.history or HISTORY) if joined else node
+
+    node = everywhere(flow.node, looking_back)
+    if node == flow.node:
+        raise BadJoin(
+            "FOR SYSTEM_TIME AS OF is for a table that is joined to a stream",
+            span=as_of.span,
+            fix="leave it out, or put the stream on the left and the table on the right",
+        )
+    return flow.on(node)

@@ -1,0 +1,216 @@
+"""`check`, `explain` and `test`: KSQL scripts without a server."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Program
+
+EXAMPLES = Path(__file__).parents[3] / "examples" / "ksql"
+CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', value_format='JSON');\n"
+COUNTS = "CREATE TABLE counts AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;\n"
+CASE = {
+    "name": "twice",
+    "inputs": [{"source": "clicks", "key": 1, "value": {"page": "/"}}] * 2,
+    "outputs": [{"source": "counts", "value": {"N": 1}}, {"source": "counts", "value": {"N": 2}}],
+}
+
+
+@pytest.fixture
+def example(headrace: Program, tmp_path: Path) -> Path:
+    """The examples, in the working folder."""
+    return Path(shutil.copytree(EXAMPLES, tmp_path, dirs_exist_ok=True))
+
+
+@pytest.fixture
+def script(headrace: Program, tmp_path: Path) -> Path:
+    path = tmp_path / "a.ksql"
+    path.write_text(CLICKS + COUNTS)
+    return path
+
+
+def cases(folder: Path, *given: object) -> Path:
+    path = folder / "cases.json"
+    path.write_text(json.dumps(given))
+    return path
+
+
+# -- check ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_script_without_errors(headrace: Program, example: Path) -> None:
+    answer = headrace("check", "pageviews.ksql")
+    assert (answer.out, answer.err) == ("", "4 statements, no errors\n")
+    assert headrace("check", "pageviews.ksql", "--json").json == {"statements": 4, "following": 0, "errors": []}
+
+
+def test_all_errors_are_shown(headrace: Program, script: Path) -> None:
+    script.write_text(
+        CLICKS
+        + "CREATE STREAM a AS SELECT id, pge FROM clicks;\nCREATE STREAM b AS SELECT * FROM a;\nCREATE STREM c;\n"
+    )
+    assert headrace("check", "a.ksql", code=1).err.splitlines() == [
+        "column-not-found: SELECT column 'PGE' cannot be resolved.",
+        "  at a.ksql:2:31",
+        "    CREATE STREAM a AS SELECT id, pge FROM clicks;",
+        "                                  ^^^",
+        '  fix: did you mean "PAGE"?',
+        'syntax-error: Syntax error at or near "STREM": expected OR, SINK, SOURCE, STREAM, TABLE or TYPE',
+        "  at a.ksql:4:8",
+        "    CREATE STREM c;",
+        "           ^^^^^",
+        '  fix: did you mean STREAM instead of "STREM"?',
+        "4 statements, 2 errors; 1 statement was not judged, since it needs what was refused",
+    ]
+
+
+def test_errors_as_json(headrace: Program, script: Path) -> None:
+    script.write_text(CLICKS + "SELECT pge FROM clicks EMIT CHANGES;")
+    answer = headrace("--json", "check", "a.ksql", code=1)
+    assert answer.err == ""
+    (error,) = answer.json["errors"]
+    assert {name: error[name] for name in ("code", "where", "line", "column", "fix")} == {
+        "code": "column-not-found",
+        "where": "a.ksql:2:8",
+        "line": 2,
+        "column": 8,
+        "fix": 'did you mean "PAGE"?',
+    }
+    assert error["excerpt"].endswith("\n       ^^^")
+
+
+def test_brackets_in_a_line_are_no_markup(headrace: Program, script: Path) -> None:
+    script.write_text(CLICKS + "SELECT ARRAY[pge], '[red]' FROM clicks EMIT CHANGES;")
+    assert "    SELECT ARRAY[pge], '[red]' FROM clicks EMIT CHANGES;" in headrace("check", "a.ksql", code=1).err
+
+
+def test_a_file_that_is_not_there_is_a_wrong_command_line(headrace: Program) -> None:
+    headrace("check", "nowhere.ksql", code=2)
+
+
+# -- explain --------------------------------------------------------------------------------------------------------
+
+
+def test_what_each_statement_does(headrace: Program, example: Path) -> None:
+    said = headrace("explain", "asserts.ksql").out
+    lines = [line for line in said.splitlines() if line.startswith("-- ")]
+    assert [re.sub(r" \(.*\) ", " ", line) for line in lines[:3]] == [
+        '-- pageviews.ksql:7:1: declare stream PAGEVIEWS over topic "pageviews_topic" (JSON)',
+        '-- pageviews.ksql:10:1: declare table USERS over topic "user_topic" (JSON)',
+        '-- pageviews.ksql:14:1: create stream REGIONAL over topic "REGIONAL" (JSON), filled by query CSAS_REGIONAL_0',
+    ]
+    assert "\nsink REGIONAL -> stream (USERID string key, " in said
+    assert "write a row to USERS" in said
+    assert "expect a record of VIEWS_PER_MINUTE" in said
+
+
+def test_every_kind_of_statement_has_words(headrace: Program, script: Path) -> None:
+    script.write_text(
+        CLICKS
+        + COUNTS
+        + "CREATE TABLE t (id INT PRIMARY KEY, v INT) WITH (kafka_topic='t', value_format='JSON');\n"
+        + "CREATE STREAM copy AS SELECT * FROM clicks;\nINSERT INTO copy SELECT * FROM clicks;\n"
+        + "CREATE OR REPLACE STREAM copy AS SELECT * FROM clicks WHERE id > 0;\nDELETE FROM t WHERE id = 1;\n"
+        + "SET 'auto.offset.reset' = 'earliest';\nSELECT * FROM clicks EMIT CHANGES;\nDROP TABLE counts DELETE TOPIC;\n"
+    )
+    does = [part["does"].rpartition(") ")[2] for part in headrace("explain", "a.ksql", "--json").json]
+    assert does[4:] == [
+        "fill COPY also by query INSERTQUERY_2_2",
+        'create stream COPY over topic "COPY" (JSON), filled by query CSAS_COPY_1 instead of CSAS_COPY_1',
+        "delete rows of T",
+        "set property",
+        "answer with every change",
+        "drop table COUNTS and its topic",
+    ]
+
+
+def test_a_graph_for_graphviz(headrace: Program, example: Path) -> None:
+    said = headrace("explain", "pageviews.ksql", "--graph").out
+    assert said.count("digraph plan {") == said.count("\n}") == 2
+    assert "// pageviews.ksql:14:1: CSAS_REGIONAL_0\n" in said
+    assert "--" not in said.replace("->", "")
+
+
+def test_a_script_with_errors_is_not_explained(headrace: Program, script: Path) -> None:
+    script.write_text(CLICKS + "SELECT pge FROM clicks EMIT CHANGES;")
+    answer = headrace("explain", "a.ksql", code=1)
+    assert answer.out == ""
+    assert answer.err.startswith("column-not-found: ")
+
+
+# -- test -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_examples_hold(headrace: Program, example: Path) -> None:
+    assert headrace("test", "pageviews.ksql", "cases.json").out == "2 passed, 0 failed\n"
+    assert headrace("test", "asserts.ksql").out == "5 passed, 0 failed\n"
+
+
+def test_differences_are_shown_and_counted(headrace: Program, script: Path) -> None:
+    wrong = CASE | {"name": "thrice", "outputs": [{"source": "counts", "value": {"N": n}} for n in (1, 3, 4)]}
+    answer = headrace("test", "a.ksql", cases(script.parent, CASE, wrong), code=1)
+    assert answer.err.splitlines() == [
+        "FAILED thrice",
+        'result-differs: expected {"N": 3}, got {"N": 2}',
+        "  at COUNTS[1].value",
+        'result-differs: expected {"N": 4}, got no record',
+        "  at COUNTS[2]",
+    ]
+    assert answer.out == "1 passed, 1 failed\n"
+
+
+def test_differences_as_json(headrace: Program, script: Path) -> None:
+    wrong = CASE | {"outputs": [{"source": "counts", "value": {"N": 1}}]}
+    found = headrace("test", "a.ksql", cases(script.parent, wrong), "--json", code=1).json
+    assert (found["passed"], found["failed"]) == (0, 1)
+    assert [(d["case"], d["where"]) for d in found["differences"]] == [("twice", "COUNTS[1]")]
+
+
+def test_an_assert_that_does_not_hold(headrace: Program, script: Path) -> None:
+    script.write_text(
+        CLICKS
+        + COUNTS
+        + "INSERT INTO clicks (id, page) VALUES (1, '/');\n"
+        + "ASSERT TOPIC clicks;\nASSERT NOT EXISTS TOPIC orders;\n"
+        + "ASSERT VALUES counts (page, n) VALUES ('/', 2);\n"
+    )
+    answer = headrace("test", "a.ksql", code=1)
+    assert answer.out == "2 passed, 1 failed\n"
+    assert "assert-failed: " in answer.err
+    assert "  at a.ksql:6:1\n" in answer.err
+
+
+def test_errors_of_the_script_come_first(headrace: Program, script: Path) -> None:
+    script.write_text(CLICKS + "SELECT pge FROM clicks EMIT CHANGES;")
+    answer = headrace("test", "a.ksql", cases(script.parent, CASE), code=1)
+    assert answer.out == ""
+    assert "a.ksql:2:8" in answer.err
+
+
+def test_a_script_that_expects_nothing(headrace: Program, script: Path) -> None:
+    assert headrace("test", "a.ksql", code=1).err.startswith("bad-cases: a.ksql has no ASSERT")
+
+
+def test_cases_that_are_no_json(headrace: Program, script: Path) -> None:
+    (script.parent / "cases.json").write_text("[{")
+    assert headrace("test", "a.ksql", "cases.json", code=1).err.startswith("bad-cases: ")
+
+
+def test_none_of_it_needs_spark(example: Path) -> None:
+    run = (
+        "import sys\n"
+        "from headrace.cli import app\n"
+        "try: app(['test', 'pageviews.ksql', 'cases.json'])\n"
+        "except SystemExit as end: assert not end.code, end.code\n"
+        "heavy = {'pyspark', 'pandas', 'confluent_kafka'} & set(sys.modules)\n"
+        "sys.exit(f'imported: {heavy}' if heavy else 0)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", run], cwd=example, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
