@@ -22,6 +22,7 @@ from headrace.contracts import TOPIC_OPTIONS, TopicSpec
 from headrace.errors import CODES, HeadraceError, Retry, Stop, UserError
 from headrace.schema import Schema
 from headrace.settings import Settings, Size, duration_text, size_text
+from tools.function_pages import functions
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 MARK = "<!-- Written by tools/reference.py from the code; `make docs` writes it anew. -->"
@@ -180,6 +181,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "errors.md": errors,
     "components.md": component_pages,
     "topic-options.md": topic_options,
+    "functions.md": functions,
 }
 
 

@@ -1,7 +1,8 @@
 """What the documentation shows is run: `console` blocks line by line, `python` blocks as scripts.
 
-The blocks of a page run one after the other in one empty folder, as a reader would type them. Blocks marked `sh` are
-commands that do not end by themselves (a demo, a broker); they are not run here.
+The blocks of a page run one after the other in one empty folder, as a reader would type them. A block with a second
+word, such as `json cases.json`, is a file of that name. Blocks marked `sh` are commands that do not end by themselves
+(a demo, a broker); they are not run here. `ksql` blocks are run by `test_ksql`.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[cg]*/*.md")])
-BLOCK = re.compile(r"^```(console|python)\n(.*?)^```$", re.M | re.S)
+PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[cg]*/**/*.md")])
+BLOCK = re.compile(r"^```(console|python|\w+ \S+)\n(.*?)^```$", re.M | re.S)
 
 
 def blocks(page: Path) -> list[tuple[str, str]]:
@@ -31,6 +32,9 @@ def commands(text: str) -> list[str]:
 def test_page(page: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for kind, text in blocks(page):
+        if " " in kind:
+            (tmp_path / kind.split()[1]).write_text(text)
+            continue
         for command in commands(text) if kind == "console" else [[sys.executable, "-c", text]]:
             done = subprocess.run(
                 command,

@@ -97,6 +97,14 @@ class Delete:
 
 
 @dataclass(frozen=True)
+class Control:
+    """Queries that end, pause or go on; `verb` is TERMINATE, PAUSE or RESUME."""
+
+    verb: str
+    queries: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Drop:
     source: SourceInfo
     delete_topic: bool = False
@@ -138,4 +146,4 @@ class Done:
     statement: Any = None
 
 
-Action = Create | Insert | Write | Delete | Drop | Ask | Expect | ExpectSource | Done
+Action = Create | Insert | Write | Delete | Control | Drop | Ask | Expect | ExpectSource | Done

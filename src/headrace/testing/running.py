@@ -29,9 +29,21 @@ class Running:
         self._names = _lasting_names(optimized(query))
         self._pipe = Pipe(query, Context(self._store, report))
         self.topics = self._pipe.chain.topics
+        self._paused = False
+        self._waiting: list[Entry] = []
+
+    def held(self, pause: bool) -> list[Entry]:
+        """Pause, or go on; what came meanwhile is to be fed now."""
+        self._paused = pause
+        waiting = [] if pause else self._waiting
+        self._waiting = self._waiting if pause else []
+        return waiting
 
     def feed(self, entry: Entry) -> list[Raw]:
-        """What a record makes the query write."""
+        """What a record makes the query write; nothing while it is paused."""
+        if self._paused:
+            self._waiting.append(entry)
+            return []
         return self._pipe.feed(entry.topic, [raw(entry)])
 
     def tick(self, now: int) -> list[Raw]:

@@ -61,6 +61,7 @@ class World:
             actions.Insert: self._insert,
             actions.Write: self._write,
             actions.Delete: self._delete,
+            actions.Control: self._control,
             actions.Drop: self._drop,
             actions.Expect: self._expect,
             actions.ExpectSource: self._expect_source,
@@ -117,6 +118,13 @@ class World:
     def _delete(self, action: actions.Delete) -> None:
         for key in action.keys:
             self._append(action.source.topic, encoded(action.source, self.now, key, None), STATEMENT)
+
+    def _control(self, action: actions.Control) -> None:
+        for query in action.queries:
+            if action.verb == "TERMINATE":
+                self.running.pop(query, None)
+            else:
+                self._feed(self.running[query], self.running[query].held(action.verb == "PAUSE"))
 
     def _drop(self, action: actions.Drop) -> None:
         for query in action.ends:

@@ -142,3 +142,17 @@ def test_an_assert_of_a_source() -> None:
         w.apply(ExpectSource("B", info("B", relation=table), {}))
     with pytest.raises(AssertFailed, match="no stream or table"):
         w.apply(ExpectSource("Z", info("Z"), {}))
+
+
+def test_a_paused_query_takes_up_what_came_meanwhile() -> None:
+    world = World()
+    world.execute(
+        "CREATE STREAM a (id INT KEY, v INT) WITH (KAFKA_TOPIC='a', FORMAT='JSON');"
+        "CREATE STREAM b WITH (QUERY_ID='copying') AS SELECT * FROM a;"
+        "INSERT INTO a VALUES (1, 1); PAUSE copying; INSERT INTO a VALUES (2, 2);"
+    )
+    assert len(world.topics["B"]) == 1
+    world.execute("RESUME copying; INSERT INTO a VALUES (3, 3);")
+    assert [entry.key for entry in world.topics["B"]] == [b"1", b"2", b"3"]
+    world.execute("TERMINATE copying; INSERT INTO a VALUES (4, 4);")
+    assert len(world.topics["B"]) == 3

@@ -37,7 +37,7 @@ from headrace.lang.ksql.types import plan_type
 from headrace.plan import expressions as e
 from headrace.plan import nodes
 from headrace.plan import types as t
-from headrace.plan.catalog import Action, Ask, Catalog, Create, Done, Drop, ExpectSource, Insert, SourceInfo
+from headrace.plan.catalog import Action, Ask, Catalog, Control, Create, Done, Drop, ExpectSource, Insert, SourceInfo
 from headrace.plan.nodes import Kind, Query, Relation, Sink
 from headrace.schema import Field
 
@@ -47,6 +47,7 @@ _NO_UPGRADE = {
     nodes.TableJoin: "TableTableJoin",
     nodes.ForeignKeyJoin: "ForeignKeyTableTableJoin",
     nodes.Final: "TableSuppress",
+    nodes.Emit: "TableEmit",
 }
 """Plans whose state a changed query cannot take over."""
 
@@ -229,7 +230,7 @@ class Planner:
     def _query(
         self, prefix: str, flow: Flow, info: SourceInfo, text: str, properties: Properties, replaces: str | None = None
     ) -> Query:
-        name = properties.get("QUERY_ID") or replaces or f"{prefix}_{len(self.catalog.queries)}"
+        name = (properties.get("QUERY_ID") or "").upper() or replaces or f"{prefix}_{len(self.catalog.queries)}"
         relation = replace(flow.relation, value=rows.stored_values(info))
         sink = Sink(
             flow.node,
@@ -275,10 +276,11 @@ class Planner:
     def _(self, statement: ast.ControlQuery, text: str) -> Action:
         if statement.query_id is not None and statement.query_id not in self.catalog.queries:
             raise SourceNotFound(f"Unknown queryId: {statement.query_id}", span=statement.span)
+        queries = tuple(self.catalog.queries) if statement.query_id is None else (statement.query_id,)
         if statement.verb == "TERMINATE":
-            for name in [statement.query_id] if statement.query_id else list(self.catalog.queries):
-                self.catalog.queries.pop(name, None)
-        return Done(statement)
+            for name in queries:
+                del self.catalog.queries[name]
+        return Control(statement.verb, queries)
 
     # -- rows, types, settings --------------------------------------------------------------------------------------
 

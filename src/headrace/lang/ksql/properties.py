@@ -41,6 +41,13 @@ def _number(value: Any) -> int:
         raise ValueError("a whole number") from None
 
 
+def _count(value: Any) -> int:
+    number = _number(value)
+    if number < 1 and number != -1:  # -1 is Kafka's word for the broker's default
+        raise ValueError("a number of at least 1")
+    return number
+
+
 def _boolean(value: Any) -> bool:
     if isinstance(value, bool):
         return value
@@ -56,8 +63,8 @@ READ: Mapping[str, Callable[[Any], Any]] = {
     "VALUE_FORMAT": _text,
     "KEY_DELIMITER": _text,
     "VALUE_DELIMITER": _text,
-    "PARTITIONS": _number,
-    "REPLICAS": _number,
+    "PARTITIONS": _count,
+    "REPLICAS": _count,
     "RETENTION_MS": _number,
     "CLEANUP_POLICY": _text,
     "TIMESTAMP": _text,

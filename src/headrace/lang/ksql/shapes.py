@@ -12,7 +12,7 @@ from headrace.lang.ksql.properties import WRAP_VALUES, Properties
 from headrace.lang.ksql.queries import check_key_type
 from headrace.lang.ksql.scope import SYSTEM_TYPES
 from headrace.plan import types as t
-from headrace.plan.functions.datetime_format import compiled
+from headrace.plan.functions.datetime_format import compiled, parser
 from headrace.plan.nodes import Format, Relation, Timestamp
 from headrace.schema import Field
 
@@ -76,7 +76,7 @@ def time_column(relation: Relation, properties: Properties) -> Timestamp | None:
         if pattern is None:
             raise properties.error("TIMESTAMP", _no_time(field), "add TIMESTAMP_FORMAT='yyyy-MM-dd', for example")
         _check_pattern(pattern, properties)
-        return Timestamp(field.name, pattern)
+        return Timestamp(field.name, _readable(pattern, properties))
     if field.type not in (t.BIGINT, t.TIMESTAMP):
         raise properties.error("TIMESTAMP", _no_time(field))
     if pattern is not None:
@@ -93,6 +93,14 @@ def _check_pattern(pattern: str, properties: Properties) -> None:
     except BadDatetimePattern as error:
         what = f"Invalid datetime format for config:TIMESTAMP_FORMAT, reason:{error.what}"
         raise properties.error("TIMESTAMP_FORMAT", what, error.fix) from error
+
+
+def _readable(pattern: str, properties: Properties) -> str:
+    try:
+        parser(pattern)
+    except HeadraceError as error:
+        raise properties.error("TIMESTAMP_FORMAT", error.what, error.fix) from error
+    return pattern
 
 
 def _no_time(field: Field) -> str:

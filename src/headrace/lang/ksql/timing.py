@@ -12,7 +12,7 @@ from headrace.lang.ksql.flow import Flow
 from headrace.plan import expressions as e
 from headrace.plan.nodes import Aggregate, Emit, Enrich, Kind, Node, Window, WindowKind
 from headrace.plan.rewriting import everywhere, relation_of
-from headrace.plan.triggers import Panes, Results
+from headrace.plan.triggers import Every, Panes, Results, Trigger
 
 HISTORY = timedelta(days=1)
 """How far back a table is known, unless it is said."""
@@ -31,6 +31,8 @@ def triggered(flow: Flow, when: ast.EmitWhen | None) -> Flow:
             span=when.span,
             fix="write EMIT CHANGES, or add GROUP BY",
         )
+    if any(isinstance(pace, Every) and not pace.period for pace in _paces(when.trigger)):
+        raise BadQuery("EVERY needs a time that passes", span=when.span, fix="write EVERY 1 SECOND, for example")
     if isinstance(when.trigger, Panes) and flow.relation.window is None:
         raise BadQuery("EMIT ON TIME is about windows", span=when.span, fix="add a WINDOW, or write EMIT CHANGES")
     if when.results is Results.DISCARDING and not _can_discard(flow.node):
@@ -40,6 +42,10 @@ def triggered(flow: Flow, when: ast.EmitWhen | None) -> Flow:
             fix="leave DISCARDING out",
         )
     return flow.on(Emit(flow.node, flow.relation, when.trigger, when.results))
+
+
+def _paces(trigger: Trigger) -> tuple[Trigger | None, ...]:
+    return (trigger.early, trigger.late) if isinstance(trigger, Panes) else (trigger,)
 
 
 def _can_discard(node: Node) -> bool:

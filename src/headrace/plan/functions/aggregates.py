@@ -203,7 +203,7 @@ FUNCTIONS = (
             AggregateOverload(f"(items: array<{kind}>) -> {kind}", _sum_list, returns=lambda kinds: kinds[0].value_type)
             for kind in ("int", "bigint", "double", "decimal")
         ),
-        example=("SUM_LIST(amounts)", "12"),
+        example=("SUM_LIST(parts)", "12"),
     ),
     AggregateFunction(
         "AVG",

@@ -185,19 +185,19 @@ FUNCTIONS = (
         "COLLECT_LIST",
         "All values in order of arrival, nulls too, up to a limit of 1000 that a setting can change.",
         (AggregateOverload("(value: T) -> array<T>", _collect(distinct=False)),),
-        example=("COLLECT_LIST(name)", "['a', 'b', 'a']"),
+        example=("COLLECT_LIST(name)", "ARRAY['ann', 'bob', 'ann']"),
     ),
     AggregateFunction(
         "COLLECT_SET",
         "Each different value once, in order of arrival, up to a limit of 1000 that a setting can change.",
         (AggregateOverload("(value: T) -> array<T>", _collect(distinct=True)),),
-        example=("COLLECT_SET(name)", "['a', 'b']"),
+        example=("COLLECT_SET(name)", "ARRAY['ann', 'bob']"),
     ),
     AggregateFunction(
         "HISTOGRAM",
         "How often each text occurs, for the first 1000 different ones.",
         (AggregateOverload("(value: string) -> map<string, bigint>", _histogram),),
-        example=("HISTOGRAM(name)", "MAP('a' := 2, 'b' := 1)"),
+        example=("HISTOGRAM(name)", "MAP('ann' := 2, 'bob' := 1)"),
     ),
     AggregateFunction(
         "ATTR",
@@ -209,12 +209,12 @@ FUNCTIONS = (
         "TOPK",
         "The greatest so many values, greatest first; with more columns, structs sorted by the first.",
         _topk_overloads(distinct=False, more="more: any..., "),
-        example=("TOPK(amount, 2)", "[7, 5]"),
+        example=("TOPK(amount, 2)", "ARRAY[7, 3]"),
     ),
     AggregateFunction(
         "TOPKDISTINCT",
         "The greatest so many different values, greatest first.",
         _topk_overloads(distinct=True, more=""),
-        example=("TOPKDISTINCT(amount, 2)", "[7, 5]"),
+        example=("TOPKDISTINCT(amount, 2)", "ARRAY[7, 3]"),
     ),
 )

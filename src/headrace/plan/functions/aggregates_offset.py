@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.errors import WrongArguments
 from headrace.plan import types
 from headrace.plan.functions.declare import AggregateFunction, AggregateOverload, Aggregator
 from headrace.plan.types import BIGINT
@@ -51,6 +52,10 @@ def _one(latest: bool) -> Make:
 def _several(latest: bool) -> Make:
     def make(kinds: Sequence[pa.DataType], constants: Sequence[Any]) -> Aggregator:
         count = constants[0]
+        if count < 1:
+            raise WrongArguments(
+                f"{'latestN' if latest else 'earliestN'} must be 1 or greater, it is {count}", fix="ask for 1 or more"
+            )
         ignore_nulls = constants[1] if len(constants) > 1 else True
         kept = slice(-count, None) if latest else slice(count)
 
@@ -90,12 +95,12 @@ FUNCTIONS = (
         "EARLIEST_BY_OFFSET",
         "The value, or the values, that arrived first.",
         _overloads(latest=False),
-        example=("EARLIEST_BY_OFFSET(price)", "10"),
+        example=("EARLIEST_BY_OFFSET(amount)", "2"),
     ),
     AggregateFunction(
         "LATEST_BY_OFFSET",
         "The value, or the values, that arrived last.",
         _overloads(latest=True),
-        example=("LATEST_BY_OFFSET(price, 2)", "[11, 12]"),
+        example=("LATEST_BY_OFFSET(amount, 2)", "ARRAY[7, 3]"),
     ),
 )

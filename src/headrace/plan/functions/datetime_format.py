@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from headrace.errors import BadDatetimePattern
 from headrace.plan.functions.datetime_letters import part
-from headrace.plan.functions.datetime_parts import Found, Literal, Number, Part, Section, parse_all
+from headrace.plan.functions.datetime_parts import FAILED, Found, Literal, Number, Part, Section, parse_all
 from headrace.plan.functions.days import DAY_MS, day_of, is_leap, month_length, weekday_of
 from headrace.plan.functions.moments import Moment
 from headrace.plan.functions.zones import zone
@@ -61,6 +61,13 @@ def date_parser(pattern: str) -> Callable[[str], int]:
     """A function of text that gives days since 1970."""
     parts = compiled(pattern)
     return lambda text: _day(_read(parts, text, pattern))
+
+
+@lru_cache(maxsize=256)
+def leading_date_parser(pattern: str) -> Callable[[str], int]:
+    """The same, but the date may be the beginning of a longer text."""
+    parts = compiled(pattern)
+    return lambda text: _day(_read(parts, text, pattern, whole=False))
 
 
 @lru_cache(maxsize=256)
@@ -189,10 +196,10 @@ _LIMITS: dict[str, tuple[int, int]] = {
 }
 
 
-def _read(parts: Parts, text: str, pattern: str) -> Found:
+def _read(parts: Parts, text: str, pattern: str, *, whole: bool = True) -> Found:
     found: Found = {}
     end = parse_all(parts, text, 0, found)
-    if end != len(text):
+    if end == FAILED or (whole and end != len(text)):
         raise ValueError(f"{text!r} does not fit the pattern {pattern!r}")
     for field, (low, high) in _LIMITS.items():
         if field in found and not low <= found[field] <= high:

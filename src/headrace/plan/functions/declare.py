@@ -66,8 +66,8 @@ class Aggregator:
     """An aggregate at work. `state` is a plain value (numbers, text, lists, dicts) of type `state_type`.
 
     `add` and `undo` take the state and the row's arguments and give the new state; they may change it in place.
-    `merge` joins two sessions, the earlier first. Without `undo` it cannot be used on a table. With `ordered`, `add` also
-    gets the row's number in its group, before the arguments: sessions merge by time, while some care for arrival.
+    `merge` joins two sessions, the earlier first. Without `undo` it cannot be used on a table. With `ordered`, `add`
+    also gets the row's number in its group, before the arguments: sessions merge by time, while some care for arrival.
     """
 
     state_type: pa.DataType

@@ -112,18 +112,18 @@ FUNCTIONS = (
             AggregateOverload(f"(value: {kind}) -> double", _spread(lambda state: sqrt(_variance(state))))
             for kind in NUMBERS
         ),
-        example=("STDDEV_SAMPLE(amount)", "1.5"),
+        example=("STDDEV_SAMPLE(amount)", "2.6457513110645907"),
     ),
     AggregateFunction(
         "STDDEV_SAMP",
         "The variance of a sample, whatever the name says: so it is in ksqlDB. See STDDEV_SAMPLE for its root.",
         tuple(AggregateOverload(f"(value: {kind}) -> double", _spread(_variance)) for kind in NUMBERS),
-        example=("STDDEV_SAMP(amount)", "2.25"),
+        example=("STDDEV_SAMP(amount)", "7.0"),
     ),
     AggregateFunction(
         "CORRELATION",
         "Pearson's correlation of two columns, over rows in which both are there; NaN for fewer than two.",
         tuple(AggregateOverload(f"(x: {kind}, y: {kind}) -> double", _correlations) for kind in NUMBERS),
-        example=("CORRELATION(height, weight)", "0.83"),
+        example=("CORRELATION(amount, weight)", "1.0"),
     ),
 )

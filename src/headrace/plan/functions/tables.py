@@ -31,7 +31,7 @@ FUNCTIONS = (
         "CUBE_EXPLODE",
         "A row for each way to replace some items of an array by null, for totals over every combination of columns.",
         (Overload("(list: array<T>) -> array<T>", _cube_explode),),
-        example=("CUBE_EXPLODE(ARRAY[1, 2])", "[null, null], [null, 2], [1, null], [1, 2]"),
+        example=("CUBE_EXPLODE(ARRAY[1, 2])", "ARRAY[NULL, NULL], ARRAY[NULL, 2], ARRAY[1, NULL], ARRAY[1, 2]"),
         area="table",
         table=True,
     ),

@@ -1,0 +1,96 @@
+"""Every function has a doc and an example, and every example is planned and computed to just what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from tools.function_pages import AREAS, SAMPLE, Declared, declared
+
+from headrace.formats.numbers import decimal_text, double_text
+from headrace.lang.ksql.parser import parse_expression
+from headrace.lang.ksql.scope import Scope
+from headrace.lang.ksql.typer import Typer
+from headrace.plan import types as t
+from headrace.plan.calendar import date_text, time_text, timestamp_text
+from headrace.plan.chain.compile import evaluator
+from headrace.plan.chain.contract import Context, Problem
+from headrace.plan.functions.declare import AggregateFunction
+from headrace.plan.nodes import Kind, Relation
+from headrace.testing import World
+from headrace.testing.running import decoded
+
+FUNCTIONS = declared()
+
+
+def test_the_page_has_all_of_them() -> None:
+    assert len(FUNCTIONS) == len({f.name for f in FUNCTIONS})
+    assert {f.area for f in FUNCTIONS} == set(AREAS)
+
+
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
+def test_function(function: Declared) -> None:
+    assert function.doc.endswith(".")
+    call, result = function.example
+    assert function.name in call
+    assert shown(function, call) == result
+
+
+def shown(function: Declared, call: str) -> str:
+    if isinstance(function, AggregateFunction):
+        return _rows(f"CREATE TABLE result AS SELECT country, {call} AS value FROM orders GROUP BY country;")[-1]
+    if function.table:
+        return ", ".join(_rows(f"CREATE STREAM result AS SELECT id, {call} AS value FROM orders WHERE id = 1;"))
+    return _computed(call)
+
+
+def _computed(call: str) -> str:
+    expression = Typer(Scope((), ()), "SELECT", {}).typed(parse_expression(call))
+    problems: list[Problem] = []
+    nothing = Relation(Kind.STREAM, (), ())
+    (value,) = evaluator([expression], nothing, Context(report=problems.append), "example")(0, None, ())
+    assert not problems
+    return text(value, expression.type)
+
+
+def _rows(query: str) -> list[str]:
+    """What the query writes when the sample's rows come, one after another."""
+    create, inserts = SAMPLE.split("\n\n")
+    world = World()
+    for statements in (create, query, inserts):
+        world.execute(statements)
+    source = world.catalog.sources["RESULT"]
+    rows = [decoded(source, entry)[2] for entry in world.topics["RESULT"]]
+    return [text(row[0], source.relation.value[0].type) for row in rows if row is not None]
+
+
+# -- a value as SQL would write it ----------------------------------------------------------------------------------
+
+
+def text(value: Any, kind: pa.DataType) -> str:
+    if value is None:
+        return "NULL"
+    if t.is_array(kind):
+        return f"ARRAY[{', '.join(text(item, kind.value_type) for item in value)}]"
+    if t.is_map(kind):
+        return f"MAP({', '.join(f'{text(k, kind.key_type)} := {text(v, kind.item_type)}' for k, v in value.items())})"
+    if t.is_struct(kind):
+        return f"STRUCT({', '.join(f'{name} := {text(value[name], inner)}' for name, inner in t.fields(kind).items())})"
+    return _scalar(value, kind)
+
+
+_WRITTEN: dict[pa.DataType, Callable[[Any], str]] = {
+    t.BOOLEAN: lambda value: str(value).lower(),
+    t.DOUBLE: double_text,
+    t.STRING: lambda value: "'" + value.replace("'", "''") + "'",
+    t.DATE: lambda value: f"DATE '{date_text(value)}'",
+    t.TIME: lambda value: f"TIME '{time_text(value)}'",
+    t.TIMESTAMP: lambda value: f"TIMESTAMP '{timestamp_text(value)}'",
+}
+
+
+def _scalar(value: Any, kind: pa.DataType) -> str:
+    return decimal_text(value) if isinstance(value, Decimal) else _WRITTEN.get(kind, str)(value)
