@@ -42,6 +42,8 @@ def double_text(value: float) -> str:
     text = repr(value)
     if 1e-3 <= abs(value) < 1e7:
         return text
+    if float(short := f"{value:.1e}") == value:
+        text = short  # of two figures Java takes the nearest: 4.9E-324, not 5.0E-324
     exact = value.is_integer() and abs(value) < 1 << 63
     sign, digits, exponent = (_whole(int(value)) if exact else Decimal(text)).normalize(_WIDE).as_tuple()
     assert isinstance(exponent, int)

@@ -7,29 +7,20 @@ Registering what a subject has already changes nothing and gives the same id.
 
 from __future__ import annotations
 
-import threading
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Protocol
 
 from headrace.component import Option
 from headrace.errors import BadRecord, UnknownSchema
+from headrace.formats.serde.registry_client import HttpRegistry
+from headrace.formats.serde.registry_state import Kind, Version
+from headrace.formats.serde.registry_store import MemoryJournal, StoredRegistry
 
-Kind = Literal["AVRO", "PROTOBUF", "JSON"]
-
-
-@dataclass(frozen=True, slots=True)
-class Version:
-    """One version of a subject."""
-
-    subject: str
-    number: int
-    id: int
-    text: str
-    kind: Kind
+__all__ = ["HttpRegistry", "Kind", "MemoryRegistry", "Registry", "Subject", "Version", "framed", "subject", "unframed"]
 
 
 class Registry(Protocol):
-    """Safe to be used by several threads."""
+    """What serdes need of one. Safe to be used by several threads."""
 
     def register(self, subject: str, text: str, kind: Kind) -> int: ...
     def schema(self, schema_id: int) -> tuple[str, Kind]: ...
@@ -38,45 +29,11 @@ class Registry(Protocol):
     def subjects(self) -> list[str]: ...
 
 
-class MemoryRegistry:
-    """A registry that lasts as long as the process."""
+class MemoryRegistry(StoredRegistry):
+    """A registry that lasts as long as the process. Unless it is `strict` it takes any text for a schema."""
 
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._schemas: list[tuple[str, Kind]] = []
-        self._subjects: dict[str, list[Version]] = {}
-
-    def register(self, subject: str, text: str, kind: Kind) -> int:
-        with self._lock:
-            versions = self._subjects.setdefault(subject, [])
-            for version in versions:
-                if (version.text, version.kind) == (text, kind):
-                    return version.id
-            schema_id = self._id(text, kind)
-            versions.append(Version(subject, len(versions) + 1, schema_id, text, kind))
-            return schema_id
-
-    def schema(self, schema_id: int) -> tuple[str, Kind]:
-        if 0 < schema_id <= len(self._schemas):
-            return self._schemas[schema_id - 1]
-        raise UnknownSchema(f"there is no schema with the id {schema_id}", fix="register the schema first")
-
-    def latest(self, subject: str) -> Version:
-        return self.versions(subject)[-1]
-
-    def versions(self, subject: str) -> list[Version]:
-        found = self._subjects.get(subject)
-        if not found:
-            raise UnknownSchema(f'there is no subject "{subject}"', fix="register a schema for it first")
-        return list(found)
-
-    def subjects(self) -> list[str]:
-        return sorted(self._subjects)
-
-    def _id(self, text: str, kind: Kind) -> int:
-        if (text, kind) not in self._schemas:
-            self._schemas.append((text, kind))
-        return self._schemas.index((text, kind)) + 1
+    def __init__(self, *, strict: bool = False) -> None:
+        super().__init__(MemoryJournal(), strict=strict)
 
 
 SHARED = MemoryRegistry()
@@ -84,7 +41,10 @@ SHARED = MemoryRegistry()
 
 REGISTRY_OPTIONS = (
     Option(
-        "registry", object, "Where schemas are kept; if none is given, one that lasts as long as the process.", None
+        "registry",
+        HttpRegistry,
+        "The schema registry, like http://127.0.0.1:8081; if none is given, one that lasts as long as the process.",
+        None,
     ),
     Option("topic", str, "The topic whose schemas these are.", ""),
 )

@@ -167,6 +167,8 @@ def test_keys_are_bare_when_single_and_objects_otherwise() -> None:
         ("string", "\ud800", '"?"'),
         ("array<double>", [1e7, None], "[1.0E7,null]"),
         ("map<string,decimal(3,1)>", {"a": Decimal("1.0")}, '{"a":1.0}'),
+        ("map<string,int>", {"a": 1, None: 2}, '{"a":1,"null":2}'),
+        ("array<map<string,double>>", [{None: 1e7}], '[{"null":1.0E7}]'),
         ("struct<X double,Y bytes>", {"X": 1e-5, "Y": None}, '{"X":1.0E-5,"Y":null}'),
     ],
 )

@@ -1,0 +1,106 @@
+"""Which schemas go together: whether what one wrote can be read with the other.
+
+*Backward*: with the new schema one reads what the old one wrote. *Forward*: with the old one what the new one writes.
+*Full* is both. A level that is not *transitive* looks at the latest version alone. What is not understood about a
+schema is a problem too, never passed over. The rules of each kind are in the module of its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from headrace.errors import BadSchema
+from headrace.formats.serde.extras import require
+from headrace.formats.serde.registry_state import Kind, Version
+
+Problems = Callable[[str, str], list[str]]
+"""Why a reader's schema cannot read what a writer's wrote; both as text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    backward: bool = False
+    forward: bool = False
+    transitive: bool = False
+
+
+LEVELS: Mapping[str, Level] = {
+    "NONE": Level(),
+    "BACKWARD": Level(backward=True),
+    "BACKWARD_TRANSITIVE": Level(backward=True, transitive=True),
+    "FORWARD": Level(forward=True),
+    "FORWARD_TRANSITIVE": Level(forward=True, transitive=True),
+    "FULL": Level(backward=True, forward=True),
+    "FULL_TRANSITIVE": Level(backward=True, forward=True, transitive=True),
+}
+DEFAULT_LEVEL = "BACKWARD"
+MOST_CHARACTERS = 1 << 20
+
+
+def check_schema(text: str, kind: Kind) -> None:
+    """Refuse what is no schema of the kind."""
+    if len(text) > MOST_CHARACTERS:
+        raise BadSchema(f"the schema has {len(text)} characters", fix=f"write at most {MOST_CHARACTERS}")
+    _kind(kind)[0](text)
+
+
+def problems(text: str, kind: Kind, versions: Sequence[Version], level: str) -> list[str]:
+    """Why a new schema does not go together with versions of its subject, the latest of them last."""
+    wanted = LEVELS[level]
+    if not (wanted.backward or wanted.forward):
+        return []
+    against = versions if wanted.transitive else versions[-1:]
+    return [f"version {old.number}: {problem}" for old in against for problem in _between(text, kind, old, wanted)]
+
+
+def _between(text: str, kind: Kind, old: Version, level: Level) -> list[str]:
+    if old.kind != kind:
+        return [f"it is {old.kind}, not {kind}"]
+    found: list[str] = []
+    if level.backward:
+        found += [f"the new schema cannot read what the old one wrote: {p}" for p in _read(kind, text, old.text)]
+    if level.forward:
+        found += [f"the old schema cannot read what the new one writes: {p}" for p in _read(kind, old.text, text)]
+    return found
+
+
+def _read(kind: Kind, reader: str, writer: str) -> list[str]:
+    try:
+        return _kind(kind)[1](reader, writer)
+    except RecursionError:
+        return ["it is nested too deeply to be compared"]
+
+
+def _kind(kind: Kind) -> tuple[Callable[[str], None], Problems]:
+    return _KINDS[kind]()
+
+
+# Imports are late here: only who keeps schemas of a kind needs its library.
+
+
+def _avro() -> tuple[Callable[[str], None], Problems]:
+    require("fastavro", "avro")
+    from headrace.formats.serde import compatibility_avro
+
+    return compatibility_avro.check, compatibility_avro.problems
+
+
+def _protobuf() -> tuple[Callable[[str], None], Problems]:
+    require("google.protobuf", "protobuf")
+    from headrace.formats.serde import compatibility_protobuf
+
+    return compatibility_protobuf.check, compatibility_protobuf.problems
+
+
+def _json() -> tuple[Callable[[str], None], Problems]:
+    from headrace.formats.serde import compatibility_json
+
+    return compatibility_json.check, compatibility_json.problems
+
+
+_KINDS: Mapping[str, Callable[[], tuple[Callable[[str], None], Problems]]] = {
+    "AVRO": _avro,
+    "PROTOBUF": _protobuf,
+    "JSON": _json,
+}

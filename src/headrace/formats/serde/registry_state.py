@@ -1,0 +1,138 @@
+"""What a registry knows: rows by key, and the indexes over them. A fold without any input or output.
+
+Every fact is a row under a key of its own, so that the latest row of each key is the whole state, and a compacted
+topic can hold it:
+
+    ("schema", subject, version)   a version; no value: it is deleted for ever
+    ("level", subject)             how its versions must go together; the subject "" is the registry itself
+    ("mode", subject)              READWRITE or READONLY
+    ("last", subject)              the highest version ever given, so that none is given twice
+    ("head",)                      the number of the change, and the highest id ever given
+
+Every change writes "head" too: whoever reads it knows which change was the last one.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Kind = Literal["AVRO", "PROTOBUF", "JSON"]
+KINDS: tuple[Kind, ...] = ("JSON", "PROTOBUF", "AVRO")
+MODES = ("READWRITE", "READONLY")
+REGISTRY = ""  # in place of a subject: the registry itself
+
+Row = tuple[tuple[Any, ...], dict[str, Any] | None]
+"""A key and its new value; without a value the key is gone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Version:
+    """One version of a subject."""
+
+    subject: str
+    number: int
+    id: int
+    text: str
+    kind: Kind
+    deleted: bool = False
+
+    def row(self, *, deleted: bool | None = None) -> Row:
+        gone = self.deleted if deleted is None else deleted
+        value = {"id": self.id, "kind": self.kind, "schema": self.text, "deleted": gone}
+        return ("schema", self.subject, self.number), value
+
+
+@dataclass
+class State:
+    number: int = 0
+    last_id: int = 0
+    last_versions: dict[str, int] = field(default_factory=dict)
+    subjects: dict[str, dict[int, Version]] = field(default_factory=dict)
+    levels: dict[str, str] = field(default_factory=dict)
+    modes: dict[str, str] = field(default_factory=dict)
+    schemas: dict[int, tuple[str, Kind]] = field(default_factory=dict)
+    ids: dict[tuple[str, Kind], int] = field(default_factory=dict)
+
+    def apply(self, row: Row) -> None:
+        (name, *at), value = row
+        getattr(self, f"_apply_{name}")(*at, value)
+
+    def _apply_head(self, value: dict[str, Any]) -> None:
+        self.number, self.last_id = value["number"], value["id"]
+
+    def _apply_last(self, subject: str, value: dict[str, Any]) -> None:
+        self.last_versions[subject] = value["version"]
+
+    def _apply_level(self, subject: str, value: dict[str, Any] | None) -> None:
+        _put(self.levels, subject, value["level"] if value else None)
+
+    def _apply_mode(self, subject: str, value: dict[str, Any] | None) -> None:
+        _put(self.modes, subject, value["mode"] if value else None)
+
+    def _apply_schema(self, subject: str, number: int, value: dict[str, Any] | None) -> None:
+        if value is None:
+            self._forget(subject, number)
+            return
+        version = Version(subject, number, value["id"], value["schema"], value["kind"], value["deleted"])
+        self.subjects.setdefault(subject, {})[number] = version
+        self.schemas.setdefault(version.id, (version.text, version.kind))
+        self.ids.setdefault((identity(version.text, version.kind), version.kind), version.id)
+
+    def _forget(self, subject: str, number: int) -> None:
+        versions = self.subjects.get(subject, {})
+        gone = versions.pop(number, None)
+        if not versions:
+            self.subjects.pop(subject, None)
+        if gone is not None and not self.uses(gone.id):
+            text, kind = self.schemas.pop(gone.id)
+            del self.ids[identity(text, kind), kind]
+
+    def uses(self, schema_id: int) -> list[Version]:
+        """The versions that are the schema of that id, those deleted too."""
+        every = (version for versions in self.subjects.values() for version in versions.values())
+        return [version for version in every if version.id == schema_id]
+
+    def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
+        """The versions of a subject in order; those deleted are shown only to who asks for them."""
+        found = sorted(self.subjects.get(subject, {}).values(), key=lambda version: version.number)
+        return [version for version in found if deleted or not version.deleted]
+
+
+def _put(values: dict[str, str], key: str, value: str | None) -> None:
+    if value is None:
+        values.pop(key, None)
+    else:
+        values[key] = value
+
+
+# -- which texts are the same schema --------------------------------------------------------------------------------
+
+_PROTO_TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w.]+|\S)""", re.DOTALL)
+
+
+def identity(text: str, kind: Kind) -> str:
+    """A text that is the same for schemas which differ in spacing, comments and the order of JSON's keys only."""
+    if kind == "PROTOBUF":
+        return without_noise(text)
+    try:
+        value = json.loads(text)
+        return json.dumps(_bare(value) if kind == "AVRO" else value, sort_keys=True, separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return text
+
+
+def _bare(schema: Any) -> Any:
+    """Avro's types without wrappings that say nothing: `{"type": "int"}` is `"int"`."""
+    if isinstance(schema, list):
+        return [_bare(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return _bare(schema["type"]) if {*schema} == {"type"} else {name: _bare(part) for name, part in schema.items()}
+
+
+def without_noise(text: str) -> str:
+    """Protobuf's text without comments, and with one space between any two of its words and signs."""
+    return " ".join(filter(None, _PROTO_TOKEN.findall(text)))
