@@ -1,10 +1,13 @@
 """A plan for people: as a tree from the result down to the sources, and as a graph in the language of Graphviz.
 
+What is shown is what runs: the plan after `plan.rules`.
+
 Both come from the nodes' own fields: a new kind of node shows up by itself.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields
 from datetime import timedelta
@@ -24,6 +27,8 @@ from headrace.plan.nodes import (
     Timestamp,
     Window,
 )
+from headrace.plan.rules import optimized
+from headrace.plan.triggers import After, Every, Panes, PerBatch, PerRecord
 from headrace.schema import type_name
 
 _UNTOLD = ("relation", "name", "overload")
@@ -36,14 +41,14 @@ def tree(query: Query) -> str:
       select N = count
         aggregate ...
     """
-    return "\n".join(_lines(query.sink, ""))
+    return "\n".join(_lines(optimized(query).sink, ""))
 
 
 def graph(query: Query) -> str:
     """The plan as a graph: sources on the left, the result on the right."""
     lines = ["digraph plan {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
     numbers = iter(range(1 << 30))
-    _edges(query.sink, next(numbers), numbers, lines)
+    _edges(optimized(query).sink, next(numbers), numbers, lines)
     return "\n".join([*lines, "}"])
 
 
@@ -92,10 +97,22 @@ def _window(window: Window) -> str:
         parts.append(f"every {window.advance}")
     if window.grace is not None:
         parts.append(f"grace {window.grace}")
+    if window.idle is not None:
+        parts.append(f"closed when idle for {window.idle}")
     return ", ".join(parts)
 
 
+def _trigger(trigger: Any) -> str:
+    """`every 0:00:10`; of panes each with its own."""
+    words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(trigger).__name__).lower()
+    parts = [(field.name, getattr(trigger, field.name)) for field in fields(trigger)]
+    if isinstance(trigger, Panes):
+        return " and ".join(["on time", *(f"{name} {_trigger(pace)}" for name, pace in parts if pace is not None)])
+    return " ".join([words, *(str(value) for _, value in parts)])
+
+
 _VALUES: Mapping[type, Callable[[Any], str]] = {
+    **dict.fromkeys((PerRecord, PerBatch, Every, After, Panes), _trigger),
     Window: _window,
     Format: lambda f: " ".join([f.name, *(f"{name}={value}" for name, value in f.options)]),
     Timestamp: lambda s: s.column + (f" as {s.format}" if s.format else ""),

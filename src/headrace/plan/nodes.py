@@ -14,6 +14,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 from headrace.plan.expressions import Expression, Named
+from headrace.plan.triggers import Results, Trigger
 from headrace.schema import Field
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ class Kind(StrEnum):
 class WindowKind(StrEnum):
     TUMBLING = "tumbling"
     HOPPING = "hopping"
+    SLIDING = "sliding"
     SESSION = "session"
 
 
@@ -36,7 +38,8 @@ class Window:
     """How rows of a key are grouped by time. `grace` is how long after its end a window still takes late rows.
 
     A session has no size: it lasts until `gap` passes without a row. `advance` is the hop; for a tumbling window the
-    size.
+    size. A hop longer than the size is sampling: rows between two windows belong to none. A sliding window has no hop:
+    each row ends one. When time has passed by `idle` without a row of any key, all open windows close.
     """
 
     kind: WindowKind
@@ -45,6 +48,7 @@ class Window:
     gap: timedelta | None = None
     grace: timedelta | None = None
     retention: timedelta | None = None
+    idle: timedelta | None = None
 
 
 @dataclass(frozen=True)
@@ -177,8 +181,8 @@ class AggregateCall:
 class Aggregate(Node):
     """A table of aggregates per group and, for a stream, per window. On a table, rows that change are taken back.
 
-    Its values are the results of `calls`, under their names. Rows with a null among `groups` are left out if the
-    group is one column, as their key would be null.
+    Its values are the results of `calls`, under their names. Rows with a null among `groups` belong to no group,
+    and are left out.
     """
 
     input: Node
@@ -190,6 +194,27 @@ class Aggregate(Node):
 @dataclass(frozen=True)
 class Final(Node):
     """EMIT FINAL: the last value of each window, once, when no more rows can come for it."""
+
+    input: Node
+    relation: Relation
+
+
+@dataclass(frozen=True)
+class Emit(Node):
+    """A table whose changes go on when the trigger says so: of several for a key only what they come to.
+
+    To discard, it must stand directly on an aggregate, which then begins anew after each result.
+    """
+
+    input: Node
+    relation: Relation
+    trigger: Trigger
+    results: Results = Results.ACCUMULATING
+
+
+@dataclass(frozen=True)
+class Arrival(Node):
+    """A stream by processing time: each row has the time at which it arrives, and no longer its own."""
 
     input: Node
     relation: Relation
@@ -220,12 +245,16 @@ class StreamJoin(Node):
 
 @dataclass(frozen=True)
 class Enrich(Node):
-    """Stream with table: each row with the table's row of that key at the moment it arrives (inner or left)."""
+    """Stream with table: each row with the table's row of that key at the moment it arrives (inner or left).
+
+    With a `history` it is the table's row at the row's own time, for rows that are at most that late.
+    """
 
     left: Node
     right: Node
     relation: Relation
     kind: JoinKind
+    history: timedelta | None = None
 
 
 @dataclass(frozen=True)

@@ -30,26 +30,17 @@ from headrace.errors import (
 from headrace.lang.ksql import ast, rows, shapes, sources
 from headrace.lang.ksql.coercion import cast_to
 from headrace.lang.ksql.flow import Flow, known
-from headrace.lang.ksql.properties import NEW_PLANNER, TOPIC_PREFIX, Properties, read_properties
+from headrace.lang.ksql.properties import NEW_PLANNER, OR_REPLACE, TOPIC_PREFIX, Properties, read_properties
 from headrace.lang.ksql.queries import QueryPlanner
 from headrace.lang.ksql.text import schema_text
 from headrace.lang.ksql.types import plan_type
+from headrace.lang.ksql.upgrades import check_upgrade
 from headrace.plan import expressions as e
 from headrace.plan import nodes
 from headrace.plan import types as t
 from headrace.plan.catalog import Action, Ask, Catalog, Control, Create, Done, Drop, ExpectSource, Insert, SourceInfo
 from headrace.plan.nodes import Kind, Query, Relation, Sink
 from headrace.schema import Field
-
-_NO_UPGRADE = {
-    nodes.Enrich: "StreamTableJoin",
-    nodes.StreamJoin: "StreamStreamJoin",
-    nodes.TableJoin: "TableTableJoin",
-    nodes.ForeignKeyJoin: "ForeignKeyTableTableJoin",
-    nodes.Final: "TableSuppress",
-    nodes.Emit: "TableEmit",
-}
-"""Plans whose state a changed query cannot take over."""
 
 
 class Planner:
@@ -75,6 +66,7 @@ class Planner:
 
     @_plan.register
     def _(self, statement: ast.CreateSource, text: str) -> Action:
+        self._check_or_replace(statement)
         kind = Kind(statement.kind.lower())
         existing = sources.check_new(
             self.catalog,
@@ -93,6 +85,14 @@ class Planner:
             sources.check_replaceable(existing, info, statement)
         self.catalog.sources[info.name] = info
         return Create(info)
+
+    def _check_or_replace(self, statement: ast.CreateSource | ast.CreateAs) -> None:
+        if statement.or_replace and str(self.properties.get(OR_REPLACE, "true")).lower() == "false":
+            raise BadReplacement(
+                "CREATE OR REPLACE functionality is disabled by config.",
+                span=statement.span,
+                fix=f"SET '{OR_REPLACE}' = 'true'",
+            )
 
     @_plan.register
     def _(self, statement: ast.AlterSource, text: str) -> Action:
@@ -145,6 +145,7 @@ class Planner:
 
     @_plan.register
     def _(self, statement: ast.CreateAs, text: str) -> Action:
+        self._check_or_replace(statement)
         kind = Kind(statement.kind.lower())
         existing = sources.check_new(
             self.catalog,
@@ -217,14 +218,7 @@ class Planner:
             return None
         sources.check_replaceable(old, new, node)
         writer = next(iter(self.catalog.writers(old.name)), None)
-        for part in nodes.walk(flow.node):
-            name = _NO_UPGRADE.get(type(part))
-            if isinstance(part, nodes.Aggregate) and part.relation.window is not None:
-                name = "StreamWindowedAggregate"
-            if name is not None:
-                raise BadReplacement(
-                    f"Upgrades not yet supported for {name}", span=node.span, fix="drop and create it anew"
-                )
+        check_upgrade(self.catalog.queries[writer].sink.input if writer else None, flow.node, node)
         return writer
 
     def _query(

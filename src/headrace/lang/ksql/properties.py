@@ -18,6 +18,7 @@ DEFAULT_VALUE_FORMAT = "ksql.persistence.default.format.value"
 WRAP_VALUES = "ksql.persistence.wrap.single.values"
 NEW_PLANNER = "ksql.new.query.planner.enabled"
 TOPIC_PREFIX = "ksql.output.topic.name.prefix"
+OR_REPLACE = "ksql.create.or.replace.enabled"
 
 _UNITS = {
     "MILLISECOND": timedelta(milliseconds=1),

@@ -1,7 +1,7 @@
 """GROUP BY without a window: a table with a row per group, which every row of the input changes.
 
 Results come out one by one, as the rows went in. The time of a result is the latest among the rows behind it. A row
-with a null in its group is reported and left out.
+with a null in its group, and one without a payload, is reported and left out.
 
 On a table a row that changes is first taken back from its group and then added to its new one. If both are the same
 group that is one change of the result, else two: the group it left comes first.
@@ -18,6 +18,7 @@ from headrace.plan.chain.contract import Batch, Context, Event, Key, Problem, Ro
 from headrace.plan.chain.fold import fold
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.chain.sessions import SessionAggregate
+from headrace.plan.chain.sliding import SlidingAggregate
 from headrace.plan.chain.windows import WindowAggregate
 from headrace.plan.nodes import Aggregate, Kind, WindowKind
 from headrace.plan.types import is_nested
@@ -34,8 +35,11 @@ def aggregate(node: Any, context: Context, old: bool, inputs: Sequence[Step]) ->
         return TableAggregate(node, context, old)
     if node.relation.window is None:
         return StreamAggregate(node, context, old)
-    kind = SessionAggregate if node.relation.window.kind is WindowKind.SESSION else WindowAggregate
+    kind = _WINDOWED.get(node.relation.window.kind, WindowAggregate)
     return kind(node, Grouping(node, context), context, old)
+
+
+_WINDOWED: dict[WindowKind, Any] = {WindowKind.SESSION: SessionAggregate, WindowKind.SLIDING: SlidingAggregate}
 
 
 class Grouping:
@@ -58,12 +62,17 @@ class Grouping:
         size, form = self.size, self.storable
         for event, values in zip(batch, self.values(batch), strict=True):
             if values is None:
+                self.report("null-value", "a record without a payload counts in no group", event)
                 continue
             group = values[:size]
             if None in group:
                 self.report("null-group", "a row whose group is null has no place", event)
             else:
                 yield event, values, group, group if form is None else form(group)
+
+    def slot(self, group: Key) -> Any:
+        """What a store finds a group by."""
+        return group if self.storable is None else self.storable(group)
 
     def report(self, code: str, reason: str, entry: Any) -> None:
         time, key, row = entry[:3]
@@ -98,6 +107,11 @@ class StreamAggregate:
             groups[slot] = entry
             out.append((entry[0], group, result(entry), before))
         return out
+
+    def restart(self, key: Key) -> None:
+        """Begin a group anew: what it held so far has been given out."""
+        slot = self.grouping.slot(key)
+        self.groups[slot] = [self.groups[slot][0], *self.fold.blank()[1:]]
 
 
 class TableAggregate:
@@ -138,8 +152,7 @@ class TableAggregate:
         return None if group is None or None in group else group
 
     def _change(self, time: int, group: Key, old: Row | None, new: Row | None, out: Batch) -> None:
-        form = self.grouping.storable
-        slot = group if form is None else form(group)
+        slot = self.grouping.slot(group)
         entry = self.groups.get(slot)
         before = self.fold.result(entry) if self.old and entry is not None else None
         if entry is not None and old is not None:

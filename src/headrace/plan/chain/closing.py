@@ -39,6 +39,11 @@ class Closing:
             self._store[_STARTS] = starts[cut:]
         return [place for start in starts[:cut] for place in self._store.pop((start,))]
 
+    def last(self) -> int:
+        """The latest start; long ago if no window is open."""
+        starts = self._store.get(_STARTS)
+        return starts[-1] if starts else -(1 << 62)
+
     def _of(self, start: int) -> list[Place]:
         if (start,) not in self._store:
             starts = self._store.get(_STARTS, [])

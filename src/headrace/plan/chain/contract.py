@@ -2,8 +2,9 @@
 
 A batch is a list of tuples in arrival order. On a stream an entry is an *event* `(time, key, row)`; on a table it is a
 *change* `(time, key, new, old)`. `time` is in ms; `key` is a tuple of the key columns' values, when windowed followed
-by `(start, end)`, or None; a row is a tuple of the relation's value columns, or None: no payload on a stream, a deletion
-on a table. `old` is what the step before gave out last for that key; it is filled in only where `build` asked for it.
+by `(start, end)`, or None; a row is a tuple of the relation's value columns, or None: no payload on a stream, a
+deletion on a table. `old` is what the step before gave out last for that key; it is filled in only where `build` asked
+for it.
 
 A step is pure but for its stores: the same input in the same order, cut into batches anywhere, gives the same output.
 Stores are plain mappings from a key to a plain value that `Context.store` hands out, so that whoever runs the chain
@@ -52,10 +53,15 @@ def _ignore(problem: Problem) -> None:
 
 @dataclass
 class Context:
-    """What steps may use of the world."""
+    """What steps may use of the world.
+
+    `arrival` tells when the records that are being fed have arrived, in ms: it is input as they are, journalled with
+    their batch. None if whoever runs the chain does not say; then a record arrives at its own time.
+    """
 
     store: Callable[[str], Store] = field(default=lambda name: {})
     report: Callable[[Problem], None] = _ignore
+    arrival: Callable[[], int | None] = field(default=lambda: None)
 
 
 class Deadlines(Protocol):
@@ -63,6 +69,12 @@ class Deadlines(Protocol):
 
     def tick(self, now: int) -> Batch: ...
     def deadline(self) -> int | None: ...
+
+
+class Batched(Protocol):
+    """A step that also acts when a batch is over."""
+
+    def flush(self) -> Batch: ...
 
 
 Builder = Callable[[Any, Context, bool, Sequence[Step]], Step]

@@ -1,7 +1,10 @@
 """Stream with table: each row with what the table says of its key at the moment the row arrives.
 
 The table's changes are only remembered. The result has the row's time. A row with a null key has no match: it is
-reported and dropped by an inner join, goes on alone in a left one. A row without a value is reported and dropped.
+reported and dropped by an inner join, goes on alone in a left one. A row without a value is reported and dropped. That
+an inner join finds no match is no fault, and is not reported.
+
+For what the table said at the row's own time see `point_in_time`.
 """
 
 from __future__ import annotations
@@ -12,11 +15,13 @@ from typing import Any
 from headrace.plan.chain.build import NEVER, step_of
 from headrace.plan.chain.contract import Batch, Context, Event, Key, Problem, Row, Step
 from headrace.plan.chain.key_order import hashable, is_null
+from headrace.plan.chain.point_in_time import Versions
+from headrace.plan.chain.windows import milliseconds
 from headrace.plan.nodes import Enrich, JoinKind
 
 
 class EnrichStep:
-    """Port 0 is the stream, port 1 the table."""
+    """Port 0 is the stream, port 1 the table. Store `table`: by key, the last row to arrive."""
 
     def __init__(self, node: Any, context: Context) -> None:
         self._table = context.store("table")
@@ -51,13 +56,41 @@ class EnrichStep:
     def _unusable(self, time: int, key: Key | None, row: Row | None) -> Row | None:
         match = None if row is None else self._missing
         if match is None:
-            code = "null-value" if row is None else "null-key"
-            reason = "a join needs a key and a value"
-            self._report(Problem(code, reason, "stream-table join", time, key, row))
+            self._drop("null-value" if row is None else "null-key", "a join needs a key and a value", time, key, row)
         return match
+
+    def _drop(self, code: str, reason: str, time: int, key: Key | None, row: Row | None) -> None:
+        self._report(Problem(code, reason, "stream-table join", time, key, row))
+
+
+class PointInTimeStep(EnrichStep):
+    """The same with the table's versions."""
+
+    def __init__(self, node: Any, context: Context) -> None:
+        super().__init__(node, context)
+        self._versions = Versions(context, milliseconds(node.history))
+
+    def _remember(self, batch: Batch) -> None:
+        for time, key, new, _ in batch:
+            self._versions.put(time, hashable(key), new)
+
+    def _enrich(self, batch: Batch) -> Batch:
+        out: list[Event] = []
+        for time, key, row in batch:
+            self._versions.advance(time)
+            if row is None or is_null(key):
+                match = self._unusable(time, key, row)
+            elif self._versions.is_forgotten(time):
+                match = self._drop("late-record", "older than the table's history", time, key, row)
+            else:
+                found = self._versions.at(time, hashable(key))
+                match = self._missing if found is None else found
+            if row is not None and match is not None:
+                out.append((time, key, row + match))
+        return out
 
 
 @step_of(Enrich, old_from=NEVER)
 def enrich(node: Enrich, context: Context, old: bool, inputs: Sequence[Step]) -> Step:
     del old, inputs
-    return EnrichStep(node, context)
+    return EnrichStep(node, context) if node.history is None else PointInTimeStep(node, context)

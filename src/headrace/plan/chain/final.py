@@ -9,6 +9,8 @@ that time would, here and in the aggregate below, and what comes for a closed wi
 the chain ticks when `deadline()`, the next moment at which a window closes, has passed on the clock that stands in for
 event time while nothing arrives; it journals the tick, so that a replay closes the same windows at the same place.
 
+Where the window has an idle time-out, a tick that comes that long after the latest result gives out all of them.
+
 Where the window has a retention, windows that began earlier than that before the newest one are forgotten as Kafka
 Streams forgets them, even if they were never given out: they are reported as `window-expired`. Without a retention
 nothing is forgotten.
@@ -23,7 +25,7 @@ from headrace.plan.chain.build import NEVER, step_of
 from headrace.plan.chain.contract import Batch, Context, Key, Problem, Step
 from headrace.plan.chain.key_order import hashable, order_of
 from headrace.plan.chain.timeline import Timeline
-from headrace.plan.chain.windows import Clock, grace_of, milliseconds
+from headrace.plan.chain.windows import Clock, closing_delay, grace_of, milliseconds
 from headrace.plan.nodes import Final, Window, WindowKind
 
 
@@ -40,15 +42,14 @@ class FinalWindows:
     def __init__(self, node: Any, context: Context) -> None:
         window: Window = node.relation.window
         session = window.kind is WindowKind.SESSION
-        # A session's end is its last row, which still belongs to it.
-        self.delay = grace_of(window) + (milliseconds(window.gap) + 1 if session else 0)
+        self.delay = grace_of(window) + closing_delay(window)
         self.forgotten = None if session or window.retention is None else _forgotten(window)
         self.where = f"EMIT FINAL over {', '.join(field.name for field in node.relation.key)}"
         self.order = order_of(node)
         self.report = context.report
         self.last = context.store("last")
         self.due = Timeline(context.store("due"), milliseconds(window.advance or window.size or window.gap))
-        self.clock = Clock(context)
+        self.clock = Clock(context, window.idle)
 
     def process(self, port: int, batch: Batch) -> Batch:
         del port
@@ -60,14 +61,17 @@ class FinalWindows:
                 now = change[0]
                 self.clock.advance(now)
                 out += self._ready(now)
+        self.clock.note(batch)
         return out
 
     def tick(self, now: int) -> Batch:
-        self.clock.advance(now)
-        return list(self._ready(now))
+        reached = self.clock.ticked(now, self.due.last)
+        self.clock.advance(reached)
+        return list(self._ready(reached))
 
     def deadline(self) -> int | None:
-        return self.due.first()
+        first, idle_at = self.due.first(), self.clock.idle_at()
+        return first if first is None or idle_at is None else min(first, idle_at)
 
     def _keep(self, change: Any, now: int) -> None:
         time, key, new = change[:3]

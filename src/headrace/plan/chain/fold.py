@@ -34,7 +34,7 @@ class Fold:
 
 def fold(calls: Sequence[AggregateCall], context: Context, *, first: int, at: int) -> Fold:
     aggregators = [call.overload.make([a.type for a in call.arguments], call.constants) for call in calls]
-    names: dict[str, Any] = {"failed": _reporter(calls, context)}
+    names: dict[str, Any] = {"failed": _reporter(calls, context, at)}
     blank, add, undo, merge, results = [], [], [], [], []
     for n, (call, aggregator) in enumerate(zip(calls, aggregators, strict=True)):
         names |= {f"add{n}": aggregator.add, f"undo{n}": aggregator.undo, f"result{n}": aggregator.result}
@@ -66,9 +66,12 @@ def _function(parameters: str, body: Sequence[str], names: dict[str, Any]) -> Ca
     return names.pop("made")
 
 
-def _reporter(calls: Sequence[AggregateCall], context: Context) -> Callable[[Exception, int, Row], None]:
+def _reporter(calls: Sequence[AggregateCall], context: Context, at: int) -> Callable[[Exception, int, Row], None]:
+    """What stands before the arguments is the group, which is the row's key here."""
+
     def failed(error: Exception, n: int, values: Row) -> None:
         reason = str(error) or type(error).__name__
-        context.report(Problem("aggregate-failed", reason, f"{calls[n].function} as {calls[n].name}", row=values))
+        where = f"{calls[n].function} as {calls[n].name}"
+        context.report(Problem("aggregate-failed", reason, where, key=values[:at], row=values))
 
     return failed

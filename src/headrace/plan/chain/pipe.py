@@ -12,14 +12,15 @@ from headrace.plan.chain.chain import Chain, Entrance
 from headrace.plan.chain.contract import Batch, Context, Event, Problem
 from headrace.plan.chain.records import Decoder, Encoder, Headers, Raw
 from headrace.plan.nodes import Query
+from headrace.plan.rules import RULES, Rule
 
 
 class Pipe:
     """One query; `feed`, `run` and `tick` give the records for its sink's topic, in order."""
 
-    def __init__(self, query: Query, context: Context | None = None) -> None:
+    def __init__(self, query: Query, context: Context | None = None, *, rules: Sequence[Rule] = RULES) -> None:
         self._context = context or Context()
-        self.chain = Chain(query, self._context)
+        self.chain = Chain(query, self._context, rules=rules)
         self._encoder = Encoder(query.sink)
         self._doors = {
             topic: [(entrance, Decoder(entrance.source)) for entrance in self.chain.entrances_of(topic)]
@@ -27,18 +28,21 @@ class Pipe:
         }
 
     def feed(self, topic: str, records: Sequence[Raw]) -> list[Raw]:
-        """Records of one topic, in order of arrival."""
+        """A batch of records of one topic, in order of arrival."""
+        return self._passed(topic, records) + self._written(self.chain.flush(), ())
+
+    def _passed(self, topic: str, records: Sequence[Raw]) -> list[Raw]:
         out: list[Raw] = []
         for headers, same in groupby(records, key=lambda record: record.headers):
             out += self._written(self._fed(topic, list(same)), headers)
         return out
 
     def run(self, inputs: Iterable[tuple[str, Raw]]) -> list[Raw]:
-        """Records of several topics, in order of arrival."""
+        """A batch of records of several topics, in order of arrival."""
         out: list[Raw] = []
         for topic, items in groupby(inputs, key=lambda item: item[0]):
-            out += self.feed(topic, [record for _, record in items])
-        return out
+            out += self._passed(topic, [record for _, record in items])
+        return out + self._written(self.chain.flush(), ())
 
     def tick(self, now: int) -> list[Raw]:
         """Time has come to `now` without a record."""

@@ -5,6 +5,8 @@ deleted first, at its end's time, and then the new one comes out. Stream time is
 when it is later than a session's end plus gap and grace, the session is closed and no row joins it. A row whose session
 would be closed is reported as `late-record` and left out.
 
+If the window has an idle time-out, a tick that comes that long after the latest row closes all sessions.
+
 A tick sets stream time as a row of that time would. Only chains that end in `Final` ask for ticks.
 """
 
@@ -38,7 +40,7 @@ class SessionAggregate:
         self.merge = self.fold.merge
         self.sessions = context.store("sessions")
         self.closing = Timeline(context.store("closing"), self.lifetime)
-        self.clock = Clock(context)
+        self.clock = Clock(context, node.relation.window.idle)
         self.old = old
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -48,12 +50,25 @@ class SessionAggregate:
         for grouped in self.grouping.rows(batch):
             now = max(now, grouped[0][0])
             self._take(grouped, now, out)
+        self.clock.note(batch)
         self._close(now)
         return out
 
+    def restart(self, key: Key) -> None:
+        """Begin a session anew: what it held so far has been given out."""
+        number, sessions = self.sessions.get(self.grouping.slot(key[:-1])) or (0, [])
+        for session in sessions:
+            if (session[START], session[END]) == key[-1]:
+                session[END + 1 :] = self.fold.blank()[END + 1 :]
+                self.sessions[self.grouping.slot(key[:-1])] = (number, sessions)
+
     def tick(self, now: int) -> Batch:
-        self._close(now)
+        self._close(self.clock.ticked(now, self._all_closed))
         return []
+
+    def _all_closed(self) -> int:
+        ends = [s[END] for _, sessions in self.sessions.values() for s in sessions]
+        return max(ends, default=-1) + self.lifetime + 1
 
     def deadline(self) -> int | None:
         return None

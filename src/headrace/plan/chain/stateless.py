@@ -158,7 +158,15 @@ def _rekey_lines(node: Rekey, code: Code, keys: Lines, without_row: str) -> list
         return [*lines, "append((time, new, row))"]
     # A join finds no partner for a key with a null in it.
     there = "new is not None" if single else "new is not None and None not in new"
-    return [*lines, f"if {there}:", "    append((time, new, row))"]
+    report = code.constant(_keyless(code.context))
+    return [*lines, f"if {there}:", "    append((time, new, row))", "else:", f"    {report}(time, key, row)"]
+
+
+def _keyless(context: Context) -> Callable[[int, Any, Any], None]:
+    def report(time: int, key: Any, row: Any) -> None:
+        context.report(Problem("null-key", "a join needs a key", "JOIN ON", time, key, row))
+
+    return report
 
 
 def _old_key(node: Rekey) -> list[str]:

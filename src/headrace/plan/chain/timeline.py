@@ -66,3 +66,8 @@ class Timeline:
         """The earliest time."""
         pages = self._store.get(_PAGES)
         return self._store[(pages[0],)][0][0] if pages else None
+
+    def last(self) -> int:
+        """The latest time; long ago if there is none."""
+        pages = self._store.get(_PAGES)
+        return self._store[(pages[-1],)][-1][0] if pages else -(1 << 62)

@@ -3,20 +3,25 @@
 A window holds the times from its start up to, but without, its end; starts are multiples of the advance since 1970. A
 row counts in every window that holds its time, the earliest first. Stream time is the latest time among the rows so
 far: a window is closed when stream time has reached its end plus the grace. What comes for a closed window is reported
-as `late-record` and left out.
+as `late-record` and left out. If the advance is longer than the size, a row between two windows counts in none: that
+is what sampling asks for, so it is not reported, but its time counts.
+
+If the window has an idle time-out, a tick that comes that long after the latest row closes all windows that are open,
+as a row that late would; those after them stay open.
 
 A tick sets stream time as a row of that time would. Only chains that end in `Final` ask for ticks.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from headrace.plan.chain.closing import Closing, Place
-from headrace.plan.chain.contract import Batch, Context
+from headrace.plan.chain.contract import Batch, Context, Key
 from headrace.plan.chain.fold import fold
-from headrace.plan.nodes import Window
+from headrace.plan.nodes import Window, WindowKind
 
 if TYPE_CHECKING:
     from headrace.plan.chain.aggregate import Grouping
@@ -36,11 +41,17 @@ def grace_of(window: Window) -> int:
     return max(milliseconds(DAY) - milliseconds(window.size or window.gap), 0)
 
 
+def closing_delay(window: Window) -> int:
+    """How long after its end a window is complete, if nothing is late, in ms. A session's end is its last row."""
+    return milliseconds(window.gap) + 1 if window.kind is WindowKind.SESSION else 0
+
+
 class Clock:
     """Stream time: the latest time that was seen. Store `clock`."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, idle: timedelta | None = None) -> None:
         self._store = context.store("clock")
+        self._idle = None if idle is None else milliseconds(idle)
 
     @property
     def now(self) -> int:
@@ -49,6 +60,21 @@ class Clock:
     def advance(self, time: int) -> None:
         if time > self.now:
             self._store["now"] = time
+
+    def note(self, batch: Batch) -> None:
+        """Rows that came: an idle time-out begins with the latest of them."""
+        if self._idle is not None and batch:
+            self._store["row"] = max(self._store.get("row", -1), *(entry[0] for entry in batch))
+
+    def idle_at(self) -> int | None:
+        """When the input will have been idle for too long."""
+        row = self._store.get("row")
+        return None if row is None or self._idle is None else row + self._idle
+
+    def ticked(self, now: int, all_closed: Callable[[], int]) -> int:
+        """The time that a tick brings: once idle, it is at least that at which all open windows are closed."""
+        idle_at = self.idle_at()
+        return now if idle_at is None or now < idle_at else max(now, all_closed())
 
 
 class WindowAggregate:
@@ -63,7 +89,7 @@ class WindowAggregate:
         self.fold = fold(node.calls, context, first=1, at=len(node.groups))
         self.windows = context.store("windows")
         self.closing = Closing(context.store("closing"))
-        self.clock = Clock(context)
+        self.clock = Clock(context, window.idle)
         self.old = old
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -98,11 +124,18 @@ class WindowAggregate:
                 out.append((entry[0], (*group, (start, start + size)), result(entry), before))
                 start += advance
         self.closing.note(opened)
+        self.clock.note(batch)
         self._close(now)
         return out
 
+    def restart(self, key: Key) -> None:
+        """Begin a window anew: what it held so far has been given out."""
+        place = (self.grouping.slot(key[:-1]), key[-1][0])
+        if (entry := self.windows.get(place)) is not None:
+            self.windows[place] = [entry[0], *self.fold.blank()[1:]]
+
     def tick(self, now: int) -> Batch:
-        self._close(now)
+        self._close(self.clock.ticked(now, lambda: self.closing.last() + self.size + self.grace))
         return []
 
     def deadline(self) -> int | None:
@@ -113,6 +146,8 @@ class WindowAggregate:
         closed = 0
         while start <= event[0] and start + self.size <= now - self.grace:
             start, closed = start + self.advance, closed + 1
+        if not closed:
+            return start  # it belongs to no window
         reason = f"{closed} of its windows had closed: the time was {now}, the grace is {self.grace} ms"
         self.grouping.report("late-record", reason, event)
         return start

@@ -40,7 +40,7 @@ def test_a_result_has_the_time_of_its_latest_row() -> None:
 def test_rows_without_payload_or_group_do_not_count() -> None:
     bench = Bench(grouped("COUNT"))
     assert bench.step.process(0, [(1, (0,), None), event(2, None), event(3, "a")]) == [(3, ("a",), (1,), None)]
-    assert bench.codes == ["null-group"]
+    assert bench.codes == ["null-value", "null-group"]
 
 
 def test_a_null_among_several_groups_leaves_the_row_out() -> None:

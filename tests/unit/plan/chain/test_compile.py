@@ -244,6 +244,24 @@ def test_arithmetic_with_a_null_inside_a_lambda_fails_the_call() -> None:
     assert [problem.code for problem in problems] == ["expression-failed"]
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        ex.Not(ty.BOOLEAN, ex.Variable(ty.BOOLEAN, "X")),
+        ex.And(ty.BOOLEAN, ex.Variable(ty.BOOLEAN, "X"), lit(True)),
+        ex.Or(ty.BOOLEAN, ex.Variable(ty.BOOLEAN, "X"), lit(True)),
+        ex.Case(ty.BOOLEAN, ((ex.Variable(ty.BOOLEAN, "X"), lit(True)),), lit(False)),
+    ],
+    ids=["not", "and", "or", "case"],
+)
+def test_so_does_logic_with_a_null(body: Expression) -> None:
+    called = call(lambda xs, f: [f(x) for x in xs], ty.array(ty.BOOLEAN), XS, ex.Lambda(ty.BOOLEAN, ("X",), body))
+    assert evaluate(called, XS=[True])[0] == [not isinstance(body, ex.Not)]
+    result, problems = evaluate(called, XS=[None])
+    assert result is None
+    assert [problem.code for problem in problems] == ["expression-failed"]
+
+
 def test_a_lambdas_parameter_hides_that_of_the_lambda_around_it() -> None:
     inner = call(lambda x, f: f(x), ty.INT, lit(5), ex.Lambda(ty.INT, ("X",), variable("X")))
     body = math("+", inner, variable("X"))

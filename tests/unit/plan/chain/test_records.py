@@ -59,6 +59,10 @@ def timed(column: str, form: str | None = None, kind: Any = ty.BIGINT) -> Source
     return replace(source(relation(A=kind)), timestamp=Timestamp(column, form))
 
 
+def bad_time(made: object) -> bool:
+    return isinstance(made, Problem) and made.code == "bad-time"
+
+
 def test_time_is_what_the_column_says() -> None:
     assert decode(timed("A"), b'{"A":99}') == (99, ("k",), (99,))
     text = timed("A", "yyyy-MM-dd'T'HH:mm:ssX", ty.STRING)
@@ -76,11 +80,11 @@ def test_without_a_payload_the_record_keeps_its_time() -> None:
 
 @pytest.mark.parametrize("value", [b'{"A":-1}', b'{"A":null}'])
 def test_a_time_that_is_none_drops_the_record(value: bytes) -> None:
-    assert isinstance(decode(timed("A"), value), Problem)
+    assert bad_time(decode(timed("A"), value))
 
 
 def test_a_time_that_cannot_be_read_drops_the_record() -> None:
-    assert isinstance(decode(timed("A", "yyyy-MM-dd", ty.STRING), b'{"A":"never"}'), Problem)
+    assert bad_time(decode(timed("A", "yyyy-MM-dd", ty.STRING), b'{"A":"never"}'))
 
 
 TIME = Window(WindowKind.TUMBLING, size=timedelta(seconds=1))
@@ -135,8 +139,8 @@ def test_a_sinks_timestamp_column_is_the_records_time() -> None:
     written = made.encode((5, ("k",), (9, "x")))
     assert isinstance(written, Raw)
     assert written.time == 9
-    assert isinstance(made.encode((5, ("k",), (-9, "x"))), Problem)
-    assert isinstance(made.encode((5, ("k",), (None, "x"))), Problem)
+    assert bad_time(made.encode((5, ("k",), (-9, "x"))))
+    assert bad_time(made.encode((5, ("k",), (None, "x"))))
 
 
 def test_a_pipe_reads_writes_reports_and_hands_headers_on() -> None:

@@ -71,6 +71,7 @@ def test_interval_refused(name: str, unit: str, value: int) -> None:
         ("FORMAT_TIMESTAMP", (1526075913000, "yyyy-MM-dd HH:mm:ss"), [types.TIMESTAMP], "2018-05-11 21:58:33"),
         ("PARSE_DATE", ("JAN-2022", "MMM-yyyy"), [types.STRING], 18993),
         ("PARSE_DATE", (None, "yyyy"), [types.STRING], None),
+        ("PARSE_DATE", ("2003-12-24-01-01", "yyyy-MM-dd"), [types.STRING], 12410),
         ("PARSE_TIME", ("01:00:00 Pm", "hh:mm:ss a"), [types.STRING], 46_800_000),
         ("PARSE_TIMESTAMP", ("2018-05-11T21:58:33", "yyyy-MM-dd'T'HH:mm:ss"), [types.STRING], 1526075913000),
         ("DATETOSTRING", (-1, "dd-MM-yyyy'Sophia'"), [types.INT], "31-12-1969Sophia"),
