@@ -46,6 +46,11 @@ def window_of(clause: ast.WindowClause | None) -> Window | None:
     if clause is None:
         return None
     kind = WindowKind(clause.kind.lower())
+    needed = clause.size + (clause.grace or timedelta(0))
+    if clause.retention is not None and clause.retention < needed:
+        raise BadWindow(
+            f"RETENTION must be at least SIZE and GRACE PERIOD together, {needed}", span=clause.span, fix="keep it longer"
+        )
     options = {"grace": clause.grace, "retention": clause.retention, "idle": clause.idle}
     if kind is WindowKind.SESSION:
         if clause.size <= timedelta(0):

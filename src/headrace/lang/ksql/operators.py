@@ -109,8 +109,8 @@ def compared(
 def _magic(node: ast.Expr, left: e.Expression, right: e.Expression) -> tuple[e.Expression, e.Expression] | None:
     """ROWTIME and the window's bounds may be compared with a text that is written out: '2026-01-31T12:00:00'."""
     for one, other in ((left, right), (right, left)):
-        is_text = isinstance(other, e.Literal) and other.type == t.STRING
-        if is_text and isinstance(one, e.Column) and one.name.split(".")[-1] in MAGIC:
+        is_magic = isinstance(one, e.Column) and one.name.split(".")[-1] in MAGIC
+        if is_magic and isinstance(other, e.Literal) and other.type == t.STRING:
             number = e.Literal(t.BIGINT, literal_as(other.value, t.TIMESTAMP, node.span))
             return (one, number) if one is left else (number, one)
     return None

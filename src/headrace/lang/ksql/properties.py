@@ -201,6 +201,4 @@ def read_properties(written: Sequence[ast.Property], settings: Mapping[str, Any]
                 f"Cannot supply both '{name}' and 'FORMAT' properties, as 'FORMAT' sets both key and value formats. "
                 "Either use just 'FORMAT', or use 'KEY_FORMAT' and 'VALUE_FORMAT'.",
             )
-    if "TIMESTAMP_FORMAT" in values and "TIMESTAMP" not in values:
-        raise found.error("TIMESTAMP_FORMAT", "TIMESTAMP_FORMAT needs a TIMESTAMP column")
     return found
