@@ -18,8 +18,8 @@ from typing import Any
 from headrace.testing.documents import json_text, read_json
 from tests.conformance import functions, memory, verdicts
 
-Run = Callable[[Sequence[str], int], list[str]]
-"""Cases as lines of the corpus, and how many processes may share them -> lines of ACTUAL."""
+MODES: dict[str, Callable[[memory.Case], memory.Outcome]] = {"memory": memory.run}
+"""How a case is run by itself. Each takes a case and gives the comparer's form of what came out."""
 
 LONGEST = 20
 """Seconds after which a case is given up: one that hangs is its own failure, not the run's."""
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     lines = [line for line in options.corpus.read_text(encoding="utf-8").splitlines() if line.strip()]
     chosen = [line for line in lines if _is_chosen(read_json(line), options.only)]
-    _write(options.actual, MODES[options.mode](chosen, options.jobs))
+    _write(options.actual, _outcomes(options.mode, chosen, options.jobs))
     verdict = verdicts.compared(verdicts.comparer_of(options.corpus, "compare_ksql.py"), chosen, options.actual)
     if options.why:
         print("\n".join([*verdicts.grouped(verdict.failures), verdict.closing]))
@@ -46,7 +46,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m tests.conformance.ksql", description=__doc__)
     parser.add_argument("--corpus", type=Path, required=True, help="cases, one JSON object per line")
     parser.add_argument("--only", default="", help="only cases whose id, file or name holds this text")
-    parser.add_argument("--mode", choices=sorted(MODES), default="memory")
+    parser.add_argument("--mode", choices=sorted({*MODES, *TOGETHER}), default="memory")
     parser.add_argument("--actual", type=Path, default=ACTUAL, help="where to write what came out")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes that share the cases")
     parser.add_argument("--why", action="store_true", help="failures by reason instead of one by one")
@@ -57,11 +57,13 @@ def _is_chosen(case: memory.Case, only: str) -> bool:
     return not only or any(only.lower() in case[field].lower() for field in ("id", "file", "name"))
 
 
-def _in_memory(lines: Sequence[str], jobs: int) -> list[str]:
+def _outcomes(mode: str, lines: Sequence[str], jobs: int) -> list[str]:
+    if mode in TOGETHER:
+        return TOGETHER[mode](lines, jobs)
     if jobs < 2 or len(lines) < 50:
-        return [outcome(line) for line in lines]
+        return [outcome(mode, line) for line in lines]
     with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(outcome, lines, chunksize=16))
+        return list(pool.map(outcome, [mode] * len(lines), lines, chunksize=16))
 
 
 def _on_spark(lines: Sequence[str], jobs: int) -> list[str]:
@@ -71,17 +73,18 @@ def _on_spark(lines: Sequence[str], jobs: int) -> list[str]:
     return [json_text(outcome) for outcome in spark.run([read_json(line) for line in lines], jobs)]
 
 
-MODES: dict[str, Run] = {"memory": _in_memory, "spark": _on_spark}
+TOGETHER: dict[str, Callable[[Sequence[str], int], list[str]]] = {"spark": _on_spark}
+"""Modes in which all cases run at once, as a start costs more than a case."""
 
 
-def outcome(line: str) -> str:
+def outcome(mode: str, line: str) -> str:
     """A case's line of the corpus -> its line of ACTUAL; a crash is the case's failure."""
     functions.install()
     case: dict[str, Any] = read_json(line)
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(LONGEST)
     try:
-        return json_text(memory.run(case))
+        return json_text(MODES[mode](case))
     except Exception as error:
         return json_text(memory.crashed(case, error))
     finally:

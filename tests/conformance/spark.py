@@ -1,7 +1,8 @@
 """Cases of the KSQL corpus on Spark: planned as in memory, run as batches of the chain inside Spark.
 
 A case's queries feed each other, so they run level by level: first, of all cases together, those that read inputs
-only, in one Spark job, then those that read what these wrote, and so on. Refusals are the planner's; they need no Spark.
+only, in one Spark job, then those that read what these wrote, and so on. Queries that can
+also run natively, and a difference fails the case. Refusals are the planner's; they need no Spark.
 """
 
 from __future__ import annotations
@@ -21,11 +22,14 @@ from headrace.settings import Settings, Size
 from headrace.testing.running import raw
 from headrace.testing.topics import INPUT
 from headrace.testing.world import STRICT, World
-from tests.conformance import functions, memory
+from tests.conformance import functions, memory, native
 from tests.conformance.memory import Case, Outcome, Planned
 
 Inputs = list[tuple[str, Raw]]
 """Topic and record, in order of arrival."""
+
+DIFFERS = "native-differs"
+"""The problem of a query for which Spark's own operators write something else."""
 
 
 @dataclass
@@ -84,14 +88,17 @@ class BatchCase:
                 self.world.topics.append(running.query.sink.topic, r.key, r.value, r.time, r.headers, running.query.id)
 
     def _check(self, running: Running) -> None:
-        strict = [c for name, c in STRICT.items() if str(self.world.planner.properties.get(name)).lower() == "true"]
+        strict = [
+            DIFFERS,
+            *(c for name, c in STRICT.items() if str(self.world.planner.properties.get(name)).lower() == "true"),
+        ]
         for code, reason, where in running.problems:
             if code in strict:
                 raise QueryFailed(reason, where=where, fix="correct the record")
 
 
 def run(cases: Sequence[Case], jobs: int) -> list[Outcome]:
-    """All cases, in a few Spark jobs. Scripts with assertions in between (suite "sql") run record by record, in memory."""
+    """All cases, in a few Spark jobs. Scripts with assertions in between (suite "sql") are no batches: in memory."""
     planned = {case["id"]: _planned(case) for case in cases if case["suite"] != "sql"}
     ready = [BatchCase(p) for p in planned.values() if isinstance(p, Planned) and p.accepted]
     session = spark_session(Settings(spark_memory=Size(1 << 30), spark_master=f"local[{max(jobs, 1)}]"), "conformance")
@@ -124,15 +131,22 @@ def _levels(cases: Sequence[BatchCase]) -> Iterator[Level]:
 
 def _run_level(session: SparkSession, level: Level) -> None:
     by_name: Mapping[str, Running] = {running.name: running for _, running in level}
-    inputs = [(running.name, topic, record) for case, running in level for topic, record in case.inputs(running)]
+    inputs = {running.name: case.inputs(running) for case, running in level}
+    rows = frame(session, [(name, *record) for name, records in inputs.items() for record in records])
     plans = chain.plans({name: running.query for name, running in by_name.items()}, functions.install)
-    results = (
-        chain.run_all(frame(session, inputs), plans)
-        .toArrow()
-        .sort_by([("sequence", "ascending"), ("index", "ascending")])
-    )
-    for row in results.to_pylist():
+    results = chain.run_all(rows, plans).toArrow()
+    for row in results.sort_by([("sequence", "ascending"), ("index", "ascending")]).to_pylist():
         _take(by_name[row["query"]], row)
+    _compare(session, by_name, inputs)
+
+
+def _compare(session: SparkSession, by_name: Mapping[str, Running], inputs: native.Inputs) -> None:
+    """Where Spark's own operators can do it, they must come to the same."""
+    queries = {name: r.query for name, r in by_name.items() if inputs[name] and native.is_native(r.query)}
+    found = native.written(session, queries, inputs)
+    for name, query in queries.items():
+        if native.answer(query, found.get(name, [])) != native.answer(query, by_name[name].written):
+            by_name[name].problems.append((DIFFERS, f"natively {name} writes {found.get(name)}", name))
 
 
 def _take(running: Running, row: Mapping) -> None:

@@ -1,0 +1,169 @@
+"""GROUP BY natively: the last result of every group and, for tumbling and hopping windows, of every window.
+
+Aggregates that have a form in Spark run as such; if one of a statement's has none, all run as the chain's own fold, in
+Python, over the rows of each group in order of arrival. Whether a row is late is decided first, per row, from the time
+of the rows before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from headrace.engine.batch.carriers import carrier, column, sql_type, values
+from headrace.engine.batch.frames import BOUNDS, ORDER, computed, frame_columns
+from headrace.engine.batch.numbers import wrapped
+from headrace.engine.batch.shipping import packed, unpacked
+from headrace.plan import types as ty
+from headrace.plan.chain.contract import Context
+from headrace.plan.chain.fold import Fold, fold
+from headrace.plan.chain.windows import grace_of, milliseconds
+from headrace.plan.nodes import Aggregate, AggregateCall
+from headrace.plan.nodes import Window as PlanWindow
+
+_ORDERED = (ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
+"""Types that Spark sorts as the chain does: not DOUBLE, where NaN is the greatest."""
+
+Form = Callable[[str, pa.DataType], str]
+"""SQL from the argument's column and type."""
+
+
+def _sum(argument: str, kind: pa.DataType) -> str:
+    """Sums leave the range and come back: the order of the rows does not count."""
+    return f"coalesce({wrapped(f'sum(cast({argument} as decimal(19,0)))', kind)}, cast(0 as {sql_type(kind)}))"
+
+
+def _least(name: str) -> Form:
+    return lambda argument, kind: f"{name}({argument})"
+
+
+def _by_offset(name: str) -> Form:
+    return lambda argument, kind: f"{name}({argument}, struct(sequence, place)) filter (where {argument} is not null)"
+
+
+_FORMS: Mapping[str, tuple[Form, tuple[pa.DataType, ...] | None]] = {
+    "COUNT": (lambda argument, kind: f"count({argument})", None),
+    "SUM": (_sum, (ty.INT, ty.BIGINT)),
+    "MIN": (_least("min"), _ORDERED),
+    "MAX": (_least("max"), _ORDERED),
+    "LATEST_BY_OFFSET": (_by_offset("max_by"), None),
+    "EARLIEST_BY_OFFSET": (_by_offset("min_by"), None),
+}
+"""By function: the form in Spark, and for which types of the argument; None is all."""
+
+
+def spark_form(call: AggregateCall, argument: str) -> str | None:
+    """The aggregate in SQL; None if Spark has none that means the same."""
+    form, kinds = _FORMS.get(call.function.upper(), (None, None))
+    if form is None or call.constants or len(call.arguments) > 1:
+        return None
+    if not call.arguments:
+        return form("1", ty.INT)
+    kind = call.arguments[0].type
+    return form(argument, kind) if kinds is None or kind in kinds else None
+
+
+def aggregated(rows: DataFrame, node: Any) -> DataFrame:
+    """The table of the aggregate, from the frame of its input."""
+    groups = {f"g{i}": named.expression for i, named in enumerate(node.groups)}
+    places = iter(range(1 << 30))
+    arguments = {f"a{next(places)}": argument for call in node.calls for argument in call.arguments}
+    made = computed(rows.where("valued"), node.input.relation, {**groups, **arguments})
+    made = made.where(" and ".join(f"{group} is not null" for group in groups))
+    made = made.select(*ORDER, "time", *groups, *arguments)
+    by = list(groups)
+    if node.relation.window is not None:
+        made, by = in_windows(made, node.relation.window), [*by, *BOUNDS]
+    forms = spark_forms(node)
+    return _as_frame(_in_python(made, node, by) if forms is None else _in_spark(made, forms, by), node)
+
+
+def in_windows(rows: DataFrame, window: PlanWindow) -> DataFrame:
+    """Each row in every window that holds its time and was open when the row arrived."""
+    size, grace = milliseconds(window.size), grace_of(window)
+    advance = milliseconds(window.advance) or size
+    arrivals = Window.orderBy(*ORDER).rowsBetween(Window.unboundedPreceding, 0)
+    first = f"greatest(time - {size} + {advance}, 0L) div {advance} * {advance}"
+    starts = f"if({first} <= time, sequence({first}, time, {advance}L), cast(array() as array<bigint>))"
+    timed = rows.withColumn("now", f.max("time").over(arrivals)).withColumn("window_start", f.explode(f.expr(starts)))
+    return timed.withColumn("window_end", f.expr(f"window_start + {size}")).where(f"window_end > now - {grace}")
+
+
+def spark_forms(node: Aggregate) -> list[str] | None:
+    """All aggregates in SQL, or None."""
+    places = iter(range(len(node.calls)))
+    forms = [spark_form(call, f"a{next(places)}" if call.arguments else "") for call in node.calls]
+    return None if None in forms else [str(form) for form in forms]
+
+
+def _in_spark(rows: DataFrame, forms: list[str], by: list[str]) -> DataFrame:
+    results = [f.expr(form).alias(f"v{i}") for i, form in enumerate(forms)]
+    return rows.groupBy(*by).agg(f.max("time").alias("time"), *results)
+
+
+def _as_frame(results: DataFrame, node: Any) -> DataFrame:
+    constant: dict[str, Column] = {
+        "sequence": f.lit(0).cast("bigint"),
+        "place": f.array().cast("array<int>"),
+        "keyed": f.lit(True),
+        "valued": f.lit(True),
+        "headers": f.lit(None).cast("array<struct<key: string, value: binary>>"),
+    }
+    keys = {f"k{i}": f.col(f"g{i}") for i in range(len(node.groups))}
+    return results.withColumns({**constant, **keys}).select(*frame_columns(node.relation))
+
+
+# -- the fold in Python ---------------------------------------------------------------------------------------------
+
+
+def _in_python(rows: DataFrame, node: Any, by: list[str]) -> DataFrame:
+    groups, results = (tuple(item.type for item in items) for items in (node.groups, node.relation.value))
+    folding = Folding(packed(node.calls), tuple(by), groups, results)
+
+    def fold_group(key: tuple[pa.Scalar, ...], group: pa.Table) -> pa.Table:
+        return folding(key, group)
+
+    return rows.groupBy(*by).applyInArrow(fold_group, from_arrow_schema(folding.schema))
+
+
+@dataclass(frozen=True)
+class Folding:
+    """In a worker: all rows of a group to its last result."""
+
+    calls: bytes
+    by: tuple[str, ...]
+    """The columns that make a group; behind those of GROUP BY come the window's bounds."""
+    groups: tuple[pa.DataType, ...]
+    results: tuple[pa.DataType, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        bounds = [pa.int64()] * (len(self.by) - len(self.groups))
+        fields = [*zip(self.by, [*map(carrier, self.groups), *bounds], strict=True), ("time", pa.int64())]
+        return pa.schema([*fields, *((f"v{i}", carrier(kind)) for i, kind in enumerate(self.results))])
+
+    def __call__(self, key: tuple[pa.Scalar, ...], group: pa.Table) -> pa.Table:
+        calls, work = _fold(self.calls)
+        rows = group.combine_chunks()
+        order = sorted(range(len(rows)), key=list(zip(*(rows[n].to_pylist() for n in ORDER), strict=True)).__getitem__)
+        kinds = [argument.type for call in calls for argument in call.arguments]
+        arguments = [values(rows[f"a{i}"], kind) for i, kind in enumerate(kinds)]
+        entry = work.blank()
+        for place in order:
+            work.add(entry, tuple(argument[place] for argument in arguments), 0)
+        results = [column([v], kind) for v, kind in zip(work.result(entry), self.results, strict=True)]
+        keys = [pa.array([k.as_py()], kind) for k, kind in zip(key, self.schema.types, strict=False)]
+        return pa.Table.from_arrays([*keys, pa.array([max(rows["time"].to_pylist())]), *results], schema=self.schema)
+
+
+@lru_cache(256)
+def _fold(data: bytes) -> tuple[tuple[AggregateCall, ...], Fold]:
+    calls = unpacked(data)
+    return calls, fold(calls, Context(), first=1, at=0)

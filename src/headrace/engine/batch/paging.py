@@ -1,0 +1,241 @@
+"""Which records of a query must meet in one chain, and which may run apart.
+
+Records may run apart if all state that they touch lies under one key and nothing depends on the time of other keys: a
+record's page is then a hash of that key. The key may be computed on the way (GROUP BY, PARTITION BY); it is found by
+running the stateless part of the plan, from the source up to the first state, over the record. Windows, EMIT FINAL and
+stream-stream joins follow the time of the whole stream, so their queries are one page. `Bound` says under which key a
+node's rows lie:
+
+    free      no state yet: any page will do
+    keyed     state under the key that the rows have now
+    loose     there was state, and the rows have another key since
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import singledispatch
+from typing import Any
+from zlib import crc32
+
+from headrace.plan import nodes as n
+from headrace.plan import types as ty
+from headrace.plan.chain.chain import Chain
+from headrace.plan.chain.compile import evaluator
+from headrace.plan.chain.contract import Context, Key, Problem
+from headrace.plan.chain.records import Decoder, Raw
+from headrace.plan.expressions import Call, Column, Expression, Named
+from headrace.plan.functions import SCALARS
+
+PLAIN = (ty.BOOLEAN, ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
+"""Types of which equal values are written alike, so that a hash of the text will do."""
+
+
+class OnePage(Exception):
+    """All records must meet; says why."""
+
+
+class State(StrEnum):
+    FREE = "free"
+    KEYED = "keyed"
+    LOOSE = "loose"
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Where a source's records first meet state: at `node`, under `groups`, or under their key if there are none."""
+
+    source: n.Source
+    node: n.Node
+    groups: tuple[Named, ...] = ()
+
+
+@dataclass(frozen=True)
+class Bound:
+    state: State
+    sources: tuple[n.Source, ...] = ()
+    """Those whose records have met no state."""
+    meetings: tuple[Meeting, ...] = ()
+    exploded: bool = False
+
+
+@singledispatch
+def bound(node: n.Node) -> Bound:
+    raise OnePage(f"{type(node).__name__} looks at more than one key or at the time of the whole stream")
+
+
+@bound.register
+def _(node: n.Source) -> Bound:
+    if node.relation.window is not None:
+        raise OnePage(f"{node.name} has windows in its key")
+    free = Bound(State.FREE, (node,))
+    return free if node.relation.kind is n.Kind.STREAM else _meet(free, node)
+
+
+@bound.register(n.Filter)
+@bound.register(n.Select)
+@bound.register(n.Sink)
+def _(node: Any) -> Bound:
+    return bound(node.input)
+
+
+@bound.register
+def _(node: n.Explode) -> Bound:
+    below = bound(node.input)
+    return Bound(below.state, below.sources, below.meetings, exploded=True)
+
+
+@bound.register
+def _(node: n.Rekey) -> Bound:
+    below = bound(node.input)
+    if below.exploded:
+        raise OnePage("a record becomes rows of several keys")
+    return below if below.state is State.FREE else Bound(State.LOOSE, below.sources, below.meetings)
+
+
+@bound.register
+def _(node: n.Union) -> Bound:
+    left, right = bound(node.left), bound(node.right)
+    if left.state is not right.state:
+        raise OnePage("only one side of UNION has state")
+    return _together(left, right, left.state)
+
+
+@bound.register
+def _(node: n.Aggregate) -> Bound:
+    below = bound(node.input)
+    if node.relation.window is not None:
+        raise OnePage("windows close by the time of the whole stream")
+    if below.state is State.FREE and not below.exploded:
+        return _meet(below, node.input, node.groups)
+    if below.state is not State.LOOSE and _is_key(node.groups, node.input):
+        return _meet(below, node.input)
+    raise OnePage("GROUP BY brings rows of several keys together")
+
+
+@bound.register
+def _(node: n.Enrich) -> Bound:
+    if node.history is not None:
+        raise OnePage("the table's past is kept by the time of the whole stream")
+    return _joined(node)
+
+
+@bound.register
+def _(node: n.TableJoin) -> Bound:
+    return _joined(node)
+
+
+def _joined(node: n.Enrich | n.TableJoin) -> Bound:
+    left, right = _meet(bound(node.left), node.left), _meet(bound(node.right), node.right)
+    return _together(left, right, State.KEYED)
+
+
+def _meet(below: Bound, node: n.Node, groups: tuple[Named, ...] = ()) -> Bound:
+    """The rows meet state under the groups, or under the key they have at this node."""
+    if below.state is State.LOOSE:
+        raise OnePage("rows meet state under a first key and then under another")
+    kinds = [g.type for g in groups] if groups else [field.type for field in vars(node)["relation"].key]
+    if any(kind not in PLAIN for kind in kinds):
+        raise OnePage(f"equal keys of type {', '.join(map(str, kinds))} may look different")
+    new = tuple(Meeting(source, node, groups) for source in below.sources)
+    return Bound(State.KEYED, (), below.meetings + new, below.exploded)
+
+
+def _together(left: Bound, right: Bound, state: State) -> Bound:
+    return Bound(state, left.sources + right.sources, left.meetings + right.meetings, left.exploded or right.exploded)
+
+
+def _is_key(groups: Sequence[Named], node: n.Node) -> bool:
+    key = vars(node)["relation"].key
+    names = [g.expression.name if isinstance(g.expression, Column) else None for g in groups]
+    return names == [column.name for column in key]
+
+
+# -- pages at work --------------------------------------------------------------------------------------------------
+
+FindKey = Callable[[Raw], Key | None]
+
+
+@dataclass
+class Pages:
+    """Finds a record's page. `reason` says why there is only one."""
+
+    reason: str | None
+    keys: dict[str, FindKey] = field(default_factory=dict)
+    """By topic; a query without state has none, and its records may lie anywhere."""
+
+    @property
+    def are_several(self) -> bool:
+        return self.reason is None
+
+    def page(self, topic: str, record: Raw, pages: int) -> int:
+        if self.reason is not None:
+            return 0
+        key = self.keys[topic](record) if topic in self.keys else record
+        return crc32(repr(key).encode()) % pages
+
+
+def pages_of(query: n.Query) -> Pages:
+    try:
+        _check_calls(query)
+        found = bound(query.sink)
+        _check_topics(query)
+    except OnePage as reason:
+        return Pages(str(reason))
+    return Pages(None, {meeting.source.topic: _finder(meeting) for meeting in found.meetings})
+
+
+def _check_topics(query: n.Query) -> None:
+    topics = [source.topic for source in query.sources]
+    if len(set(topics)) < len(topics):
+        raise OnePage("a topic is read twice, and may meet state under two keys")
+
+
+def _check_calls(query: n.Query) -> None:
+    """A function that is not repeatable may count its calls."""
+    for node in n.walk(query.sink):
+        for name in calls_of(vars(node)):
+            if not SCALARS[name.upper()].repeatable:
+                raise OnePage(f"{name} does not give the same each time")
+
+
+def calls_of(value: Any) -> list[str]:
+    """Names of the scalar functions anywhere in a node's own fields."""
+    if isinstance(value, Call):
+        return [value.name, *calls_of(vars(value))]
+    if isinstance(value, dict):
+        return [name for item in value.values() for name in calls_of(item)]
+    if isinstance(value, tuple):
+        return [name for item in value for name in calls_of(item)]
+    return calls_of(vars(value)) if isinstance(value, Expression | Named | n.AggregateCall) else []
+
+
+def _finder(meeting: Meeting) -> FindKey:
+    """The stateless part of the plan up to the meeting, run over single records."""
+    decoder = Decoder(meeting.source)
+    if isinstance(meeting.node, n.Source) and not meeting.groups:
+        return lambda record: _key(decoder.decode(record))
+    node: Any = meeting.node
+    chain = Chain(n.Query("page", node), Context(), rules=())
+    (entrance,) = (e for e in chain.entrances if e.source.topic == meeting.source.topic)
+    group = _group(meeting, node.relation)
+
+    def find(record: Raw) -> Key | None:
+        event = decoder.decode(record)
+        entries = [] if isinstance(event, Problem) else entrance.feed([event])
+        return group(entries[0]) if entries else None
+
+    return find
+
+
+def _key(event: Any) -> Key | None:
+    return None if isinstance(event, Problem) else event[1]
+
+
+def _group(meeting: Meeting, relation: n.Relation) -> Callable[[Any], Key | None]:
+    if not meeting.groups:
+        return lambda entry: entry[1]
+    values = evaluator([named.expression for named in meeting.groups], relation, Context(), "GROUP BY")
+    return lambda entry: values(*entry[:3])

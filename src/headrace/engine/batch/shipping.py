@@ -1,0 +1,63 @@
+"""A plan on its way to Spark's workers.
+
+A plan is plain values but for the functions it calls. Those travel as their names, so that a worker runs the function
+it has itself, compiled once, and not a copy.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from headrace.plan.functions import AGGREGATES, SCALARS
+from headrace.plan.functions.declare import AggregateFunction, AggregateOverload, Function, Overload
+
+_TABLES: Mapping[str, Mapping[str, Function | AggregateFunction]] = {"scalar": SCALARS, "aggregate": AGGREGATES}
+_KINDS = {Overload: "scalar", AggregateOverload: "aggregate"}
+
+Reference = tuple[str, str, int]
+"""Scalar or aggregate, the function's name, and which of its overloads."""
+
+
+def packed(plan: Any) -> bytes:
+    """A query, or a part of one."""
+    buffer = io.BytesIO()
+    _Packer(buffer, protocol=pickle.HIGHEST_PROTOCOL).dump(plan)
+    return buffer.getvalue()
+
+
+def unpacked(data: bytes) -> Any:
+    return _Unpacker(io.BytesIO(data)).load()
+
+
+class _Packer(pickle.Pickler):
+    def persistent_id(self, obj: Any) -> Reference | None:
+        kind = _KINDS.get(type(obj))
+        return None if kind is None else _reference(kind, obj)
+
+
+class _Unpacker(pickle.Unpickler):
+    def persistent_load(self, pid: Any) -> Overload | AggregateOverload:
+        kind, name, number = pid
+        return _TABLES[kind][name].overloads[number]
+
+
+def _reference(kind: str, overload: Any) -> Reference:
+    found = _references(kind, len(_TABLES[kind])).get(id(overload))
+    if found is None:
+        raise LookupError(f"{overload.signature} belongs to no declared function")
+    return found
+
+
+@cache
+def _references(kind: str, size: int) -> dict[int, Reference]:
+    """Where each overload is declared; asked anew when functions have been added."""
+    del size
+    return {
+        id(overload): (kind, name, number)
+        for name, function in _TABLES[kind].items()
+        for number, overload in enumerate(function.overloads)
+    }

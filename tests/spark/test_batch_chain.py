@@ -1,0 +1,91 @@
+"""The chain inside Spark writes exactly what one chain in memory writes, in one page or in several."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.engine.batch import chain
+from headrace.engine.batch.paging import pages_of
+from headrace.engine.batch.shipping import packed, unpacked
+from tests.spark.batches import Results, Scene, by_chain, records
+from tests.spark.scenes import CLICKED, CLICKS, MIXED, SCENES, USERS, clicks
+
+pytestmark = pytest.mark.spark
+
+CHAIN_ONLY = (
+    clicks(
+        "session", "CREATE TABLE o AS SELECT id, COUNT(*) AS n FROM clicks WINDOW SESSION (30 SECONDS) GROUP BY id;"
+    ),
+    clicks(
+        "final",
+        "CREATE TABLE o AS SELECT id, COUNT(*) AS n FROM clicks WINDOW TUMBLING (SIZE 1 SECOND, GRACE PERIOD 1 SECOND)"
+        " GROUP BY id EMIT FINAL;",
+    ),
+    Scene(
+        "streams",
+        CLICKS
+        + "CREATE STREAM d AS SELECT * FROM clicks;"
+        + "CREATE STREAM o AS SELECT c.id AS id, c.page, d.spent"
+        + " FROM clicks c LEFT JOIN d WITHIN 1 MINUTE ON c.id = d.id;",
+        [*CLICKED, *(("D", *rest) for _, *rest in CLICKED)],
+    ),
+    Scene("table-count", USERS + "CREATE TABLE o AS SELECT name, COUNT(*) AS n FROM users GROUP BY name;", MIXED),
+)
+ALL = (*SCENES, *CHAIN_ONLY)
+IDS = [scene.name for scene in ALL]
+
+
+@pytest.fixture(scope="module")
+def one_page(spark: SparkSession) -> Results:
+    return by_chain(spark, ALL)
+
+
+@pytest.fixture(scope="module")
+def three_pages(spark: SparkSession) -> Results:
+    return by_chain(spark, ALL, pages=3)
+
+
+@pytest.mark.parametrize("scene", ALL, ids=IDS)
+def test_one_page_is_the_chain_in_memory(scene: Scene, one_page: Results) -> None:
+    assert one_page[scene.name] == scene.in_memory
+
+
+@pytest.mark.parametrize("scene", ALL, ids=IDS)
+def test_pages_side_by_side_are_the_chain_in_memory(scene: Scene, three_pages: Results) -> None:
+    assert three_pages[scene.name] == scene.in_memory
+
+
+@pytest.mark.parametrize(
+    ("name", "several"),
+    [
+        ("select", True),
+        ("count", True),
+        ("enrich", True),
+        ("tables-FULL", True),
+        ("tumbling", False),
+        ("session", False),
+        ("final", False),
+        ("streams", False),
+        ("count-by-table", False),
+        ("table-count", False),
+    ],
+)
+def test_what_follows_more_than_one_key_is_one_page(name: str, several: bool) -> None:
+    (scene,) = (scene for scene in ALL if scene.name == name)
+    assert pages_of(scene.query).are_several is several
+
+
+@pytest.mark.parametrize("scene", ALL, ids=IDS)
+def test_a_plan_arrives_as_it_was(scene: Scene) -> None:
+    assert unpacked(packed(scene.query)) == scene.query
+
+
+def test_records_in_order_and_problems_apart(spark: SparkSession) -> None:
+    scene = clicks("plain", "CREATE STREAM o AS SELECT id, page FROM clicks WHERE page IS NOT NULL;")
+    results = chain.run(records(spark, [scene]), scene.query).cache()
+    rows = chain.written(results).collect()
+    assert [(bytes(r.key) if r.key else None, bytes(r.value), r.time) for r in rows] == scene.in_memory
+    assert {row.topic for row in rows} == {"O"}
+    (problem,) = chain.problems(results).collect()
+    assert (problem.code, problem.where) == ("bad-record", "topic clicks, partition 0, offset 5")
