@@ -18,9 +18,8 @@ test: setup-test check ## everything, on real parts
 check: setup-test ## format, lint, types, imports, unit tests; under a minute
 	$(PY) -m ruff format --check -q .
 	$(PY) -m ruff check -q .
-	.venv/bin/pyright --warnings
 	.venv/bin/lint-imports --no-cache >/dev/null || .venv/bin/lint-imports --no-cache
-	$(PYTEST) tests/unit
+	.venv/bin/pyright --warnings & types=$$!; $(PYTEST) -n 2 tests/unit; units=$$?; wait $$types && exit $$units
 
 conformance-ksql: setup-test ## the public cases of ksqlDB (CORPUS=path ONLY=text MODE=memory|spark ACTUAL=path)
 	@for corpus in $(or $(CORPUS),$(CORPORA)/ksql/public.jsonl $(CORPORA)/ksql/sql_public.jsonl); do \

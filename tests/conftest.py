@@ -1,16 +1,26 @@
-"""Real parts that tests of several folders share: one Kafka broker for a whole run, on free ports of 127.0.0.1."""
+"""Real parts that tests of several folders share: one Kafka broker for a whole run, on free ports of 127.0.0.1.
+
+Property tests run few examples, so that they can run at every change; `HEADRACE_HYPOTHESIS=heavy` runs many.
+"""
 
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Iterator
 from datetime import timedelta
 
+import hypothesis
 import pytest
 
 from headrace.log import jars
 from headrace.log.broker import Cluster
 from headrace.settings import Settings
+
+# Without a deadline: on a busy machine an example may take a second.
+hypothesis.settings.register_profile("quick", max_examples=30, deadline=None)
+hypothesis.settings.register_profile("heavy", max_examples=1000, deadline=None)
+hypothesis.settings.load_profile(os.environ.get("HEADRACE_HYPOTHESIS", "quick"))
 
 _numbers = itertools.count()
 

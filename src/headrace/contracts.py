@@ -101,7 +101,22 @@ TOPIC_OPTIONS: Mapping[str, str] = {
 }
 
 INTERNAL = "__"  # topics whose names begin so hold the system's own facts and are not listed
+OVERSIZE = 4  # times max_record_bytes: what is no longer than this can still be a dead letter
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+
+
+def dead_letter_topic(topic: str) -> str:
+    """The topic that takes what does not fit a topic, with code, reason and origin.
+
+    >>> dead_letter_topic("clicks")
+    'clicks.dead'
+    """
+    return f"{topic}.dead"
+
+
+def dead_letter_spec(spec: TopicSpec) -> TopicSpec:
+    """What the dead-letter topic of such a topic is: room for records that are too large, and for why they are here."""
+    return TopicSpec(max_record_bytes=Size(OVERSIZE * spec.max_record_bytes + (64 << 10)))
 
 
 @dataclass(frozen=True)

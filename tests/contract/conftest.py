@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from datetime import timedelta
@@ -17,18 +16,6 @@ from headrace.settings import Settings
 
 OpenLog = Callable[..., Log]
 
-_numbers = itertools.count()
-
-
-@pytest.fixture(scope="session")
-def kafka_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    from headrace.log import jars
-    from headrace.log.broker import Cluster
-
-    jars.fetch(Settings())
-    with Cluster.start(tmp_path_factory.mktemp("kafka")) as cluster:
-        yield cluster.bootstrap
-
 
 @pytest.fixture(params=["embedded", pytest.param("kafka", marks=pytest.mark.kafka)])
 def log_kind(request: pytest.FixtureRequest) -> str:
@@ -42,10 +29,9 @@ def open_log(log_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> I
         if log_kind == "kafka":
             from headrace.log.kafka import KafkaLog
 
-            servers = request.getfixturevalue("kafka_servers")
+            settings: Settings = request.getfixturevalue("kafka_settings")
 
             def open_log(clock: Clock | None = None) -> Log:
-                settings = Settings(log="kafka", kafka_servers=servers, group_session=timedelta(seconds=2))
                 return stack.enter_context(KafkaLog(settings, clock))
         else:
 
@@ -59,9 +45,3 @@ def open_log(log_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> I
 @pytest.fixture
 def log(open_log: OpenLog) -> Log:
     return open_log()
-
-
-@pytest.fixture
-def name() -> str:
-    """A name that no other test uses."""
-    return f"t{next(_numbers)}"

@@ -1,13 +1,13 @@
-"""What the embedded log should hold, as lists and dicts. It takes offsets from the log and checks them."""
+"""What a log should hold, as lists and dicts. It takes offsets from the log and checks them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.clock import millis
-from headrace.contracts import Append, Appended, Batch, Bounds, TopicPartition, TopicSpec
+from headrace.contracts import Append, Appended, Batch, Bounds, Log, TopicPartition, TopicSpec
 
 Places = Mapping[int, tuple[Bounds, list[int]]]
 
@@ -15,7 +15,7 @@ Places = Mapping[int, tuple[Bounds, list[int]]]
 @dataclass
 class Row:
     offset: int
-    sequence: int
+    sequence: int | None
     timestamp: int
     row: dict[str, Any]
 
@@ -32,17 +32,26 @@ class Partition:
     start: int = 0
     end: int = 0
     rows: list[Row] = field(default_factory=list)
+    removed: list[Row] = field(default_factory=list)
+
+    def remove(self, before: int) -> None:
+        """Rows below an offset are gone."""
+        self.start = before
+        self.removed += [row for row in self.rows if row.offset < before]
+        self.rows = [row for row in self.rows if row.offset >= before]
 
 
 class Model:
-    """Rows by topic and partition, and a group's committed offsets."""
+    """Rows by topic and partition, and a group's committed offsets.
 
-    def __init__(self) -> None:
+    Offsets are dense, but for up to `marks` behind each append that the log may keep for itself.
+    """
+
+    def __init__(self, marks: int = 0) -> None:
+        self.marks = marks
         self.topics: dict[str, list[Partition]] = {}
         self.specs: dict[str, TopicSpec] = {}
-        self.writers: dict[str, Any] = {}
         self.committed: dict[TopicPartition, int] = {}
-        self.members: set[str] = set()
         self.sequence = 0
 
     def create(self, name: str, spec: TopicSpec) -> None:
@@ -58,31 +67,39 @@ class Model:
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
-    def placed(
-        self, appends: Sequence[Append], appended: Sequence[Appended], read: Callable[[str, int, int, int], Batch]
-    ) -> None:
-        """Take in rows that the log says it placed: dense offsets, rising sequences, and the rows that were given."""
-        given = [row for append in appends for row in append.rows.to_pylist()]
-        assert sum(place.count for place in appended) == len(given)
-        kept: list[tuple[str, dict[str, Any]]] = []
-        for place in appended:
-            partition = self.topics[place.topic][place.partition]
-            assert place.offset == partition.end
-            batch = read(place.topic, place.partition, place.offset, place.count).rows.to_pylist()
-            assert [row["$offset"] for row in batch] == list(range(place.offset, place.offset + place.count))
-            for row in batch:
+    def placed(self, appends: Sequence[Append], appended: Sequence[Appended], log: Log) -> None:
+        """Take in rows that the log says it placed: at the end, in order, and the rows that were given."""
+        kept = [(place.topic, row) for place in appended for row in self._taken_in(place, log)]
+        for topic, partition in {(place.topic, place.partition) for place in appended}:
+            self._check_end(self.topics[topic][partition], log.bounds(topic)[partition])
+        self._check_sequences([row["$sequence"] for _, row in kept])
+        given = [(append.topic, row) for append in appends for row in append.rows.to_pylist()]
+        assert len(given) == len(kept)
+        for topic, row in given:
+            assert any(topic == place and {**found, **row} == found for place, found in kept)
+
+    def _taken_in(self, place: Appended, log: Log) -> Iterator[dict[str, Any]]:
+        partition = self.topics[place.topic][place.partition]
+        assert place.offset == partition.end
+        while partition.end < place.offset + place.count:
+            left = place.offset + place.count - partition.end
+            batch = log.read(place.topic, place.partition, partition.end, max_records=left)
+            assert len(batch)
+            for row in batch.rows.to_pylist():
+                assert row["$offset"] == partition.end
                 partition.rows.append(Row(row["$offset"], row["$sequence"], row["$timestamp"], row))
-                kept.append((place.topic, row))
-            partition.end += place.count
-        sequences = sorted(row["$sequence"] for _, row in kept)
-        assert sequences == list(range(self.sequence + 1, self.sequence + 1 + len(kept)))
-        self.sequence += len(kept)
-        for append in appends:
-            for row in append.rows.to_pylist():
-                assert any(
-                    topic == append.topic and all(found[name] == value for name, value in row.items())
-                    for topic, found in kept
-                )
+                partition.end += 1
+                yield row
+
+    def _check_end(self, partition: Partition, bounds: Bounds) -> None:
+        assert partition.end <= bounds.end <= partition.end + self.marks
+        partition.end = bounds.end
+
+    def _check_sequences(self, found: Sequence[int | None]) -> None:
+        """Dense over the whole log, where it has one order."""
+        if any(sequence is not None for sequence in found):
+            assert sorted(found) == list(range(self.sequence + 1, self.sequence + 1 + len(found)))
+            self.sequence += len(found)
 
     def bounds(self, topic: str) -> dict[int, Bounds]:
         return {i: Bounds(p.start, p.end) for i, p in enumerate(self.topics[topic])}
@@ -94,18 +111,18 @@ class Model:
         held = self.topics[topic][partition]
         return next((row.offset for row in held.rows if row.timestamp >= timestamp), held.end)
 
-    def check(self, batch: Batch, offset: int) -> None:
-        """The batch is exactly what is held from an offset up to the batch's end."""
-        held = self.topics[batch.topic][batch.partition].rows
-        expected = [row.row for row in held if offset <= row.offset < batch.next_offset]
-        assert batch.rows.to_pylist() == expected
+    def check(self, batch: Batch, offset: int, ahead: bool = False) -> None:
+        """The batch is exactly what is held from an offset up to its end; `ahead`: and perhaps what is gone already."""
+        held = self.topics[batch.topic][batch.partition]
+        found = batch.rows.to_pylist()
+        early = [row for row in found if ahead and row["$offset"] < held.start]
+        assert early == [row.row for row in held.removed if row.offset in {one["$offset"] for one in early}]
+        assert found == early + [row.row for row in held.rows if offset <= row.offset < batch.next_offset]
 
     # -- removing ---------------------------------------------------------------------------------------------------
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
-        held = self.topics[topic][partition]
-        held.start = before
-        held.rows = [row for row in held.rows if row.offset >= before]
+        self.topics[topic][partition].remove(before)
 
     def tidied(self, topic: str, found: Places, now: int, forced: bool) -> None:
         """Upkeep ran: check that what it removed was to be removed, and forget it too."""
@@ -134,12 +151,6 @@ class Model:
                 assert all(row.timestamp < now - millis(spec.retention_time) for row in rows)
 
     # -- groups -----------------------------------------------------------------------------------------------------
-
-    def join(self, member: str) -> None:
-        self.members.add(member)
-
-    def leave(self, member: str) -> None:
-        self.members.discard(member)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.committed.update(offsets)

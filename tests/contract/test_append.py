@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 
 import pyarrow as pa
 import pytest
@@ -267,6 +268,8 @@ def test_values_are_converted_where_nothing_is_lost(log: Log, name: str) -> None
         ({"id": [1]}, 2, UnknownPartition),
         ({"id": [1]}, -1, UnknownPartition),
         ({"id": [1], "name": ["x" * 3000]}, None, RecordTooLarge),
+        ({"id": [1], "tags": [["x" * 30] * 100]}, None, RecordTooLarge),
+        ({"id": [1], "$headers": [[{"name": "h", "value": b"x" * 3000}]]}, None, RecordTooLarge),
         ({"id": [1], "$timestamp": ["noon"]}, None, WrongType),
         ({"id": [1], "$headers": [5]}, None, WrongType),
     ],
@@ -274,7 +277,9 @@ def test_values_are_converted_where_nothing_is_lost(log: Log, name: str) -> None
 def test_rows_that_do_not_fit_are_refused(
     log: Log, name: str, rows: dict, partition: int | None, error: type[HeadraceError]
 ) -> None:
-    spec = TopicSpec(partitions=2, schema=Schema.parse("id bigint key, name string"), max_record_bytes=Size(2000))
+    spec = TopicSpec(
+        partitions=2, schema=Schema.parse("id bigint key, name string, tags array<string>"), max_record_bytes=Size(2000)
+    )
     log.create_topic(name, spec)
     with pytest.raises(error) as raised:
         log.append([Append(name, pa.RecordBatch.from_pydict(rows), partition)])
@@ -302,3 +307,16 @@ def test_large_appends_come_back_whole(log: Log, name: str) -> None:
         found += batch.rows.column("value").to_pylist()
         start = batch.next_offset
     assert found == given
+
+
+def test_a_partition_that_was_just_added_takes_rows(log: Log, name: str) -> None:
+    log.create_topic(name, TopicSpec(partitioner="round-robin"))
+    with closing(log.producer()) as producer:
+        for partition in range(1, 4):
+            log.append([Append(name, raw(b"known", b"before"))])
+            producer.send(name, Record(b"known")).result(30)
+            log.alter_topic(name, partitions=partition + 1)
+            (place,) = log.append([Append(name, raw(b"several", b"at once"), partition)])
+            (single,) = log.append([Append(name, raw(b"one"), partition)])
+            sent = producer.send(name, Record(b"sent"), partition).result(30)
+            assert {place.partition, single.partition, sent.partition} == {partition}

@@ -82,6 +82,7 @@ def test_what_cannot_be_sent_is_refused_at_once(log: Log, name: str) -> None:
     for error, topic, record, partition in (
         (UnknownTopic, f"{name}-no", Record(b"x"), None),
         (RecordTooLarge, name, Record(b"x" * 2000), None),
+        (RecordTooLarge, name, Record(b"x", headers=(("h", b"x" * 2000),)), None),
         (UnknownPartition, name, Record(b"x"), 3),
         (PartitionConflict, name, Record(b"x", b"k"), (home + 1) % 3),
     ):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pyarrow as pa
 import pytest
 
 from headrace.contracts import Append, Log, TopicSpec
@@ -154,3 +155,14 @@ def test_nested_columns_grow(log: Log, name: str) -> None:
         name, schema=Schema.parse("id int key, at struct<x bigint,z string>, many array<struct<y double,w int>>")
     )
     assert columns(log, name, "at", "many") == [({"x": 1, "z": None}, [{"y": 2.0, "w": None}])]
+
+
+def test_a_column_that_another_just_added_is_read(log: Log, open_log: OpenLog, name: str) -> None:
+    log.create_topic(name, TopicSpec(schema=Schema.parse("id bigint key")))
+    log.append([Append(name, pa.RecordBatch.from_pydict({"id": [1]}))])
+    other = open_log()
+    assert columns(other, name, "id") == [(1,)]  # it knows the topic now
+    log.alter_topic(name, schema=Schema.parse("id bigint key, more string"))
+    (place,) = log.append([Append(name, pa.RecordBatch.from_pydict({"id": [2], "more": ["x"]}))])
+    (row,) = other.read(name, 0, place.offset).rows.to_pylist()
+    assert (row["id"], row["more"]) == (2, "x")

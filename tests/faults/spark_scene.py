@@ -27,7 +27,6 @@ CAST = (
     Berth("upkeep", 20.0, points=(), behind=True),
 )
 DRAIN = 180  # seconds in which the rest must be written
-_LIVES = 3
 OUTPUTS = {"copied": TopicSpec(partitions=2), "counted": TopicSpec(partitions=2)}
 
 
@@ -61,24 +60,11 @@ def _run(crew: Crew, kills: int, beat: Callable[[Kill], None]) -> None:
 
 
 def _drain(folder: Path, notes: Path, found: Findings) -> None:
-    """An undisturbed life, to the end of the input.
-
-    Spark itself was seen to fail at the start of two queries at once (it changes a map while it is being serialised).
-    A query that fails is started again, here as by a supervisor; what counts is that nothing is lost by it.
-    """
-    for attempt in range(_LIVES):
-        why = _life_to_the_end(folder, notes, f"{attempt}.drain")
-        if not why:
-            return
-        print(f"the undisturbed run ended with an error and is started again: {why}")
-    found.add(DAMAGE, f"the undisturbed run ended {_LIVES} times with an error")
-
-
-def _life_to_the_end(folder: Path, notes: Path, name: str) -> str:
-    """Why the life ended; nothing if it came to the end of the input."""
-    life = start_life("spark", name, notes, str(folder), Fate())
+    """An undisturbed life, to the end of the input."""
+    life = start_life("spark", "0.drain", notes, str(folder), Fate())
     try:
-        return f"{life.process.returncode}: {life.last_words}" if life.process.wait(DRAIN) else ""
+        if life.process.wait(DRAIN):
+            found.add(DAMAGE, f"the undisturbed run ended with {life.process.returncode}: {life.last_words}")
     finally:
         if life.process.poll() is None:
             life.process.send_signal(signal.SIGKILL)

@@ -52,6 +52,13 @@ def read_lines(fd: int, origin: str, batch_rows: int, longest: int, *, quoted: b
             yield Lines(origin, [], [], taken)
 
 
+def _has_more(fd: int) -> bool:
+    """Whether reading would not wait (by poll: select knows no descriptors above 1024)."""
+    waiting = select.poll()
+    waiting.register(fd, select.POLLIN)
+    return bool(waiting.poll(0))
+
+
 def _available(fd: int, rest: bytes, batch_rows: int) -> tuple[bytes, bool]:
     """What can be read without waiting, at least something, at most a batch; and whether that was all."""
     parts, size, rows = [rest], len(rest), 0
@@ -61,7 +68,7 @@ def _available(fd: int, rest: bytes, batch_rows: int) -> tuple[bytes, bool]:
         size += len(part)
         rows += part.count(b"\n")
         full = size >= _BATCH_BYTES or rows >= batch_rows
-        if not part or full or not select.select([fd], [], [], 0)[0]:
+        if not part or full or not _has_more(fd):
             return b"".join(parts), not part
 
 

@@ -16,13 +16,12 @@ from headrace.cli.call import Call
 from headrace.cli.intake import Intake, Reading
 from headrace.cli.lines import Lines, read_lines
 from headrace.cli.options import Headers
-from headrace.contracts import Ack, Log, TopicSpec, dead_letter_topic
+from headrace.contracts import OVERSIZE, Ack, Log, dead_letter_spec, dead_letter_topic
 from headrace.errors import BadRecord, HeadraceError
 from headrace.log.queues.journal import ensure_topic
-from headrace.settings import Size, size_text
+from headrace.settings import size_text
 
 app = typer.Typer()
-_LONGEST = 4  # times max_record_bytes: a line up to this long still fits into the dead-letter topic
 
 
 def _readable(files: list[Path] | None) -> list[Path] | None:
@@ -83,7 +82,7 @@ def produce(
 
 def _send(log: Log, intake: Intake, files: list[Path], ack: Ack, batch_rows: int, *, quoted: bool) -> int:
     """Append everything; gives the number of bytes read."""
-    longest = _LONGEST * intake.topic.spec.max_record_bytes
+    longest = OVERSIZE * intake.topic.spec.max_record_bytes
     known = all(path.is_file() for path in files)
     total = sum(path.stat().st_size for path in files) if known else None
     done = 0
@@ -102,8 +101,7 @@ def _send(log: Log, intake: Intake, files: list[Path], ack: Ack, batch_rows: int
 def _append(log: Log, intake: Intake, lines: Lines, ack: Ack) -> None:
     appends = intake.appends(lines)
     if any(append.topic == intake.dead_letters for append in appends):
-        longest = Size(_LONGEST * intake.topic.spec.max_record_bytes)
-        ensure_topic(log, intake.dead_letters, TopicSpec(max_record_bytes=longest))
+        ensure_topic(log, intake.dead_letters, dead_letter_spec(intake.topic.spec))
     try:
         if appends:
             log.append(appends, ack=ack)

@@ -54,6 +54,23 @@ appender.out.layout.pattern = %d %p %c{1} %m%n%throwable{short}
 """
 
 
+@dataclass(frozen=True)
+class Listener:
+    """A further way in, beside the plain one: its security protocol, and Kafka's settings for it."""
+
+    name: str
+    protocol: str
+    port: int
+    settings: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def address(self) -> str:
+        return f"{HOST}:{self.port}"
+
+    def properties(self) -> Mapping[str, object]:
+        return {f"listener.name.{self.name.lower()}.{key}": value for key, value in self.settings.items()}
+
+
 @dataclass
 class Broker:
     """One node: its folder, its ports, its process."""
@@ -62,6 +79,7 @@ class Broker:
     folder: Path
     port: int
     controller_port: int
+    listeners: Sequence[Listener] = ()
     process: subprocess.Popen[bytes] | None = field(default=None, repr=False)
 
     @property
@@ -84,14 +102,17 @@ class Broker:
         """`server.properties` of a node in a cluster of these brokers."""
         copies = min(len(brokers), 3)
         in_sync = 2 if copies == 3 else 1
+        ways = [Listener("PLAINTEXT", "PLAINTEXT", self.port), *self.listeners]
+        controller = Listener("CONTROLLER", "PLAINTEXT", self.controller_port)
         return {
             "process.roles": "broker,controller",
             "node.id": self.node,
             "controller.quorum.voters": ",".join(f"{b.node}@{HOST}:{b.controller_port}" for b in brokers),
-            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{HOST}:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.address}",
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listeners": ",".join(f"{way.name}://{way.address}" for way in (*ways, controller)),
+            "advertised.listeners": ",".join(f"{way.name}://{way.address}" for way in ways),
+            "controller.listener.names": controller.name,
+            "listener.security.protocol.map": ",".join(f"{way.name}:{way.protocol}" for way in (*ways, controller)),
+            **{name: value for way in ways for name, value in way.properties().items()},
             "log.dirs": self.folder / "data",
             "auto.create.topics.enable": "false",
             "default.replication.factor": copies,
@@ -127,14 +148,23 @@ class Cluster:
 
     @classmethod
     def start(
-        cls, folder: Path, nodes: int = 1, ports: Sequence[int] | None = None, settings: Settings | None = None
+        cls,
+        folder: Path,
+        nodes: int = 1,
+        ports: Sequence[int] | None = None,
+        settings: Settings | None = None,
+        listeners: Sequence[Listener] = (),
     ) -> Cluster:
-        """Start brokers whose data lies in `folder` and wait until they answer. A folder in use is started again."""
+        """Start brokers whose data lies in `folder` and wait until they answer. A folder in use is started again.
+
+        The first node has the further listeners.
+        """
         chosen = list(ports) if ports is not None else free_ports(nodes)
         brokers = [
             Broker(i + 1, folder / f"node-{i + 1}", port, controller)
             for i, (port, controller) in enumerate(zip(chosen, free_ports(nodes, chosen), strict=True))
         ]
+        brokers[0].listeners = listeners
         cluster = cls(brokers, settings or Settings())
         for broker in brokers:
             _check_free(broker.port)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from headrace.contracts import HEADERS_TYPE, SYSTEM_COLUMNS, Topic
 from headrace.errors import PartitionConflict, RecordTooLarge, UnknownPartition, WrongType
 from headrace.log.partitioners import key_bytes, murmur2_of, partitioner
+from headrace.log.sizes import row_sizes
 from headrace.record import Record
 from headrace.schema import Schema, type_name
 
@@ -151,14 +152,8 @@ def _check_sizes(rows: pa.RecordBatch, topic: Topic) -> None:
     limit = topic.spec.max_record_bytes
     if rows.nbytes <= limit:
         return
-    sizes = sum(
-        (
-            pc.fill_null(pc.binary_length(column), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-            for column in rows.columns
-            if pa.types.is_binary(column.type) or pa.types.is_string(column.type)
-        ),
-        np.zeros(rows.num_rows, np.int64),
-    )
+    counted = [rows.column(name) for name in (*topic.schema.names, "$headers") if name in rows.schema.names]
+    sizes = row_sizes(counted, rows.num_rows)
     worst = int(np.argmax(sizes)) if rows.num_rows else 0
     if rows.num_rows and sizes[worst] > limit:
         raise RecordTooLarge(
@@ -203,12 +198,6 @@ def single_partition(record: Record, topic: Topic, partition: int | None) -> int
     if partition is not None or record.key is None or topic.spec.partitioner != "hash":
         return None
     return (murmur2_of(record.key) & 0x7FFFFFFF) % topic.partitions
-
-
-def record_size(record: Record) -> int:
-    """Bytes of key, value and headers."""
-    headers = sum(len(name) + len(value) for name, value in record.headers)
-    return len(record.key or b"") + len(record.value or b"") + headers
 
 
 def _check_conflict(rows: pa.RecordBatch, topic: Topic, partition: int) -> None:

@@ -49,7 +49,7 @@ def window_of(clause: ast.WindowClause | None) -> Window | None:
     needed = clause.size + (clause.grace or timedelta(0))
     if clause.retention is not None and clause.retention < needed:
         raise BadWindow(
-            f"RETENTION must be at least SIZE and GRACE PERIOD together, {needed}", span=clause.span, fix="keep it longer"
+            f"RETENTION must be at least SIZE and GRACE PERIOD together: {needed}", span=clause.span, fix="lengthen it"
         )
     options = {"grace": clause.grace, "retention": clause.retention, "idle": clause.idle}
     if kind is WindowKind.SESSION:

@@ -45,7 +45,8 @@ from headrace.log.embedded.reading import Reader
 from headrace.log.embedded.store import Store, remove_unnamed, translated
 from headrace.log.embedded.upkeep import Upkeep, truncate
 from headrace.log.embedded.writers import EmbeddedProducer, EmbeddedWriter
-from headrace.log.rows import prepare, record_size, single_partition, split
+from headrace.log.rows import prepare, single_partition, split
+from headrace.log.sizes import record_size
 from headrace.settings import Settings
 
 _logger = logging.getLogger(__name__)

@@ -11,6 +11,7 @@ import logging
 import re
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from datetime import timedelta
@@ -45,6 +46,7 @@ except ImportError as error:
 
 T = TypeVar("T")
 P = ParamSpec("P")
+Denials = deque[tuple[float, KafkaError]]  # the last one, and when it was told
 
 ANSWER = timedelta(seconds=10)
 DELIVERY = timedelta(seconds=30)
@@ -90,6 +92,7 @@ _FIXES: Mapping[type[HeadraceError], str] = {
     UnknownGroup: "headrace group list shows those that do",
     BrokerRefused: "read the broker's log",
 }
+_DENIALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
 
 def translate(error: KafkaError | KafkaException, servers: str, where: str | None = None) -> HeadraceError:
@@ -135,6 +138,7 @@ class Client:
         self.servers = settings.kafka_servers
         self._options = parse_options(settings.kafka_options)
         self._admin: AdminClient | None = None
+        self._denials: Denials = deque(maxlen=1)
         self._lock = threading.Lock()
 
     def config(self, **more: Any) -> dict[str, Any]:
@@ -156,15 +160,18 @@ class Client:
     def admin(self) -> AdminClient:
         with self._lock:
             if self._admin is None:
-                self._admin = AdminClient(self.config())
-            return self._admin
+                # The library must not hold this object: both would live until the garbage is collected.
+                config: dict[str, Any] = {**self.config(), "error_cb": functools.partial(_notice, self._denials)}
+                self._admin = AdminClient(config)
+        self._admin.poll(0)  # or what it has to tell would pile up
+        return self._admin
 
     def answer(self, future: Future[T], where: str | None = None) -> T:
         """What Kafka answered to an administrative request."""
         try:
             return future.result(ANSWER.total_seconds() + 5)
         except KafkaException as error:
-            raise translate(error, self.servers, where) from error
+            raise self.translate(error, where) from error
         except TimeoutError as error:
             raise BrokerUnreachable(
                 f"no answer in time from Kafka at {self.servers}", where=where, fix=_FIXES[BrokerUnreachable]
@@ -185,7 +192,25 @@ class Client:
         }
 
     def translate(self, error: KafkaError | KafkaException, where: str | None = None) -> HeadraceError:
-        return translate(error, self.servers, where)
+        said = translate(error, self.servers, where)
+        return self._denied(where) or said if isinstance(said, BrokerUnreachable) else said
+
+    def _denied(self, where: str | None) -> HeadraceError | None:
+        """The broker may have answered with a refusal: the library tells it aside, and lets the question time out."""
+        self.admin.poll(0)
+        told_at, denial = self._denials[0] if self._denials else (0.0, None)
+        if denial is None or time.monotonic() - told_at > 2 * ANSWER.total_seconds():
+            return None
+        return BrokerRefused(
+            f"Kafka at {self.servers} does not let us in: {denial.str()}",
+            where=where,
+            fix="mend security.protocol, sasl.* and ssl.* in kafka_options",
+        )
+
+
+def _notice(denials: Denials, error: KafkaError) -> None:
+    if error.code() in _DENIALS:
+        denials.append((time.monotonic(), error))
 
 
 _GARBLED = KafkaError(KafkaError._FATAL, "the client failed for good", fatal=True)

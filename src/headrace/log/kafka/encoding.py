@@ -1,16 +1,17 @@
 """Rows as Kafka messages, and back.
 
 A raw topic's key and value are the message's. In a typed topic the value is a JSON object of all columns (see
-`values`) and the key is in the form Kafka's own serializers give it (see `partitioners.key_bytes`); a row that is
-`$deleted` has no value, and its key columns come back from the key. `$timestamp` is the message's time, `$headers` are
-its headers; the other times travel as headers whose names begin with `hr-`.
+`formats.json`) and the key is in the form Kafka's own serializers give it (see `partitioners.key_bytes`); a row that
+is `$deleted` has no value, and its key columns come back from the key. `$timestamp` is the message's time, `$headers`
+are its headers; the other times travel as headers whose names begin with `hr-`.
 """
 
 from __future__ import annotations
 
 import struct
+from base64 import b64encode
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import orjson
@@ -18,10 +19,11 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from headrace.contracts import SYSTEM_COLUMNS, Topic
-from headrace.log.kafka.values import MISFIT, from_json, to_json
+from headrace.formats.json import JsonFormat
+from headrace.formats.values import to_json
 from headrace.log.partitioners import key_bytes
 from headrace.log.rows import read_schema
-from headrace.schema import Field, Schema
+from headrace.schema import Schema
 
 KafkaHeaders = list[tuple[str, str | bytes | None]]
 
@@ -52,8 +54,11 @@ class Misfit(NamedTuple):
 
 @dataclass(frozen=True)
 class Decoded:
+    """Rows, messages that are none, and fields that the schema does not know: it may have grown since."""
+
     rows: pa.RecordBatch
-    misfits: list[Misfit]
+    misfits: list[Misfit] = field(default_factory=list)
+    strange: frozenset[str] = frozenset()
 
 
 def encode(rows: pa.RecordBatch, topic: Topic) -> list[Message]:
@@ -78,8 +83,7 @@ def header_times(times: Iterable[tuple[str, int | None]]) -> KafkaHeaders:
 def _values(rows: pa.RecordBatch, schema: Schema) -> list[bytes | None]:
     if schema.is_raw:
         return rows.column("value").to_pylist()
-    columns = zip(*(to_json(rows.column(name)) for name in schema.names), strict=True)
-    return [orjson.dumps(dict(zip(schema.names, row, strict=True))) for row in columns]
+    return JsonFormat().encode(rows, schema).to_pylist()
 
 
 def _headers(rows: pa.RecordBatch, times: list[int]) -> Iterable[KafkaHeaders]:
@@ -95,69 +99,49 @@ def _headers(rows: pa.RecordBatch, times: list[int]) -> Iterable[KafkaHeaders]:
 
 def decode(messages: Sequence[Message], topic: Topic) -> Decoded:
     """Messages as rows with the log's columns; what is no row of the topic is given back with the reason."""
-    misfits: list[Misfit] = []
-    if topic.schema.is_raw:
-        columns = [pa.array([m.key for m in messages], pa.binary()), pa.array([m.value for m in messages], pa.binary())]
-        fitting = list(messages)
-    else:
-        columns, fitting = _typed(messages, topic.schema, misfits)
-    columns += _system_columns(fitting)
-    return Decoded(pa.RecordBatch.from_arrays(columns, schema=read_schema(topic.schema)), misfits)
+    if not topic.schema.is_raw:
+        return _decode_typed(messages, topic.schema)
+    columns = [pa.array([m.key for m in messages], pa.binary()), pa.array([m.value for m in messages], pa.binary())]
+    return Decoded(_rows(columns, messages, topic.schema))
 
 
-def _typed(
-    messages: Sequence[Message], schema: Schema, misfits: list[Misfit]
-) -> tuple[list[pa.Array], Sequence[Message]]:
-    fitting: list[Message] = []
-    objects: list[dict[str, Any]] = []
-    for message in messages:
-        try:
-            objects.append(_object(message, schema))
-            fitting.append(message)
-        except MISFIT as error:
-            misfits.append(Misfit(message, str(error)))
+def _decode_typed(messages: Sequence[Message], schema: Schema) -> Decoded:
+    documents = [_document(message, schema) for message in messages]
+    read = JsonFormat().decode(pa.array([one.payload for one in documents], pa.binary()), schema)
+    rows = _rows(read.rows.columns, [messages[i] for i in read.good], schema)
+    misfits = [Misfit(messages[reject.index], reject.reason) for reject in read.rejects]
+    return Decoded(rows, misfits, frozenset().union(*(one.names for one in documents)) - set(schema.names))
+
+
+def _rows(columns: Sequence[pa.Array], messages: Sequence[Message], schema: Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_arrays([*columns, *_system_columns(messages)], schema=read_schema(schema))
+
+
+class Document(NamedTuple):
+    """A message's value as JSON with the key's columns in it, and the names of its fields."""
+
+    payload: bytes | None
+    names: Iterable[str] = ()
+
+
+def _document(message: Message, schema: Schema) -> Document:
     try:
-        return [_column(objects, field) for field in schema.fields], fitting
-    except MISFIT:
-        # Some row does not fit: find which. Rare, so it may be slow.
-        reasons = [_reason(one, schema) for one in objects]
-        misfits.extend(Misfit(m, reason) for m, reason in zip(fitting, reasons, strict=True) if reason)
-        kept = [i for i, reason in enumerate(reasons) if not reason]
-        return [_column([objects[i] for i in kept], field) for field in schema.fields], [fitting[i] for i in kept]
+        if message.value is None:
+            return Document(orjson.dumps(dict.fromkeys(schema.names) | _key_values(message.key, schema)))
+        names: Iterable[str] = orjson.loads(message.value).keys()
+        if message.key is None or all(name in names for name in schema.key):
+            return Document(message.value, names)
+        given = _key_values(message.key, schema)
+        return Document(_with_fields(message.value, {n: v for n, v in given.items() if n not in names}), names)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Document(message.value)  # as it is: the format says what is wrong with it
 
 
-def _object(message: Message, schema: Schema) -> dict[str, Any]:
-    if message.value is None:
-        return dict.fromkeys(schema.names) | _key_values(message.key, schema)
-    value = orjson.loads(message.value)
-    if not isinstance(value, dict):
-        raise TypeError("the value is no JSON object")
-    if not value.keys() <= set(schema.names):
-        raise ValueError(f"unknown columns: {', '.join(sorted(value.keys() - set(schema.names)))}")
-    if message.key is not None and not value.keys() >= set(schema.key):
-        return _key_values(message.key, schema) | value
-    return value
-
-
-_ABSENT = object()
-
-
-def _column(objects: Sequence[dict[str, Any]], field: Field) -> pa.Array:
-    if field.default is None:
-        return from_json([one.get(field.name) for one in objects], field.type)
-    # A default is a value of the column's type already; it stands in where an older row lacks the column.
-    values = [one.get(field.name, _ABSENT) for one in objects]
-    default = to_json(pa.array([field.default], field.type))[0]
-    return from_json([default if value is _ABSENT else value for value in values], field.type)
-
-
-def _reason(row: dict[str, Any], schema: Schema) -> str | None:
-    for field in schema.fields:
-        try:
-            _column([row], field)
-        except MISFIT as error:
-            return f'column "{field.name}": {error}'
-    return None
+def _with_fields(payload: bytes, fields: dict[str, Any]) -> bytes:
+    """A JSON object with more fields, whose other fields keep every digit."""
+    rest = payload.lstrip()[1:]
+    comma = b"" if not fields or rest.lstrip().startswith(b"}") else b","
+    return b"{" + orjson.dumps(fields)[1:-1] + comma + rest
 
 
 def _key_values(key: bytes | None, schema: Schema) -> dict[str, Any]:
@@ -176,16 +160,12 @@ def _number(integer: str, key: bytes) -> int | float:
     return struct.unpack({4: ">i", 8: integer}[len(key)], key)[0]
 
 
-def _bytes_key(key: bytes) -> Any:
-    return to_json(pa.array([key], pa.binary()))[0]
-
-
 _KEYS = (
-    (kinds.is_binary, _bytes_key),
+    (kinds.is_binary, lambda key: b64encode(key).decode()),
     (kinds.is_string, lambda key: key.decode()),
     # By length, not by type: rows that were written before a key column was widened have the shorter form.
     (kinds.is_integer, lambda key: _number(">q", key)),
-    (kinds.is_float64, lambda key: to_json(pa.array([_number(">d", key)], pa.float64()))[0]),
+    (kinds.is_float64, lambda key: to_json(pa.float64())(_number(">d", key))),
 )
 
 

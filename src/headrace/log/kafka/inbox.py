@@ -1,7 +1,7 @@
 """Messages that came from Kafka become rows; those that are no rows of their topic become dead letters.
 
 Anybody may write to a Kafka topic, so a typed topic may hold what does not fit its schema. Such a message is copied
-to the topic `<topic>.dead`, with code, reason and origin as headers and its origin as the key, before the rows around
+to its dead-letter topic, with code, reason and origin as headers and its origin as the key, before the rows around
 it are handed out: it may be copied again by another reader, but it cannot vanish.
 """
 
@@ -9,22 +9,22 @@ from __future__ import annotations
 
 import contextlib
 import threading
-from collections import Counter, OrderedDict
+from collections import Counter, OrderedDict, defaultdict
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 from confluent_kafka import Producer
 
 from headrace.clock import Clock
-from headrace.contracts import Topic, TopicSpec
+from headrace.contracts import Topic, dead_letter_spec, dead_letter_topic
 from headrace.errors import BadRecord, BrokerUnreachable, TopicExists, UnknownTopic
 from headrace.log.kafka.client import DELIVERY, Client
 from headrace.log.kafka.encoding import Message, Misfit, decode
 from headrace.log.kafka.topics import Topics
 from headrace.log.kafka.transactions import PRODUCER, Outgoing, Reports, send
 
-DEAD = ".dead"
 _REMEMBERED = 10_000
 
 
@@ -41,6 +41,7 @@ class Inbox:
         self._topics = topics
         self._clock = clock
         self.dead: Counter[str] = Counter()
+        self._ignored: defaultdict[str, set[str]] = defaultdict(set)  # fields that no schema knew, by topic
         self._posted: OrderedDict[str, None] = OrderedDict()
         self._producer: Producer | None = None
         self._lock = threading.Lock()
@@ -49,10 +50,11 @@ class Inbox:
         """Messages of one partition as rows."""
         known = self._topics.get(topic)
         opened = decode(messages, known)
-        if opened.misfits:
-            # The schema may have grown a moment ago: look again before calling a message dead.
+        if opened.misfits or opened.strange - self._ignored[topic]:
+            # The schema may have grown a moment ago: look again before a message is dead, or a field passed over.
             known = self._topics.get(topic, fresh=True)
             opened = decode(messages, known)
+            self._ignored[topic] |= opened.strange
         if opened.misfits:
             self._bury(known, partition, opened.misfits)
         return opened.rows
@@ -71,12 +73,14 @@ class Inbox:
                 self._posted.popitem(last=False)
 
     def _ensure(self, topic: Topic) -> None:
-        name = topic.name + DEAD
+        name = dead_letter_topic(topic.name)
         try:
             self._topics.get(name)
         except UnknownTopic:
             with contextlib.suppress(TopicExists):
-                self._topics.create(name, TopicSpec(compact=True, replication=topic.spec.replication))
+                self._topics.create(
+                    name, replace(dead_letter_spec(topic.spec), compact=True, replication=topic.spec.replication)
+                )
 
     def _post(self, letters: Sequence[Outgoing]) -> None:
         if self._producer is None:
@@ -102,4 +106,4 @@ def _letter(topic: str, origin: str, misfit: Misfit) -> Outgoing:
     ]
     # Without a value it would be a tombstone, which compaction removes.
     value = b"" if message.value is None else message.value
-    return Outgoing(topic + DEAD, 0, Message(origin.encode(), value, max(message.timestamp, 1), headers))
+    return Outgoing(dead_letter_topic(topic), 0, Message(origin.encode(), value, max(message.timestamp, 1), headers))

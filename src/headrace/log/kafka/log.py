@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
+from weakref import WeakSet
 
 import pyarrow as pa
 
@@ -56,6 +57,7 @@ class KafkaLog:
         self._marks = Marks(self._client)
         self._transactors = Transactors(self._client)
         self._singles = Singles(self._client)
+        self._consumers: WeakSet[KafkaConsumer] = WeakSet()
         self._closed = False
         self._lock = threading.Lock()
 
@@ -140,7 +142,9 @@ class KafkaLog:
         client: str = "",
     ) -> KafkaConsumer:
         parts = self._open._client, self._topics, self._reader, self._inbox
-        return KafkaConsumer(*parts, group, subscription, start, lost, client)
+        member = KafkaConsumer(*parts, group, subscription, start, lost, client)
+        self._consumers.add(member)
+        return member
 
     def groups(self) -> list[str]:
         return self._open._groups.names()
@@ -169,5 +173,5 @@ class KafkaLog:
             if self._closed or os.getpid() != self._pid:
                 return
             self._closed = True
-        for part in (self._singles, self._transactors, self._reader, self._topics, self._marks):
+        for part in (*self._consumers, self._singles, self._transactors, self._reader, self._topics, self._marks):
             part.close()

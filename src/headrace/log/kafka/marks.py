@@ -22,6 +22,9 @@ from headrace.log.kafka.transactions import Outgoing
 MARKS = "__headrace_marks"
 _PARTITIONS = 16  # writers share them; each one's open transaction keeps back those who open in the same one
 
+# The time of Kafka's client, not of our clock: the topic refuses what is far in the future, and no time is needed.
+_NOW = 0
+
 
 class Marks:
     """Numbers by writer."""
@@ -31,9 +34,9 @@ class Marks:
         self._registers: dict[int, Register] = {}
         self._lock = threading.Lock()
 
-    def mark(self, writer: str, number: int, now: int) -> Outgoing:
+    def mark(self, writer: str, number: int) -> Outgoing:
         """The message that stores a writer's number."""
-        return Outgoing(*self._place(writer), Message(writer.encode(), b"%d" % number, max(now, 1), []))
+        return Outgoing(*self._place(writer), Message(writer.encode(), b"%d" % number, _NOW, []))
 
     def last(self, writer: str) -> int | None:
         """A writer's number. Ask only when the writer's earlier transactions are settled (`init_transactions`).

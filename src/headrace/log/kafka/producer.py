@@ -17,6 +17,7 @@ from headrace.log.kafka.encoding import EARLIEST_TIME, KafkaHeaders, Message, he
 from headrace.log.kafka.topics import Topics
 from headrace.log.kafka.transactions import PRODUCER, Outgoing, outgoing, send
 from headrace.log.rows import from_records
+from headrace.log.sizes import record_size
 from headrace.record import Record, event_time
 
 ANY_PARTITION = -1
@@ -122,8 +123,8 @@ class KafkaProducer:
 
     def _is_plain(self, topic: Topic, record: Record) -> bool:
         """Whether Kafka's own client would do the same as `rows.prepare` and `rows.split`, only faster."""
-        size = len(record.key or b"") + len(record.value or b"")
-        return topic.schema.is_raw and topic.spec.partitioner == "hash" and size <= topic.spec.max_record_bytes
+        fits = record_size(record) <= topic.spec.max_record_bytes
+        return topic.schema.is_raw and topic.spec.partitioner == "hash" and fits
 
     def _message(self, record: Record) -> Message:
         now = self._clock.now()

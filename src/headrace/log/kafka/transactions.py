@@ -20,7 +20,7 @@ from headrace.clock import Clock, millis
 from headrace.contracts import Append, Appended, Topic, TopicPartition
 from headrace.errors import BrokerUnreachable, Closed, HeadraceError, UserError, WriterFenced
 from headrace.faultpoints import reach
-from headrace.log.kafka.client import ANSWER, DELIVERY, Client, callbacks
+from headrace.log.kafka.client import ANSWER, DELIVERY, NEWS, Client, callbacks
 from headrace.log.kafka.encoding import Message, encode
 from headrace.log.kafka.topics import Topics
 from headrace.log.rows import prepare, split
@@ -95,6 +95,7 @@ class Reports:
 def send(producer: Producer, out: Outgoing, report: Callable[[KafkaError | None, Any], None]) -> None:
     """Queue a message; wait while the queue is full."""
     topic, partition, message = out
+    until = time.monotonic() + NEWS.total_seconds()
     while True:
         try:
             producer.produce(
@@ -109,6 +110,10 @@ def send(producer: Producer, out: Outgoing, report: Callable[[KafkaError | None,
             return
         except BufferError:
             producer.poll(0.1)
+        except KafkaException as error:
+            if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or time.monotonic() > until:
+                raise
+            producer.list_topics(topic, ANSWER.total_seconds())  # it has grown since this producer looked at it
 
 
 class Transactor:

@@ -42,7 +42,7 @@ class KafkaWriter:
             return None
         messages = outgoing(appends, self._topics, self._clock)
         # The mark goes last: writers share its partition, and it is held from here to the commit only.
-        placed = self._transactor.run(messages, self._marks.mark(self.name, number, self._clock.now()))
+        placed = self._transactor.run(messages, self._marks.mark(self.name, number))
         self._last = number
         return placed
 

@@ -8,7 +8,7 @@ members bury the same message, however slow one of them is.
 
 from __future__ import annotations
 
-from headrace.contracts import Append, Batch, Log, TopicSpec, Writer
+from headrace.contracts import Append, Batch, Log, Writer, dead_letter_spec
 from headrace.errors import OffsetOutOfRange, WriterFenced
 from headrace.formats.json import JsonFormat
 from headrace.log.partitioners import key_bytes
@@ -16,7 +16,6 @@ from headrace.log.queues.journal import Journal, ensure_topic
 from headrace.log.queues.state import Held, Item
 from headrace.log.rows import from_records
 from headrace.record import Headers, Record
-from headrace.settings import Size
 
 _AT_ONCE = 500
 _TRIES = 5
@@ -70,8 +69,7 @@ class Cemetery:
         return True
 
     def _append(self, writer: Writer, rows: dict[Item, Batch]) -> None:
-        limit = self._log.topic(self._topic).spec.max_record_bytes
-        ensure_topic(self._log, self._dead_letters, TopicSpec(max_record_bytes=Size(4 * limit)))
+        ensure_topic(self._log, self._dead_letters, dead_letter_spec(self._log.topic(self._topic).spec))
         letters = [self._letter(item, row) for item, row in rows.items()]
         event = self._journal.row("dead", items=list(rows))
         writer.append((writer.last or 0) + 1, [Append(self._dead_letters, from_records(letters)), event])

@@ -16,7 +16,7 @@ from datetime import timedelta
 from typing import Any
 
 from headrace.clock import Clock, SystemClock, millis
-from headrace.contracts import Batch, Bounds, Log
+from headrace.contracts import Batch, Bounds, Log, dead_letter_topic
 from headrace.errors import BadOption, OffsetOutOfRange, UnknownReceipt
 from headrace.log.queues.burial import Cemetery
 from headrace.log.queues.journal import Journal
@@ -26,6 +26,7 @@ from headrace.record import StoredRecord
 _NAME = re.compile(r"[A-Za-z0-9_-]+")  # no dots, so that topic and queue can be told from the journal's name
 _RECEIPT = re.compile(r"([0-9a-f]{32})\.(\d{1,9})\.(\d{1,19})")
 _POLL = 0.02
+_COUNTED = 64
 
 
 @dataclass(frozen=True)
@@ -85,7 +86,7 @@ class Queue:
         self._max_deliveries = max_deliveries
         self._turn = 0
         self.journal = Journal(log, f"__queue.{topic}.{name}", clock or SystemClock(), snapshot_every)
-        self._cemetery = Cemetery(log, topic, name, self.journal, dead_letters or f"{topic}.dead")
+        self._cemetery = Cemetery(log, topic, name, self.journal, dead_letters or dead_letter_topic(topic))
         if self.journal.is_new:
             self.journal.append("open", starts=[[p, b.start] for p, b in log.bounds(topic).items()])
 
@@ -213,9 +214,23 @@ class Queue:
         state, now = self.journal.state, self.journal.now()
         bounds = self._log.bounds(self.topic)
         ready = len(state.ready(now))
-        new = sum(max(0, b.end - max(b.start, self._next(p))) for p, b in bounds.items())
+        new = sum(self._count(p, max(b.start, self._next(p)), b.end) for p, b in bounds.items())
         removed = sum(max(0, b.start - self._next(p)) for p, b in bounds.items())
         return QueueStats(ready + new, len(state.held) - ready, state.done, state.dead, state.lost + removed)
+
+    def _count(self, partition: int, start: int, end: int) -> int:
+        """Rows between two offsets; a small number is exact, a large one may count what lies between rows."""
+        if end - start > _COUNTED:
+            return end - start
+        rows = 0
+        while start < end:
+            try:
+                batch = self._log.read(self.topic, partition, start, max_records=end - start)
+            except OffsetOutOfRange:  # removed while we counted
+                break
+            rows += len(batch)
+            start = batch.next_offset
+        return rows
 
 
 class _Removed(Exception):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,8 @@ from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Raw
 from tests.statements import Example, examples
+
+EXAMPLES = 2000 if os.environ.get("HEADRACE_HYPOTHESIS") == "heavy" else 50
 
 
 class Stores(dict[str, dict[Any, Any]]):
@@ -38,13 +41,13 @@ def run_cut(example: Example, cuts: list[int]) -> tuple[list[Raw], list[Problem]
     return out, problems
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(examples(), st.lists(st.integers(0, 25), max_size=6))
 def test_a_cut_changes_nothing(example: Example, cuts: list[int]) -> None:
     assert run_cut(example, cuts) == run_whole(example), example.text
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=EXAMPLES // 2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(examples())
 def test_record_by_record_is_the_same(example: Example) -> None:
     assert run_cut(example, list(range(len(example.records)))) == run_whole(example), example.text

@@ -10,10 +10,7 @@ from pathlib import Path
 
 import pytest
 from bench import ROOT
-from bench.harness.settings import load
-from bench.tables import names, table
-
-from headrace.errors import BadOption, BadSetting
+from bench.harness.crew import Gate, together
 
 SETTINGS = (ROOT / "bench" / "settings" / "selftest.toml").read_text()
 
@@ -107,23 +104,10 @@ def test_a_side_that_raises_fails_the_command_and_not_the_others(tmp_path: Path)
     assert [verdict["state"] for verdict in second["verdicts"]] == ["ok"]
 
 
-def test_names_that_do_not_exist_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadOption, match="no table"):
-        table("nothing")
-    with pytest.raises(BadOption, match="no case"):
-        table("selftest").case("nothing")
-    (tmp_path / "odd.toml").write_text("[cases.nothing]\n")
-    with pytest.raises(BadSetting, match="no case"):
-        load(tmp_path / "odd.toml", table("selftest"))
+def meet(index: int, gate: Gate, parent: int) -> tuple[int, bool]:
+    gate.wait()
+    return index, os.getpid() == parent
 
 
-@pytest.mark.parametrize("name", names())
-@pytest.mark.parametrize("quick", [False, True], ids=["full", "quick"])
-def test_every_table_has_settings_for_every_case(name: str, quick: bool) -> None:
-    chosen = table(name)
-    loaded = load(ROOT / "bench" / "settings" / f"{name}.toml", chosen, quick=quick)
-    assert set(loaded.cases) == {case.name for case in chosen.cases}
-    assert {target.peer for case in loaded.cases.values() for target in case.targets} <= {
-        None,
-        *(side for case in chosen.cases for side in case.sides),
-    }
+def test_processes_meet_at_the_gate() -> None:
+    assert together(meet, 2, os.getpid(), processes=True) == [(0, False), (1, False)]
