@@ -67,7 +67,8 @@ class UserError(HeadraceError):
 class StatementError(UserError):
     """A statement is refused; `span` is the place in its text, which `located` turns into words.
 
-    Whoever finds the fault knows the span; whoever has the whole text calls `located` on the way out.
+    Whoever finds the fault knows the span; whoever has the whole text calls `located` on the way out. `others` are
+    further faults of the same statement, found at the same look.
     """
 
     def __init__(
@@ -76,12 +77,15 @@ class StatementError(UserError):
         super().__init__(what, where=where, fix=fix)
         self.span = span
         self.excerpt: str | None = None
+        self.others: tuple[StatementError, ...] = ()
 
     def located(self, text: str, name: str | None = None) -> Self:
         """The same error, with `where` and the underlined line of the text that the span counts in."""
         if self.span is not None:
             self.where = place(self.span, name)
             self.excerpt = underlined(text, self.span)
+        for other in self.others:
+            other.located(text, name)
         return self
 
     def __str__(self) -> str:
@@ -90,7 +94,7 @@ class StatementError(UserError):
         return "\n".join([first, *shown, *(f"  fix: {fix}" for fix in rest)])
 
     def __reduce__(self) -> tuple[object, ...]:
-        return (*super().__reduce__(), {"span": self.span, "excerpt": self.excerpt})
+        return (*super().__reduce__(), {"span": self.span, "excerpt": self.excerpt, "others": self.others})
 
 
 class Retry(HeadraceError):

@@ -8,8 +8,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.errors import BadGrouping, BadKey, BadQuery, BadWindow, SchemaMismatch
+from headrace.errors import BadGrouping, BadKey, BadQuery, BadWindow, SchemaMismatch, StatementError
 from headrace.lang.ksql import ast
+from headrace.lang.ksql.faults import with_others
 from headrace.lang.ksql.flow import (
     Flow,
     KeyColumn,
@@ -92,6 +93,12 @@ class QueryPlanner:
     def _one(self, query: ast.Query) -> Flow:
         used = used_names(query)
         flow = point_in_time(from_clause(query.source, self._leaf(used), used), query.source)
+        try:
+            return self._selected(flow, query)
+        except StatementError as error:
+            raise with_others(error, query, flow.scope, self.types) from None
+
+    def _selected(self, flow: Flow, query: ast.Query) -> Flow:
         self._check(query, flow)
         if query.where is not None:
             flow = self._filtered(flow, query.where)

@@ -40,12 +40,14 @@ class Checked:
     catalog: Catalog
     planned: list[Planned] = field(default_factory=list)
     errors: list[HeadraceError] = field(default_factory=list)
+    refused: int = 0
+    """Statements with errors; one may have several."""
     following: int = 0
     """Statements that were not judged, since what they need was refused."""
 
     @property
     def statements(self) -> int:
-        return len(self.planned) + len(self.errors) + self.following
+        return len(self.planned) + self.refused + self.following
 
 
 def check_script(
@@ -121,7 +123,8 @@ class _Check:
         if self._follows(error, reading):
             self.result.following += 1
         else:
-            self.result.errors.append(error)
+            self.result.refused += 1
+            self.result.errors += _in_order(error)
         self._lost_script |= isinstance(error, BadScript)
         self._missing |= _made(reading.tokens)
         if isinstance(reading.statement, ast.DropSource):
@@ -140,11 +143,25 @@ class _Check:
         return bool(needed) and (absent or not needed.isdisjoint(self.planner.catalog.sources))
 
 
+def _in_order(error: HeadraceError) -> list[HeadraceError]:
+    """The error and its statement's others, as they stand in the text."""
+    if not isinstance(error, StatementError):
+        return [error]
+    every = sorted((error, *error.others), key=_start)
+    return [*every]
+
+
+def _start(error: StatementError) -> int:
+    return error.span.start if error.span else 0
+
+
 def _located(error: HeadraceError, reading: Reading, text: str, name: str | None) -> HeadraceError:
     span = reading.tokens[0].span if reading.statement is None else reading.statement.span
     if isinstance(error, StatementError):
         error.span = error.span or span
-        return advised(error).located(text, name)
+        for one in (error, *error.others):
+            advised(one)
+        return error.located(text, name)
     error.where = error.where or place(span, name)
     return error
 

@@ -46,7 +46,7 @@ def test_a_place_counts_in_the_text_as_it_is_written() -> None:
     script = (
         "DEFINE wide = 'a_long_name_that_is_not_there';\n" + CLICKS + "SELECT ${wide}, pge FROM clicks EMIT CHANGES;"
     )
-    assert refusals(script) == ["column-not-found a.ksql:3:8"]
+    assert refusals(script) == ["column-not-found a.ksql:3:8", "column-not-found a.ksql:3:17"]
 
 
 def test_a_statement_knows_what_the_ones_before_it_made() -> None:
@@ -183,3 +183,18 @@ def test_every_error_of_the_corpus_has_a_place_an_excerpt_and_a_fix() -> None:
         if not told(error)
     ]
     assert not lacking
+
+
+def test_all_faults_of_one_statement_are_told_in_order() -> None:
+    checked = check_script(
+        "CREATE STREAM o (id INT KEY, amount DOUBLE, city STRING) WITH (KAFKA_TOPIC='o', VALUE_FORMAT='JSON');\n"
+        "CREATE STREAM b AS SELECT id, amout, UCASE(amount) AS u, TRANSFORM(ARRAY[1], x => x + y) AS t\n"
+        "  FROM o WHERE town = 'x' AND amount > 'a';"
+    )
+    assert [(error.code, error.where) for error in checked.errors] == [
+        ("column-not-found", "line 2:31"),
+        ("wrong-arguments", "line 2:38"),
+        ("column-not-found", "line 2:87"),
+        ("column-not-found", "line 3:16"),
+    ]
+    assert (checked.statements, checked.refused) == (2, 1)
