@@ -11,7 +11,8 @@ demo: setup ## a click stream, counted by Spark, moving in your terminal
 	@.venv/bin/headrace demo
 
 test: setup-test check ## everything, on real parts
-	$(PYTEST) tests/conformance tests/contract tests/integration tests/spark tests/docs
+	$(PYTEST) tests/conformance tests/contract tests/integration
+	$(PYTEST) tests/spark tests/docs
 	$(PYTEST) tests/faults
 	$(PYTEST) tests/package
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce, singledispatch
-from math import isfinite, isnan
+from math import copysign, isfinite, isnan
 from typing import Any
 
 import pyarrow as pa
@@ -47,6 +47,8 @@ def sql(expression: Expression, relation: Relation) -> str:
 
 
 def _piece(expression: Expression, relation: Relation) -> Piece:
+    if _may_be_minus_zero(expression):
+        raise NoNative("a constant that may be -0.0, which Spark takes for 0.0")
     made = write(expression, relation)
     if len(made.text) > LONGEST:
         raise NoNative("it is too long")
@@ -83,6 +85,13 @@ def column_name(name: str, relation: Relation) -> str:
 @write.register
 def _(e: ex.Literal, relation: Relation) -> Piece:
     return Piece(literal(e.value, e.type))
+
+
+def _may_be_minus_zero(e: ex.Expression) -> bool:
+    """Spark's optimiser sees one constant in CASE WHEN p THEN 0e0 ELSE -0e0 END."""
+    if e.type != ty.DOUBLE or ex.columns_of(e):
+        return False
+    return not isinstance(e, ex.Literal) or (e.value == 0 and copysign(1.0, e.value) < 0)
 
 
 def literal(value: Any, kind: pa.DataType) -> str:
