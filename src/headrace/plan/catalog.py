@@ -12,7 +12,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.plan.nodes import Format, Kind, Query, Relation, SystemColumn, Timestamp
+from headrace.plan.nodes import Format, Kind, Query, Relation, SystemColumn, Timestamp, payload
+from headrace.schema import Field
 
 
 @dataclass(frozen=True)
@@ -37,6 +38,10 @@ class SourceInfo:
     @property
     def kind(self) -> Kind:
         return self.relation.kind
+
+    @property
+    def payload(self) -> tuple[Field, ...]:
+        return payload(self.relation, self.system)
 
 
 @dataclass

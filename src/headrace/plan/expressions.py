@@ -54,7 +54,8 @@ class Column(Expression):
 ROWTIME = "ROWTIME"
 WINDOWSTART = "WINDOWSTART"
 WINDOWEND = "WINDOWEND"
-PSEUDO = (ROWTIME, WINDOWSTART, WINDOWEND)
+BOUNDS = (WINDOWSTART, WINDOWEND)
+PSEUDO = (ROWTIME, *BOUNDS)
 """Names that are no stored column: the record's time, and the bounds of its key's window."""
 
 

@@ -103,6 +103,11 @@ class SystemColumn:
     header: str | None = None
 
 
+def payload(relation: Relation, system: tuple[SystemColumn, ...]) -> tuple[Field, ...]:
+    """The columns of a source's payload: its values without those that come from the envelope, which stand last."""
+    return relation.value[: len(relation.value) - len(system)]
+
+
 @dataclass(frozen=True)
 class Node:
     """What all of them have. Inputs come first among the fields, so that a plan reads from the end to its sources."""

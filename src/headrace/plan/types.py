@@ -19,7 +19,7 @@ None is null for every type. `NULL` is the type of a bare NULL, and fits everywh
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import pyarrow as pa
 
@@ -33,6 +33,18 @@ DATE = pa.date32()
 TIME = pa.time32("ms")
 TIMESTAMP = pa.timestamp("ms", "UTC")
 NULL = pa.null()
+
+_NAMES: Mapping[pa.DataType, str] = {
+    BOOLEAN: "BOOLEAN",
+    INT: "INTEGER",
+    BIGINT: "BIGINT",
+    DOUBLE: "DOUBLE",
+    STRING: "STRING",
+    BYTES: "BYTES",
+    DATE: "DATE",
+    TIME: "TIME",
+    TIMESTAMP: "TIMESTAMP",
+}
 
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 BIGINT_MIN, BIGINT_MAX = -(1 << 63), (1 << 63) - 1
@@ -93,3 +105,26 @@ def wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
         scale = max(left.scale, right.scale)
         return decimal(max(left.precision - left.scale, right.precision - right.scale) + scale, scale)
     return BIGINT if BIGINT in (left, right) else INT
+
+
+def type_text(kind: pa.DataType, null: str = "NULL") -> str:
+    """A type as ksqlDB shows it to people: `DECIMAL(4, 2)`, `ARRAY<STRING>`, ``STRUCT<`A` INTEGER>``."""
+    if kind == NULL:
+        return null
+    if kind in _NAMES:
+        return _NAMES[kind]
+    if is_decimal(kind):
+        return f"DECIMAL({kind.precision}, {kind.scale})"
+    if is_array(kind):
+        return f"ARRAY<{type_text(kind.value_type, null)}>"
+    if is_map(kind):
+        return f"MAP<{type_text(kind.key_type, null)}, {type_text(kind.item_type, null)}>"
+    if is_struct(kind):
+        inner = (f"{identifier_text(name)} {type_text(part, null)}" for name, part in fields(kind).items())
+        return f"STRUCT<{', '.join(inner)}>"
+    return str(kind).upper()
+
+
+def identifier_text(name: str) -> str:
+    """A name in backticks."""
+    return "`" + name.replace("`", "``") + "`"

@@ -71,20 +71,20 @@ def _structs(left: dict[str, pa.DataType], right: dict[str, pa.DataType]) -> pa.
     return t.struct((name, kind) for name, kind in zip(names, kinds, strict=True) if kind is not None)
 
 
-_TRUE = tuple("true"[:n] for n in range(1, 5)) + tuple("yes"[:n] for n in range(1, 4))
 _FALSE = tuple("false"[:n] for n in range(1, 6)) + tuple("no"[:n] for n in range(1, 3))
 
 
 def literal_as(text: str, kind: pa.DataType, span: Span) -> Any:
     """Text written in the statement, read as a value of that type."""
     try:
-        if kind == t.BOOLEAN:
-            return {**dict.fromkeys(_TRUE, True), **dict.fromkeys(_FALSE, False)}[text.lower()]
         convert = caster(t.STRING, kind)
         if convert is None:
             raise ValueError(text)
-        return convert(text)
-    except (KeyError, ValueError, ArithmeticError, HeadraceError) as error:
+        value = convert(text)
+        if value is False and text.lower() not in _FALSE:
+            raise ValueError(text)  # a cast takes whatever is not true for false, a literal must say so
+        return value
+    except (ValueError, ArithmeticError, HeadraceError) as error:
         raise BadLiteral(
             f'invalid input syntax for type {type_text(kind).split("(")[0]}: "{text}".',
             span=span,
@@ -102,11 +102,16 @@ def number_literal(text: str, kind: pa.DataType, span: Span) -> e.Literal:
         ) from None
     if kind == t.DOUBLE:
         return e.Literal(t.DOUBLE, float(value))
-    _, digits, exponent = value.as_tuple()
-    if isinstance(exponent, int) and exponent == 0 and t.BIGINT_MIN <= value <= t.BIGINT_MAX:
+    if value.as_tuple().exponent == 0 and t.BIGINT_MIN <= value <= t.BIGINT_MAX:
         return e.Literal(t.INT if t.INT_MIN <= value <= t.INT_MAX else t.BIGINT, int(value))
+    return e.Literal(decimal_type(value), value)
+
+
+def decimal_type(value: Decimal) -> pa.DataType:
+    """The smallest decimal that holds a literal as it is written."""
+    _, digits, exponent = value.as_tuple()
     scale = max(0, -exponent) if isinstance(exponent, int) else 0
-    return e.Literal(t.decimal(max(len(digits), scale, 1), scale), value)
+    return t.decimal(max(len(digits), scale, 1), scale)
 
 
 def met(written: Sequence[ast.Expr], typed: Sequence[e.Expression]) -> list[e.Expression] | None:

@@ -24,7 +24,7 @@ from headrace.errors import (
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.scope import Scope, parts_of, qualified
 from headrace.lang.ksql.typer import Typer
-from headrace.plan.expressions import WINDOWEND, WINDOWSTART
+from headrace.plan.expressions import BOUNDS
 
 _NAMES = (ColumnNotFound, AmbiguousColumn, SourceNotFound)
 _VALUES = (*_NAMES, UnknownFunction, WrongArguments, AmbiguousCall, TypeMismatch, BadLiteral)
@@ -76,7 +76,7 @@ def _faults(
 def _unknown_names(clause: str, expression: ast.Expr, query: ast.Query, scope: Scope) -> Iterator[StatementError]:
     own = {name for part in parts_of(expression) if isinstance(part, ast.Lambda) for name in part.parameters}
     if query.window is not None:
-        own |= {WINDOWSTART, WINDOWEND}
+        own |= set(BOUNDS)
     for part in parts_of(expression):
         if isinstance(part, ast.Name) and part.name not in own:
             try:
@@ -86,4 +86,4 @@ def _unknown_names(clause: str, expression: ast.Expr, query: ast.Query, scope: S
 
 
 def _bounds(error: StatementError) -> bool:
-    return WINDOWSTART in error.what or WINDOWEND in error.what
+    return any(name in error.what for name in BOUNDS)

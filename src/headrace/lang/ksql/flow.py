@@ -92,7 +92,7 @@ def source_flow(info: SourceInfo, alias: str, used: Iterable[str]) -> Flow:
 def subquery_flow(inner: Flow, alias: str) -> Flow:
     """What a subquery gives, as a source of the query around it; a key that it did not select stays unseen."""
     visible = [ScopeColumn(alias, f.name, f.name, f.type) for f in inner.relation.columns if f.name[0] != "$"]
-    names = [e.ROWTIME, *((e.WINDOWSTART, e.WINDOWEND) if inner.relation.window else ())]
+    names = [e.ROWTIME, *(e.BOUNDS if inner.relation.window else ())]
     hidden = [ScopeColumn(alias, n, n, SYSTEM_TYPES[n], hidden=True) for n in names]
     keys = tuple(KeyColumn(f.name, f.type, (ast.Name(f.name, alias),)) for f in inner.relation.key)
     return replace(inner, scope=Scope((*visible, *hidden), (alias,)), keys=keys, foreign=None)
@@ -100,7 +100,7 @@ def subquery_flow(inner: Flow, alias: str) -> Flow:
 
 def _system_names(window: Window | None) -> list[str]:
     names = [e.ROWTIME, ROWPARTITION, ROWOFFSET]
-    return [*names, e.WINDOWSTART, e.WINDOWEND] if window else names
+    return [*names, *e.BOUNDS] if window else names
 
 
 def prefixed(flow: Flow, used: Iterable[str]) -> Flow:

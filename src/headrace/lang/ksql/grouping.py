@@ -30,8 +30,6 @@ from headrace.plan.functions.signature import resolve
 from headrace.plan.nodes import Aggregate, AggregateCall, Arrival, Filter, Final, Kind, Relation, Window, WindowKind
 from headrace.schema import Field
 
-_BOUNDS = (e.WINDOWSTART, e.WINDOWEND)
-
 
 def is_aggregate(node: Any) -> bool:
     return isinstance(node, ast.Call) and isinstance(find(node.name), AggregateFunction)
@@ -86,8 +84,8 @@ class Grouped:
     def scope(self) -> Scope:
         """The source's names, and the window's bounds."""
         source = self.flow.scope.sources[0]
-        bounds = [ScopeColumn(source, n, n, t.BIGINT, hidden=True) for n in _BOUNDS if self.window]
-        columns = tuple(c for c in self.flow.scope.columns if not (self.window and c.name in _BOUNDS))
+        bounds = [ScopeColumn(source, n, n, t.BIGINT, hidden=True) for n in e.BOUNDS if self.window]
+        columns = tuple(c for c in self.flow.scope.columns if not (self.window and c.name in e.BOUNDS))
         return Scope((*columns, *bounds), self.flow.scope.sources)
 
     def typer(self, clause: str) -> Typer:
@@ -106,7 +104,7 @@ class Grouped:
         return None
 
     def _name(self, node: ast.Name, clause: str) -> e.Expression | None:
-        if node.name in _BOUNDS and self.window is not None:
+        if node.name in e.BOUNDS and self.window is not None:
             if clause == "HAVING":
                 raise _misplaced_bounds(node)
             return e.Column(t.BIGINT, node.name)
@@ -133,7 +131,7 @@ class Grouped:
 
     def _resolved(self, node: ast.Call, function: AggregateFunction) -> tuple[AggregateCall, pa.DataType]:
         for part in parts_of(node.arguments):
-            if isinstance(part, ast.Name) and part.name in _BOUNDS and self.window is not None:
+            if isinstance(part, ast.Name) and part.name in e.BOUNDS and self.window is not None:
                 raise _misplaced_bounds(part)
         typer = Typer(self.flow.scope, f"{node.name}()", self.types)
         given = [] if node.arguments == (ast.Star(),) else [typer.typed(a) for a in node.arguments]
@@ -211,7 +209,7 @@ def grouped(flow: Flow, query: ast.Query, types: Mapping[str, pa.DataType], sett
                 f"GROUP BY does not support aggregate functions: {call.name} is an aggregate function.", span=call.span
             )
         for part in parts_of(group):
-            if isinstance(part, ast.Name) and part.name in _BOUNDS and query.window is not None:
+            if isinstance(part, ast.Name) and part.name in e.BOUNDS and query.window is not None:
                 raise _misplaced_bounds(part)
     groups = tuple(qualified(g, flow.scope, "GROUP BY") for g in query.group_by)
     for at, group in enumerate(groups):

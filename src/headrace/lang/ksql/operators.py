@@ -26,8 +26,6 @@ NAMES = {
     "IS NOT DISTINCT FROM": "IS_NOT_DISTINCT_FROM",
 }
 _EQUALITY = ("=", "<>", "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
-MAGIC = (e.ROWTIME, e.WINDOWSTART, e.WINDOWEND)
-"""Times as BIGINT, which may be compared with text that is a time."""
 
 
 def arithmetic(node: ast.Arithmetic, left: e.Expression, right: e.Expression) -> e.Expression:
@@ -109,7 +107,7 @@ def compared(
 def _magic(node: ast.Expr, left: e.Expression, right: e.Expression) -> tuple[e.Expression, e.Expression] | None:
     """ROWTIME and the window's bounds may be compared with a text that is written out: '2026-01-31T12:00:00'."""
     for one, other in ((left, right), (right, left)):
-        is_magic = isinstance(one, e.Column) and one.name.split(".")[-1] in MAGIC
+        is_magic = isinstance(one, e.Column) and one.name.split(".")[-1] in e.PSEUDO
         if is_magic and isinstance(other, e.Literal) and other.type == t.STRING:
             number = e.Literal(t.BIGINT, literal_as(other.value, t.TIMESTAMP, node.span))
             return (one, number) if one is left else (number, one)

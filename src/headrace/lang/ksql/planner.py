@@ -67,15 +67,7 @@ class Planner:
     @_plan.register
     def _(self, statement: ast.CreateSource, text: str) -> Action:
         self._check_or_replace(statement)
-        kind = Kind(statement.kind.lower())
-        existing = sources.check_new(
-            self.catalog,
-            statement.name,
-            kind,
-            statement,
-            or_replace=statement.or_replace,
-            if_not_exists=statement.if_not_exists,
-        )
+        existing = sources.check_new(self.catalog, statement)
         if existing is not None and statement.if_not_exists:
             return Done(statement)
         info = replace(sources.declared(statement, self.catalog, self.properties), text=text)
@@ -147,14 +139,7 @@ class Planner:
     def _(self, statement: ast.CreateAs, text: str) -> Action:
         self._check_or_replace(statement)
         kind = Kind(statement.kind.lower())
-        existing = sources.check_new(
-            self.catalog,
-            statement.name,
-            kind,
-            statement,
-            or_replace=statement.or_replace,
-            if_not_exists=statement.if_not_exists,
-        )
+        existing = sources.check_new(self.catalog, statement)
         if existing is not None and statement.if_not_exists:
             return Done(statement)
         properties = read_properties(statement.properties, self.properties, query=True)
@@ -225,7 +210,7 @@ class Planner:
         self, prefix: str, flow: Flow, info: SourceInfo, text: str, properties: Properties, replaces: str | None = None
     ) -> Query:
         name = (properties.get("QUERY_ID") or "").upper() or replaces or f"{prefix}_{len(self.catalog.queries)}"
-        relation = replace(flow.relation, value=rows.stored_values(info))
+        relation = replace(flow.relation, value=info.payload)
         sink = Sink(
             flow.node,
             relation,

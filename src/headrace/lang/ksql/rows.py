@@ -48,7 +48,7 @@ def inserted(statement: ast.InsertValues, catalog: Catalog) -> Write:
             f"Value for primary key column(s) {names} is required for tables",
             span=statement.span,
         )
-    names = [f.name for f in stored_values(source)]
+    names = [f.name for f in source.payload]
     time = values.get(e.ROWTIME)
     return Write(source, key, tuple(values.get(n) for n in names), time)
 
@@ -98,11 +98,6 @@ def expected(statement: ast.AssertValues, catalog: Catalog) -> Expect:
     return Expect(source, tuple(values), tuple(values.values()), statement.null)
 
 
-def stored_values(source: SourceInfo) -> Sequence[Any]:
-    """The columns of the payload: without those that come from headers."""
-    return source.relation.value[: len(source.relation.value) - len(source.system)]
-
-
 def _by_column(
     columns: Sequence[str],
     values: Sequence[ast.Expr],
@@ -112,7 +107,7 @@ def _by_column(
     *,
     null: bool = False,
 ) -> dict[str, Any]:
-    default = source.relation.key if null else (*source.relation.key, *stored_values(source))
+    default = source.relation.key if null else (*source.relation.key, *source.payload)
     names = list(columns) or [f.name for f in default]
     if len(names) != len(values):
         raise BadQuery(

@@ -15,7 +15,7 @@ from headrace.lang.ksql.text import type_text
 from headrace.lang.ksql.types import plan_type
 from headrace.plan import types as t
 from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.nodes import Kind, Relation, System, SystemColumn
+from headrace.plan.nodes import Kind, Relation, System, SystemColumn, payload
 from headrace.schema import Field
 
 HEADERS_TYPE = t.array(t.struct((("KEY", t.STRING), ("VALUE", t.BYTES))))
@@ -33,7 +33,7 @@ def declared(statement: ast.CreateSource, catalog: Catalog, settings: Mapping[st
         raise BadKey("Windowed sources require a key column.", span=statement.span, fix="declare one as KEY")
     value = properties.value_format(None)
     key = properties.key_format(None)
-    stored = replace(relation, value=relation.value[: len(relation.value) - len(system)])
+    stored = replace(relation, value=payload(relation, system))
     key, value = shapes.formats(stored, properties, key, value, statement)
     if not elements:
         raise BadType("The statement does not define any columns.", span=statement.span, fix="declare them in (...)")
@@ -132,23 +132,17 @@ def _check_headers(headers: Sequence[ast.Element]) -> None:
 # -- change ---------------------------------------------------------------------------------------------------------
 
 
-def check_new(
-    catalog: Catalog, name: str, kind: Kind, node: ast.Ast, *, or_replace: bool, if_not_exists: bool
-) -> SourceInfo | None:
-    """The source that is there already under this name, if it may be."""
-    existing = catalog.sources.get(name)
-    if existing is None or if_not_exists:
+def check_new(catalog: Catalog, statement: ast.CreateSource | ast.CreateAs) -> SourceInfo | None:
+    """The source that is there already under the statement's name, if it may be."""
+    existing = catalog.sources.get(statement.name)
+    if existing is None or statement.if_not_exists:
         return existing
-    if not or_replace:
-        raise SourceExists(
-            f"Cannot add {kind} '{name}': A {existing.kind} with the same name already exists",
-            span=node.span,
-            fix="choose another name, or CREATE OR REPLACE",
-        )
-    if existing.kind is not kind:
-        raise WrongKind(
-            f"Cannot add {kind} '{name}': A {existing.kind} with the same name already exists", span=node.span
-        )
+    kind = statement.kind.lower()
+    taken = f"Cannot add {kind} '{statement.name}': A {existing.kind} with the same name already exists"
+    if not statement.or_replace:
+        raise SourceExists(taken, span=statement.span, fix="choose another name, or CREATE OR REPLACE")
+    if existing.kind != kind:
+        raise WrongKind(taken, span=statement.span)
     return existing
 
 
@@ -211,6 +205,6 @@ def altered(statement: ast.AlterSource, source: SourceInfo, types: Mapping[str, 
         shapes.check_reserved(element.name, element)
         value.insert(len(value) - len(source.system), Field(element.name, plan_type(element.type, types)))
     relation = replace(source.relation, value=tuple(value))
-    stored = value[: len(value) - len(source.system)]
-    shapes.check(source.value_format, stored, statement, is_key=False)
-    return replace(source, relation=relation)
+    changed = replace(source, relation=relation)
+    shapes.check(source.value_format, changed.payload, statement, is_key=False)
+    return changed

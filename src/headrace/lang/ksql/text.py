@@ -6,48 +6,14 @@ from collections.abc import Callable, Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-import pyarrow as pa
-
 from headrace.lang.ksql import ast
-from headrace.plan import types
 from headrace.plan.nodes import Kind, Relation
+from headrace.plan.types import identifier_text, type_text
 
-_PRIMITIVES: Mapping[pa.DataType, str] = {
-    types.BOOLEAN: "BOOLEAN",
-    types.INT: "INTEGER",
-    types.BIGINT: "BIGINT",
-    types.DOUBLE: "DOUBLE",
-    types.STRING: "STRING",
-    types.BYTES: "BYTES",
-    types.DATE: "DATE",
-    types.TIME: "TIME",
-    types.TIMESTAMP: "TIMESTAMP",
-    types.NULL: "NULL",
-}
 _SYNONYMS = {"INT": "INTEGER", "VARCHAR": "STRING", "DEC": "DECIMAL"}
 
 
-def identifier_text(name: str) -> str:
-    """A name in backticks."""
-    return "`" + name.replace("`", "``") + "`"
-
-
 # -- types and schemas ----------------------------------------------------------------------------------------------
-
-
-def type_text(kind: pa.DataType) -> str:
-    """`DECIMAL(4, 2)`, `ARRAY<STRING>`, ``STRUCT<`A` INTEGER>``."""
-    if kind in _PRIMITIVES:
-        return _PRIMITIVES[kind]
-    if types.is_decimal(kind):
-        return f"DECIMAL({kind.precision}, {kind.scale})"
-    if types.is_array(kind):
-        return f"ARRAY<{type_text(kind.value_type)}>"
-    if types.is_map(kind):
-        return f"MAP<{type_text(kind.key_type)}, {type_text(kind.item_type)}>"
-    if types.is_struct(kind):
-        return f"STRUCT<{_fields(types.fields(kind), type_text)}>"
-    return str(kind).upper()
 
 
 def schema_text(relation: Relation) -> str:

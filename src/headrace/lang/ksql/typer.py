@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from functools import singledispatchmethod
 
 import pyarrow as pa
@@ -24,7 +23,7 @@ from headrace.errors import (
     TypeMismatch,
 )
 from headrace.lang.ksql import ast, operators
-from headrace.lang.ksql.coercion import cast_to, common_type, literal_as, met
+from headrace.lang.ksql.coercion import cast_to, common_type, decimal_type, literal_as, met
 from headrace.lang.ksql.scope import Scope
 from headrace.lang.ksql.text import expression_text, type_text
 from headrace.lang.ksql.types import plan_type
@@ -351,13 +350,6 @@ class Typer:
         )
         body = inner.typed(node.body)
         return e.Lambda(body.type, node.parameters, body)
-
-
-def decimal_type(value: Decimal) -> pa.DataType:
-    """The smallest decimal that holds a literal as it is written."""
-    _, digits, exponent = value.as_tuple()
-    scale = max(0, -exponent) if isinstance(exponent, int) else 0
-    return t.decimal(max(len(digits), scale, 1), scale)
 
 
 def _kind(argument: e.Expression | None, node: ast.Expr) -> Argument:

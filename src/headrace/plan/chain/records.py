@@ -9,15 +9,26 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from datetime import timedelta
 from typing import Any, NamedTuple
 
+from headrace.clock import millis
 from headrace.errors import HeadraceError
 from headrace.formats.serde import Serde, serde_maker
 from headrace.plan.calendar import timestamp_in
 from headrace.plan.chain.contract import Event, Key, Problem, Row
 from headrace.plan.functions.datetime_format import parser
-from headrace.plan.nodes import Format, Relation, Sink, Source, System, SystemColumn, Timestamp, Window, WindowKind
+from headrace.plan.nodes import (
+    Format,
+    Relation,
+    Sink,
+    Source,
+    System,
+    SystemColumn,
+    Timestamp,
+    Window,
+    WindowKind,
+    payload,
+)
 from headrace.plan.types import STRING
 from headrace.schema import Field
 
@@ -45,10 +56,9 @@ class Decoder:
     """Reads a source's records."""
 
     def __init__(self, source: Source) -> None:
-        payload = source.relation.value[: len(source.relation.value) - len(source.system)]
         self._topic = source.topic
         self._key = key_serde(source.relation, source.key_format)
-        self._value = serde(source.value_format, payload, is_key=False)
+        self._value = serde(source.value_format, payload(source.relation, source.system), is_key=False)
         self._system = [_system(column) for column in source.system]
         self._time = _extractor(source.timestamp, source.relation)
 
@@ -122,7 +132,6 @@ class KeySerde:
 
 _TIME = struct.Struct(">q")
 _SESSION = struct.Struct(">qq")
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 class WindowedKeySerde:
@@ -132,7 +141,7 @@ class WindowedKeySerde:
         self._inner = inner
         self._is_session = window.kind is WindowKind.SESSION
         self._bounds = _SESSION if self._is_session else _TIME
-        self._size = 0 if window.size is None else window.size // _MILLISECOND
+        self._size = 0 if window.size is None else millis(window.size)
 
     def decode(self, payload: bytes | None) -> Key | None:
         if payload is None:

@@ -45,12 +45,8 @@ class SessionAggregate:
 
     def process(self, port: int, batch: Batch) -> Batch:
         del port
-        now = self.clock.now
         out: Batch = []
-        for grouped in self.grouping.rows(batch):
-            now = max(now, grouped[0][0])
-            self._take(grouped, now, out)
-        self.clock.note(batch)
+        now = self.clock.through(batch, self.grouping, lambda grouped, now: self._take(grouped, now, out))
         self._close(now)
         return out
 

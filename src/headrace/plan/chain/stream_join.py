@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Hashable, Sequence
-from datetime import timedelta
 from operator import itemgetter
 from typing import Any
 
+from headrace.clock import millis
 from headrace.plan.chain.build import NEVER, step_of
 from headrace.plan.chain.contract import Batch, Context, Event, Key, Problem, Row, Step, Store
 from headrace.plan.chain.key_order import Order, hashable, is_null, order_of
@@ -120,9 +120,9 @@ class StreamJoinStep:
     """See the module. Port 0 is left, port 1 right."""
 
     def __init__(self, node: Any, context: Context) -> None:
-        before, after = _ms(node.before), _ms(node.after)
+        before, after = millis(node.before), millis(node.after)
         # Without a grace Kafka Streams keeps rows for a day, or for the window if that is longer.
-        grace = max(DAY - 2 * before, 0) if node.grace is None else _ms(node.grace)
+        grace = max(DAY - 2 * before, 0) if node.grace is None else millis(node.grace)
         order = order_of(node.left)
         self._report = context.report
         self._clock: Store = context.store("clock")
@@ -209,10 +209,6 @@ class StreamJoinStep:
 
     def _drop(self, code: str, reason: str, time: int, key: Key | None, row: Row | None) -> None:
         self._report(Problem(code, reason, "stream-stream join", time, key, row))
-
-
-def _ms(duration: timedelta) -> int:
-    return duration // timedelta(milliseconds=1)
 
 
 @step_of(StreamJoin, old_from=NEVER)

@@ -18,20 +18,20 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from headrace.clock import millis
 from headrace.plan.chain.closing import Closing, Place
 from headrace.plan.chain.contract import Batch, Context, Key
 from headrace.plan.chain.fold import fold
 from headrace.plan.nodes import Window, WindowKind
 
 if TYPE_CHECKING:
-    from headrace.plan.chain.aggregate import Grouping
+    from headrace.plan.chain.aggregate import Grouped, Grouping
 
 DAY = timedelta(days=1)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 def milliseconds(span: timedelta | None) -> int:
-    return 0 if span is None else span // _MILLISECOND
+    return 0 if span is None else millis(span)
 
 
 def grace_of(window: Window) -> int:
@@ -65,6 +65,15 @@ class Clock:
         """Rows that came: an idle time-out begins with the latest of them."""
         if self._idle is not None and batch:
             self._store["row"] = max(self._store.get("row", -1), *(entry[0] for entry in batch))
+
+    def through(self, batch: Batch, grouping: Grouping, take: Callable[[Grouped, int], None]) -> int:
+        """Let every row be taken at the stream time it brings; gives the time at the end, which is not kept yet."""
+        now = self.now
+        for grouped in grouping.rows(batch):
+            now = max(now, grouped[0][0])
+            take(grouped, now)
+        self.note(batch)
+        return now
 
     def idle_at(self) -> int | None:
         """When the input will have been idle for too long."""

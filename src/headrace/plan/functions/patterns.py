@@ -224,34 +224,8 @@ class LambdaOf(Pattern):
         return f"LAMBDA ({', '.join(map(str, self.parameters))}) => {self.result}"
 
 
-_NAMES = {
-    types.BOOLEAN: "BOOLEAN",
-    types.INT: "INTEGER",
-    types.BIGINT: "BIGINT",
-    types.DOUBLE: "DOUBLE",
-    types.STRING: "STRING",
-    types.BYTES: "BYTES",
-    types.DATE: "DATE",
-    types.TIME: "TIME",
-    types.TIMESTAMP: "TIMESTAMP",
-    types.NULL: "null",
-}
-
-
 def type_text(kind: Argument) -> str:
-    """A type as it is shown to people: `MAP<STRING, DECIMAL(4, 2)>`."""
+    """An argument's type as it is shown to people."""
     if isinstance(kind, LambdaType):
         return "LAMBDA"
-    if isinstance(kind, UnitType):
-        return "UNIT"
-    if kind in _NAMES:
-        return _NAMES[kind]
-    if types.is_decimal(kind):
-        return f"DECIMAL({kind.precision}, {kind.scale})"
-    if types.is_array(kind):
-        return f"ARRAY<{type_text(kind.value_type)}>"
-    if types.is_map(kind):
-        return f"MAP<{type_text(kind.key_type)}, {type_text(kind.item_type)}>"
-    if types.is_struct(kind):
-        return "STRUCT<" + ", ".join(f"`{name}` {type_text(inner)}" for name, inner in types.fields(kind).items()) + ">"
-    return str(kind).upper()
+    return "UNIT" if isinstance(kind, UnitType) else types.type_text(kind, null="null")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from typing import AnyStr
 
 from headrace.plan.functions.declare import Function, Nulls, Overload
 
@@ -46,11 +47,7 @@ def concat_bytes(*parts: bytes | None) -> bytes:
     return b"".join(part for part in parts if part is not None)
 
 
-def concat_ws(separator: str | None, *parts: str | None) -> str | None:
-    return None if separator is None else separator.join(part for part in parts if part is not None)
-
-
-def concat_ws_bytes(separator: bytes | None, *parts: bytes | None) -> bytes | None:
+def concat_ws(separator: AnyStr | None, *parts: AnyStr | None) -> AnyStr | None:
     return None if separator is None else separator.join(part for part in parts if part is not None)
 
 
@@ -92,7 +89,7 @@ FUNCTIONS = (
         "Texts or bytes joined with a separator between them; nulls are left out. Null if the separator is.",
         (
             Overload("(separator: string, parts: string...) -> string", concat_ws, Nulls.PASS),
-            Overload("(separator: bytes, parts: bytes...) -> bytes", concat_ws_bytes, Nulls.PASS),
+            Overload("(separator: bytes, parts: bytes...) -> bytes", concat_ws, Nulls.PASS),
         ),
         ("CONCAT_WS(', ', 'a', NULL, 'b')", "'a, b'"),
         area=AREA,
