@@ -345,6 +345,18 @@ class QueryFailed(Stop, code="query-failed"):
     """A streaming query ended with an error."""
 
 
+class StateUnreadable(Stop, code="state-unreadable"):
+    """A query's state was written by another version, or is damaged."""
+
+
+class PlanChanged(UserError, code="plan-changed"):
+    """A query does not fit the checkpoint that it would go on from."""
+
+
+class UnknownQuery(UserError, code="unknown-query"):
+    """No query of that name has left a checkpoint."""
+
+
 # -- KSQL -----------------------------------------------------------------------------------------------------------
 
 

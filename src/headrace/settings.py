@@ -44,6 +44,9 @@ class Settings:
     spark_memory: Size = setting(Size(2 << 30), "Memory of the Spark driver.")
     spark_shuffle_partitions: int = setting(2, "Partitions after a shuffle; few are best on one machine.")
     batch_rows: int = setting(1_000_000, "At most this many rows go into one micro-batch (admission control).")
+    pages: int = setting(
+        4, "In how many parts a query that works record by record splits its keys; fixed when the query begins."
+    )
     linger: timedelta = setting(timedelta(0), "How long a producer waits for company before it commits.")
     inline_bytes: Size = setting(Size(128 << 10), "Appends up to this size are kept inside the commit log.")
     file_bytes: Size = setting(Size(64 << 20), "Merging stops when an extent file has reached this size.")

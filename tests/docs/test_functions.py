@@ -18,10 +18,11 @@ from headrace.plan import types as t
 from headrace.plan.calendar import date_text, time_text, timestamp_text
 from headrace.plan.chain.compile import evaluator
 from headrace.plan.chain.contract import Context, Problem
+from headrace.plan.chain.hand import decoded
 from headrace.plan.functions.declare import AggregateFunction
 from headrace.plan.nodes import Kind, Relation
 from headrace.testing import World
-from headrace.testing.running import decoded
+from headrace.testing.running import raw
 
 FUNCTIONS = declared()
 
@@ -63,7 +64,7 @@ def _rows(query: str) -> list[str]:
     for statements in (create, query, inserts):
         world.execute(statements)
     source = world.catalog.sources["RESULT"]
-    rows = [decoded(source, entry)[2] for entry in world.topics["RESULT"]]
+    rows = [decoded(source, raw(entry))[2] for entry in world.topics["RESULT"]]
     return [text(row[0], source.relation.value[0].type) for row in rows if row is not None]
 
 

@@ -94,6 +94,8 @@ _WORDS: Mapping[type, Callable[[Any], str]] = {
     catalog.Delete: lambda a: f"delete rows of {a.source.name}",
     catalog.Drop: lambda a: f"drop {a.source.kind} {a.source.name}" + (" and its topic" if a.delete_topic else ""),
     catalog.Ask: lambda a: "answer with every change" if a.push else "answer from what is there",
+    catalog.Control: lambda a: f"{a.verb.lower()} {', '.join(a.queries) or 'no query'}",
+    catalog.Answer: lambda a: f"answer what is asked about {f'{a.about} {a.name}'.strip()}",
     catalog.Expect: lambda a: f"expect a record of {a.source.name}",
     catalog.ExpectSource: lambda a: f"expect a {a.expected.kind} {a.name}",
     catalog.Done: _done,

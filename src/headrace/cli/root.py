@@ -25,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "queue": "Take messages of a topic one by one, and acknowledge them.",
     "group": "Look at consumer groups, and move them.",
     "schema": "Register, check and list schemas, and serve them over HTTP.",
+    "state": "Look at what a query remembers.",
     "log": "Check, compact and measure the embedded log.",
     "backup": "Copy a data folder while it is in use.",
     "restore": "Make a data folder from a backup.",

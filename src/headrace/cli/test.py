@@ -46,12 +46,14 @@ def _report(file: Path, cases: Path | None) -> Report:
     if cases is not None:
         return run_cases(sql, cases.read_text(encoding="utf-8"), str(file))
     report = run_script(sql, str(file))
-    if not report.cases:
+    if not report.cases and not report.answers:
         raise BadCases(f"{file} has no ASSERT", fix="add some, or name a file of cases behind it")
     return report
 
 
 def _show(report: Report) -> None:
+    for answer in report.answered():
+        typer.echo(answer)
     told = ""
     for difference in report.differences:
         if difference.case != told:
@@ -63,4 +65,6 @@ def _show(report: Report) -> None:
 
 def _document(report: Report) -> dict[str, object]:
     differences = [{"case": d.case, **scripts.error_document(d.error)} for d in report.differences]
-    return {"passed": report.cases - report.failed, "failed": report.failed, "differences": differences}
+    answers = [answer.entity() for answer in report.answers]
+    counts = {"passed": report.cases - report.failed, "failed": report.failed}
+    return {**counts, "differences": differences, "answers": answers}

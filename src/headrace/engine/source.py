@@ -155,20 +155,20 @@ def open_view(folder: str) -> LogView:
     return LogView(Path(folder))
 
 
-def _registered(spark: SparkSession) -> str:
+def registered(spark: SparkSession, source: type[DataSource] = HeadraceSource) -> str:
     """A data source of its own for each read.
 
     Spark keeps one map of environment variables per registered source and changes it when a query starts; another
     query of the same source whose tasks are being serialised at that moment fails.
     """
     name = f"headrace{next(_names)}"
-    spark.dataSource.register(type("HeadraceSource", (HeadraceSource,), {"name": classmethod(lambda cls: name)}))
+    spark.dataSource.register(type(source.__name__, (source,), {"name": classmethod(lambda cls: name)}))
     return name
 
 
-def _options(folder: Path, topics: Sequence[str], columns: Sequence[str] | None, start: str | int) -> dict[str, str]:
-    options = {"folder": str(folder.resolve()), "topics": json.dumps(list(topics)), "start": str(start)}
-    return options if columns is None else {**options, "columns": json.dumps(list(columns))}
+def options(folder: Path, topics: Sequence[str], columns: Sequence[str] | None, start: str | int) -> dict[str, str]:
+    given = {"folder": str(folder.resolve()), "topics": json.dumps(list(topics)), "start": str(start)}
+    return given if columns is None else {**given, "columns": json.dumps(list(columns))}
 
 
 def read_batch(
@@ -181,7 +181,7 @@ def read_batch(
     upto: int | None = None,
 ) -> DataFrame:
     """What the topics hold, up to a position (or all of it)."""
-    reader = spark.read.format(_registered(spark)).options(**_options(folder, topics, columns, start))
+    reader = spark.read.format(registered(spark)).options(**options(folder, topics, columns, start))
     return (reader if upto is None else reader.option("upto", str(upto))).load()
 
 
@@ -196,5 +196,5 @@ def read_stream(
     lost: str = "error",
 ) -> DataFrame:
     """The topics as a stream in one total order."""
-    reader = spark.readStream.format(_registered(spark)).options(**_options(folder, topics, columns, start), lost=lost)
+    reader = spark.readStream.format(registered(spark)).options(**options(folder, topics, columns, start), lost=lost)
     return (reader if max_rows is None else reader.option("max_rows", str(max_rows))).load()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
@@ -144,11 +145,52 @@ class ExpectSource:
     properties: Mapping[str, Any]
 
 
+class About(StrEnum):
+    """What a question is about: all things of a kind, or one of them."""
+
+    STREAMS = "streams"
+    TABLES = "tables"
+    SOURCE = "source"
+    TOPICS = "topics"
+    TOPIC = "topic"
+    QUERIES = "queries"
+    QUERY = "query"
+    FUNCTIONS = "functions"
+    FUNCTION = "function"
+    TYPES = "types"
+    PROPERTIES = "properties"
+    VARIABLES = "variables"
+    CONNECTORS = "connectors"
+    PLUGINS = "connector plugins"
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A question that `plan.answers` answers from what is there: LIST, DESCRIBE, EXPLAIN, PRINT.
+
+    `name` is that of the one thing it is about; `query` is what EXPLAIN explains, its type PERSISTENT, PUSH or PULL.
+    `described` asks for descriptions of all things of the kind instead of their list; `all` for those of the system
+    too. The last three are PRINT's.
+    """
+
+    about: About
+    name: str = ""
+    text: str = field(default="", compare=False)
+    query: Query | None = None
+    query_type: str = "PERSISTENT"
+    extended: bool = False
+    described: bool = False
+    all: bool = False
+    from_beginning: bool = False
+    interval: int | None = None
+    limit: int | None = None
+
+
 @dataclass(frozen=True)
 class Done:
-    """The statement only changed the catalog or the settings, or only asks for a listing."""
+    """The statement only changed the catalog or the settings."""
 
     statement: Any = None
 
 
-Action = Create | Insert | Write | Delete | Control | Drop | Ask | Expect | ExpectSource | Done
+Action = Create | Insert | Write | Delete | Control | Drop | Ask | Expect | ExpectSource | Answer | Done

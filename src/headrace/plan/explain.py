@@ -61,6 +61,11 @@ def _edges(node: Node, number: int, numbers: Iterator[int], lines: list[str]) ->
         lines.append(f"  n{child} -> n{number};")
 
 
+def described(node: Node) -> str:
+    """A node by itself, without what feeds it."""
+    return "; ".join((_title(node), *_details(node)))
+
+
 def _lines(node: Node, indent: str) -> Iterator[str]:
     yield f"{indent}{_title(node)}"
     for detail in _details(node):

@@ -10,9 +10,10 @@ from typing import Any
 
 from headrace.errors import AssertFailed
 from headrace.plan.catalog import Expect, ExpectSource, SourceInfo
+from headrace.plan.chain.hand import decoded
 from headrace.plan.expressions import ROWTIME, WINDOWEND, WINDOWSTART
 from headrace.schema import type_name
-from headrace.testing.running import decoded
+from headrace.testing.running import raw
 from headrace.testing.topics import Entry, Topics
 
 
@@ -34,7 +35,7 @@ def check_record(expect: Expect, entry: Entry | None) -> None:
 
 
 def _actual(source: SourceInfo, entry: Entry) -> dict[str, Any]:
-    time, key, row = decoded(source, entry)
+    time, key, row = decoded(source, raw(entry))
     relation = source.relation
     columns = dict(zip((f.name for f in relation.key), key or (), strict=False))
     columns |= dict(zip((f.name for f in relation.value), row or (), strict=False))

@@ -17,6 +17,9 @@ from decimal import Decimal
 from typing import Any
 
 from headrace.errors import BadCases, HeadraceError, ResultDiffers
+from headrace.lang.ksql.keywords import RESERVED
+from headrace.plan.answers.listing import Listing
+from headrace.plan.answers.text import listing_text
 from headrace.testing import documents
 from headrace.testing.records import document, produce, source_of
 from headrace.testing.world import World
@@ -35,10 +38,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Report:
-    """How many cases ran, and every difference."""
+    """How many cases ran, every difference, and what the script's LIST, DESCRIBE, EXPLAIN and PRINT were answered."""
 
     cases: int
     differences: tuple[Difference, ...] = ()
+    answers: tuple[Listing, ...] = ()
 
     @property
     def failed(self) -> int:
@@ -48,18 +52,24 @@ class Report:
     def closing(self) -> str:
         return f"{self.cases - self.failed} passed, {self.failed} failed"
 
+    def answered(self) -> list[str]:
+        """Each question as it was written, and the answer below it."""
+        return [f"{answer.statement}\n\n{listing_text(answer, RESERVED)}\n" for answer in self.answers]
+
     def __str__(self) -> str:
-        return "\n".join([*map(str, self.differences), self.closing])
+        return "\n".join([*self.answered(), *map(str, self.differences), self.closing])
 
 
 def run_cases(sql: str, cases: str | Sequence[Mapping[str, Any]], script: str | None = None) -> Report:
     """Run every case in a world of its own; `cases` is a list, or the text of a JSON file that holds one.
 
-    `script` is the name of the SQL's file: it stands in errors, and RUN SCRIPT looks beside it.
+    `script` is the name of the SQL's file: it stands in errors, and RUN SCRIPT looks beside it. What the SQL asks is
+    asked before the inputs come, so the answers of the first case stand for all.
     """
     listed = _read(cases)
-    found = [Difference(name, error) for name, case in listed for error in _differences(sql, case, script)]
-    return Report(len(listed), tuple(found))
+    answers: list[tuple[Listing, ...]] = []
+    found = [Difference(name, error) for name, case in listed for error in _differences(sql, case, script, answers)]
+    return Report(len(listed), tuple(found), answers[0] if answers else ())
 
 
 def run_script(sql: str, script: str | None = None) -> Report:
@@ -68,8 +78,8 @@ def run_script(sql: str, script: str | None = None) -> Report:
     try:
         world.execute(sql, script)
     except HeadraceError as error:
-        return Report(world.held + 1, (Difference(script or "script", error),))
-    return Report(world.held)
+        return Report(world.held + 1, (Difference(script or "script", error),), tuple(world.answers))
+    return Report(world.held, answers=tuple(world.answers))
 
 
 def _read(cases: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
@@ -84,10 +94,13 @@ def _read(cases: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[s
     return [(str(case.get("name", f"case {number}")), case) for number, case in enumerate(listed, 1)]
 
 
-def _differences(sql: str, case: Mapping[str, Any], script: str | None) -> Iterator[HeadraceError]:
+def _differences(
+    sql: str, case: Mapping[str, Any], script: str | None, answers: list[tuple[Listing, ...]]
+) -> Iterator[HeadraceError]:
     try:
         world = World(case.get("properties"))
         world.execute(sql, script)
+        answers.append(tuple(world.answers))
         for record in case.get("inputs", ()):
             produce(world, record)
         yield from _compared(world, case.get("outputs", ()))

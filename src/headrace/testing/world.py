@@ -16,18 +16,23 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from headrace.errors import QueryFailed, StatementError, Unsupported
-from headrace.lang.ksql.ast import AssertSchema, AssertTopic, RunScript
-from headrace.lang.ksql.parser import Reading, read
+from headrace.errors import QueryFailed, UnknownTopic, Unsupported
+from headrace.lang.ksql.ast import AssertSchema, AssertTopic
+from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
-from headrace.lang.ksql.script import named_script
+from headrace.lang.ksql.questions import DEFAULTS
 from headrace.plan import catalog as actions
-from headrace.plan.catalog import Action, Catalog, SourceInfo
+from headrace.plan.answers.listing import Listing
+from headrace.plan.answers.lists import answered
+from headrace.plan.answers.printing import printed
+from headrace.plan.answers.surroundings import Surroundings, TopicFacts
+from headrace.plan.catalog import About, Action, Catalog, SourceInfo
 from headrace.plan.chain.contract import Problem
+from headrace.plan.chain.hand import encoded
 from headrace.plan.chain.records import Headers, Raw
 from headrace.plan.nodes import Query
 from headrace.testing.asserts import check_record, check_source, check_topic
-from headrace.testing.running import Running, Stores, encoded
+from headrace.testing.running import Running, Stores, raw
 from headrace.testing.topics import INPUT, Entry, Topics
 
 STATEMENT = "statement"
@@ -54,8 +59,10 @@ class World:
         """The first source over each topic, kept when it is dropped: how its records are read."""
         self.held = 0
         """How many ASSERTs were true."""
+        self.answers: list[Listing] = []
+        """Of LIST, DESCRIBE, EXPLAIN and PRINT, in the order they were asked."""
         self._asserted: dict[str, int] = {}
-        self._scripts: list[str | None] = []
+        self._execution = Execution(self.planner, self.apply, self.variables)
         self._deeds: dict[type, Callable[[Any], None]] = {
             actions.Create: self._create,
             actions.Insert: self._insert,
@@ -66,6 +73,7 @@ class World:
             actions.Expect: self._expect,
             actions.ExpectSource: self._expect_source,
             actions.Ask: self._ask,
+            actions.Answer: self._answer,
             actions.Done: self._done,
         }
 
@@ -76,31 +84,12 @@ class World:
 
         `name` is the script's file: it stands in errors, and RUN SCRIPT looks beside it.
         """
-        self._scripts.append(name)
-        try:
-            return [action for reading in read(statements, self.variables, name=name) for action in self._do(reading)]
-        except StatementError as error:
-            raise error if error.where else error.located(statements, name) from None
-        finally:
-            self._scripts.pop()
+        return self._execution.run(statements, name)
 
-    def _do(self, reading: Reading) -> list[Action]:
-        statement = reading.statement
-        if statement is None:
-            raise reading.error or LookupError("a statement or an error is read")
-        if isinstance(statement, RunScript):
-            name, text = named_script(statement, self._scripts)
-            return self.execute(text, name)
-        try:
-            return [self.apply(self.planner.plan(statement, reading.text))]
-        except StatementError as error:
-            error.span = error.span or statement.span  # an ASSERT that does not hold knows no place
-            raise
-
-    def apply(self, action: Action) -> Action:
+    def apply(self, action: Action, text: str = "") -> None:
         """Do what a statement means."""
+        del text
         self._deeds[type(action)](action)
-        return action
 
     def _create(self, action: actions.Create) -> None:
         self._know(action.source)
@@ -148,6 +137,32 @@ class World:
         raise Unsupported(
             "a query that answers somebody has no place in a test in memory",
             fix="create a table with it and look at the table's records",
+        )
+
+    def _answer(self, action: actions.Answer) -> None:
+        self.answers.append(
+            self._printed(action) if action.about is About.TOPIC else answered(action, self._surroundings())
+        )
+
+    def _printed(self, action: actions.Answer) -> Listing:
+        """The records so far, with or without FROM BEGINNING: nobody waits here for more."""
+        topic = action.name
+        if topic not in self.topics:
+            known = ", ".join(sorted(self.topics)) or "none"
+            raise UnknownTopic(f'topic "{topic}" does not exist', fix=f"topics: {known}")
+        return printed(action, map(raw, self.topics[topic]), self.declared.get(topic))
+
+    def _surroundings(self) -> Surroundings:
+        # One partition in effect; what was asked for is shown, as it will be in a log.
+        made = {s.topic: s.partitions for s in self.catalog.sources.values() if s.partitions}
+        partitions = {**made, **self.catalog.partitions}
+        return Surroundings(
+            self.catalog,
+            {t: TopicFacts(partitions.get(t, 1), records=len(self.topics[t])) for t in self.topics},
+            frozenset(name for name, running in self.running.items() if running.paused),
+            DEFAULTS,
+            self.planner.properties,
+            self.variables,
         )
 
     def _done(self, action: actions.Done) -> None:

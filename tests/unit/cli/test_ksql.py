@@ -194,6 +194,24 @@ def test_errors_of_the_script_come_first(headrace: Program, script: Path) -> Non
     assert "a.ksql:2:8" in answer.err
 
 
+def test_what_a_script_asks_is_answered(headrace: Program, script: Path) -> None:
+    script.write_text(CLICKS + COUNTS + "LIST TABLES;\nPRINT counts;\nPAUSE ctas_counts_0;\n")
+    told = headrace("test", "a.ksql", code=1)
+    assert told.out.splitlines()[:3] == [
+        "LIST TABLES;",
+        "",
+        " Table Name | Kafka Topic | Key Format | Value Format | Windowed",
+    ]
+    assert told.out.endswith("0 passed, 1 failed\n")
+    assert "unknown-topic" in told.err
+    script.write_text(CLICKS + COUNTS + "LIST TABLES;\nPRINT COUNTS;\nPAUSE ctas_counts_0;\n")
+    answers = headrace("test", "a.ksql", "--json").json["answers"]
+    assert [answer["@type"] for answer in answers] == ["tables", "print"]
+    explained = headrace("explain", "a.ksql").out
+    assert "-- a.ksql:3:1: answer what is asked about tables\n" in explained
+    assert "-- a.ksql:5:1: pause CTAS_COUNTS_0" in explained
+
+
 def test_a_script_that_expects_nothing(headrace: Program, script: Path) -> None:
     assert headrace("test", "a.ksql", code=1).err.startswith("bad-cases: a.ksql has no ASSERT")
 

@@ -27,7 +27,7 @@ from headrace.errors import (
     Unsupported,
     WrongKind,
 )
-from headrace.lang.ksql import ast, rows, shapes, sources
+from headrace.lang.ksql import ast, questions, rows, shapes, sources
 from headrace.lang.ksql.coercion import cast_to
 from headrace.lang.ksql.flow import Flow, known
 from headrace.lang.ksql.properties import NEW_PLANNER, OR_REPLACE, TOPIC_PREFIX, Properties, read_properties
@@ -260,6 +260,31 @@ class Planner:
             for name in queries:
                 del self.catalog.queries[name]
         return Control(statement.verb, queries)
+
+    # -- questions --------------------------------------------------------------------------------------------------
+
+    @_plan.register
+    def _(self, statement: ast.Show, text: str) -> Action:
+        return questions.shown(statement, text)
+
+    @_plan.register
+    def _(self, statement: ast.Describe, text: str) -> Action:
+        return questions.described(statement, self.catalog, text)
+
+    @_plan.register
+    def _(self, statement: ast.Print, text: str) -> Action:
+        return questions.printed(statement, text)
+
+    @_plan.register
+    def _(self, statement: ast.Explain, text: str) -> Action:
+        if statement.statement is not None:
+            return self._explained_aside(statement.statement, text)
+        return questions.explained(statement, self.catalog, text)
+
+    def _explained_aside(self, statement: ast.Statement, text: str) -> Action:
+        """A statement that is only explained is planned beside the catalog: nothing changes."""
+        aside = Planner(self.catalog.copy(), self.properties)
+        return questions.explained_aside(aside.plan(statement, questions.without_explain(text)), statement, text)
 
     # -- rows, types, settings --------------------------------------------------------------------------------------
 

@@ -135,7 +135,7 @@ class _Check:
         if isinstance(error, KsqlSyntaxError):
             return any(t.span == error.span and t.text in self._missing for t in reading.tokens)
         absent = isinstance(error, SourceNotFound | BadType)
-        if absent and (self._lost_script or isinstance(reading.statement, ast.ControlQuery)):
+        if absent and (self._lost_script or isinstance(reading.statement, ast.ControlQuery | ast.Explain)):
             # The ids of queries are numbered, so any refused query may be the one.
             return self._lost_script or bool(self._missing)
         needed = self._missing.intersection(_named(reading.statement))
@@ -190,3 +190,5 @@ def _named(statement: ast.Statement | None) -> Iterator[str]:
             yield part.name
         elif isinstance(part, ast.InsertInto | ast.InsertValues | ast.DeleteFrom | ast.AssertValues):
             yield part.target
+        elif isinstance(part, ast.Describe) and part.what == "SOURCE" and part.name:
+            yield part.name

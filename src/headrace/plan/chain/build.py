@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -47,9 +48,11 @@ AS_ASKED: OldFrom = _as_asked
 
 @dataclass(frozen=True)
 class Built:
-    """A node at work, with what feeds it. `number` is the node's place in the plan, last first: it names its stores."""
+    """A node at work, with what feeds it. `name` is its kind and its number among those, last first: it names its
+    stores, and stays when other kinds of nodes come and go.
+    """
 
-    number: int
+    name: str
     node: Node
     step: Step
     inputs: tuple[Built, ...] = ()
@@ -77,18 +80,20 @@ def step_of(kind: type[Node], *, old_from: OldFrom = AS_ASKED) -> Callable[[Buil
 def build(node: Node, context: Context, *, old: bool = False) -> Built:
     """The steps of a plan, sources first; `old` if the caller wants it in the changes that come out."""
     _load()
-    return _build(node, context, old, iter(range(1 << 30)))
+    return _build(node, context, old, Counter())
 
 
-def _build(node: Node, context: Context, old: bool, numbers: Iterator[int]) -> Built:
-    number = next(numbers)
+def _build(node: Node, context: Context, old: bool, seen: Counter[str]) -> Built:
+    kind = type(node).__name__.lower()
+    name = f"{kind}-{seen[kind]}"
+    seen[kind] += 1
     builder, old_from = _BUILDERS[type(node)]
     old = old and _is_table(node)
     wanted = old_from(node, old)
     each = [wanted] * len(node.inputs) if isinstance(wanted, bool) else wanted
-    inputs = tuple(_build(below, context, want, numbers) for below, want in zip(node.inputs, each, strict=True))
-    own = replace(context, store=_stores_of(context, f"{number}-{type(node).__name__.lower()}"))
-    return Built(number, node, builder(node, own, old, [i.step for i in inputs]), inputs)
+    inputs = tuple(_build(below, context, want, seen) for below, want in zip(node.inputs, each, strict=True))
+    own = replace(context, store=_stores_of(context, name))
+    return Built(name, node, builder(node, own, old, [i.step for i in inputs]), inputs)
 
 
 def _is_table(node: Node) -> bool:

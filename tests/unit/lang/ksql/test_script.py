@@ -94,6 +94,7 @@ BROKEN = {
         "INSERT INTO s (id, w) VALUES (1, 2);",
         "SELECT w FROM s EMIT CHANGES;",
         "ASSERT VALUES s (id, w) VALUES (1, 2);",
+        "EXPLAIN SELECT w FROM s;",
     ],
 )
 def test_what_follows_from_an_error_is_counted_but_not_told(broken: str, following: str) -> None:
@@ -110,8 +111,10 @@ def test_what_follows_from_an_error_is_counted_but_not_told(broken: str, followi
         "DEFINE n = 5; CREATE STREAM s (id INT KEY) WITH (kafka_topic='s', value_format='JSON', partitions=${n});",
         "CREATE STREAM s AS SELECT * FROM nobody; TERMINATE CSAS_S_0;",
         "RUN SCRIPT 'nowhere.ksql'; SELECT * FROM somebody EMIT CHANGES;",
+        "CREATE STREAM s AS SELECT * FROM nobody; DESCRIBE s;",
+        "CREATE STREAM s AS SELECT * FROM nobody; EXPLAIN CSAS_S_0;",
     ],
-    ids=["type", "variable", "query", "script"],
+    ids=["type", "variable", "query", "script", "description", "plan"],
 )
 def test_other_things_that_are_missing_after_an_error(script: str) -> None:
     found = check_script(script)

@@ -63,7 +63,7 @@ def test_versions_that_no_row_can_meet_are_forgotten() -> None:
     bench = Bench(node(history=10))
     bench.run([change(time, str(time)) for time in range(0, 1000, 5)] + [change(0, "b", 2), change(1, None, 2)])
     bench.run([row(2000, key=3)])
-    assert bench.stores["0-enrich/versions"] == {(1,): [(995, ("995",))]}
+    assert bench.stores["enrich-0/versions"] == {(1,): [(995, ("995",))]}
     assert [both for *_, both in bench.run([row(1995)])] == [("r", "995")]
 
 

@@ -56,7 +56,7 @@ def test_a_row_whose_own_window_has_closed_is_reported_but_counts_in_open_ones()
 def test_what_no_window_can_hold_is_forgotten() -> None:
     bench = Bench(grouped("COUNT", window=sliding(10, grace=5)))
     bench.run(on_port([event(time, "a") for time in range(0, 1000, 5)] + [event(2000, "b")]))
-    assert [len(kept) for _, kept in bench.stores["0-aggregate/rows"].values()] == [1]
+    assert [len(kept) for _, kept in bench.stores["aggregate-0/rows"].values()] == [1]
 
 
 def test_final_gives_each_window_once() -> None:

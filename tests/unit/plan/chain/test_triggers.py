@@ -210,7 +210,7 @@ def test_in_the_end_everybody_has_heard_of_everything(
     out = later.play([*inputs, END])
     assert table_of(out) == table_of(at_once.play([*inputs, END]))
     assert is_chained(out)
-    assert later.stores["0-emit/held"] == {}
+    assert later.stores["emit-0/held"] == {}
 
 
 @pytest.mark.parametrize("window", [None, tumbling(10, 100), session(4, 100)], ids=["none", "tumbling", "session"])

@@ -1,0 +1,115 @@
+"""What a query leaves behind, to go on from: Spark's checkpoint, and a manifest that says which plan it belongs to.
+
+    <folder>/manifest.json    written once, before the first batch
+    <folder>/spark/           Spark's: what was read, what was committed, and the state
+
+A plan that has changed may go on if its state has the same shape. Otherwise it is refused, with what differs: state
+that is read by another plan gives wrong results, silently.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from headrace.errors import PlanChanged, StateUnreadable
+from headrace.plan.chain.shape import state_shape
+from headrace.plan.nodes import Query
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What must not change while a query goes on."""
+
+    query: str
+    way: str
+    pages: int
+    topics: tuple[str, ...]
+    state: dict[str, str]
+    text: str
+    version: int = VERSION
+
+
+class Checkpoint:
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.spark = folder / "spark"
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """What stands there; None if the query has not begun."""
+        path = self.folder / "manifest.json"
+        if not path.exists():
+            return None
+        try:
+            document = json.loads(path.read_text())
+            known = document["version"] == VERSION
+        except (ValueError, KeyError, TypeError) as error:
+            raise StateUnreadable("the manifest is damaged", where=str(path), fix=_ANEW) from error
+        if not known:
+            raise StateUnreadable(
+                f"the checkpoint has version {document['version']}, this program knows {VERSION}",
+                where=str(self.folder),
+                fix=f"run the version that wrote it, or {_ANEW}",
+            )
+        return Manifest(**{**document, "topics": tuple(document["topics"])})
+
+    def opened(self, query: Query, way: str, pages: int, topics: tuple[str, ...]) -> Manifest:
+        """The manifest to run by: a new one, or the one that is there if the plan fits it."""
+        there = self.manifest
+        if there is None:
+            there = Manifest(query.id, way, pages, topics, state_shape(query), query.text)
+            self._write(there)
+            return there
+        self._check(there, query, way, topics)
+        return there
+
+    def _check(self, there: Manifest, query: Query, way: str, topics: tuple[str, ...]) -> None:
+        for what, before, now in (
+            ("way to run", there.way, way),
+            ("topics", sorted(there.topics), sorted(topics)),
+            *_steps(there.state, state_shape(query)),
+        ):
+            if before != now:
+                raise PlanChanged(
+                    f"query {query.id} has changed: its {what} was {before or 'not there'}, now it is "
+                    f"{now or 'not there'}",
+                    where=str(self.folder),
+                    fix=f"give the statement another name, or {_ANEW}",
+                )
+
+    def _write(self, manifest: Manifest) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        path = self.folder / "manifest.json"
+        new = path.with_suffix(".new")
+        with new.open("w") as file:
+            json.dump(asdict(manifest), file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(path)
+
+    def position(self) -> Any:
+        """The source's offset after the last batch that is committed, as the source gave it; None before the first."""
+        done = [int(path.name) for path in (self.spark / "commits").glob("[0-9]*") if path.name.isdigit()]
+        if not done:
+            return None
+        lines = (self.spark / "offsets" / str(max(done))).read_text().splitlines()
+        return json.loads(lines[-1])
+
+    def remove(self) -> None:
+        """Forget all of it."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+_ANEW = "remove the folder to start the query anew"
+
+
+def _steps(before: dict[str, str], now: dict[str, str]) -> list[tuple[str, str | None, str | None]]:
+    names = list(dict.fromkeys([*before, *now]))
+    return [(f"step {name}", before.get(name), now.get(name)) for name in names]

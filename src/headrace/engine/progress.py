@@ -1,0 +1,54 @@
+"""How a running query is doing: numbers that grow with its batches, for people and for whoever decides by them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class Progress:
+    """Totals since the query was started, and what the last batch was like."""
+
+    batches: int = 0
+    records: int = 0
+    written: int = 0
+    problems: dict[str, int] = field(default_factory=dict)
+    """Records that went to the dead letters, by code; late ones are `late-record`."""
+    time: int | None = None
+    """The latest event time that was seen, in ms."""
+    deadlines: dict[int, int | None] = field(default_factory=dict)
+    """By page: when its next tick is due, in event time."""
+    entries: dict[int, int] = field(default_factory=dict)
+    """By page: how much its state holds."""
+    last: dict[str, Any] = field(default_factory=dict)
+    """What Spark says about the last batch."""
+
+    @property
+    def deadline(self) -> int | None:
+        return min((due for due in self.deadlines.values() if due is not None), default=None)
+
+    @property
+    def state(self) -> int:
+        return sum(self.entries.values())
+
+    @property
+    def late(self) -> int:
+        return self.problems.get("late-record", 0)
+
+    @property
+    def dead(self) -> int:
+        return sum(self.problems.values())
+
+    def add(self, reports: Any) -> None:
+        """What the pages of a batch say."""
+        self.batches += 1
+        for report in reports:
+            self.records += report.records
+            self.written += report.written
+            self.deadlines[report.page] = report.deadline
+            self.entries[report.page] = report.entries
+            for code, count in report.problems.items():
+                self.problems[code] = self.problems.get(code, 0) + count
+            if report.time is not None:
+                self.time = report.time if self.time is None else max(self.time, report.time)

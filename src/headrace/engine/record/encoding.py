@@ -1,0 +1,93 @@
+"""State as bytes, and back: exactly the values that went in.
+
+A state is made of plain values: None, booleans, integers of any size, floats, text, bytes, decimals, and tuples, lists
+and mappings of those. Each comes back as what it was, a tuple as a tuple and a list as a list, since steps change
+lists in place and find entries by tuples.
+
+The first byte names the encoding, four more hold a checksum over it and what follows. PLAIN is Python's own `marshal`,
+version 2, whose form has stood since 2005: every Python still writes it when asked to, and reads it (a golden table
+holds us to that). It runs at the speed of C, which matters, as this is done for every entry of every touched bucket in
+every batch. It knows no decimals; a state that has some is TAGGED: the same, with each decimal, and each tuple that
+could be taken for one, wrapped. What a later version writes, and what is damaged, is refused, never guessed at:
+`marshal` must not be fed with anything but what it made.
+"""
+
+from __future__ import annotations
+
+import marshal
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+from zlib import crc32
+
+from headrace.errors import StateUnreadable
+
+_MARSHAL = 2
+_PLAIN = 1
+_TAGGED = 2
+_HEADER = 5
+_DECIMAL = "\x00decimal"
+_TUPLE = "\x00tuple"
+
+
+def encode(value: Any) -> bytes:
+    tag = _PLAIN
+    try:
+        body = marshal.dumps(value, _MARSHAL)
+    except ValueError:
+        tag = _TAGGED
+        body = marshal.dumps(_tagged(value), _MARSHAL)
+    return bytes((tag,)) + crc32(body, tag).to_bytes(4, "big") + body
+
+
+def decode(data: bytes, where: str | None = None) -> Any:
+    """The value; `where` is said if it cannot be had."""
+    body = memoryview(data)[_HEADER:]
+    finish = _FINISH.get(data[0]) if data else None
+    if finish is None:
+        raise _unknown(data, where)
+    if not body or crc32(body, data[0]) != int.from_bytes(data[1:_HEADER], "big"):
+        raise StateUnreadable(
+            f"state of {len(data):,} bytes is damaged: its checksum does not fit", where=where, fix=_ANEW
+        )
+    return finish(marshal.loads(body))
+
+
+def _unknown(data: bytes, where: str | None) -> StateUnreadable:
+    known = " and ".join(f"{tag:02x}" for tag in _FINISH)
+    found = f"encoding {data[0]:02x}" if data else "no bytes"
+    return StateUnreadable(
+        f"state in {found}, but this version knows {known}",
+        where=where,
+        fix="run the version that wrote it, or start the query anew",
+    )
+
+
+def _tagged(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return (_DECIMAL, str(value))
+    if isinstance(value, tuple):
+        items = tuple(map(_tagged, value))
+        # Only a tuple's own first item can make it look like a tag; a wrapped first item is a tuple itself.
+        return (_TUPLE, items) if items and items[0] in (_DECIMAL, _TUPLE) else items
+    if isinstance(value, list):
+        return list(map(_tagged, value))
+    if isinstance(value, dict):
+        return {_tagged(key): _tagged(item) for key, item in value.items()}
+    return value
+
+
+def _untagged(value: Any) -> Any:
+    if isinstance(value, tuple):
+        if value and value[0] == _DECIMAL:
+            return Decimal(value[1])
+        return tuple(map(_untagged, value[1] if value and value[0] == _TUPLE else value))
+    if isinstance(value, list):
+        return list(map(_untagged, value))
+    if isinstance(value, dict):
+        return {_untagged(key): _untagged(item) for key, item in value.items()}
+    return value
+
+
+_ANEW = "restore the checkpoint from a backup, or start the query anew"
+_FINISH: Mapping[int, Callable[[Any], Any]] = {_PLAIN: lambda value: value, _TAGGED: _untagged}

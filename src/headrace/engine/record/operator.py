@@ -1,0 +1,159 @@
+"""The chain inside Spark's stateful operator: a page's records run through it in order of arrival.
+
+The operator is keyed by page and runs with time mode None: time is input, as ticks are. All state of a page lies in one
+map of buckets (see `buckets`), of which a batch reads and writes what it touches. What comes out are rows of topics
+(the sink's, and the dead letters'), and one report for each page and batch: how many records, when the next tick is
+due, how much state there is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from itertools import groupby
+from typing import Any
+
+import orjson
+import pyarrow as pa
+from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
+
+from headrace.contracts import dead_letter_topic
+from headrace.engine.batch.shipping import packed as packed_plan
+from headrace.engine.batch.shipping import unpacked as unpacked_plan
+from headrace.engine.record.buckets import PageState
+from headrace.engine.record.packing import Placed, packed_rows, unpacked
+from headrace.engine.record.shelf import MapShelf
+from headrace.plan.chain.contract import Context, Problem, Store
+from headrace.plan.chain.pipe import Pipe
+from headrace.plan.chain.records import Raw
+from headrace.plan.nodes import Query
+
+OUTPUT = pa.schema([("topic", pa.string()), ("payload", pa.binary())])
+OUTPUT_SPARK = "topic string, payload binary"
+"""Rows for a topic; where `topic` is null, the payload is a report in JSON."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """What every worker must know of a query."""
+
+    query: bytes
+    ticks: str
+    """The topic whose records say that time has passed."""
+    pages: int = 1
+
+    @property
+    def plan(self) -> Query:
+        return _plan(self.query)
+
+
+def work_for(query: Query, ticks: str, pages: int) -> Work:
+    return Work(packed_plan(query), ticks, pages)
+
+
+@lru_cache(64)
+def _plan(data: bytes) -> Query:
+    return unpacked_plan(data)
+
+
+@dataclass
+class Report:
+    """What became of a page's batch."""
+
+    page: int
+    records: int = 0
+    written: int = 0
+    problems: dict[str, int] = field(default_factory=dict)
+    deadline: int | None = None
+    time: int | None = None
+    """The latest time among the records."""
+    entries: int = 0
+    """How much the page's state holds."""
+
+
+class PageOperator(StatefulProcessor):
+    """All queries' operator; `work` makes it one query's."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        self._map = handle.getMapState("buckets", "store string, bucket int", "data binary")
+
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
+        del timerValues
+        payloads = [payload for frame in rows for payload in frame["payload"]]
+        state = PageState(MapShelf(self._map))
+        report = Report(int(key[0]))
+        out = run_records(self._work, unpacked(payloads), state.store, report)
+        state.save()
+        report.entries = state.entries
+        yield _output([*out, (None, packed_report(report))]).to_pandas()
+
+    def close(self) -> None:
+        """Nothing is held between batches."""
+
+
+def run_stateless(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """For a query that keeps nothing: no page needs its records together, each batch of them goes on as it comes."""
+
+    def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        report = Report(0)
+        for batch in batches:
+            for payload in batch.column("payload").to_pylist():
+                yield _output(run_records(work, unpacked([payload]), lambda name: {}, report))
+        yield _output([(None, packed_report(report))])
+
+    return run
+
+
+def _output(rows: Sequence[Output]) -> pa.RecordBatch:
+    topics, payloads = [topic for topic, _ in rows], [payload for _, payload in rows]
+    return pa.RecordBatch.from_arrays([pa.array(topics, pa.string()), pa.array(payloads, pa.binary())], schema=OUTPUT)
+
+
+# -- a page's batch -------------------------------------------------------------------------------------------------
+
+Output = tuple[str | None, bytes]
+"""A topic and rows for it; without a topic, a report."""
+
+
+def run_records(
+    work: Work, records: Sequence[Placed], store: Callable[[str], Store], report: Report
+) -> list[tuple[str, bytes]]:
+    """Run records through the chain, and note in the report what became of them."""
+    plan, dead, written = work.plan, list[Raw](), list[Raw]()
+    pipe = Pipe(plan, Context(store, lambda problem: dead.append(_letter(problem, plan, report))))
+    for ticking, items in groupby(records, key=lambda item: item[1] == work.ticks):
+        if ticking:
+            written += [made for _, _, tick in items for made in pipe.tick(tick.time)]
+        else:
+            written += pipe.run(_counted(items, report))
+    report.written += len(written)
+    report.deadline = pipe.chain.deadline()
+    topics = ((plan.sink.topic, written), (dead_letter_topic(plan.sink.topic), dead))
+    return [(topic, packed_rows(made)) for topic, made in topics if made]
+
+
+def packed_report(report: Report) -> bytes:
+    return orjson.dumps(asdict(report))
+
+
+def _counted(items: Iterator[Placed], report: Report) -> Iterator[tuple[str, Raw]]:
+    for _, topic, record in items:
+        report.records += 1
+        report.time = record.time if report.time is None else max(report.time, record.time)
+        yield topic, record
+
+
+def _letter(problem: Problem, query: Query, report: Report) -> Raw:
+    """A dead letter: what could not be used, with why and where."""
+    report.problems[problem.code] = report.problems.get(problem.code, 0) + 1
+    why = {"code": problem.code, "reason": problem.reason, "where": problem.where, "query": query.id}
+    headers = tuple((name, text.encode()) for name, text in why.items())
+    return Raw(_shown(problem.key), _shown(problem.row), problem.time or 0, headers)
+
+
+def _shown(value: Any) -> bytes | None:
+    return value if value is None or isinstance(value, bytes) else repr(value).encode()

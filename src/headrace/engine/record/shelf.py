@@ -1,0 +1,167 @@
+"""A page's buckets in Spark's MapState.
+
+Spark's client sends one request and waits for its answer, and spends most of its own time on turning values over that
+need none of it: a bucket is bytes, its address a text and a number. `Line` speaks the same protocol on the same
+connection, but keeps several requests on their way. That is the client's inside, not its promise, so it is done only
+with versions of Spark for which it was tried; with any other the client itself does the work, at its own pace.
+"""
+
+from __future__ import annotations
+
+import pickle
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from io import BytesIO
+from struct import Struct
+from typing import Any
+
+import pyspark
+from pyspark.errors import PySparkRuntimeError
+from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
+from pyspark.sql.streaming.stateful_processor import MapState
+
+from headrace.engine.record.buckets import Address, Change
+
+KEY_SCHEMA = "store string, bucket int"
+VALUE_SCHEMA = "data binary"
+
+TRIED = ("4.2.",)
+"""Versions of Spark whose protocol `Line` speaks."""
+
+_AFLOAT = 64
+_AFLOAT_BYTES = 48 << 10
+"""Requests on their way at one time: few enough to lie in the socket's buffers, so that neither side ever waits for
+the other to read before it reads itself, not even when Spark has given up and reads no more."""
+
+_HEADER = Struct(">ii")
+_LENGTH = Struct(">i")
+
+
+class MapShelf:
+    """A page's buckets; the page is the operator's key."""
+
+    def __init__(self, state: MapState) -> None:
+        way = LineShelf if pyspark.__version__.startswith(TRIED) else ClientShelf
+        self._way = way(state)
+
+    def read(self, addresses: Sequence[Address]) -> list[bytes | None]:
+        return self._way.read(addresses)
+
+    def write(self, changes: Iterable[Change]) -> None:
+        self._way.write(changes)
+
+
+class ClientShelf:
+    """Through Spark's client, one by one."""
+
+    def __init__(self, state: MapState) -> None:
+        self._map = state
+
+    def read(self, addresses: Sequence[Address]) -> list[bytes | None]:
+        found = map(self._map.getValue, addresses)
+        return [None if value is None else bytes(value[0]) for value in found]
+
+    def write(self, changes: Iterable[Change]) -> None:
+        for address, data in changes:
+            if data is None:
+                self._map.removeKey(address)
+            else:
+                self._map.updateValue(address, (data,))
+
+
+class LineShelf:
+    """Over the client's own connection, many at a time."""
+
+    def __init__(self, state: MapState) -> None:
+        self._line = Line(state._mapStateClient._stateful_processor_api_client.sockfile)
+        self._name = state._stateName
+
+    def read(self, addresses: Sequence[Address]) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        self._line.exchange(map(self._get, addresses), lambda value: found.append(_bytes(value)))
+        return found
+
+    def write(self, changes: Iterable[Change]) -> None:
+        self._line.exchange((self._put(*change) for change in changes), lambda value: None)
+
+    def _get(self, address: Address) -> bytes:
+        return self._request(getValue=messages.GetValue(userKey=_pickled(address)))
+
+    def _put(self, address: Address, data: bytes | None) -> bytes:
+        key = _pickled(address)
+        if data is None:
+            return self._request(removeKey=messages.RemoveKey(userKey=key))
+        return self._request(updateValue=messages.UpdateValue(userKey=key, value=_pickled((data,))))
+
+    def _request(self, **call: Any) -> bytes:
+        about = messages.MapStateCall(stateName=self._name, **call)
+        variable = messages.StateVariableRequest(mapStateCall=about)
+        return messages.StateRequest(stateVariableRequest=variable).SerializeToString()
+
+
+class Line:
+    """Requests and answers, in the same order."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+        self._afloat: deque[int] = deque()
+
+    def exchange(self, requests: Iterable[bytes], take: Callable[[bytes], object]) -> None:
+        """Send all, and hand each answer to `take`. Leaves no answer behind, as that would be taken for the next."""
+        try:
+            for request in requests:
+                if self._full(len(request)):
+                    self._receive(take, leave=len(self._afloat) // 2, room=len(request))
+                self._file.write(_HEADER.pack(0, len(request)))
+                self._file.write(request)
+                self._afloat.append(len(request))
+        except BaseException:
+            self._receive(lambda value: None)
+            raise
+        self._receive(take)
+
+    def _full(self, more: int) -> bool:
+        return len(self._afloat) >= _AFLOAT or sum(self._afloat) + more > _AFLOAT_BYTES
+
+    def _receive(self, take: Callable[[bytes], object], leave: int = 0, room: int = 0) -> None:
+        self._file.flush()
+        while len(self._afloat) > leave or (self._afloat and self._full(room)):
+            self._afloat.popleft()
+            take(self._answer())
+
+    def _answer(self) -> bytes:
+        answer = messages.StateResponse()
+        answer.ParseFromString(self._file.read(_LENGTH.unpack(self._file.read(4))[0]))
+        if answer.statusCode != 0:
+            self._afloat.clear()  # Spark closes the state after an error: nothing more will come
+            raise PySparkRuntimeError(f"a bucket could not be had: {answer.errorMessage}")
+        return answer.value
+
+
+# -- rows as Spark's state server pickles them ----------------------------------------------------------------------
+
+
+def _pickled(row: tuple[Any, ...]) -> bytes:
+    return pickle.dumps(row, 4)
+
+
+class _Rows(pickle.Unpickler):
+    """Reads a row without building its schema anew each time."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        return _PLAIN.get((module, name)) or super().find_class(module, name)
+
+
+def _values(schema: object) -> Callable[..., tuple[Any, ...]]:
+    del schema
+    return lambda *values: values
+
+
+_PLAIN: dict[tuple[str, str], Callable[..., Any]] = {
+    ("pyspark.sql.types", "_parse_datatype_json_string"): str,
+    ("pyspark.sql.types", "_create_row_inbound_converter"): _values,
+}
+
+
+def _bytes(row: bytes) -> bytes | None:
+    return bytes(_Rows(BytesIO(row)).load()[0]) if row else None

@@ -1,0 +1,56 @@
+"""What pages gave out, on its way into the embedded log: rows in one transaction per batch, reports to whoever asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame
+
+from headrace.contracts import Topic
+from headrace.engine.record.operator import Report
+from headrace.engine.record.packing import unpacked_rows
+from headrace.engine.sink import STAGED, STAGED_SCHEMA, EmbeddedSink
+from headrace.log.embedded import EmbeddedLog
+
+OnReport = Callable[[int, list[Report]], None]
+"""The batch's number, and what its pages say."""
+
+
+class PageSink(EmbeddedSink):
+    """An embedded sink for rows of `operator.OUTPUT_SPARK`."""
+
+    def __init__(self, log: EmbeddedLog, query: str, topics: Sequence[str], on_report: OnReport) -> None:
+        super().__init__(log, query, topics, packed_topics)
+        self._on_report = on_report
+
+    def write(self, rows: DataFrame, batch: int) -> None:
+        """Write a batch, once. One that is there already is computed all the same: its state must come to be."""
+        stage = self.stage()
+
+        def staged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for one in batches:
+                reports = one.filter(pc.is_null(one.column("topic")))
+                yield from stage(iter([one.filter(pc.is_valid(one.column("topic")))]))
+                yield _carried(reports)
+
+        found = rows.mapInArrow(staged, STAGED).collect()
+        self.commit(batch, [row for row in found if row.topic is not None])
+        self._on_report(batch, [Report(**orjson.loads(row.payload)) for row in found if row.topic is None])
+
+
+def packed_topics(rows: pa.RecordBatch, topics: Sequence[Topic]) -> Iterator[tuple[Topic, pa.RecordBatch]]:
+    by_name = {topic.name: topic for topic in topics}
+    for name, payload in zip(rows.column("topic").to_pylist(), rows.column("payload").to_pylist(), strict=True):
+        yield by_name[name], unpacked_rows(payload)
+
+
+def _carried(reports: pa.RecordBatch) -> pa.RecordBatch:
+    """Reports as rows of what is staged, of which they fill the payload only."""
+    schema = STAGED_SCHEMA
+    nothing = {field.name: pa.nulls(reports.num_rows, field.type) for field in schema}
+    return pa.RecordBatch.from_arrays(
+        [reports.column("payload") if name == "payload" else column for name, column in nothing.items()], schema=schema
+    )

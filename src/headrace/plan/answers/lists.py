@@ -1,0 +1,189 @@
+"""LIST and SHOW; and `answered`, which finds the answer to any question but PRINT, whose records come from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from headrace.plan import functions
+from headrace.plan.answers.descriptions import described, explained, function_described, function_kind, query_table
+from headrace.plan.answers.listing import Column, Listing, Table, Typed
+from headrace.plan.answers.schemas import schema
+from headrace.plan.answers.surroundings import Surroundings
+from headrace.plan.catalog import About, Answer, SourceInfo
+from headrace.plan.nodes import Kind
+
+HIDDEN = ("__", "_confluent", "_schemas")
+"""Topics that begin so belong to a system; only LIST ALL TOPICS shows them."""
+
+
+def answered(question: Answer, around: Surroundings) -> Listing:
+    """The answer, as things stand."""
+    return replace(_ANSWERS[question.about](question, around), statement=question.text)
+
+
+# -- sources --------------------------------------------------------------------------------------------------------
+
+_SOURCES = (
+    Column("topic", "Kafka Topic"),
+    Column("keyFormat", "Key Format"),
+    Column("valueFormat", "Value Format"),
+    Column("isWindowed", "Windowed"),
+    Column("type"),
+)
+
+
+def _sources(kind: Kind) -> Callable[[Answer, Surroundings], Listing]:
+    def listed(question: Answer, around: Surroundings) -> Listing:
+        found = sorted((s for s in around.catalog.sources.values() if s.kind is kind), key=lambda s: s.name)
+        if question.extended or question.described:
+            parts = tuple(described(source, around, extended=question.extended) for source in found)
+            return Listing("source_descriptions", parts=_once(parts), parts_name="sourceDescriptions")
+        return _listing(f"{kind}s", (_name(f"{kind.capitalize()} Name"), *_SOURCES), map(_source_row, found))
+
+    return listed
+
+
+def _source_row(source: SourceInfo) -> tuple[object, ...]:
+    formats = (source.key_format.name, source.value_format.name)
+    return source.name, source.topic, *formats, source.relation.window is not None, source.kind.upper()
+
+
+def _once(parts: tuple[Listing, ...]) -> tuple[Listing, ...]:
+    """Of the same note only the last."""
+    return tuple(replace(part, notes=()) for part in parts[:-1]) + parts[-1:]
+
+
+def _described(question: Answer, around: Surroundings) -> Listing:
+    return described(around.catalog.sources[question.name], around, extended=question.extended)
+
+
+# -- topics and queries ---------------------------------------------------------------------------------------------
+
+
+def _topics(question: Answer, around: Surroundings) -> Listing:
+    columns = (
+        Column("name", "Kafka Topic"),
+        Column("", "Partitions"),
+        Column("", "Partition Replicas"),
+        Column("replicaInfo"),
+        *((Column("consumerCount", "Consumers"), Column("consumerGroupCount", "ConsumerGroups")) * question.extended),
+    )
+    rows: list[tuple[object, ...]] = []
+    for name, topic in sorted(around.topics.items()):
+        if question.all or not name.startswith(HIDDEN):
+            counts = (topic.consumers, topic.groups) if question.extended else ()
+            rows.append((name, topic.partitions, topic.replicas, [topic.replicas] * topic.partitions, *counts))
+    kind = "kafka_topics_extended" if question.extended else "kafka_topics"
+    return Listing(kind, tables=(Table("topics", columns, tuple(rows)),))
+
+
+def _queries(question: Answer, around: Surroundings) -> Listing:
+    queries = around.catalog.queries.values()
+    if question.extended:
+        parts = tuple(explained(query, around) for query in queries)
+        return Listing("query_descriptions", parts=parts, parts_name="queryDescriptions")
+    table = query_table("queries", queries, around)
+    notes = ("For detailed information on a Query run: EXPLAIN <Query ID>;",)
+    return Listing("queries", tables=(table,), notes=notes)
+
+
+def _explained(question: Answer, around: Surroundings) -> Listing:
+    if question.query is None:
+        raise LookupError("EXPLAIN is planned with its query")
+    return explained(question.query, around, question.query_type)
+
+
+# -- functions, types, settings -------------------------------------------------------------------------------------
+
+
+def _functions(question: Answer, around: Surroundings) -> Listing:
+    known = sorted({**functions.SCALARS, **functions.AGGREGATES}.items())
+    rows = ((name, function.area.upper(), function_kind(function)) for name, function in known)
+    return _listing("functions", (_name("Function Name"), Column("category", "Category"), Column("type")), rows)
+
+
+def _function(question: Answer, around: Surroundings) -> Listing:
+    found = functions.find(question.name)
+    if found is None:
+        raise functions.unknown(question.name)
+    return function_described(question.name, found)
+
+
+def _types(question: Answer, around: Surroundings) -> Listing:
+    types = sorted(around.catalog.types.items())
+    columns = (_name("Type Name"), Column("", "Schema"), Column("schema"))
+    return _listing("types", columns, ((name, Typed(kind), schema(kind)) for name, kind in types))
+
+
+def _properties(question: Answer, around: Surroundings) -> Listing:
+    columns = (
+        Column("name", "Property"),
+        Column("scope", "Scope"),
+        Column("level", "Default override"),
+        Column("value", "Effective Value"),
+        Column("editable"),
+    )
+    values = {**around.defaults, **around.properties}
+    levels = dict.fromkeys(around.properties, "SESSION")
+    rows = ((name, "KSQL", levels.get(name, ""), str(values[name]), True) for name in sorted(values))
+    return _listing("properties", columns, rows)
+
+
+def _variables(question: Answer, around: Surroundings) -> Listing:
+    columns = (Column("name", "Variable Name"), Column("value", "Value"))
+    return _listing("variables", columns, sorted(around.variables.items()))
+
+
+# -- connectors: there is no Kafka Connect --------------------------------------------------------------------------
+
+
+def _connectors(question: Answer, around: Surroundings) -> Listing:
+    columns = (
+        Column("name", "Connector Name"),
+        Column("type", "Type"),
+        Column("className", "Class"),
+        Column("state", "Status"),
+    )
+    return _listing("connectors", columns, ())
+
+
+def _plugins(question: Answer, around: Surroundings) -> Listing:
+    columns = (Column("className", "Class"), Column("type", "Type"), Column("version", "Version"))
+    return _listing("connectorsPlugins", columns, ())
+
+
+# -- all of them ----------------------------------------------------------------------------------------------------
+
+_KINDS: Mapping[str, str] = {
+    "functions": "function_names",
+    "types": "type_list",
+    "connectors": "connector_list",
+    "connectorsPlugins": "connector_plugins_list",
+}
+
+
+def _name(heading: str) -> Column:
+    return Column("name", heading, is_name=True)
+
+
+def _listing(name: str, columns: tuple[Column, ...], rows: Iterable[tuple[object, ...]]) -> Listing:
+    """One table and nothing else; ksqlDB's kind is mostly the field's name."""
+    return Listing(_KINDS.get(name, name), tables=(Table(name, columns, tuple(rows)),))
+
+
+_ANSWERS: Mapping[About, Callable[[Answer, Surroundings], Listing]] = {
+    About.STREAMS: _sources(Kind.STREAM),
+    About.TABLES: _sources(Kind.TABLE),
+    About.SOURCE: _described,
+    About.TOPICS: _topics,
+    About.QUERIES: _queries,
+    About.QUERY: _explained,
+    About.FUNCTIONS: _functions,
+    About.FUNCTION: _function,
+    About.TYPES: _types,
+    About.PROPERTIES: _properties,
+    About.VARIABLES: _variables,
+    About.CONNECTORS: _connectors,
+    About.PLUGINS: _plugins,
+}

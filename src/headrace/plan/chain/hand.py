@@ -1,0 +1,33 @@
+"""Single records of a source, written and read by hand: what INSERT VALUES, DELETE and ASSERT do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headrace.errors import BadRecord
+from headrace.plan.catalog import SourceInfo
+from headrace.plan.chain.contract import Event, Problem
+from headrace.plan.chain.records import Decoder, Encoder, Raw
+from headrace.plan.nodes import Sink, Source
+
+
+def encoded(source: SourceInfo, time: int, key: Any, row: Any) -> Raw:
+    """A row as the source's formats have it. A source's time column is read, never set."""
+    read = _source(source)
+    sink = Sink(read, source.relation, source.name, source.topic, source.key_format, source.value_format)
+    record = Encoder(sink).encode((time, key, row))
+    if isinstance(record, Problem):
+        raise BadRecord(f"the row cannot be written to {source.name}: {record.reason}", fix="change the values")
+    return record
+
+
+def decoded(source: SourceInfo, record: Raw) -> Event:
+    """A record as `(time, key, row)`, its time that of the record."""
+    event = Decoder(_source(source)).decode(record)
+    if isinstance(event, Problem):
+        raise BadRecord(f"a record of {source.name} cannot be read: {event.reason}", fix="see who wrote it")
+    return event
+
+
+def _source(source: SourceInfo) -> Source:
+    return Source(source.name, source.topic, source.relation, source.key_format, source.value_format)
