@@ -149,7 +149,7 @@ import sys
 from pathlib import Path
 from headrace.log.embedded import EmbeddedLog
 log = EmbeddedLog(sys.argv[1])
-assert log._mailbox.turn.take()
+assert log._mailbox.take_turn()
 print("leads", flush=True)
 sys.stdin.readline()
 posts = log._mailbox.collect()

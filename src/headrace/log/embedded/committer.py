@@ -146,7 +146,7 @@ class Committer:
 
     def _by_mail(self, group: list[Request], load: Load) -> dict[Place, int] | None:
         """Let the leading process commit for us, or lead and commit for others; None if we must do it alone."""
-        if self._mailbox.turn.take():
+        if not self._mailbox.led and self._mailbox.take_turn():
             self._lead(group, load, elected=True)
             return {}
         if any(part.topic.spec.quota_bytes for request in group for part in request.parts):
@@ -162,12 +162,14 @@ class Committer:
         patience = time.monotonic() + _PATIENCE
         deadline = time.monotonic() + self._timeout
         while True:
+            ring = self._mailbox.ring
             state = self._mailbox.state
             if state in (DONE, REFUSED):
                 offsets = self._mailbox.reply()
                 return None if offsets is None else dict(zip(places, offsets, strict=True))
-            # A post that was taken is about to be answered, unless its leader died.
-            if (state == POSTED or time.monotonic() > patience) and self._mailbox.turn.take():
+            # A leader answers a post that it took, and rings when it goes, unless it died.
+            free = state == POSTED and not self._mailbox.led
+            if (free or time.monotonic() > patience) and self._mailbox.take_turn():
                 offsets = self._mailbox.recover(self._store.query, number)
                 if offsets is None:
                     self._lead(group, load, elected=True)
@@ -177,7 +179,7 @@ class Committer:
                 return dict(zip(places, offsets, strict=True))
             if time.monotonic() > deadline:
                 return self._withdraw(places, number)
-            self._mailbox.wait(state, _PATIENCE)
+            self._mailbox.wait(ring, _PATIENCE)
 
     def _withdraw(self, places: list[Place], number: int) -> dict[Place, int] | None:
         """The leader lives but does not move: take the post back (None), unless it is in the log already."""
@@ -217,7 +219,8 @@ class Committer:
                 placing = Placing(db, self._encoder, self._now())
                 done = self._place(group, load, placing)
                 posts = self._mailbox.collect() if elected else []
-                answers = [(post, self._deliver(post, placing)) for post in posts]
+                answers = [(post, placing.deliver(post) if self._mailbox.holds(post) else None) for post in posts]
+                self._mailbox.remember(db, answers)
                 sequence = placing.finish()
                 reach("commit.placed")
         except BaseException:
@@ -255,14 +258,8 @@ class Committer:
         if len(placed) < len(group):
             self._remove(load.files)
             load = Load(placed, self._encoder, self._now())
-        placing.insert(load.extents)
+        placing.insert(load)
         return done
-
-    def _deliver(self, post: Post, placing: Placing) -> list[int] | None:
-        offsets = placing.deliver(post) if self._mailbox.holds(post) else None
-        if offsets is not None:
-            self._mailbox.remember(placing.db, post, offsets)
-        return offsets
 
     def _settle(self, done: list[tuple[Request, Any]], sequence: int, for_others: bool) -> None:
         changed = any(request.change for request, _ in done)

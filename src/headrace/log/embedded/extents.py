@@ -46,9 +46,9 @@ class Writer:
         self.owner = owner
         self.inline_bytes = inline_bytes
 
-    def stage(self, rows: pa.RecordBatch | pa.Table) -> Extent:
-        """Encode rows; a file is on the disk when this returns."""
-        times = _times(rows)
+    def stage(self, rows: pa.RecordBatch | pa.Table, times: tuple[int, int] | None = None) -> Extent:
+        """Encode rows, whose first and last time may be known; a file is on the disk when this returns."""
+        times = times or _times(rows)
         if rows.nbytes > self.inline_bytes:
             return self._file(rows, times)
         payload = encode(rows)

@@ -8,24 +8,27 @@ import time
 
 _CALL = {"x86_64": 202, "aarch64": 98}.get(platform.machine()) if platform.system() == "Linux" else None
 _libc = ctypes.CDLL(None, use_errno=True) if _CALL else None
-_WAIT, _WAKE, _EVERYBODY = 0, 1, 2**31 - 1
+_WAIT, _WAKE, _EVERYBODY = 9, 10, 2**31 - 1  # of the calls that know bits
 _POLL = 0.002
+ANY = 0xFFFFFFFF
 
 
 class _Timespec(ctypes.Structure):
     _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
 
 
-def wait(word: ctypes.c_uint32, seen: int, seconds: float) -> None:
-    """Sleep while the word is `seen`, at most so long; may return early."""
+def wait(word: ctypes.c_uint32, seen: int, seconds: float, bits: int = ANY) -> None:
+    """Sleep while the word is `seen`, at most so long, until one of the bits is called; may return early."""
     if _libc is None:
         time.sleep(min(_POLL, seconds))
         return
-    limit = _Timespec(int(seconds), int(seconds % 1 * 1e9))
-    _libc.syscall(_CALL, ctypes.byref(word), _WAIT, ctypes.c_uint32(seen), ctypes.byref(limit), None, 0)
+    until = time.monotonic() + seconds
+    limit = _Timespec(int(until), int(until % 1 * 1e9))
+    at, seen_, bits_ = ctypes.byref(word), ctypes.c_uint32(seen), ctypes.c_uint32(bits)
+    _libc.syscall(_CALL, at, _WAIT, seen_, ctypes.byref(limit), None, bits_)
 
 
-def wake(word: ctypes.c_uint32) -> None:
-    """Wake everybody, in all processes, who sleeps on the word."""
+def wake(word: ctypes.c_uint32, bits: int = ANY) -> None:
+    """Wake everybody, in all processes, who sleeps on the word under one of the bits."""
     if _libc is not None:
-        _libc.syscall(_CALL, ctypes.byref(word), _WAKE, _EVERYBODY, None, None, 0)
+        _libc.syscall(_CALL, ctypes.byref(word), _WAKE, _EVERYBODY, None, None, ctypes.c_uint32(bits))

@@ -238,6 +238,9 @@ class EmbeddedLog:
     def cut(self, topics: Iterable[str], after: int, max_rows: int) -> int:
         return order.cut(self._open, topics, after, max_rows)
 
+    def waiting(self, topics: Iterable[str], after: int) -> int:
+        return order.waiting(self._open, topics, after)
+
     def scan(self, topics: Iterable[str], after: int, upto: int) -> Iterator[Batch]:
         for name in topics:
             entry = self._open.catalog.entry(name)

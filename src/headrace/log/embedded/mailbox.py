@@ -1,8 +1,12 @@
 """Group commit across processes: whoever has the turn commits for all who wait.
 
 Each process has a slot in shared memory. One that wants to append while another is committing posts its encoded rows
-there; the next leader takes all posts into its own transaction, and one sync serves them all. Without it sixteen
+there; the leader takes all posts into its next transaction, and one sync serves them all. Without it sixteen
 processes that append single rows spend their time handing the lock around.
+
+All who wait sleep on one word, each under a bit of its own: one call into the kernel wakes those who have an answer.
+What the memory says of the leader is a hint; the turn itself is a lock of the kernel, which is free when its holder
+dies.
 
 A post carries a number that the leader stores in the same transaction (table `mail`), so a process whose leader died
 can tell whether its rows are in the log. A leader that cannot serve a post (its topic changed, say) refuses it, and
@@ -16,9 +20,12 @@ import itertools
 import marshal
 import mmap
 import os
+import random
 import sqlite3
+import struct
 import threading
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,28 +35,13 @@ from headrace.log.embedded import futex
 from headrace.log.embedded.fairlock import Turn, descriptor, try_lock, unlock
 
 SLOTS, CAPACITY = 64, 16 << 10
-_STATES = 4 * SLOTS  # the states of all slots come first, so that one look shows them all
 EMPTY, POSTED, TAKEN, DONE, REFUSED = range(5)
-_ELECTION = SLOTS  # byte after those of the slots
-
-
-class _Slot(ctypes.Structure):
-    _fields_ = (
-        ("length", ctypes.c_uint32),
-        ("checksum", ctypes.c_uint32),
-        ("owner", ctypes.c_char * 20),
-        ("number", ctypes.c_uint64),
-        ("body", ctypes.c_ubyte * (CAPACITY - 64)),
-    )
-
-    def write(self, body: bytes) -> None:
-        ctypes.memmove(self.body, body, len(body))
-        self.length, self.checksum = len(body), zlib.crc32(body)
-
-    def read(self) -> Any:
-        """The body, or None if somebody is writing it at this moment."""
-        body = ctypes.string_at(self.body, min(self.length, ctypes.sizeof(self.body)))
-        return marshal.loads(body) if zlib.crc32(body) == self.checksum else None
+# Words come first, so that one look shows them all: the states of the slots, then these two.
+_RING, _LED = SLOTS, SLOTS + 1
+_WORDS = SLOTS + 16
+_SUMS, _SENDER = struct.Struct("<II"), struct.Struct("<20sQ")  # length and checksum of the body; owner and number
+_HEAD = _SUMS.size + _SENDER.size
+_ELECTION = SLOTS  # byte of the lock after those of the slots
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,15 +61,15 @@ class Mailbox:
         self._owner = owner
         self._fd = descriptor(folder / "mail")
         self._map = _map(self._fd)
-        self._states = memoryview(self._map)[:_STATES].cast("I")
-        self._words = (ctypes.c_uint32 * SLOTS).from_buffer(self._map)
-        self._slots = (_Slot * SLOTS).from_buffer(self._map, _STATES)
+        self._words = memoryview(self._map)[: 4 * _WORDS].cast("I")
+        self._ring = ctypes.c_uint32.from_buffer(self._map, 4 * _RING)
         self._numbers = itertools.count(1)
-        self.turn = Turn.of(self._fd, _ELECTION)
+        self._random = random.Random()
+        self._answered = 0  # bits of those who are to be woken
+        self._turn = Turn.of(self._fd, _ELECTION)
         self._mine = self._claim()
         if self._mine is not None:
-            self._states[self._mine] = EMPTY
-            self._slots[self._mine].owner = owner.encode()
+            self._words[self._mine] = EMPTY
 
     def _claim(self) -> int | None:
         with _claims_guard:
@@ -93,92 +85,131 @@ class Mailbox:
     def post(self, parts: list[tuple[Any, ...]]) -> int | None:
         """Leave rows for the leader; None if they do not fit or there is no slot. Returns their number."""
         body = marshal.dumps(parts, 4)
-        if self._mine is None or len(body) > CAPACITY - 64:
+        if self._mine is None or len(body) > CAPACITY - _HEAD:
             return None
-        slot = self._slots[self._mine]
-        slot.number = number = next(self._numbers)
-        slot.write(body)
-        self._states[self._mine] = POSTED
+        number = next(self._numbers)
+        _SENDER.pack_into(self._map, _at(self._mine) + _SUMS.size, self._owner.encode(), number)
+        self._write(self._mine, body)
+        self._words[self._mine] = POSTED
         return number
 
     @property
     def state(self) -> int:
-        return self._states[self._mine] if self._mine is not None else EMPTY
+        return self._words[self._mine] if self._mine is not None else EMPTY
 
-    def wait(self, seen: int, seconds: float) -> None:
-        """Sleep until the state of the own slot is another, or a leader says that the turn is free."""
+    @property
+    def ring(self) -> int:
+        """To be read before the state and before the hint, and given to `wait` then."""
+        return self._words[_RING]
+
+    def wait(self, ring: int, seconds: float) -> None:
+        """Sleep until a leader has answered the own post or left the turn to us; not at all if one rang since."""
         assert self._mine is not None
-        futex.wait(self._word(self._mine), seen, seconds)
+        futex.wait(self._ring, ring, seconds, _bit(self._mine))
 
     def reply(self) -> list[int] | None:
         """The offsets that a leader gave the rows; None if it refused."""
         assert self._mine is not None
-        offsets = self._slots[self._mine].read() if self.state == DONE else None
-        self._states[self._mine] = EMPTY
+        offsets = self._read(self._mine) if self.state == DONE else None
+        self._words[self._mine] = EMPTY
         return offsets
 
     def recover(self, query: Any, number: int) -> list[int] | None:
         """As the leader: the offsets of the own post, if a leader that died has committed it."""
         assert self._mine is not None
-        self._states[self._mine] = EMPTY
+        self._words[self._mine] = EMPTY
         rows = query("SELECT number, offsets FROM mail WHERE owner = ?", self._owner)
         return marshal.loads(rows[0][1]) if rows and rows[0][0] == number else None
 
     def forget(self) -> None:
         """Take the own post back: a leader that has not placed it yet refuses it now."""
         if self._mine is not None:
-            self._states[self._mine] = EMPTY
+            self._words[self._mine] = EMPTY
 
     # -- as the leader ------------------------------------------------------------------------------------------------
+
+    @property
+    def led(self) -> bool:
+        """Whether somebody seems to lead; it will ring when it no longer does, unless it died."""
+        return self._words[_LED] != 0
+
+    def take_turn(self) -> bool:
+        """Become the leader, if nobody is."""
+        if not self._turn.take():
+            return False
+        self._words[_LED] = 1
+        return True
 
     def collect(self) -> list[Post]:
         """Take all posts."""
         posts: list[Post] = []
         for index in self._posted():
-            slot = self._slots[index]
-            number, owner, parts = slot.number, slot.owner.decode(), slot.read()
-            if parts is not None and slot.number == number:
-                self._states[index] = TAKEN
-                posts.append(Post(index, owner, number, parts))
+            sender, parts = self._sender(index), self._read(index)
+            if parts is not None and self._sender(index) == sender:
+                self._words[index] = TAKEN
+                posts.append(Post(index, *sender, parts))
                 reach("mail.taken")
         return posts
 
     def _posted(self) -> list[int]:
-        states = self._states.tolist()
+        states = self._words[:SLOTS].tolist()
         return [i for i, state in enumerate(states) if state == POSTED and i != self._mine] if POSTED in states else []
 
-    def remember(self, db: sqlite3.Connection, post: Post, offsets: list[int]) -> None:
-        """Store, in the transaction of the rows themselves, that a post was committed."""
-        db.execute("INSERT OR REPLACE INTO mail VALUES (?, ?, ?)", (post.owner, post.number, marshal.dumps(offsets, 4)))
+    def remember(self, db: sqlite3.Connection, answers: Iterable[tuple[Post, list[int] | None]]) -> None:
+        """Store, in the transaction of the rows themselves, that posts were committed."""
+        done = [
+            (post.owner, post.number, marshal.dumps(offsets, 4)) for post, offsets in answers if offsets is not None
+        ]
+        db.executemany("INSERT OR REPLACE INTO mail VALUES (?, ?, ?)", done)
 
     def holds(self, post: Post) -> bool:
         """Whether a post that was taken is still wanted: its poster may have taken it back or be gone."""
-        slot = self._slots[post.slot]
-        return self._states[post.slot] == TAKEN and slot.number == post.number and slot.owner.decode() == post.owner
+        return self._words[post.slot] == TAKEN and self._sender(post.slot) == (post.owner, post.number)
 
     def answer(self, post: Post, offsets: list[int] | None) -> None:
-        """Tell the poster, unless its slot has been given to another meanwhile."""
+        """Lay the answer into the poster's slot, unless that has been given to another; `step_down` wakes it."""
         if not self.holds(post):
             return
         if offsets is not None:
-            self._slots[post.slot].write(marshal.dumps(offsets, 4))
+            self._write(post.slot, marshal.dumps(offsets, 4))
         reach("mail.answering")
-        self._states[post.slot] = REFUSED if offsets is None else DONE
-        futex.wake(self._word(post.slot))
+        self._words[post.slot] = REFUSED if offsets is None else DONE
+        self._answered |= _bit(post.slot)
 
     def step_down(self) -> None:
-        """Give up the turn, and wake one who waits for it."""
-        self.turn.give()
+        """Give up the turn; wake those who have an answer, and one of those who wait for one."""
+        bits, self._answered = self._answered, 0
+        self._words[_LED] = 0
+        self._turn.give()
+        # A value that nobody has seen, whatever the next leader writes at the same time: who looked before stays awake.
+        self._words[_RING] = self._random.getrandbits(32)
         for index in self._posted()[:1]:
-            futex.wake(self._word(index))
+            bits |= _bit(index)
+        if bits:
+            futex.wake(self._ring, bits)
 
-    def _word(self, index: int) -> ctypes.c_uint32:
-        return ctypes.c_uint32.from_buffer(self._words, 4 * index)
+    # -- slots --------------------------------------------------------------------------------------------------------
+
+    def _write(self, slot: int, body: bytes) -> None:
+        at = _at(slot)
+        self._map[at + _HEAD : at + _HEAD + len(body)] = body
+        _SUMS.pack_into(self._map, at, len(body), zlib.crc32(body))
+
+    def _read(self, slot: int) -> Any:
+        """The body, or None if somebody is writing it at this moment."""
+        at = _at(slot)
+        length, checksum = _SUMS.unpack_from(self._map, at)
+        body = self._map[at + _HEAD : at + _HEAD + min(length, CAPACITY - _HEAD)]
+        return marshal.loads(body) if zlib.crc32(body) == checksum else None
+
+    def _sender(self, slot: int) -> tuple[str, int]:
+        owner, number = _SENDER.unpack_from(self._map, _at(slot) + _SUMS.size)
+        return owner.rstrip(b"\0").decode(), number
 
     def close(self) -> None:
         with _claims_guard:
             if self._mine is not None:
-                self._states[self._mine] = EMPTY
+                self._words[self._mine] = EMPTY
                 _claims[self._fd].discard(self._mine)
                 unlock(self._fd, self._mine)
 
@@ -188,7 +219,16 @@ _claims: dict[int, set[int]] = {}
 _claims_guard = threading.Lock()
 
 
+def _bit(slot: int) -> int:
+    """Slots that share a bit are at times woken for each other."""
+    return 1 << slot % 32
+
+
+def _at(slot: int) -> int:
+    return 4 * _WORDS + CAPACITY * slot
+
+
 def _map(fd: int) -> mmap.mmap:
-    size = _STATES + ctypes.sizeof(_Slot) * SLOTS
+    size = _at(SLOTS)
     os.posix_fallocate(fd, 0, size)
     return mmap.mmap(fd, size)

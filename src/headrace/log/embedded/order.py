@@ -46,6 +46,19 @@ def removed(log: Readable, topics: Iterable[str]) -> int:
     return removed or 0
 
 
+def waiting(log: Readable, topics: Iterable[str], after: int) -> int:
+    """About how many rows lie behind a position: those of a merged extent are taken to lie evenly. Exact if none."""
+    marks, ids = _ids(log, topics)
+    ((rows,),) = log.store.query(
+        "SELECT sum(max(1, rows * (last_sequence - max(base_sequence - 1, ?)) / (last_sequence - base_sequence + 1))) "
+        f"FROM extents WHERE topic IN ({marks}) AND last_sequence > ? AND replaced_at IS NULL",
+        after,
+        *ids,
+        after,
+    )
+    return rows or 0
+
+
 def cut(log: Readable, topics: Iterable[str], after: int, max_rows: int) -> int:
     """The furthest position with about `max_rows` rows between it and `after`."""
     names = list(topics)

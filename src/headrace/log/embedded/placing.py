@@ -12,14 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.contracts import Ack, Appended, Topic, TopicSpec
+from headrace.contracts import Ack, Appended, Topic
 from headrace.errors import QuotaExceeded, WriterFenced
+from headrace.log.embedded import bare
 from headrace.log.embedded.extents import FILE, INLINE, Extent, Writer
 from headrace.log.embedded.mailbox import Post
-from headrace.log.rows import prepare
 from headrace.log.topics import unknown
 from headrace.record import Record
-from headrace.settings import Size, size_text
+from headrace.settings import size_text
 
 Place = tuple[int, int]  # topic id and partition
 Letter = tuple[Any, ...]  # topic, version, topic id, partition, then an extent's fields or a list of records' fields
@@ -80,9 +80,19 @@ class Load:
                 self.places.setdefault((part.topic_id, part.partition), []).append(part)
 
     @cached_property
+    def bare(self) -> dict[Place, list[Record]]:
+        """Places that get a few records only: who commits makes one extent of these and those of other processes."""
+        limit = self._encoder.inline_bytes
+        return {
+            place: [record for part in parts for record in part.records or ()]
+            for place, parts in self.places.items()
+            if all(part.records is not None for part in parts) and sum(part.bytes for part in parts) <= limit
+        }
+
+    @cached_property
     def extents(self) -> dict[Place, list[Extent]]:
-        """By partition; small rows that follow each other are joined into one extent."""
-        return {place: list(self._joined(parts)) for place, parts in self.places.items()}
+        """Of the other places; small rows that follow each other are joined into one extent."""
+        return {place: list(self._joined(parts)) for place, parts in self.places.items() if place not in self.bare}
 
     @property
     def files(self) -> Iterator[str]:
@@ -96,8 +106,8 @@ class Load:
         letters: list[Letter] = []
         for place, parts in self.places.items():
             at = (parts[0].topic.name, parts[0].version, *place)
-            if all(part.records is not None for part in parts):
-                letters.append((*at, None, [_fields(r) for part in parts for r in part.records or ()]))
+            if place in self.bare:
+                letters.append((*at, None, [_fields(record) for record in self.bare[place]]))
             else:
                 letters += [(*at, tuple(extent), None) for extent in self.extents[place]]
         return letters
@@ -110,19 +120,11 @@ class Load:
                 yield self._encoder.stage(_concat(list(self._batches(run))))
 
     def _batches(self, parts: Iterable[Part]) -> Iterator[pa.RecordBatch]:
-        for bare, run in itertools.groupby(parts, key=lambda part: part.records is not None):
-            if bare:
-                yield rows_of([record for part in run for record in part.records or ()], self._now)
+        for unmade, run in itertools.groupby(parts, key=lambda part: part.records is not None):
+            if unmade:
+                yield bare.rows_of([record for part in run for record in part.records or ()], self._now)
             else:
                 yield from (part.rows for part in run if part.rows is not None)
-
-
-def rows_of(records: Sequence[Record], now: int) -> pa.RecordBatch:
-    """Rows of any raw topic; sizes were looked at when the records came in."""
-    return prepare(records, _ANY_RAW, now)
-
-
-_ANY_RAW = Topic("", TopicSpec(max_record_bytes=Size(1 << 62)), 0)
 
 
 def _fields(record: Record) -> tuple[Any, ...]:
@@ -145,7 +147,7 @@ class Placing:
         self.db = db
         self._encoder = encoder
         self._now = now
-        self._bare: dict[Place, list[Record]] = {}  # records of other processes, to be one extent in the end
+        self._bare: dict[Place, list[Record]] = {}  # records of all processes, to be one extent in the end
         self.made: list[str] = []  # files of such extents
         self._ends: dict[Place, int] = {}  # as the requests see them
         self._places: dict[Place, list[int]] = {}  # end offset, last sequence and new bytes, as they are written
@@ -162,11 +164,13 @@ class Placing:
             return None
         return [self._place(part) for part in request.parts]
 
-    def insert(self, encoded: dict[Place, list[Extent]]) -> None:
-        """Write the extents."""
-        for place, extents in encoded.items():
+    def insert(self, load: Load) -> None:
+        """Write the extents; bare records wait for those that are delivered behind them."""
+        for place, extents in load.extents.items():
             for extent in extents:
                 self._insert(place, extent)
+        for place, records in load.bare.items():
+            self._keep(place, records)
 
     def deliver(self, post: Post) -> list[int] | None:
         """Place another process's rows; returns the first offset in each of its places, None to refuse them."""
@@ -178,15 +182,18 @@ class Placing:
         offsets: dict[Place, int] = {}
         for _, _, topic_id, partition, fields, records in post.parts:
             place = (topic_id, partition)
-            offset = self._insert_posted(place, Extent(*fields)) if fields else self._keep(place, records)
+            offset = self._insert_posted(place, Extent(*fields)) if fields else self._keep_posted(place, records)
             offsets.setdefault(place, offset)
         return list(offsets.values())
 
-    def _keep(self, place: Place, records: list[tuple[Any, ...]]) -> int:
+    def _keep(self, place: Place, records: list[Record]) -> int:
         kept = self._bare.setdefault(place, [])
         offset = self._reached(place)[0] + len(kept)
-        kept += [Record(*fields) for fields in records]
+        kept += records
         return offset
+
+    def _keep_posted(self, place: Place, records: list[tuple[Any, ...]]) -> int:
+        return self._keep(place, [Record(*fields) for fields in records])
 
     def _insert_posted(self, place: Place, extent: Extent) -> int:
         self._insert_kept(place)
@@ -194,7 +201,7 @@ class Placing:
 
     def _insert_kept(self, place: Place) -> None:
         if records := self._bare.pop(place, None):
-            extent = self._encoder.stage(rows_of(records, self._now))
+            extent = bare.stage(records, self._encoder, self._now)
             if extent.file:
                 self.made.append(extent.file)
             self._insert(place, extent)

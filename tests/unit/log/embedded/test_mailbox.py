@@ -71,11 +71,12 @@ def test_one_has_the_turn_and_is_seen_to_have_it(pair: tuple[Mailbox, Mailbox]) 
 
 def test_who_has_an_answer_wakes_up(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
+    assert leader.take_turn()
     poster.post(PARTS)
     (post,) = leader.collect()
-    woken = _waiter(poster, TAKEN)
+    woken = _waiter(poster, TAKEN, led=True)
     leader.answer(post, [7])
-    leader.tell()
+    leader.step_down()
     assert woken.wait(LONG / 2)
 
 
@@ -98,7 +99,7 @@ def test_a_ring_between_looking_and_sleeping_is_not_missed(pair: tuple[Mailbox, 
     assert not poster.led
 
 
-def _waiter(poster: Mailbox, state: int, led: bool = False) -> threading.Event:
+def _waiter(poster: Mailbox, state: int, led: bool) -> threading.Event:
     """A thread that sleeps while nothing has changed, as the committer does."""
     woken, ready = threading.Event(), threading.Event()
 
