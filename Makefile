@@ -22,9 +22,10 @@ check: setup-test ## format, lint, types, imports, unit tests; under a minute
 	.venv/bin/lint-imports --no-cache >/dev/null || .venv/bin/lint-imports --no-cache
 	.venv/bin/pyright --warnings & types=$$!; $(PYTEST) -n 2 tests/unit; units=$$?; wait $$types && exit $$units
 
-conformance-ksql: setup-test ## the public cases of ksqlDB (CORPUS=path ONLY=text MODE=memory|spark ACTUAL=path)
+conformance-ksql: setup-test ## the public cases of ksqlDB (CORPUS=path ONLY=text MODE=memory|spark|stream SEED=n SAMPLE=n)
 	@for corpus in $(or $(CORPUS),$(CORPORA)/ksql/public.jsonl $(CORPORA)/ksql/sql_public.jsonl); do \
 		$(PY) -m tests.conformance.ksql --corpus "$$corpus" --only "$(ONLY)" --mode $(or $(MODE),memory) \
+			--seed $(or $(SEED),0) --sample $(or $(SAMPLE),24) \
 			--actual "$(or $(ACTUAL),build/conformance/$$(basename $$corpus))" || failed=1; \
 	done; exit $${failed:-0}
 
@@ -39,6 +40,9 @@ bench-log: setup-test ## the log beside Kafka in one run; fails when a target is
 
 bench-chain: setup-test ## the chain in memory beside hand-written loops (ONLY=name)
 	$(PY) -m bench chain $(if $(ONLY),--only $(ONLY))
+
+bench-engine: setup-test ## queries on Spark beside Flink, Quix Streams, Faust and PySpark by hand (ONLY=name QUICK=1)
+	$(PY) -m bench engine $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 format: setup-test ## format and mend what ruff can
 	$(PY) -m ruff format -q . && $(PY) -m ruff check -q --fix .
@@ -58,4 +62,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test check conformance-ksql bless faults-log bench-log bench-chain format docs lock clean setup setup-test
+.PHONY: help demo test check conformance-ksql bless faults-log bench-log bench-chain bench-engine format docs lock clean setup setup-test

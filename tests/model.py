@@ -189,6 +189,9 @@ class ModelLog:
         beyond = [row.sequence for _, _, row in self._ordered(topics) if row.sequence > after]
         return beyond[:max_rows][-1] if beyond else after
 
+    def waiting(self, topics: Iterable[str], after: int) -> int:
+        return sum(row.sequence > after for _, _, row in self._ordered(topics))
+
     def scan(self, topics: Iterable[str], after: int, upto: int) -> Iterator[Batch]:
         for topic, partition, row in self._ordered(topics):
             if after < row.sequence <= upto:

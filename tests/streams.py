@@ -11,10 +11,9 @@ from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
-from headrace.contracts import Append
+from headrace.contracts import Append, Log
 from headrace.control.program import Program
 from headrace.engine.query import ensure_topic
-from headrace.log.embedded import EmbeddedLog
 from headrace.log.rows import from_records
 from headrace.record import Record
 from headrace.settings import Settings, Size
@@ -40,28 +39,26 @@ def in_memory(statements: str, inputs: Sequence[Input]) -> dict[str, list[Output
     return {topic: [(e.key, e.value, e.timestamp) for e in world.topics[topic]] for topic in sinks}
 
 
-def on_spark(statements: str, pieces: Iterable[Sequence[Input]], folder: Path) -> dict[str, list[Output]]:
+def on_spark(statements: str, pieces: Iterable[Sequence[Input]], log: Log, given: Settings) -> dict[str, list[Output]]:
     """The same from a program that is stopped after every piece."""
-    given = settings(folder)
     sinks: list[str] = []
-    with EmbeddedLog(given.data, given) as log:
-        for piece in pieces:
-            for topic in {record[0] for record in piece}:
-                ensure_topic(log, topic)
-            with Program(log, given) as program:
-                program.execute(statements)
-                for topic, key, value, time in piece:
-                    append(log, topic, key, value, time)
-                program.wait(until_idle=True)
-                sinks = [running.query.sink.topic for running in program.running.values()]
-        return {topic: written(log, topic) for topic in sinks}
+    for piece in pieces:
+        for topic in {record[0] for record in piece}:
+            ensure_topic(log, topic)
+        with Program(log, given) as program:
+            program.execute(statements)
+            for topic, key, value, time in piece:
+                append(log, topic, key, value, time)
+            program.wait(until_idle=True)
+            sinks = [running.query.sink.topic for running in program.running.values()]
+    return {topic: written(log, topic) for topic in sinks}
 
 
-def append(log: EmbeddedLog, topic: str, key: str | None, value: str | None, time: int) -> None:
+def append(log: Log, topic: str, key: str | None, value: str | None, time: int) -> None:
     log.append([Append(topic, from_records([Record(_bytes(value), _bytes(key), occurred_at=time)]))])
 
 
-def written(log: EmbeddedLog, topic: str) -> list[Output]:
+def written(log: Log, topic: str) -> list[Output]:
     found: list[Output] = []
     for partition, (start, end) in log.bounds(topic).items():
         while start < end:

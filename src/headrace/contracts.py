@@ -330,6 +330,10 @@ class Ordered(Protocol):
         """The furthest position such that about `max_rows` rows lie between it and `after`."""
         ...
 
+    def waiting(self, topics: Iterable[str], after: int) -> int:
+        """About how many rows lie behind a position; 0 if and only if there are none."""
+        ...
+
     def scan(self, topics: Iterable[str], after: int, upto: int) -> Iterator[Batch]:
         """Rows with `after < $sequence <= upto`, batch by batch."""
         ...

@@ -353,6 +353,10 @@ class PlanChanged(UserError, code="plan-changed"):
     """A query does not fit the checkpoint that it would go on from."""
 
 
+class ProgramRunning(UserError, code="program-running"):
+    """A program of that name is running on the same data."""
+
+
 class UnknownQuery(UserError, code="unknown-query"):
     """No query of that name has left a checkpoint."""
 

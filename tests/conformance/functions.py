@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from decimal import Decimal
 from itertools import count
 from typing import Any, cast
@@ -225,3 +226,17 @@ def install() -> None:
     aggregates = cast(dict[str, AggregateFunction], functions.AGGREGATES)
     scalars.update({function.name: function for function in (*SCALARS, *TABLES)})
     aggregates.update({function.name: function for function in AGGREGATES})
+
+
+@contextmanager
+def installed() -> Iterator[None]:
+    """The same for a while: where other tests share the process."""
+    tables = [cast(dict[str, Any], table) for table in (functions.SCALARS, functions.AGGREGATES)]
+    before = [dict(table) for table in tables]
+    install()
+    try:
+        yield
+    finally:
+        for table, content in zip(tables, before, strict=True):
+            table.clear()
+            table.update(content)

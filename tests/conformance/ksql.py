@@ -1,7 +1,8 @@
 """Run a file of KSQL cases: `python -m tests.conformance.ksql --corpus PATH [--only TEXT] [--mode spark]`.
 
-Every case is run; what came out goes to `--actual`, and the comparer decides what passed. Ends with 0 if every failure
-is in the ledger of known gaps, and every known gap failed.
+Every case is run (in mode stream a sample of them: `--seed`, `--sample`); what came out goes to `--actual`, and the
+comparer decides what passed. Ends with 0 if every failure is in the ledger of known gaps, and every known gap failed,
+and what streamed is what memory wrote.
 """
 
 from __future__ import annotations
@@ -10,13 +11,14 @@ import argparse
 import os
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from headrace.testing.documents import json_text, read_json
-from tests.conformance import functions, memory, verdicts
+from tests.conformance import courses, functions, memory, verdicts
 
 MODES: dict[str, Callable[[memory.Case], memory.Outcome]] = {"memory": memory.run}
 """How a case is run by itself. Each takes a case and gives the comparer's form of what came out."""
@@ -31,15 +33,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     lines = [line for line in options.corpus.read_text(encoding="utf-8").splitlines() if line.strip()]
     chosen = [line for line in lines if _is_chosen(read_json(line), options.only)]
-    _write(options.actual, _outcomes(options.mode, chosen, options.jobs))
+    if options.mode == "stream":
+        chosen = _sampled(chosen, options.seed, options.sample)
+        if not chosen:
+            print("no case is left to stream")
+            return 0
+    outcomes = _outcomes(options, chosen)
+    _write(options.actual, outcomes.lines)
     verdict = verdicts.compared(verdicts.comparer_of(options.corpus, "compare_ksql.py"), chosen, options.actual)
     if options.why:
         print("\n".join([*verdicts.grouped(verdict.failures), verdict.closing]))
         return 0
     ran = {read_json(line)["id"] for line in chosen}
     shown, as_known = verdicts.shown(verdict, verdicts.ledger("ksql"), ran)
-    print("\n".join(shown))
-    return 0 if as_known else 1
+    print("\n".join([*shown, *outcomes.notes]))
+    return 0 if as_known and outcomes.agree else 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -49,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--mode", choices=sorted({*MODES, *TOGETHER}), default="memory")
     parser.add_argument("--actual", type=Path, default=ACTUAL, help="where to write what came out")
     parser.add_argument("--jobs", type=int, default=min(2, os.cpu_count() or 1), help="processes that share the cases")
+    parser.add_argument("--seed", type=int, default=0, help="mode stream: which cases, and how they are cut")
+    parser.add_argument("--sample", type=int, default=24, help="mode stream: how many cases; 0 is all")
     parser.add_argument("--why", action="store_true", help="failures by reason instead of one by one")
     return parser
 
@@ -57,23 +67,55 @@ def _is_chosen(case: memory.Case, only: str) -> bool:
     return not only or any(only.lower() in case[field].lower() for field in ("id", "file", "name"))
 
 
-def _outcomes(mode: str, lines: Sequence[str], jobs: int) -> list[str]:
+class Outcomes(NamedTuple):
+    """Lines of ACTUAL; in mode stream also where these are not what memory writes."""
+
+    lines: list[str]
+    notes: Sequence[str] = ()
+    agree: bool = True
+
+
+def _outcomes(options: argparse.Namespace, lines: Sequence[str]) -> Outcomes:
+    mode, jobs = options.mode, options.jobs
     if mode in TOGETHER:
-        return TOGETHER[mode](lines, jobs)
+        return TOGETHER[mode](lines, options)
     if jobs < 2 or len(lines) < 50:
-        return [outcome(mode, line) for line in lines]
+        return Outcomes([outcome(mode, line) for line in lines])
     with ProcessPoolExecutor(jobs) as pool:
-        return list(pool.map(outcome, [mode] * len(lines), lines, chunksize=16))
+        return Outcomes(list(pool.map(outcome, [mode] * len(lines), lines, chunksize=16)))
 
 
-def _on_spark(lines: Sequence[str], jobs: int) -> list[str]:
+def _on_spark(lines: Sequence[str], options: argparse.Namespace) -> Outcomes:
     from tests.conformance import spark  # the other modes do without it
 
     functions.install()
-    return [json_text(outcome) for outcome in spark.run([read_json(line) for line in lines], jobs)]
+    return Outcomes([json_text(outcome) for outcome in spark.run([read_json(line) for line in lines], options.jobs)])
 
 
-TOGETHER: dict[str, Callable[[Sequence[str], int], list[str]]] = {"spark": _on_spark}
+def _sampled(lines: Sequence[str], seed: int, size: int) -> list[str]:
+    functions.install()
+    chosen, left_out = courses.sampled([read_json(line) for line in lines], seed, size)
+    for reason, count in left_out.most_common():
+        print(f"{count:4} left out: {reason}")
+    by_id = {read_json(line)["id"]: line for line in lines}
+    return [by_id[case["id"]] for case in chosen]
+
+
+def _streaming(lines: Sequence[str], options: argparse.Namespace) -> Outcomes:
+    from tests.conformance import stream
+
+    began = time.monotonic()
+    results = stream.run([read_json(line) for line in lines], options.seed)
+    found = [what for result in results for what in result.differences]
+    took = f"{time.monotonic() - began:.0f} s"
+    closing = f"{len(results)} cases streamed in {took} with seed {options.seed}, {len(found)} differences from memory"
+    return Outcomes([json_text(result.outcome) for result in results], [*found, closing], not found)
+
+
+TOGETHER: dict[str, Callable[[Sequence[str], argparse.Namespace], Outcomes]] = {
+    "spark": _on_spark,
+    "stream": _streaming,
+}
 """Modes in which all cases run at once, as a start costs more than a case."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.errors import AssertFailed, HeadraceError, StatementError
-from headrace.plan.catalog import SourceInfo
+from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.functions.signature import type_text
 from headrace.plan.nodes import Kind
 from headrace.testing.records import document, produce
@@ -47,7 +47,7 @@ def run(case: Case) -> Outcome:
 def plan(case: Case) -> Planned:
     """Execute the statements."""
     planned = Planned(case, World(case.get("properties"), live=case["suite"] == "sql"), _nothing(case))
-    _make_topics(planned.world, case)
+    make_topics(planned.world.catalog, case)
     planned.accepted = _execute(planned.world, case, planned.outcome)
     return planned
 
@@ -80,11 +80,12 @@ def _nothing(case: Case) -> Outcome:
     return outcome | ({"asserts_passed": 0, "failed_assert": None} if case["suite"] == "sql" else {})
 
 
-def _make_topics(world: World, case: Case) -> None:
+def make_topics(catalog: Catalog, case: Case) -> None:
+    """The topics that are there before the first statement."""
     for record in case.get("inputs", ()):
-        world.catalog.partitions[record["topic"]] = PARTITIONS
+        catalog.partitions[record["topic"]] = PARTITIONS
     for topic in case.get("topics") or ():
-        world.catalog.partitions[topic["name"]] = topic.get("partitions", 1)
+        catalog.partitions[topic["name"]] = topic.get("partitions", 1)
 
 
 def _execute(world: World, case: Case, outcome: Outcome) -> bool:

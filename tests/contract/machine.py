@@ -320,10 +320,12 @@ class LogMachine(RuleBasedStateMachine):
             while after < head:
                 upto = view.cut(names, after, 7)
                 assert after < upto <= head
+                assert self.log.waiting(names, after) or not any(sequence > after for sequence in expected)
                 for piece in view.split(names, after, upto, 3):
                     found += _sequences(view.scan(*piece))
                 after = upto
             assert view.cut(names, head, 7) == head
+            assert not self.log.waiting(names, head)
         finally:
             view.close()
         assert sorted(found) == expected

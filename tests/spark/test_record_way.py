@@ -7,6 +7,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace.log.embedded import EmbeddedLog
+from headrace.log.kafka import KafkaLog
+from headrace.settings import Settings
 from tests import streams
 from tests.spark.scenes import SCENES
 
@@ -17,8 +20,35 @@ _CHOSEN = ("select", "count", "tumbling", "enrich")
 def test_a_program_writes_what_memory_writes(scene, spark: SparkSession, tmp_path: Path) -> None:
     half = len(scene.inputs) // 2
     pieces = [scene.inputs[:half], scene.inputs[half:]]
-    found = streams.on_spark(scene.statements, pieces, tmp_path)
-    wanted = streams.in_memory(scene.statements, scene.inputs)
-    assert {topic: streams.by_key(records) for topic, records in found.items()} == {
-        topic: streams.by_key(records) for topic, records in wanted.items()
-    }
+    given = streams.settings(tmp_path)
+    with EmbeddedLog(given.data, given) as log:
+        found = streams.on_spark(scene.statements, pieces, log, given)
+    assert _by_key(found) == _by_key(streams.in_memory(scene.statements, scene.inputs))
+
+
+def _by_key(topics: dict[str, list[streams.Output]]) -> dict[str, dict]:
+    return {topic: streams.by_key(records) for topic, records in topics.items()}
+
+
+_ON_KAFKA = """
+CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='{name}.clicks', format='JSON', partitions=2);
+CREATE TABLE users (id INT PRIMARY KEY, who STRING) WITH (kafka_topic='{name}.users', format='JSON', partitions=2);
+CREATE STREAM paths WITH (kafka_topic='{name}.paths') AS SELECT id, UCASE(page) AS page FROM clicks;
+CREATE TABLE counts WITH (kafka_topic='{name}.counts') AS SELECT page, COUNT(*) AS n FROM paths GROUP BY page;
+CREATE STREAM who WITH (kafka_topic='{name}.who') AS
+  SELECT clicks.id, page, who FROM clicks LEFT JOIN users ON clicks.id = users.id;
+"""
+
+
+@pytest.mark.kafka
+def test_a_program_on_kafka_writes_what_memory_writes(
+    spark: SparkSession, kafka_settings: Settings, name: str, tmp_path: Path
+) -> None:
+    statements = _ON_KAFKA.format(name=name)
+    users = [(f"{name}.users", str(n % 4), f'{{"WHO": "u{n}"}}', n + 1) for n in range(8)]
+    clicks = [(f"{name}.clicks", str(n % 5), f'{{"PAGE": "/{n % 3}"}}', 100 + n) for n in range(40)]
+    pieces = [users, clicks[:15], clicks[15:]]
+    given = streams.settings(tmp_path, log="kafka", kafka_servers=kafka_settings.kafka_servers)
+    with KafkaLog(given) as log:
+        found = streams.on_spark(statements, pieces, log, given)
+    assert _by_key(found) == _by_key(streams.in_memory(statements, users + clicks))

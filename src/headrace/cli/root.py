@@ -18,6 +18,7 @@ COMMANDS: Mapping[str, str] = {
     "demo": "A click stream, counted by Spark, moving in your terminal.",
     "check": "Find every error of a KSQL script before anything of it runs.",
     "explain": "Show what the statements of a KSQL script do, and the plan of each query.",
+    "run": "Run a KSQL script over the log, on Spark, until it is stopped.",
     "test": "Run a KSQL script in memory, and compare what comes out with what is expected.",
     "topic": "Create, list, describe, alter and delete topics.",
     "produce": "Append lines of files or of standard input to a topic.",

@@ -6,67 +6,102 @@
 
 Run again under the same name, a program goes on where it was: queries from their checkpoints, and a row that was
 inserted by a statement is not inserted again, however often that statement is read.
+
+A query begins when its script has been read to the end, or when an ASSERT wants to see results. So one that a later
+statement ends, pauses or replaces does not run before it, in the first run as in those after it.
 """
 
 from __future__ import annotations
 
-import time
-from collections import Counter
+import re
+import threading
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from hashlib import sha256
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 from headrace.clock import Clock, SystemClock
-from headrace.contracts import Append, TopicSpec
+from headrace.contracts import Log, TopicSpec
+from headrace.control.aside import output_into
+from headrace.control.hold import Hold
+from headrace.control.inserts import Inserts
+from headrace.control.questions import OFFSET_RESET, Questions
 from headrace.control.ticks import Ticker
-from headrace.engine.query import RunningQuery, start
-from headrace.engine.session import spark_session
-from headrace.errors import TopicExists, Unsupported
+from headrace.engine.batch.chain import Setup, no_setup
+from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.ground import Position
+from headrace.engine.query import RunningQuery, end_of, start, ticks_topic, topics_of
+from headrace.engine.session import SparkSession, spark_session
+from headrace.errors import BadProperty, TopicExists, UnknownTopic, Unsupported
+from headrace.lang.ksql.ast import AssertSchema, AssertTopic
 from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
-from headrace.log.embedded import EmbeddedLog
-from headrace.log.rows import from_records
+from headrace.log.embedded.store import translated
+from headrace.log.jars import spark_jars
 from headrace.plan import catalog as actions
-from headrace.plan.catalog import Action, Catalog, SourceInfo
+from headrace.plan.answers.listing import Listing
+from headrace.plan.catalog import Action, Catalog
 from headrace.plan.chain.hand import encoded
-from headrace.plan.chain.records import Raw
 from headrace.plan.nodes import Query
-from headrace.record import Record
 from headrace.settings import Settings
 
-_PAUSE = 0.05  # seconds between two looks at running queries
+_PAUSE = 0.5  # seconds between two looks at running queries
+_SHORT_PAUSE = 0.05  # where somebody waits for their end
+
+
+@dataclass
+class Enlisted:
+    """A query that a statement made, and the position behind which it is to begin; None is the beginning."""
+
+    query: Query
+    start: Position | None = None
+    paused: bool = False
 
 
 class Program:
     def __init__(
         self,
-        log: EmbeddedLog,
+        log: Log,
         settings: Settings,
         *,
         name: str = "program",
         properties: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
+        on_answer: Callable[[Listing], None] = lambda listing: None,
+        setup: Setup = no_setup,
     ) -> None:
         self.log = log
         self.settings = settings
         self.name = name
+        self.folder = settings.data / "checkpoints" / name
+        self._hold = Hold(self.folder, name)
         self.catalog = Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})
+        self.queries: dict[str, Enlisted] = {}
         self.running: dict[str, RunningQuery] = {}
+        self.stopping = threading.Event()
+        """Set from anywhere, it ends what is being executed or waited for."""
+        self.inserts = Inserts(log, name)
         self._clock = clock or SystemClock()
+        self._setup = setup
         self._ticker = Ticker(log, self._clock)
-        self._written: Counter[str] = Counter()
         self._text = ""
         self._execution = Execution(Planner(self.catalog, properties), self._apply)
+        self.questions = Questions(log, self._execution)
+        self._on_answer = on_answer
         self._deeds: dict[type, Callable[[Any], None]] = {
             actions.Create: self._create,
-            actions.Insert: lambda action: self._start(action.query),
+            actions.Insert: lambda action: self._enlist(action.query),
             actions.Write: self._write,
             actions.Delete: self._delete,
             actions.Control: self._control,
             actions.Drop: self._drop,
-            actions.Done: lambda action: None,
+            actions.Expect: self._expect,
+            actions.ExpectSource: self.questions.expect_source,
+            actions.Answer: lambda action: self._on_answer(self.questions.answer(action, self.paused)),
+            actions.Ask: self._ask,
+            actions.Done: self._done,
         }
 
     def __enter__(self) -> Self:
@@ -75,97 +110,208 @@ class Program:
     def __exit__(self, *_: object) -> None:
         self.close()
 
+    @property
+    def paused(self) -> frozenset[str]:
+        return frozenset(name for name, enlisted in self.queries.items() if enlisted.paused)
+
     # -- statements -------------------------------------------------------------------------------------------------
 
     def execute(self, text: str, script: str | None = None) -> list[Action]:
-        """Do one statement after another; the first error stops it."""
-        return self._execution.run(text, script)
+        """Do one statement after another, then begin the queries. The first error stops it."""
+        try:
+            done = self._execution.run(text, script)
+            self._begin()
+            return done
+        except _Stopping:
+            return []
 
     def _apply(self, action: Action, text: str) -> None:
+        if self.stopping.is_set():
+            raise _Stopping
         self._text = text
-        deed = self._deeds.get(type(action))
-        if deed is None:
-            raise Unsupported("this statement has no place in a program", fix="leave it out of the script")
-        deed(action)
+        self._deeds[type(action)](action)
 
     def _create(self, action: actions.Create) -> None:
         self._ensure(action.source.topic, action.source.partitions)
-        if action.replaces in self.running:
-            self._end(action.replaces)
         if action.query is not None:
-            self._start(action.query)
+            if action.replaces in self.queries:
+                self._hand_over(action.replaces, action.query.id)
+            self._enlist(action.query)
+
+    def _ask(self, action: actions.Ask) -> None:
+        raise refused_question()
+
+    def _done(self, action: actions.Done) -> None:
+        """The catalog has changed already; what is left are ASSERTs about the surroundings."""
+        if isinstance(action.statement, AssertTopic):
+            self.questions.expect_topic(action.statement)
+        elif isinstance(action.statement, AssertSchema):
+            raise Unsupported("ASSERT SCHEMA is not done in a script", fix="look with `headrace schema list`")
+
+    def _expect(self, action: actions.Expect) -> None:
+        """A look at the topic once everything that leads there is done."""
+        self._begin(at_the_end=False)
+        self.wait(until_idle=True)
+        if self.stopping.is_set():
+            raise _Stopping
+        self.questions.expect(action)
 
     def _ensure(self, topic: str, partitions: int | None) -> None:
         with suppress(TopicExists):
             self.log.create_topic(topic, TopicSpec(partitions=partitions or 1))
 
-    def _start(self, query: Query) -> None:
+    # -- queries ----------------------------------------------------------------------------------------------------
+
+    def _enlist(self, query: Query) -> None:
+        for topic in topics_of(query):
+            self._ensure(topic, None)
         self._ensure(query.sink.topic, query.sink.partitions)
-        spark = spark_session(self.settings, f"headrace {self.name}")
-        self.running[query.id] = start(
-            spark, self.log, query, self.settings, self._folder(query.id), self._ticker.watch
-        )
+        self.queries[query.id] = Enlisted(query, self._start_of(query))
+
+    def _start_of(self, query: Query) -> Position | None:
+        """SET 'auto.offset.reset' = 'latest' counts from where the statement stands."""
+        properties = self._execution.planner.properties
+        given = properties.get(OFFSET_RESET, properties.get(f"ksql.streams.{OFFSET_RESET}", "earliest"))
+        if str(given).lower() not in ("earliest", "latest"):
+            raise BadProperty(f"{OFFSET_RESET} cannot be '{given}'", fix="write 'earliest' or 'latest'")
+        return end_of(self.log, topics_of(query)) if str(given).lower() == "latest" else None
+
+    def _begin(self, *, at_the_end: bool = True) -> None:
+        """Start what is enlisted, does not run and is not paused."""
+        for name, enlisted in self.queries.items():
+            if name in self.running or enlisted.paused or self.stopping.is_set():
+                continue
+            if not at_the_end and self._was_another(enlisted.query):
+                continue
+            self._start(enlisted)
+
+    def _was_another(self, query: Query) -> bool:
+        """In a run before, a later statement has replaced the query: it must not touch that one's state."""
+        there = Checkpoint(self._folder(query.id)).manifest
+        return there is not None and there.text != query.text
+
+    def _start(self, enlisted: Enlisted) -> None:
+        query, spark = enlisted.query, self.start_spark()
+        with translated(self.folder):
+            running = start(
+                spark,
+                self.log,
+                query,
+                self.settings,
+                self._folder(query.id),
+                self._ticker.watch,
+                enlisted.start,
+                self._setup,
+            )
+        self.running[query.id] = running
+        self._ticker.begin(running)
+
+    def start_spark(self) -> SparkSession:
+        """The process's session. The first query starts it too, but somebody may want to say that it takes a while."""
+        with output_into(self.settings.data / "logs" / "spark.log"):
+            jars = spark_jars(self.settings) if self.settings.log == "kafka" else ()
+            return spark_session(self.settings, f"headrace {self.name}", jars=jars)
 
     def _folder(self, query: str) -> Path:
-        return self.settings.data / "checkpoints" / self.name / query
+        return self.folder / re.sub(r"[^A-Za-z0-9._-]", "-", query)
+
+    def _halt(self, query: str) -> None:
+        self._ticker.forget(query)
+        if (running := self.running.pop(query, None)) is not None:
+            running.stop()
+
+    def _hand_over(self, old: str, new: str) -> None:
+        """The new query goes on from the old one's checkpoint, and as the same writer; `start` sees if it fits."""
+        self._halt(old)
+        del self.queries[old]
+        before, after = self._folder(old), self._folder(new)
+        if before != after and before.exists() and not after.exists():
+            with translated(self.folder):
+                before.rename(after)
 
     def _end(self, query: str) -> None:
-        self._ticker.forget(query)
-        self.running.pop(query).stop()
+        """For good: a query of the same name would begin anew."""
+        self._halt(query)
+        self.queries.pop(query, None)
+        checkpoint = Checkpoint(self._folder(query))
+        manifest = checkpoint.manifest
+        checkpoint.remove()
+        if manifest is not None:
+            with suppress(UnknownTopic):
+                self.log.delete_topic(ticks_topic(manifest.run))
 
     def _control(self, action: actions.Control) -> None:
         for query in action.queries:
             if action.verb == "TERMINATE":
                 self._end(query)
-            elif action.verb == "PAUSE":
-                self.running[query].stop()
-            else:
-                self._start(self.running[query].query)
+                continue
+            self.queries[query].paused = action.verb == "PAUSE"
+            if self.queries[query].paused:
+                self._halt(query)
 
     def _drop(self, action: actions.Drop) -> None:
         for query in action.ends:
             self._end(query)
         if action.delete_topic:
-            self.log.delete_topic(action.source.topic)
+            with suppress(UnknownTopic):
+                self.log.delete_topic(action.source.topic)
 
     # -- rows -------------------------------------------------------------------------------------------------------
 
     def _write(self, action: actions.Write) -> None:
         time = self._clock.now() if action.timestamp is None else action.timestamp
-        self._once(action.source, [encoded(action.source, time, action.key, action.value)])
+        record = encoded(action.source, time, action.key, action.value)
+        self.inserts.write(self._text, action.source.topic, [record])
 
     def _delete(self, action: actions.Delete) -> None:
         now = self._clock.now()
-        self._once(action.source, [encoded(action.source, now, key, None) for key in action.keys])
-
-    def _once(self, source: SourceInfo, records: list[Raw]) -> None:
-        """Rows of a statement, under its text and its number among equal ones."""
-        self._written[self._text] += 1
-        mark = sha256(f"{self._text}\n{self._written[self._text]}".encode()).hexdigest()[:32]
-        writer = self.log.writer(f"program.{self.name}.{mark}")
-        rows = from_records([Record(record.value, record.key, occurred_at=record.time) for record in records])
-        writer.append(1, [Append(source.topic, rows)])
-        writer.close()
+        records = [encoded(action.source, now, key, None) for key in action.keys]
+        self.inserts.write(self._text, action.source.topic, records)
 
     # -- running ----------------------------------------------------------------------------------------------------
 
     def wait(self, *, until_idle: bool = False, on_look: Callable[[], None] = lambda: None) -> None:
-        """Wait until a query fails (its error is raised) or, if asked for, until nothing is left to do."""
+        """Wait until a query fails (its error is raised), `stopping` is set or, if asked for, nothing is left to do."""
         while True:
             on_look()
             for running in self.running.values():
                 if (failure := running.failure()) is not None:
                     raise failure
-            if until_idle and self.is_idle():
+            if (until_idle and self.is_idle()) or self.stopping.wait(_SHORT_PAUSE if until_idle else _PAUSE):
                 return
-            time.sleep(_PAUSE)
 
     def is_idle(self) -> bool:
-        """Whether every query has done all there is to read."""
-        return all(running.position >= self.log.head(running.topics) for running in self.running.values())
+        """Whether every query has done all there is to read, what other queries wrote included."""
+        queries = list(self.running.values())
+        before = [running.progress.batches for running in queries]
+        if any(running.waiting() for running in queries):
+            return False
+        # Who ended a batch meanwhile may have written what another, that was looked at before, has yet to read.
+        return before == [running.progress.batches for running in queries]
+
+    def wake(self) -> None:
+        """The clock was moved by hand."""
+        self._ticker.wake()
 
     def close(self) -> None:
-        """Let the batches under way end, and stop."""
+        """Let the batches under way end, query after query, and stop."""
         self._ticker.close()
-        for running in self.running.values():
-            running.stop()
+        queries = list(self.running.values())
+        for running in queries:
+            running.drain()
+        if queries:
+            with ThreadPoolExecutor(len(queries)) as pool:  # each may take a second to notice
+                list(pool.map(RunningQuery.stop, queries))
+        self._hold.close()
+
+
+class _Stopping(Exception):
+    """Nothing more is to be done."""
+
+
+def refused_question() -> Unsupported:
+    """Of a SELECT in a script that is run."""
+    return Unsupported(
+        "a query that answers somebody has no place in a script that is run",
+        fix="write CREATE STREAM ... AS or CREATE TABLE ... AS in front of it, and look with `headrace consume`",
+    )

@@ -11,8 +11,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import secrets
 import shutil
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +23,7 @@ from headrace.errors import PlanChanged, StateUnreadable
 from headrace.plan.chain.shape import state_shape
 from headrace.plan.nodes import Query
 
-VERSION = 1
+VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -33,6 +36,10 @@ class Manifest:
     topics: tuple[str, ...]
     state: dict[str, str]
     text: str
+    run: str
+    """The name of this life of the query: of its writer and its ticks. One that begins anew has another."""
+    start: dict[str, Any] | None = None
+    """The position behind which it began to read; None is the beginning."""
     version: int = VERSION
 
 
@@ -60,14 +67,20 @@ class Checkpoint:
             )
         return Manifest(**{**document, "topics": tuple(document["topics"])})
 
-    def opened(self, query: Query, way: str, pages: int, topics: tuple[str, ...]) -> Manifest:
+    def opened(
+        self, query: Query, way: str, pages: int, topics: tuple[str, ...], start: Mapping[str, Any] | None = None
+    ) -> Manifest:
         """The manifest to run by: a new one, or the one that is there if the plan fits it."""
         there = self.manifest
         if there is None:
-            there = Manifest(query.id, way, pages, topics, state_shape(query), query.text)
+            shape, begin = state_shape(query), None if start is None else dict(start)
+            there = Manifest(query.id, way, pages, topics, shape, query.text, _life_of(query), begin)
             self._write(there)
             return there
         self._check(there, query, way, topics)
+        if there.text != query.text:
+            there = replace(there, query=query.id, text=query.text)
+            self._write(there)
         return there
 
     def _check(self, there: Manifest, query: Query, way: str, topics: tuple[str, ...]) -> None:
@@ -96,15 +109,25 @@ class Checkpoint:
 
     def position(self) -> Any:
         """The source's offset after the last batch that is committed, as the source gave it; None before the first."""
-        done = [int(path.name) for path in (self.spark / "commits").glob("[0-9]*") if path.name.isdigit()]
-        if not done:
+        done = self.done()
+        if done < 0:
             return None
-        lines = (self.spark / "offsets" / str(max(done))).read_text().splitlines()
+        lines = (self.spark / "offsets" / str(done)).read_text().splitlines()
         return json.loads(lines[-1])
+
+    def done(self) -> int:
+        """The number of the last batch that is committed; -1 before the first."""
+        names = [path.name for path in (self.spark / "commits").glob("[0-9]*")]
+        return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def remove(self) -> None:
         """Forget all of it."""
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def _life_of(query: Query) -> str:
+    """Fit for the name of a topic, which is shorter than an id may be and has no strange letters."""
+    return f"{re.sub(r'[^A-Za-z0-9._-]', '-', query.id)[:150]}.{secrets.token_hex(4)}"
 
 
 _ANEW = "remove the folder to start the query anew"

@@ -14,7 +14,7 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame
 
-from headrace.contracts import Append, Topic
+from headrace.contracts import Append
 from headrace.engine.columns import from_spark
 from headrace.engine.kafka_source import Cuts, worker_log
 from headrace.errors import WriterFenced
@@ -52,17 +52,15 @@ class KafkaSink:
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             context = TaskContext.get()
             lane = context.partitionId() if context else 0
-            written = write_lane(settings, f"query.{query}.{lane}", batch, list(batches), topics)
+            appends = [Append(topic.name, part) for one in batches for topic, part in from_spark(one, topics)]
+            written = write_lane(settings, f"query.{query}.{lane}", batch, appends)
             yield pa.RecordBatch.from_pydict({"lane": pa.array([lane], pa.int32()), "rows": pa.array([written])})
 
         return write
 
 
-def write_lane(
-    settings: Settings, name: str, batch: int, rows: Sequence[pa.RecordBatch], topics: Sequence[Topic]
-) -> int:
+def write_lane(settings: Settings, name: str, batch: int, appends: Sequence[Append]) -> int:
     """In a task: a lane's rows of a batch, in one transaction."""
-    appends = [Append(topic.name, part) for one in rows for topic, part in from_spark(one, topics)]
     if not appends:
         return 0
     for attempt in range(_TRIES):

@@ -53,7 +53,7 @@ def read_stream(
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """The topics as a stream. The rows of a batch come in any order: sort by `ORDER` where it matters."""
-    reader = _subscribed(spark.readStream.format("kafka"), settings, topics).option("startingOffsets", start)
+    reader = subscribed(spark.readStream.format("kafka"), settings, topics).option("startingOffsets", start)
     if max_rows is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(max_rows))
     return _decoded(reader.load(), settings, topics, columns)
@@ -63,7 +63,7 @@ def read_cut(
     spark: SparkSession, settings: Settings, topics: Sequence[Topic], cut: Cut, columns: Sequence[str] | None = None
 ) -> DataFrame:
     """The rows of one cut again, in order."""
-    reader = _subscribed(spark.read.format("kafka"), settings, topics)
+    reader = subscribed(spark.read.format("kafka"), settings, topics)
     rows = reader.option("startingOffsets", json.dumps(cut.start)).option("endingOffsets", json.dumps(cut.end)).load()
     return _decoded(rows, settings, topics, columns).orderBy(*ORDER)
 
@@ -74,7 +74,7 @@ ORDER = ("$timestamp", "$topic", "$partition", "$offset")
 _Reader = TypeVar("_Reader", DataFrameReader, DataStreamReader)
 
 
-def _subscribed(reader: _Reader, settings: Settings, topics: Sequence[Topic]) -> _Reader:
+def subscribed(reader: _Reader, settings: Settings, topics: Sequence[Topic]) -> _Reader:
     return reader.options(
         **{
             "kafka.bootstrap.servers": settings.kafka_servers,
@@ -112,14 +112,14 @@ def _decoded(rows: DataFrame, settings: Settings, topics: Sequence[Topic], colum
     def decode(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         log = worker_log(settings)
         for batch in batches:
-            for (topic, partition), messages in _by_partition(batch).items():
+            for (topic, partition), messages in messages_of(batch).items():
                 opened = log.open_messages(topic, partition, messages)
                 yield to_spark(Batch(topic, partition, opened, messages[-1].offset + 1), wanted, arrow)
 
     return rows.mapInArrow(decode, spark_schema(topics, columns))
 
 
-def _by_partition(batch: pa.RecordBatch) -> dict[tuple[str, int], list[Message]]:
+def messages_of(batch: pa.RecordBatch) -> dict[tuple[str, int], list[Message]]:
     """The connector's rows as messages. Kafka's own partitions are never mixed in a task but for small batches."""
     found: dict[tuple[str, int], list[Message]] = {}
     times = batch.column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64()).to_pylist()

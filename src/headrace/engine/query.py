@@ -12,80 +12,153 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+import threading
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from py4j.protocol import Py4JError
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.contracts import Log, TopicSpec, dead_letter_spec, dead_letter_topic
+from headrace.engine.batch.chain import Setup, no_setup
 from headrace.engine.batch.paging import pages_of
-from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.checkpoint import Checkpoint, Manifest
+from headrace.engine.ground import Ground, Position, ground_of
 from headrace.engine.progress import Progress
-from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, Report, Work, run_stateless, work_for
-from headrace.engine.record.sink import PageSink
-from headrace.engine.record.source import read_pages
-from headrace.errors import HeadraceError, QueryFailed, TopicExists
+from headrace.engine.record.layout import layouts_of
+from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, Report, run_stateless
+from headrace.engine.record.work import Work, work_for
+from headrace.errors import Closed, DiskFull, HeadraceError, QueryFailed, TopicExists
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
 
-def ticks_topic(query: Query) -> str:
-    """The topic of a query's ticks."""
-    return f"__ticks.{query.id}"
+def ticks_topic(run: str) -> str:
+    """The topic of the ticks of one life of a query."""
+    return f"__ticks.{run}"
+
+
+def end_of(log: Log, topics: Sequence[str]) -> Position:
+    """The position behind all that the topics hold now."""
+    if isinstance(log, EmbeddedLog):
+        return {"sequence": log.head(topics)}
+    return {topic: {str(p): bounds.end for p, bounds in log.bounds(topic).items()} for topic in topics}
+
+
+def _starting(start: Position | None, ticks: str) -> str:
+    """A position as sources are told where to begin."""
+    if start is None:
+        return "earliest"
+    return str(start["sequence"]) if "sequence" in start else json.dumps({**start, ticks: {"0": 0}})
 
 
 class RunningQuery:
     """One query, from `start` to `stop`."""
 
-    def __init__(self, query: Query, checkpoint: Checkpoint, on_batch: Callable[[RunningQuery], None]) -> None:
+    def __init__(
+        self,
+        query: Query,
+        ground: Ground,
+        checkpoint: Checkpoint,
+        manifest: Manifest,
+        on_batch: Callable[[RunningQuery], None],
+    ) -> None:
         self.query = query
+        self.way = manifest.way
+        self._life = manifest.run  # programs of one session may have queries of one name
+        self.ticks = ticks_topic(manifest.run)
+        self.topics = (*manifest.topics, self.ticks)
+        self.folder = checkpoint.folder
+        self.goes_on = checkpoint.position() is not None
+        """Whether it had done batches before it was started this time."""
         self.progress = Progress()
-        self.topics = (*dict.fromkeys(source.topic for source in query.sources), ticks_topic(query))
+        self._ground = ground
+        self._start = manifest.start
         self._checkpoint = checkpoint
         self._on_batch = on_batch
         self._error: BaseException | None = None
         self._spark: StreamingQuery | None = None
+        self._turn = threading.Lock()
+        self._draining = False
+        self._batch = -1
 
     @property
-    def position(self) -> int:
-        """How far the query's input is done: everything up to this place in the log's order is committed."""
-        last = self._spark.lastProgress if self._spark is not None else None
+    def position(self) -> Position | None:
+        """How far the query's input is done and committed, as its source tells it; None before the first batch."""
+        last = self._asked("lastProgress")
         offset = last["sources"][0]["endOffset"] if last else None
-        if offset is None:
-            offset = self._checkpoint.position()
-        offset = json.loads(offset) if isinstance(offset, str) else offset
-        return offset["sequence"] if offset else 0
+        return json.loads(offset) if isinstance(offset, str) else offset or self._checkpoint.position() or self._start
+
+    def waiting(self) -> int:
+        """How many records the query has yet to read."""
+        return self._ground.waiting(self.topics, self.position)
 
     @property
     def is_active(self) -> bool:
-        return self._spark is not None and self._spark.isActive
+        return bool(self._asked("isActive"))
+
+    def _asked(self, name: str) -> Any:
+        """A property of Spark's query; None if there is no query, or Spark's process is gone."""
+        try:
+            return getattr(self._spark, name, None)
+        except _GONE:
+            return None
+
+    @property
+    def batch_time(self) -> int | None:
+        """How many milliseconds the last batch took, as Spark counts."""
+        last = self._asked("lastProgress")
+        if last is not None and last["numInputRows"]:
+            self.progress.last = {"milliseconds": last["batchDuration"]}
+        return self.progress.last.get("milliseconds")
 
     def failure(self) -> HeadraceError | None:
         """Why the query ended, if it did not just stop."""
+        if self._draining:
+            return None
         if self._error is not None and isinstance(self._error, HeadraceError):
             return self._error
-        error = self._spark.exception() if self._spark is not None else None
+        try:
+            error = self._spark.exception() if self._spark is not None else None
+        except _GONE:
+            error = ChildProcessError("Spark's process has ended")
         if error is None:
             return None
+        if _NO_SPACE in str(error):
+            return DiskFull(f"query {self.query.id} found no space left", where=str(self.folder), fix=_FREE)
         return QueryFailed(
             f"query {self.query.id} ended: {_cause(error)}",
             where=str(self._checkpoint.folder),
-            fix="the log file has the whole story; what was acknowledged is safe, start the query again",
+            fix="logs/spark.log of the data folder tells all; what was acknowledged is safe, start the query again",
         )
 
     def stop(self) -> None:
-        """Let the batch under way end, and start no other."""
+        """Let the batch under way end, start no other, and give back what the query held."""
+        self.drain()
         if self._spark is not None:
-            self._spark.stop()
+            with suppress(*_GONE):
+                self._spark.stop()
+
+    def drain(self) -> None:
+        """Let the batch under way end, and start no other: Spark's own `stop` would break it off.
+
+        Spark notes a batch as done a moment after it is written; without that it would be computed once more.
+        """
+        self._draining = True
+        with self._turn:
+            given_up = time.monotonic() + _PATIENCE
+        while self._batch > self._checkpoint.done() and self.is_active and time.monotonic() < given_up:
+            time.sleep(0.01)
 
     def run(self, writing: Any) -> None:
         """Begin; `writing` is Spark's writer of the stream."""
         self._spark = (
-            writing.queryName(self.query.id)
+            writing.queryName(self._life)
             .outputMode("append")
             .option("checkpointLocation", str(self._checkpoint.spark))
             .start()
@@ -93,7 +166,7 @@ class RunningQuery:
 
     def report(self, batch: int, reports: list[Report]) -> None:
         """What a batch was like, once it is in the log."""
-        del batch
+        self._batch = batch
         self.progress.add(reports)
         self._on_batch(self)
 
@@ -102,7 +175,10 @@ class RunningQuery:
 
         def guarded(rows: Any, batch: int) -> None:
             try:
-                write(rows, batch)
+                with self._turn:
+                    if self._draining:
+                        raise Closed(f"query {self.query.id} was stopped before batch {batch}")
+                    write(rows, batch)
             except BaseException as error:
                 self._error = error
                 raise
@@ -110,37 +186,49 @@ class RunningQuery:
         return guarded
 
 
+_PATIENCE = 5.0  # seconds
+_GONE = (Py4JError, OSError)
+_NO_SPACE = "No space left on device"
+_FREE = "free space or shorten retention, then run it again: it goes on where it was"
+_TELLERS = ("pyspark.", "py4j.", "org.apache.", "java.")
+"""Errors that only say that there was another."""
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Interrupt)|[\w.]*\.\w+): .*$", re.MULTILINE)
 
 
 def _cause(error: BaseException) -> str:
     """What a person can use of a story that Spark tells through two languages: the innermost error of Python's."""
     text = str(error)
-    found = _PYTHON_ERROR.search(text)
+    found = (match.group(0) for match in _PYTHON_ERROR.finditer(text))
     lines = (line.strip() for line in text.splitlines())
-    return found.group(0) if found else next((line for line in lines if line), type(error).__name__)
+    told = (line for line in found if not line.startswith(_TELLERS))
+    return next(told, None) or next((line for line in lines if line), type(error).__name__)
 
 
 def start(
     spark: SparkSession,
-    log: EmbeddedLog,
+    log: Log,
     query: Query,
     settings: Settings,
     folder: Path,
     on_batch: Callable[[RunningQuery], None] = lambda running: None,
+    start: Position | None = None,
+    setup: Setup = no_setup,
 ) -> RunningQuery:
-    """Start a query, or go on with it; its topics must be there."""
-    pages = settings.pages if pages_of(query).are_several else 1
-    running = RunningQuery(query, Checkpoint(folder), on_batch)
-    manifest = Checkpoint(folder).opened(query, "record", pages, running.topics)
-    sink = query.sink.topic
-    ensure_topic(log, ticks_topic(query))
-    ensure_topic(log, dead_letter_topic(sink), dead_letter_spec(log.topic(sink).spec))
-    work = work_for(query, ticks_topic(query), manifest.pages)
-    pages_read = read_pages(spark, log.folder, work, list(running.topics), max_rows=settings.batch_rows)
-    results = _flow(pages_read, work, keeps=bool(manifest.state) or len(query.sources) > 1)
-    out = PageSink(log, query.id, (sink, dead_letter_topic(sink)), running.report)
-    running.run(results.writeStream.foreachBatch(running.guarded(out.write)))
+    """Start a query, or go on with it; its topics must be there. A new one reads what lies behind `start`."""
+    ground, checkpoint = ground_of(log, settings), Checkpoint(folder)
+    pages = settings.pages if pages_of(query, timed=True).are_several else 1
+    manifest = checkpoint.opened(query, "record", pages, topics_of(query), start)
+    running = RunningQuery(query, ground, checkpoint, manifest, on_batch)
+    sinks = (query.sink.topic, dead_letter_topic(query.sink.topic))
+    ensure_topic(log, running.ticks)
+    ensure_topic(log, sinks[1], dead_letter_spec(log.topic(sinks[0]).spec))
+    layouts = layouts_of(query, [log.topic(name) for name in running.topics])
+    work = work_for(query, layouts, running.ticks, manifest.pages, setup)
+    keeps = bool(manifest.state) or len(query.sources) > 1 or ground.always_shuffled
+    begin = _starting(manifest.start, running.ticks)
+    results = _flow(ground.pages(spark, work, running.topics, begin), work, keeps=keeps)
+    write = ground.sink(manifest.run, sinks, checkpoint.spark, running.report)
+    running.run(results.writeStream.foreachBatch(running.guarded(write)))
     return running
 
 
@@ -151,6 +239,11 @@ def _flow(pages: DataFrame, work: Work, *, keeps: bool) -> DataFrame:
     return pages.groupBy("page").transformWithStateInPandas(
         PageOperator(work), outputStructType=OUTPUT_SPARK, outputMode="append", timeMode="None"
     )
+
+
+def topics_of(query: Query) -> tuple[str, ...]:
+    """What a query reads."""
+    return tuple(dict.fromkeys(source.topic for source in query.sources))
 
 
 def ensure_topic(log: Log, name: str, spec: TopicSpec | None = None) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -26,6 +27,10 @@ from headrace.log.embedded.view import LogView
 
 _names = itertools.count(1)
 _ROWS_PER_TASK = 250_000
+_PATIENCE = 1.0
+"""Seconds that a query waits for news before it tells Spark that there are none; stopping it takes as long."""
+_PAUSE = 0.002
+"""Seconds between two looks: the bell rings for all topics, and others may be busy."""
 
 
 @dataclass
@@ -135,11 +140,29 @@ class StreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow
 
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         after = start["sequence"]
+        if self._last is not None:
+            return {**start, "sequence": max(after, min(self._upto(after, limit), self._last))}
+        return {**start, "sequence": self._awaited(after, limit)}
+
+    def _upto(self, after: int, limit: ReadLimit) -> int:
         if isinstance(limit, ReadMaxRows):
-            upto = self.view.cut(self.names, after, limit.max_rows)
-        else:
-            upto = max(after, self.view.head(self.names))
-        return {**start, "sequence": upto if self._last is None else max(after, min(upto, self._last))}
+            return self.view.cut(self.names, after, limit.max_rows)
+        return max(after, self.view.head(self.names))
+
+    def _awaited(self, after: int, limit: ReadLimit) -> int:
+        """The end of the next batch; if nothing is there yet, sleep on the log's bell for a while.
+
+        Spark asks a hundred times a second. So an idle query costs next to nothing, and a record is seen at once.
+        """
+        bell, deadline = self.view.store.bell, time.monotonic() + _PATIENCE
+        while True:
+            rung = bell.rings
+            upto = self._upto(after, limit)
+            left = deadline - time.monotonic()
+            if upto > after or left <= 0:
+                return upto
+            bell.wait(rung, left)
+            time.sleep(_PAUSE)
 
     def reportLatestOffset(self) -> dict:
         return {"sequence": self.view.head(self.names)}

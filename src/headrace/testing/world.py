@@ -22,6 +22,7 @@ from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
 from headrace.lang.ksql.questions import DEFAULTS
 from headrace.plan import catalog as actions
+from headrace.plan.answers.asserts import check_record, check_source, check_topic
 from headrace.plan.answers.listing import Listing
 from headrace.plan.answers.lists import answered
 from headrace.plan.answers.printing import printed
@@ -31,7 +32,6 @@ from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.hand import encoded
 from headrace.plan.chain.records import Headers, Raw
 from headrace.plan.nodes import Query
-from headrace.testing.asserts import check_record, check_source, check_topic
 from headrace.testing.running import Running, Stores, raw
 from headrace.testing.topics import INPUT, Entry, Topics
 
@@ -125,7 +125,7 @@ class World:
         topic = action.source.topic
         place = self._asserted.get(topic, 0)
         records = self.topics[topic]
-        check_record(action, records[place] if place < len(records) else None)
+        check_record(action, raw(records[place]) if place < len(records) else None)
         self._asserted[topic] = place + 1
         self.held += 1
 
@@ -170,7 +170,7 @@ class World:
         if isinstance(action.statement, AssertSchema):
             raise Unsupported("there is no schema registry in memory", fix="leave ASSERT SCHEMA out of tests in memory")
         if isinstance(action.statement, AssertTopic):
-            check_topic(action.statement.topic, self.topics, exists=action.statement.exists)
+            check_topic(action.statement.topic, self.topics.by_name, exists=action.statement.exists)
             self.held += 1
 
     def _know(self, source: SourceInfo) -> None:

@@ -28,7 +28,7 @@ from headrace.plan.nodes import Query
 Setup = Callable[[], None]
 
 
-def _nothing() -> None:
+def no_setup() -> None:
     """No functions beside the declared ones."""
 
 
@@ -37,7 +37,7 @@ class Plans:
     """The queries of a run, as workers get them; `setup` runs first there, to declare functions of the user's own."""
 
     queries: Mapping[str, bytes]
-    setup: Setup = _nothing
+    setup: Setup = no_setup
     pages: int = 1
 
     def query(self, name: str) -> Query:
@@ -45,7 +45,7 @@ class Plans:
         return unpacked(self.queries[name])
 
 
-def plans(queries: Mapping[str, Query], setup: Setup = _nothing, *, pages: int = 1) -> Plans:
+def plans(queries: Mapping[str, Query], setup: Setup = no_setup, *, pages: int = 1) -> Plans:
     return Plans({name: packed(query) for name, query in queries.items()}, setup, pages)
 
 

@@ -38,12 +38,13 @@ def decoded(records: DataFrame, source: Source) -> DataFrame:
     mine = records.where(f.col("topic") == source.topic)
     call = python_function(Reading(packed(source)), _row_type(source.relation))
     read = mine.withColumn("row", call("key", "value", "time", "headers", "partition", "offset"))
-    row = [f.col(f"row.{name}").alias(name) for name in _row_columns(source.relation)]
+    row = [f.col(f"row.{name}").alias(name) for name in row_columns(source.relation)]
     place = f.array().cast("array<int>").alias("place")
     return read.where("row.time is not null").select("sequence", place, *row, "headers")
 
 
-def _row_columns(relation: Relation) -> list[str]:
+def row_columns(relation: Relation) -> list[str]:
+    """What a frame has of a row itself: its time, key and values."""
     return ["time", *key_columns(relation), *value_columns(relation)]
 
 
@@ -64,7 +65,7 @@ class Reading:
     def __call__(self, *columns: pa.Array) -> pa.Array:
         relation, decoder = _decoder(self.source)
         events = [_event(decoder, record) for record in zip(*(c.to_pylist() for c in columns), strict=True)]
-        return pa.StructArray.from_arrays(list(_columns(events, relation)), fields=list(_row_type(relation)))
+        return pa.StructArray.from_arrays(list(row_arrays(events, relation)), fields=list(_row_type(relation)))
 
 
 @lru_cache(64)
@@ -79,7 +80,8 @@ def _event(decoder: Decoder, record: tuple[Any, ...]) -> tuple[int | None, Any, 
     return (None, None, None) if isinstance(event, Problem) else event
 
 
-def _columns(events: list[Any], relation: Relation) -> Iterator[pa.Array]:
+def row_arrays(events: list[Any], relation: Relation) -> Iterator[pa.Array]:
+    """Events as the columns of `row_columns`."""
     yield pa.array([time for time, _, _ in events], pa.int64())
     yield pa.array([key is not None for _, key, _ in events])
     for i, field in enumerate(relation.key):
@@ -98,7 +100,7 @@ _RECORD = pa.struct([("time", pa.int64()), ("key", pa.binary()), ("value", pa.bi
 
 def encoded(rows: DataFrame, sink: Sink) -> DataFrame:
     """The records for the sink's topic: topic, key, value, time, headers, and their order."""
-    call = python_function(Writing(packed(sink)), _RECORD)(*_row_columns(sink.relation))
+    call = python_function(Writing(packed(sink)), _RECORD)(*row_columns(sink.relation))
     made = rows.withColumn("record", call).where("record.time is not null")
     fields = [f.col(f"record.{name}").alias(name) for name in ("key", "value", "time")]
     return made.select(f.lit(sink.topic).alias("topic"), *fields, "headers", *ORDER)
@@ -112,7 +114,7 @@ class Writing:
 
     def __call__(self, *columns: pa.Array) -> pa.Array:
         sink = unpacked(self.sink)
-        encoder, given = Encoder(sink), dict(zip(_row_columns(sink.relation), columns, strict=True))
+        encoder, given = Encoder(sink), dict(zip(row_columns(sink.relation), columns, strict=True))
         keys = tuples(given, "k", sink.relation, "keyed")
         rows = tuples(given, "v", sink.relation, "valued")
         made = [encoder.encode(event) for event in zip(given["time"].to_pylist(), keys, rows, strict=True)]

@@ -46,6 +46,14 @@ def sql(expression: Expression, relation: Relation) -> str:
         raise NoNative(str(error)) from error
 
 
+def never_fails(expression: Expression, relation: Relation) -> bool:
+    """Whether it has a form in Spark, and no part of it fails in the chain: so there is nothing to report."""
+    try:
+        return not any(_piece(part, relation).fails for part in ex.walk(expression))
+    except (NoNative, NotCarried):
+        return False
+
+
 def _piece(expression: Expression, relation: Relation) -> Piece:
     if _may_be_minus_zero(expression):
         raise NoNative("a constant that may be -0.0, which Spark takes for 0.0")

@@ -72,27 +72,36 @@ def spark_form(call: AggregateCall, argument: str) -> str | None:
 
 def aggregated(rows: DataFrame, node: Any) -> DataFrame:
     """The table of the aggregate, from the frame of its input."""
+    made, by = grouped(rows, node)
+    if node.relation.window is not None:
+        made, by = in_windows(made, node.relation.window), [*by, *BOUNDS]
+    forms = spark_forms(node)
+    return as_frame(_in_python(made, node, by) if forms is None else in_spark(made, forms, by), node)
+
+
+def grouped(rows: DataFrame, node: Any, *carried: str) -> tuple[DataFrame, list[str]]:
+    """The rows that have a group, with its columns (g0 ...) and the arguments (a0 ...); and the names of the groups."""
     groups = {f"g{i}": named.expression for i, named in enumerate(node.groups)}
     places = iter(range(1 << 30))
     arguments = {f"a{next(places)}": argument for call in node.calls for argument in call.arguments}
     made = computed(rows.where("valued"), node.input.relation, {**groups, **arguments})
     made = made.where(" and ".join(f"{group} is not null" for group in groups))
-    made = made.select(*ORDER, "time", *groups, *arguments)
-    by = list(groups)
-    if node.relation.window is not None:
-        made, by = in_windows(made, node.relation.window), [*by, *BOUNDS]
-    forms = spark_forms(node)
-    return _as_frame(_in_python(made, node, by) if forms is None else _in_spark(made, forms, by), node)
+    return made.select(*ORDER, "time", *groups, *arguments, *carried), list(groups)
 
 
 def in_windows(rows: DataFrame, window: PlanWindow) -> DataFrame:
     """Each row in every window that holds its time and was open when the row arrived."""
+    arrivals = Window.orderBy(*ORDER).rowsBetween(Window.unboundedPreceding, 0)
+    return in_open_windows(rows.withColumn("now", f.max("time").over(arrivals)), window)
+
+
+def in_open_windows(rows: DataFrame, window: PlanWindow) -> DataFrame:
+    """The same where the column `now` tells the time of the stream when the row arrived."""
     size, grace = milliseconds(window.size), grace_of(window)
     advance = milliseconds(window.advance) or size
-    arrivals = Window.orderBy(*ORDER).rowsBetween(Window.unboundedPreceding, 0)
     first = f"greatest(time - {size} + {advance}, 0L) div {advance} * {advance}"
     starts = f"if({first} <= time, sequence({first}, time, {advance}L), cast(array() as array<bigint>))"
-    timed = rows.withColumn("now", f.max("time").over(arrivals)).withColumn("window_start", f.explode(f.expr(starts)))
+    timed = rows.withColumn("window_start", f.explode(f.expr(starts)))
     return timed.withColumn("window_end", f.expr(f"window_start + {size}")).where(f"window_end > now - {grace}")
 
 
@@ -103,12 +112,14 @@ def spark_forms(node: Aggregate) -> list[str] | None:
     return None if None in forms else [str(form) for form in forms]
 
 
-def _in_spark(rows: DataFrame, forms: list[str], by: list[str]) -> DataFrame:
+def in_spark(rows: DataFrame, forms: list[str], by: list[str]) -> DataFrame:
+    """The groups by Spark's own aggregates."""
     results = [f.expr(form).alias(f"v{i}") for i, form in enumerate(forms)]
     return rows.groupBy(*by).agg(f.max("time").alias("time"), *results)
 
 
-def _as_frame(results: DataFrame, node: Any) -> DataFrame:
+def as_frame(results: DataFrame, node: Any) -> DataFrame:
+    """Results of groups as the frame of the aggregate's relation."""
     constant: dict[str, Column] = {
         "sequence": f.lit(0).cast("bigint"),
         "place": f.array().cast("array<int>"),

@@ -2,9 +2,10 @@
 
 Records may run apart if all state that they touch lies under one key and nothing depends on the time of other keys: a
 record's page is then a hash of that key. The key may be computed on the way (GROUP BY, PARTITION BY); it is found by
-running the stateless part of the plan, from the source up to the first state, over the record. Windows, EMIT FINAL and
-stream-stream joins follow the time of the whole stream, so their queries are one page. `Bound` says under which key a
-node's rows lie:
+running the stateless part of the plan, from the source up to the first state, over the record. Stream-stream joins and
+triggers follow the time of the whole stream, so their queries are one page. A windowed aggregate, and EMIT FINAL over
+it, can be several if somebody tells each page what time it is for the others (`Pages.lateness`). `Bound` says under
+which key a node's rows lie:
 
     free      no state yet: any page will do
     keyed     state under the key that the rows have now
@@ -13,8 +14,8 @@ node's rows lie:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import singledispatch
 from typing import Any
@@ -24,10 +25,12 @@ from headrace.plan import nodes as n
 from headrace.plan import types as ty
 from headrace.plan.chain.chain import Chain
 from headrace.plan.chain.compile import evaluator
-from headrace.plan.chain.contract import Context, Key, Problem
+from headrace.plan.chain.contract import Batch, Context, Key, Problem
 from headrace.plan.chain.records import Decoder, Raw
+from headrace.plan.chain.windows import grace_of
 from headrace.plan.expressions import Call, Column, Expression, Named
 from headrace.plan.functions import SCALARS
+from headrace.plan.nodes import payload
 
 PLAIN = (ty.BOOLEAN, ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
 """Types of which equal values are written alike, so that a hash of the text will do."""
@@ -59,6 +62,8 @@ class Bound:
     """Those whose records have met no state."""
     meetings: tuple[Meeting, ...] = ()
     exploded: bool = False
+    lateness: int | None = None
+    """How far behind the stream's time a row may be, in ms, if there is a windowed aggregate."""
 
 
 @singledispatch
@@ -83,8 +88,7 @@ def _(node: Any) -> Bound:
 
 @bound.register
 def _(node: n.Explode) -> Bound:
-    below = bound(node.input)
-    return Bound(below.state, below.sources, below.meetings, exploded=True)
+    return replace(bound(node.input), exploded=True)
 
 
 @bound.register
@@ -92,7 +96,7 @@ def _(node: n.Rekey) -> Bound:
     below = bound(node.input)
     if below.exploded:
         raise OnePage("a record becomes rows of several keys")
-    return below if below.state is State.FREE else Bound(State.LOOSE, below.sources, below.meetings)
+    return below if below.state is State.FREE else replace(below, state=State.LOOSE)
 
 
 @bound.register
@@ -107,12 +111,27 @@ def _(node: n.Union) -> Bound:
 def _(node: n.Aggregate) -> Bound:
     below = bound(node.input)
     if node.relation.window is not None:
-        raise OnePage("windows close by the time of the whole stream")
+        return _windowed(node, node.relation.window, below)
+    if below.lateness is not None:
+        raise OnePage("windows are grouped again")
     if below.state is State.FREE and not below.exploded:
         return _meet(below, node.input, node.groups)
     if below.state is not State.LOOSE and _is_key(node.groups, node.input):
         return _meet(below, node.input)
     raise OnePage("GROUP BY brings rows of several keys together")
+
+
+def _windowed(node: n.Aggregate, window: n.Window, below: Bound) -> Bound:
+    if below.state is not State.FREE or below.exploded:
+        raise OnePage("windows close by the time of the whole stream, which is known before the first state only")
+    if window.idle is not None:
+        raise OnePage("windows close when the whole stream is idle")
+    return replace(_meet(below, node.input, node.groups), lateness=grace_of(window))
+
+
+@bound.register
+def _(node: n.Final) -> Bound:
+    return bound(node.input)
 
 
 @bound.register
@@ -129,6 +148,8 @@ def _(node: n.TableJoin) -> Bound:
 
 def _joined(node: n.Enrich | n.TableJoin) -> Bound:
     left, right = _meet(bound(node.left), node.left), _meet(bound(node.right), node.right)
+    if left.lateness is not None or right.lateness is not None:
+        raise OnePage("a join with windows follows the time of the whole stream")
     return _together(left, right, State.KEYED)
 
 
@@ -155,7 +176,8 @@ def _is_key(groups: Sequence[Named], node: n.Node) -> bool:
 
 # -- pages at work --------------------------------------------------------------------------------------------------
 
-FindKey = Callable[[Raw], Key | None]
+Find = Callable[[Raw], tuple[int, Key] | None]
+"""The time and the key with which a record meets state; None if it does not come so far."""
 
 
 @dataclass
@@ -163,8 +185,12 @@ class Pages:
     """Finds a record's page. `reason` says why there is only one."""
 
     reason: str | None
-    keys: dict[str, FindKey] = field(default_factory=dict)
+    finders: dict[str, Find] = field(default_factory=dict)
     """By topic; a query without state has none, and its records may lie anywhere."""
+    plain: dict[str, tuple[str, ...]] = field(default_factory=dict)
+    """By topic, where the key is just some columns of the source, and all records meet state: these columns."""
+    lateness: int | None = None
+    """If a page must be told what time it is: by how many ms a row may be late before that matters."""
 
     @property
     def are_several(self) -> bool:
@@ -173,18 +199,39 @@ class Pages:
     def page(self, topic: str, record: Raw, pages: int) -> int:
         if self.reason is not None:
             return 0
-        key = self.keys[topic](record) if topic in self.keys else record
-        return crc32(repr(key).encode()) % pages
+        found = self.finders[topic](record) if topic in self.finders else (0, record)
+        return page_of(found and found[1], pages)
 
 
-def pages_of(query: n.Query) -> Pages:
+def page_of(key: Any, pages: int) -> int:
+    return crc32(repr(key).encode()) % pages
+
+
+def pages_of(query: n.Query, columns: Mapping[str, Sequence[str]] | None = None, *, timed: bool = False) -> Pages:
+    """`columns` are those of topics with a schema; `timed` says that pages will be told what time it is."""
     try:
         _check_calls(query)
         found = bound(query.sink)
         _check_topics(query)
+        if found.lateness is not None and not timed:
+            raise OnePage("windows close by the time of the whole stream")
     except OnePage as reason:
         return Pages(str(reason))
-    return Pages(None, {meeting.source.topic: _finder(meeting) for meeting in found.meetings})
+    finders = {m.source.topic: _finder(m, (columns or {}).get(m.source.topic)) for m in found.meetings}
+    plain = {m.source.topic: names for m in found.meetings if (names := _plain(m)) is not None}
+    return Pages(None, finders, plain, found.lateness)
+
+
+def _plain(meeting: Meeting) -> tuple[str, ...] | None:
+    """The columns of the key if nothing lies between the source and the state, and the record's time is its own."""
+    if meeting.node is not meeting.source or meeting.source.timestamp is not None:
+        return None
+    if not meeting.groups:
+        return tuple(field.name for field in meeting.source.relation.key)
+    own = {field.name for field in payload(meeting.source.relation, meeting.source.system)}
+    own |= {field.name for field in meeting.source.relation.key}
+    names = [g.expression.name for g in meeting.groups if isinstance(g.expression, Column)]
+    return tuple(names) if len(names) == len(meeting.groups) and own.issuperset(names) else None
 
 
 def _check_topics(query: n.Query) -> None:
@@ -212,30 +259,31 @@ def calls_of(value: Any) -> list[str]:
     return calls_of(vars(value)) if isinstance(value, Expression | Named | n.AggregateCall) else []
 
 
-def _finder(meeting: Meeting) -> FindKey:
+def _finder(meeting: Meeting, columns: Sequence[str] | None) -> Find:
     """The stateless part of the plan up to the meeting, run over single records."""
-    decoder = Decoder(meeting.source)
-    if isinstance(meeting.node, n.Source) and not meeting.groups:
-        return lambda record: _key(decoder.decode(record))
-    node: Any = meeting.node
-    chain = Chain(n.Query("page", node), Context(), rules=())
-    (entrance,) = (e for e in chain.entrances if e.source.topic == meeting.source.topic)
-    group = _group(meeting, node.relation)
+    decoder = Decoder(meeting.source, columns)
+    passed, group = _way(meeting), _group(meeting, vars(meeting.node)["relation"])
 
-    def find(record: Raw) -> Key | None:
+    def find(record: Raw) -> tuple[int, Key] | None:
         event = decoder.decode(record)
-        entries = [] if isinstance(event, Problem) else entrance.feed([event])
-        return group(entries[0]) if entries else None
+        entries = [] if isinstance(event, Problem) else passed([event])
+        return (entries[0][0], group(entries[0])) if entries else None
 
     return find
 
 
-def _key(event: Any) -> Key | None:
-    return None if isinstance(event, Problem) else event[1]
+def _way(meeting: Meeting) -> Callable[[Batch], Batch]:
+    """From the source to the meeting. A table's own rows are state already, under the key they come with."""
+    if meeting.node is meeting.source:
+        return lambda events: events
+    node: Any = meeting.node
+    chain = Chain(n.Query("page", node), Context(), rules=())
+    (entrance,) = (e for e in chain.entrances if e.source.topic == meeting.source.topic)
+    return entrance.feed
 
 
-def _group(meeting: Meeting, relation: n.Relation) -> Callable[[Any], Key | None]:
+def _group(meeting: Meeting, relation: n.Relation) -> Callable[[Any], Any]:
     if not meeting.groups:
         return lambda entry: entry[1]
     values = evaluator([named.expression for named in meeting.groups], relation, Context(), "GROUP BY")
-    return lambda entry: values(*entry[:3])
+    return lambda entry: None if entry[2] is None else values(*entry[:3])

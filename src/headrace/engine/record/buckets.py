@@ -5,20 +5,22 @@ the page's *root*, so that a page with little state costs one read and one write
 out into buckets of its own, which split one after the other as it grows further (linear hashing): a bucket holds some
 `ROOM` bytes however many entries there are, and no batch ever has to rearrange everything.
 
-What was changed is written by `PageState.save`, once, at the end of the page's batch. A value that was changed in place
-must be set again, or it may be lost: an entry is written if something in its bucket was set or deleted.
+What was changed is written by `PageState.save` at the end of the page's batch; earlier only if the batch touches more
+than `HELD`. A value that was changed in place must be set again, or it may be lost: an entry is written if something in
+its bucket was set or deleted.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 from zlib import crc32
 
 from headrace.engine.record.encoding import decode, encode
 
-ROOM = 8 << 10
+ROOM = 4 << 10
 """Bytes of a bucket, on average."""
 
 INLINE = 4 << 10
@@ -29,6 +31,9 @@ GUESS = 48
 
 PORTION = 1024
 """Buckets read at one go, when a whole store is."""
+
+HELD = 32 << 20
+"""Bytes of a store that a batch holds decoded, which takes some eight times as much memory."""
 
 Address = tuple[str, int]
 """A store's name and the bucket's number."""
@@ -101,6 +106,7 @@ class BucketStore(MutableMapping[Any, Any]):
         self._where = f'{where}store "{name}"'
         self._touches = touches
         self._weight = shape.weight
+        self._held = 0
         self._loaded: dict[int, Bucket] = {}
         self._homes: dict[Any, Bucket] = {}
         self._root = Bucket(decode(inline, self._where) if inline else {})
@@ -133,8 +139,7 @@ class BucketStore(MutableMapping[Any, Any]):
     def __iter__(self) -> Iterator[Any]:
         if not self.shape.buckets:
             return iter(self._root.entries)
-        self._load_whole()
-        return (key for number in range(self.shape.buckets) for key in self._loaded[number].entries)
+        return (key for number in range(self.shape.buckets) for key in self._bucket(number).entries)
 
     def clear(self) -> None:
         for key in list(self):
@@ -153,13 +158,26 @@ class BucketStore(MutableMapping[Any, Any]):
     def _bucket(self, number: int) -> Bucket:
         found = self._loaded.get(number)
         if found is None:
-            # One by one is slow; what has been touched so much will be touched as much again.
-            if 2 * max(self._touches, 2 * len(self._loaded)) > self.shape.buckets:
+            if self._held > HELD:
+                self._let_go()
+            if self._is_wanted_whole():
                 self._load_whole()
             else:
                 self._load([number])
             found = self._loaded[number]
         return found
+
+    def _is_wanted_whole(self) -> bool:
+        """One by one is slow; if nobody said how much will be touched, as much again as was touched already."""
+        touches = self._touches or 2 * len(self._loaded)
+        return 3 * touches > 2 * self.shape.buckets and self.shape.size <= HELD
+
+    def _let_go(self) -> None:
+        """Write what was changed, and begin anew: the batch touches more than should be held."""
+        self._shelf.write(self._dirty())
+        self._loaded.clear()
+        self._homes.clear()
+        self._held = 0
 
     def _load_whole(self) -> None:
         missing = [number for number in range(self.shape.buckets) if number not in self._loaded]
@@ -169,6 +187,7 @@ class BucketStore(MutableMapping[Any, Any]):
     def _load(self, numbers: Sequence[int]) -> None:
         for number, data in zip(numbers, self._shelf.read([(self.name, number) for number in numbers]), strict=True):
             self._loaded[number] = Bucket() if data is None else Bucket(self._decoded(number, data), len(data))
+            self._held += len(data or b"")
 
     def _decoded(self, number: int, data: bytes) -> dict[Any, Any]:
         return decode(data, f"{self._where}, bucket {number}")
@@ -181,15 +200,14 @@ class BucketStore(MutableMapping[Any, Any]):
             self._settle()
         if self.shape.buckets:
             self._grow()
-            for number, bucket in self._loaded.items():
-                if bucket.dirty:
-                    yield (self.name, number), self._written(bucket)
+            yield from self._dirty()
         if self.shape.buckets and not self.shape.entries:
             self._return()
 
     def _return(self) -> None:
         """Into the root, empty, as all its buckets are gone."""
         self.shape = Shape()
+        self._held = 0
         self._loaded.clear()
         self._homes.clear()
 
@@ -246,6 +264,11 @@ class BucketStore(MutableMapping[Any, Any]):
         old.dirty = old.dirty or bool(moving)
         self._loaded[new] = Bucket(moving, dirty=bool(moving))
 
+    def _dirty(self) -> Iterator[Change]:
+        for number, bucket in self._loaded.items():
+            if bucket.dirty:
+                yield (self.name, number), self._written(bucket)
+
     def _written(self, bucket: Bucket) -> bytes | None:
         data = encode(bucket.entries) if bucket.entries else None
         size = len(data) if data else 0
@@ -262,7 +285,13 @@ Known = tuple[int, int, int, bytes]
 class PageState:
     """All stores of a page. `save` at the end of its batch.
 
-    `touches` is how many records the batch has, for deciding how much to read at one go.
+        with PageState(shelf, page, touches=len(records)) as state:
+            ...
+            state.save()
+
+    Inside the block Python does not look for garbage in rings: a state is a great many small objects and no rings, and
+    looking through all of them again and again while they are read took five sixths of the time. `touches` is how many
+    records the batch has, for deciding how much to read at one go.
     """
 
     shelf: Shelf
@@ -274,6 +303,15 @@ class PageState:
         self._where = "" if self.page is None else f"page {self.page}, "
         data = self.shelf.read([ROOT])[0]
         self._known: dict[str, Known] = decode(data, f"{self._where}root") if data else {}
+
+    def __enter__(self) -> Self:
+        self._collects = gc.isenabled()
+        gc.disable()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._collects:
+            gc.enable()
 
     def store(self, name: str) -> BucketStore:
         if name not in self.stores:

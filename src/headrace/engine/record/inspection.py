@@ -13,7 +13,6 @@ from typing import Any
 
 import orjson
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.record.buckets import ROOT, Known
@@ -95,7 +94,7 @@ def _rows(spark: SparkSession, checkpoint: Checkpoint, *, roots: bool = False) -
         return  # a query that keeps nothing, or has not ended its first batch
     rows = _table(spark, checkpoint)
     if roots:
-        rows = rows.where((F.col("store") == ROOT[0]) & (F.col("bucket") == ROOT[1]))
+        rows = rows.where((rows["store"] == ROOT[0]) & (rows["bucket"] == ROOT[1]))
     for row in rows.toLocalIterator():
         yield row.page, row.store, row.bucket, bytes(row.data)
 

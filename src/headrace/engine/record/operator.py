@@ -8,22 +8,22 @@ due, how much state there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from functools import lru_cache
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
 import orjson
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from headrace.contracts import dead_letter_topic
-from headrace.engine.batch.shipping import packed as packed_plan
-from headrace.engine.batch.shipping import unpacked as unpacked_plan
 from headrace.engine.record.buckets import PageState
-from headrace.engine.record.packing import Placed, packed_rows, unpacked
+from headrace.engine.record.packing import Arrived, packed_rows, unpacked
+from headrace.engine.record.placing import Numbers, plan_pages
 from headrace.engine.record.shelf import MapShelf
+from headrace.engine.record.work import Work
 from headrace.plan.chain.contract import Context, Problem, Store
 from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Raw
@@ -32,29 +32,6 @@ from headrace.plan.nodes import Query
 OUTPUT = pa.schema([("topic", pa.string()), ("payload", pa.binary())])
 OUTPUT_SPARK = "topic string, payload binary"
 """Rows for a topic; where `topic` is null, the payload is a report in JSON."""
-
-
-@dataclass(frozen=True)
-class Work:
-    """What every worker must know of a query."""
-
-    query: bytes
-    ticks: str
-    """The topic whose records say that time has passed."""
-    pages: int = 1
-
-    @property
-    def plan(self) -> Query:
-        return _plan(self.query)
-
-
-def work_for(query: Query, ticks: str, pages: int) -> Work:
-    return Work(packed_plan(query), ticks, pages)
-
-
-@lru_cache(64)
-def _plan(data: bytes) -> Query:
-    return unpacked_plan(data)
 
 
 @dataclass
@@ -83,12 +60,11 @@ class PageOperator(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
         del timerValues
-        payloads = [payload for frame in rows for payload in frame["payload"]]
-        state = PageState(MapShelf(self._map))
+        arrived = unpacked([payload for frame in rows for payload in frame["payload"]], self._work)
         report = Report(int(key[0]))
-        out = run_records(self._work, unpacked(payloads), state.store, report)
-        state.save()
-        report.entries = state.entries
+        with PageState(MapShelf(self._map), page=report.page, touches=len(arrived.records)) as state:
+            out = run_records(self._work, arrived, state.store, report)
+            report.entries = state.entries
         yield _output([*out, (None, packed_report(report))]).to_pandas()
 
     def close(self) -> None:
@@ -102,7 +78,7 @@ def run_stateless(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
         report = Report(0)
         for batch in batches:
             for payload in batch.column("payload").to_pylist():
-                yield _output(run_records(work, unpacked([payload]), lambda name: {}, report))
+                yield _output(run_records(work, unpacked([payload], work), lambda name: {}, report))
         yield _output([(None, packed_report(report))])
 
     return run
@@ -119,29 +95,63 @@ Output = tuple[str | None, bytes]
 """A topic and rows for it; without a topic, a report."""
 
 
-def run_records(
-    work: Work, records: Sequence[Placed], store: Callable[[str], Store], report: Report
-) -> list[tuple[str, bytes]]:
+def run_records(work: Work, arrived: Arrived, store: Callable[[str], Store], report: Report) -> list[tuple[str, bytes]]:
     """Run records through the chain, and note in the report what became of them."""
     plan, dead, written = work.plan, list[Raw](), list[Raw]()
-    pipe = Pipe(plan, Context(store, lambda problem: dead.append(_letter(problem, plan, report))))
-    for ticking, items in groupby(records, key=lambda item: item[1] == work.ticks):
-        if ticking:
-            written += [made for _, _, tick in items for made in pipe.tick(tick.time)]
-        else:
-            written += pipe.run(_counted(items, report))
+    pipe = Pipe(
+        plan,
+        Context(store, lambda problem: dead.append(_letter(problem, plan, report))),
+        columns={layout.topic: layout.names for layout in work.layouts if layout.names is not None},
+    )
+    for now, records in _turns(work, arrived):
+        if now is not None:
+            written += pipe.tick(now)
+        written += pipe.run(_counted(records, report))
     report.written += len(written)
     report.deadline = pipe.chain.deadline()
     topics = ((plan.sink.topic, written), (dead_letter_topic(plan.sink.topic), dead))
     return [(topic, packed_rows(made)) for topic, made in topics if made]
 
 
+Turn = tuple[int | None, Sequence[tuple[str, Raw]]]
+"""What time it is, if that must be said, and the records that come then."""
+
+
+def _turns(work: Work, arrived: Arrived) -> Iterator[Turn]:
+    """Records in order, cut where time must be told: by a tick, or before a row that is late for the whole stream."""
+    told = {place: int(time) for place, time in zip(*_late(work, arrived), strict=True)}
+    cuts = sorted({*told, *(i for i, (topic, _) in enumerate(arrived.records) if topic == work.ticks)})
+    ends = [*cuts, len(arrived.records)]
+    yield None, arrived.records[: ends[0]]
+    for cut, following in pairwise(ends):
+        topic, record = arrived.records[cut]
+        if topic == work.ticks:
+            yield record.time, arrived.records[cut + 1 : following]
+        else:
+            yield told[cut], arrived.records[cut:following]
+    if arrived.time.last is not None:
+        yield arrived.time.last, ()
+
+
+def _late(work: Work, arrived: Arrived) -> tuple[Numbers, Numbers]:
+    """Places of rows for which it matters that others have moved the time, and to what."""
+    lateness = plan_pages(work).lateness if work.pages > 1 else None
+    if lateness is None or arrived.time.last is None:
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+    now = arrived.time.before(arrived.sequences)
+    own = [source.timestamp is not None for source in work.plan.sources]
+    # The time of a row that a column tells is not known here: say what time it is before each of them.
+    times = np.array([record.time for _, record in arrived.records], np.int64)
+    late = np.flatnonzero(now > -(1 << 61) if any(own) else now >= times + lateness)
+    return late, now[late]
+
+
 def packed_report(report: Report) -> bytes:
     return orjson.dumps(asdict(report))
 
 
-def _counted(items: Iterator[Placed], report: Report) -> Iterator[tuple[str, Raw]]:
-    for _, topic, record in items:
+def _counted(items: Iterable[tuple[str, Raw]], report: Report) -> Iterator[tuple[str, Raw]]:
+    for topic, record in items:
         report.records += 1
         report.time = record.time if report.time is None else max(report.time, record.time)
         yield topic, record

@@ -1,90 +1,76 @@
 """Rows on their way between Spark's stages, packed: one row of Spark holds all rows of a page as one Arrow batch.
 
-Spark hands rows to a stateful Python operator one by one; packed, a page of 10,000 records is one of them. What goes
-in are `RECORDS`; what comes out are rows of topics, as the log takes them, and a report about the page's batch.
+Spark hands rows to a stateful Python operator one by one; packed, a page of 10,000 records is one of them. What comes
+out are rows of topics, as the log takes them, and a report about the page's batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.contracts import HEADERS_TYPE, Batch
+from headrace.contracts import HEADERS_TYPE
+from headrace.engine.record.placing import CLOCK, Numbers, StreamTime, places
+from headrace.engine.record.work import Work
 from headrace.plan.chain.records import Headers, Raw
-
-RECORDS = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("sequence", pa.int64()),
-        ("time", pa.int64()),
-        ("key", pa.binary()),
-        ("value", pa.binary()),
-        ("headers", HEADERS_TYPE),
-    ]
-)
-"""Records of the topics that a query reads. `sequence` is their place in the order of arrival."""
-
-PACKED = pa.schema([("page", pa.int32()), ("payload", pa.binary())])
 
 ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("$timestamp", pa.int64()), ("$headers", HEADERS_TYPE)])
 """Rows for a raw topic."""
 
-Placed = tuple[int, str, Raw]
-"""Sequence, topic and record."""
+
+@dataclass(frozen=True)
+class Arrived:
+    """What a page's batch brings: records in order of arrival, each with its topic and its place, and the time."""
+
+    records: Sequence[tuple[str, Raw]]
+    sequences: Numbers
+    time: StreamTime
 
 
-def records_of(batch: Batch) -> pa.RecordBatch:
-    """A batch of a raw topic as RECORDS."""
-    rows, count = batch.rows, len(batch)
-    return pa.RecordBatch.from_arrays(
-        [
-            _repeat(batch.topic, pa.string(), count),
-            _repeat(batch.partition, pa.int32(), count),
-            *(rows.column(name) for name in ("$offset", "$sequence", "$timestamp", "key", "value", "$headers")),
-        ],
-        schema=RECORDS,
+def unpacked(payloads: Iterable[bytes], work: Work) -> Arrived:
+    """The payloads of a page."""
+    by_tag: dict[int, list[bytes]] = {}
+    for payload in payloads:
+        by_tag.setdefault(payload[-1], []).append(payload)
+    clocks = by_tag.pop(CLOCK, [])
+    tables = {tag: _table(found, work.layouts[tag].schema) for tag, found in by_tag.items()}
+    if not tables:
+        return Arrived((), np.zeros(0, np.int64), StreamTime(clocks))
+    records = [
+        (work.layouts[tag].topic, record)
+        for tag, table in tables.items()
+        for record in work.layouts[tag].records(table)
+    ]
+    order = _order(work, tables)
+    sequences = np.concatenate([places(table) for table in tables.values()])[order]
+    return Arrived([records[place] for place in order.tolist()], sequences, StreamTime(clocks))
+
+
+def _table(payloads: Sequence[bytes], schema: pa.Schema) -> pa.Table:
+    return pa.Table.from_batches(
+        [pa.ipc.read_record_batch(pa.py_buffer(payload), schema) for payload in payloads], schema
     )
 
 
-def _repeat(value: Any, kind: pa.DataType, count: int) -> pa.Array:
-    return pa.array([value], kind).take(pa.array(np.zeros(count, np.int8)))
+def _order(work: Work, tables: dict[int, pa.Table]) -> Numbers:
+    """By place; on Kafka, which knows no order over partitions, by time, topic, partition and offset."""
+    ranks = {topic: rank for rank, topic in enumerate(sorted(work.topics))}
+    columns = {
+        "sequence": [places(table) for table in tables.values()],
+        "time": [table["time"].to_numpy() for table in tables.values()],
+        "topic": [np.full(table.num_rows, ranks[work.layouts[tag].topic]) for tag, table in tables.items()],
+        "partition": [table["partition"].to_numpy() for table in tables.values()],
+        "offset": [table["offset"].to_numpy() for table in tables.values()],
+    }
+    return np.lexsort([np.concatenate(columns[name]) for name in reversed(columns)])
 
 
-def packed(records: pa.RecordBatch, pages: Sequence[int]) -> pa.RecordBatch:
-    """One row for each page that has records; `pages` tells it for each record."""
-    numbers = np.asarray(pages, np.int32)
-    parts = [(int(page), records.filter(pa.array(numbers == page))) for page in np.unique(numbers)]
-    return pa.RecordBatch.from_arrays(
-        [
-            pa.array([page for page, _ in parts], pa.int32()),
-            pa.array([part.serialize().to_pybytes() for _, part in parts], pa.binary()),
-        ],
-        schema=PACKED,
-    )
-
-
-def unpacked(payloads: Iterable[bytes]) -> list[Placed]:
-    """The records of a page, in order of arrival."""
-    batches = [pa.ipc.read_record_batch(pa.py_buffer(payload), RECORDS) for payload in payloads]
-    table = pa.Table.from_batches(batches, RECORDS)
-    ordered = table.take(pc.sort_indices(table["sequence"]))
-    columns = {name: ordered[name].to_pylist() for name in RECORDS.names}
-    return list(_placed(columns))
-
-
-def _placed(columns: dict[str, list[Any]]) -> Iterator[Placed]:
-    for topic, partition, offset, sequence, time, key, value, headers in zip(*columns.values(), strict=True):
-        yield sequence, topic, Raw(key, value, time, _headers(headers), partition, offset)
-
-
-def _headers(items: list[dict[str, Any]] | None) -> Headers:
-    return tuple((item["name"], item["value"]) for item in items) if items else ()
+# -- what comes out -------------------------------------------------------------------------------------------------
 
 
 def packed_rows(records: Sequence[Raw]) -> bytes:
@@ -104,3 +90,9 @@ def _items(headers: Headers) -> list[dict[str, Any]] | None:
 
 def unpacked_rows(payload: bytes) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(payload), ROWS)
+
+
+def kept(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
+    """Of what came out: rows of topics, and reports."""
+    is_row = pc.is_valid(rows.column("topic"))
+    return rows.filter(is_row), rows.filter(pc.invert(is_row))

@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterator, Sequence
 
 import orjson
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from headrace.contracts import Topic
 from headrace.engine.record.operator import Report
-from headrace.engine.record.packing import unpacked_rows
+from headrace.engine.record.packing import kept, unpacked_rows
 from headrace.engine.sink import STAGED, STAGED_SCHEMA, EmbeddedSink
 from headrace.log.embedded import EmbeddedLog
 
@@ -32,8 +31,8 @@ class PageSink(EmbeddedSink):
 
         def staged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for one in batches:
-                reports = one.filter(pc.is_null(one.column("topic")))
-                yield from stage(iter([one.filter(pc.is_valid(one.column("topic")))]))
+                rows, reports = kept(one)
+                yield from stage(iter([rows]))
                 yield _carried(reports)
 
         found = rows.mapInArrow(staged, STAGED).collect()
@@ -49,8 +48,8 @@ def packed_topics(rows: pa.RecordBatch, topics: Sequence[Topic]) -> Iterator[tup
 
 def _carried(reports: pa.RecordBatch) -> pa.RecordBatch:
     """Reports as rows of what is staged, of which they fill the payload only."""
-    schema = STAGED_SCHEMA
-    nothing = {field.name: pa.nulls(reports.num_rows, field.type) for field in schema}
-    return pa.RecordBatch.from_arrays(
-        [reports.column("payload") if name == "payload" else column for name, column in nothing.items()], schema=schema
-    )
+    columns = [
+        reports.column("payload") if field.name == "payload" else pa.nulls(reports.num_rows, field.type)
+        for field in STAGED_SCHEMA
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=STAGED_SCHEMA)

@@ -5,7 +5,7 @@ What a record causes carries that record's headers on, as in Kafka Streams. Reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 
 from headrace.plan.chain.chain import Chain, Entrance
@@ -16,14 +16,27 @@ from headrace.plan.rules import RULES, Rule
 
 
 class Pipe:
-    """One query; `feed`, `run` and `tick` give the records for its sink's topic, in order."""
+    """One query; `feed`, `run` and `tick` give the records for its sink's topic, in order.
 
-    def __init__(self, query: Query, context: Context | None = None, *, rules: Sequence[Rule] = RULES) -> None:
+    `columns` are those of topics that have a schema (see `Decoder`).
+    """
+
+    def __init__(
+        self,
+        query: Query,
+        context: Context | None = None,
+        *,
+        rules: Sequence[Rule] = RULES,
+        columns: Mapping[str, Sequence[str]] | None = None,
+    ) -> None:
         self._context = context or Context()
         self.chain = Chain(query, self._context, rules=rules)
         self._encoder = Encoder(query.sink)
         self._doors = {
-            topic: [(entrance, Decoder(entrance.source)) for entrance in self.chain.entrances_of(topic)]
+            topic: [
+                (entrance, Decoder(entrance.source, (columns or {}).get(topic)))
+                for entrance in self.chain.entrances_of(topic)
+            ]
             for topic in self.chain.topics
         }
 

@@ -53,12 +53,21 @@ class Raw(NamedTuple):
 
 
 class Decoder:
-    """Reads a source's records."""
+    """Reads a source's records.
 
-    def __init__(self, source: Source) -> None:
+    A topic with a schema holds values, not bytes: then `columns` are the names of its columns, and both key and value
+    of a record are the tuple of all of them. Names are those of the source in any case.
+    """
+
+    def __init__(self, source: Source, columns: Sequence[str] | None = None) -> None:
         self._topic = source.topic
-        self._key = key_serde(source.relation, source.key_format)
-        self._value = serde(source.value_format, payload(source.relation, source.system), is_key=False)
+        wanted = payload(source.relation, source.system)
+        if columns is None:
+            self._key = key_serde(source.relation, source.key_format)
+            self._value = serde(source.value_format, wanted, is_key=False)
+        else:
+            self._key = KeySerde(Columns(columns, source.relation.key) if source.relation.key else None)
+            self._value = Columns(columns, wanted)
         self._system = [_system(column) for column in source.system]
         self._time = _extractor(source.timestamp, source.relation)
 
@@ -81,6 +90,20 @@ class Decoder:
     def _problem(self, code: str, error: Exception, record: Raw) -> Problem:
         where = f"topic {self._topic}, partition {record.partition}, offset {record.offset}"
         return Problem(code, _reason(error), where, record.time, record.key, record.value)
+
+
+class Columns:
+    """Some of a record's columns, in place of a serde: there is nothing to decode."""
+
+    def __init__(self, columns: Sequence[str], wanted: Sequence[Field]) -> None:
+        names = [name.upper() for name in columns]
+        self._places = [names.index(field.name.upper()) for field in wanted]
+
+    def decode(self, values: Any) -> Row | None:
+        return None if values is None else tuple([values[place] for place in self._places])
+
+    def encode(self, row: Any) -> bytes | None:
+        raise TypeError("columns are not written as bytes")
 
 
 class Encoder:
@@ -117,10 +140,10 @@ def serde(form: Format, columns: Sequence[Field], *, is_key: bool) -> Serde:
 class KeySerde:
     """A key's columns. No bytes is no key, and so is a single column that is null."""
 
-    def __init__(self, inner: Serde | None) -> None:
+    def __init__(self, inner: Serde | Columns | None) -> None:
         self._inner = inner
 
-    def decode(self, payload: bytes | None) -> Key | None:
+    def decode(self, payload: Any) -> Key | None:
         if payload is None or self._inner is None:
             return None
         key = self._inner.decode(payload)

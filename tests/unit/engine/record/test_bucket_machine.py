@@ -21,17 +21,21 @@ NAMES = ("a", "b")
 class Stores(RuleBasedStateMachine):
     """Buckets are tiny, so that a handful of entries makes them split."""
 
-    @initialize(room=st.sampled_from([40, 200, 1000]), inline=st.sampled_from([0, 60, 400]))
-    def begin(self, room: int, inline: int) -> None:
-        self._sizes = buckets.ROOM, buckets.INLINE
-        buckets.ROOM, buckets.INLINE = room, inline
+    @initialize(
+        room=st.sampled_from([40, 200, 1000]),
+        inline=st.sampled_from([0, 60, 400]),
+        held=st.sampled_from([0, 100, 1000, 1 << 20]),
+    )
+    def begin(self, room: int, inline: int, held: int) -> None:
+        self._sizes = buckets.ROOM, buckets.INLINE, buckets.HELD
+        buckets.ROOM, buckets.INLINE, buckets.HELD = room, inline, held
         self.shelf = MemoryShelf()
         self.state = PageState(self.shelf, page=0)
         self.model: dict[str, dict[Any, Any]] = {name: {} for name in NAMES}
 
     def teardown(self) -> None:
         if hasattr(self, "_sizes"):
-            buckets.ROOM, buckets.INLINE = self._sizes
+            buckets.ROOM, buckets.INLINE, buckets.HELD = self._sizes
 
     @rule(name=st.sampled_from(NAMES), key=few, value=values)
     def set(self, name: str, key: Any, value: Any) -> None:

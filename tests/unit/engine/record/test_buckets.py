@@ -114,7 +114,7 @@ def test_a_small_store_costs_one_read_and_one_write() -> None:
 def test_buckets_come_one_by_one_and_stay_full() -> None:
     shelf = MemoryShelf()
     counts = []
-    for start in range(0, 40_000, 100):
+    for start in range(0, 8_000, 100):
         shelf.writes = 0
         state = filled(shelf, 100, start)
         shape = state.store("groups").shape
@@ -173,6 +173,21 @@ def test_many_keys_read_the_store_at_one_go() -> None:
     shelf.reads = 0
     PageState(shelf, touches=10_000).store("groups").get(("/page/1",))
     assert shelf.reads == 1 + count
+
+
+def test_a_batch_that_touches_everything_holds_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    shelf = MemoryShelf()
+    filled(shelf, 5_000)
+    monkeypatch.setattr(buckets, "HELD", 30_000)
+    state = PageState(shelf, touches=5_000)
+    store = state.store("groups")
+    most = 0
+    for number in range(5_000):
+        store[(f"/page/{number}",)] = [number, 1]
+        most = max(most, sum(bucket.size for bucket in store._loaded.values()))
+    state.save()
+    assert most < 30_000 + 5 * buckets.ROOM
+    assert dict(PageState(shelf).store("groups")) == {(f"/page/{n}",): [n, 1] for n in range(5_000)}
 
 
 # -- values that are changed in place -------------------------------------------------------------------------------

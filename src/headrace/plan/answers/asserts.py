@@ -5,37 +5,36 @@ Only the columns that the statement names are compared; the record's time if ROW
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from headrace.errors import AssertFailed
 from headrace.plan.catalog import Expect, ExpectSource, SourceInfo
 from headrace.plan.chain.hand import decoded
+from headrace.plan.chain.records import Raw
 from headrace.plan.expressions import ROWTIME, WINDOWEND, WINDOWSTART
 from headrace.schema import type_name
-from headrace.testing.running import raw
-from headrace.testing.topics import Entry, Topics
 
 
-def check_record(expect: Expect, entry: Entry | None) -> None:
+def check_record(expect: Expect, record: Raw | None) -> None:
     """Raise unless the record is the expected one."""
     name = expect.source.name
-    if entry is None:
+    if record is None:
         raise AssertFailed(f"{name} has no more records, but one was expected", fix="see what was written before")
-    actual = _actual(expect.source, entry)
+    actual = _actual(expect.source, record)
     named = zip(expect.columns, expect.values, strict=True)
     wrong = [f"{c}: expected {value!r}, got {actual.get(c)!r}" for c, value in named if value != actual.get(c)]
-    if expect.null != (entry.value is None):
+    if expect.null != (record.value is None):
         wrong.append("expected a deletion, got a row" if expect.null else "expected a row, got a deletion")
     if wrong:
         raise AssertFailed(
-            f"Expected record does not match actual, record {entry.offset} of {name}: {'; '.join(wrong)}",
+            f"Expected record does not match actual, record {record.offset} of {name}: {'; '.join(wrong)}",
             fix="records are compared in the order in which they were written",
         )
 
 
-def _actual(source: SourceInfo, entry: Entry) -> dict[str, Any]:
-    time, key, row = decoded(source, raw(entry))
+def _actual(source: SourceInfo, record: Raw) -> dict[str, Any]:
+    time, key, row = decoded(source, record)
     relation = source.relation
     columns = dict(zip((f.name for f in relation.key), key or (), strict=False))
     columns |= dict(zip((f.name for f in relation.value), row or (), strict=False))
@@ -63,8 +62,8 @@ def check_source(expect: ExpectSource, actual: SourceInfo | None) -> None:
             )
 
 
-def check_topic(topic: str, topics: Topics, *, exists: bool) -> None:
-    """Raise unless the topic is there, or is not there. A topic in memory has one partition, whatever was asked for."""
+def check_topic(topic: str, topics: Collection[str], *, exists: bool) -> None:
+    """Raise unless the topic is there, or is not there; its properties are not looked at."""
     if (topic in topics) != exists:
         raise AssertFailed(
             f'Topic "{topic}" {"does not exist" if exists else "exists"}',

@@ -1,0 +1,68 @@
+"""Faust (faust-streaming): a count per key over clicks in Kafka, each change sent on as JSON.
+
+`send` does not wait for acknowledgements; its send buffer, by which the table's changelog goes, may hold more than the
+hundred messages at which Faust would stop to look at them one by one.
+Timed from the first record that was handled until the last; starting up and joining the group come before.
+"""
+
+import asyncio
+import json
+import os
+import sys
+import time
+
+sys.path = [path for path in sys.path if path != os.path.dirname(os.path.abspath(__file__))]  # we are not that faust
+
+import faust  # noqa: E402
+
+given = json.loads(sys.argv[sys.argv.index("--json") + 1])
+settings, folder = given["settings"], given["folder"]
+
+application = faust.App(
+    f"faust-{settings['out']}",
+    broker=f"kafka://{given['services']['kafka']}",
+    store="memory://",
+    datadir=f"{folder}/faust",
+    topic_partitions=settings["partitions"],
+    topic_disable_leader=True,
+    consumer_auto_offset_reset="earliest",
+    web_enabled=False,
+    stream_wait_empty=False,
+    producer_linger=0.02,  # seconds
+)
+clicks = application.topic(settings["topic"], key_type=str, key_serializer="raw", value_serializer="json")
+counts = application.topic(settings["out"], key_type=str, key_serializer="raw", value_serializer="json")
+table = application.Table("counts", default=int, partitions=settings["partitions"])
+first = last = 0.0
+handled = 0
+
+
+@application.agent(clicks)
+async def count(stream: faust.Stream) -> None:
+    global first, last, handled
+    async for user, _ in stream.items():
+        handled += 1
+        if handled == 1:
+            first = time.perf_counter()
+        table[user] += 1
+        await counts.send(key=user, value={"n": table[user]})
+        last = time.perf_counter()
+        if handled == settings["records"]:
+            answer()
+
+
+def answer() -> None:
+    """The outcome; and away at once, for shutting down has nothing to add to it."""
+    print(json.dumps({"records": handled, "seconds": last - first, "extra": {}}), flush=True)
+    os._exit(0)
+
+
+@application.task
+async def patience() -> None:
+    await asyncio.sleep(settings["patience_seconds"])
+    sys.stderr.write(f"of {settings['records']} records only {handled} came\n")
+    os._exit(1)
+
+
+application.producer.buffer.max_messages = 10_000
+faust.Worker(application, loglevel="WARN", redirect_stdouts=False).execute_from_commandline()

@@ -1,0 +1,56 @@
+"""The record way of table `engine`: a count per key, every record's change sent on, from the embedded log.
+
+Throughput over many keys, and how long a small batch takes when the state is large.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from statistics import median
+
+from bench.harness.case import Outcome, Work
+from bench.tables import engine_program as ours
+from bench.tables import engine_results as results
+from bench.tables.engine_rows import FILLERS, clicks, raw
+from headrace.contracts import Append
+from headrace.control.program import Program
+from headrace.log.embedded import EmbeddedLog
+
+
+def counted(work: Work) -> Outcome:
+    """All rows that are there, then `small_batches` batches of `small_rows` each, one after the other."""
+    settings = ours.settings_of(work, pages=work["pages"])
+    with closing(EmbeddedLog(settings.data, settings)) as log:
+        fill = FILLERS[work["source"]]
+        fill(log, "warming", work["warmup_records"], work["users"])
+        fill(log, "clicks", work["records"], work["users"])
+        ours.run(log, settings, work, "warming", "warmed")
+        started = time.perf_counter()
+        with ours.started_program(log, settings, work, "clicks", "results") as program:
+            ours.guarded(lambda: program.wait(until_idle=True))
+            seconds = time.perf_counter() - started
+            ours.check_way(program, work["way"])
+            extra = {"batches": float(ours.batches(program)), **ours.durations()}
+            small = [_small(log, program, work) for _ in range(work["small_batches"])]
+        wanted = work["records"] + work["small_batches"] * work["small_rows"]
+        results.check("count", results.in_log(log, "results"), wanted)
+    timed = small[len(small) // 4 :]  # the first ones meet code that was never run with little
+    return Outcome(work["records"], seconds, extra={**extra, **({"small_batch_ms": median(timed)} if timed else {})})
+
+
+def _small(log: EmbeddedLog, program: Program, work: Work) -> float:
+    """From the append until the results are in the log, in ms."""
+    rows = next(clicks(work["small_rows"], work["users"]))
+    rows = raw(rows) if work["source"] == "raw" else rows
+    before = _ends(log)
+    started = time.perf_counter()
+    log.append([Append("clicks", rows)])
+    while _ends(log) - before < work["small_rows"]:
+        ours.look(program)
+        time.sleep(0.002)
+    return (time.perf_counter() - started) * 1e3
+
+
+def _ends(log: EmbeddedLog) -> int:
+    return sum(bounds.end for bounds in log.bounds("results").values())

@@ -1,0 +1,111 @@
+"""What a person would write in PySpark for the queries of table `engine`: nothing but this query in it.
+
+Over the embedded log it reads by the same source and writes by the same exactly-once sink as our own queries, so that
+what differs is what a statement costs beside code written by hand. Over Parquet files it is plain Spark.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import closing
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as fn
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from bench.harness.case import Outcome, Work
+from bench.tables import engine_results as results
+from bench.tables.engine_program import settings_of
+from bench.tables.engine_queries import GRACE, WINDOW_SECONDS
+from bench.tables.engine_rows import LEAST, expected, fill_typed, write_parquet
+from headrace.contracts import TopicSpec
+from headrace.engine.session import spark_session
+from headrace.engine.sink import EmbeddedSink
+from headrace.engine.source import read_stream
+from headrace.log.embedded import EmbeddedLog
+from headrace.schema import Schema
+from headrace.settings import Settings
+
+_PARQUET = "user string, page string, amount double, at timestamp"
+
+RESULTS: Mapping[str, Schema] = {
+    "filter": Schema.parse("user string key, page string, doubled double"),
+    "keyed": Schema.parse("user string key, n bigint, total double"),
+    "windowed": Schema.parse("user string key, started bigint key, n bigint, total double"),
+}
+
+
+def filter(rows: DataFrame) -> DataFrame:
+    return rows.where(rows.amount > LEAST).select("user", "page", (rows.amount * 2).alias("doubled"))
+
+
+def keyed(rows: DataFrame) -> DataFrame:
+    return rows.groupBy("user").agg(fn.count("*").alias("n"), fn.sum("amount").alias("total"))
+
+
+def windowed(rows: DataFrame) -> DataFrame:
+    window = fn.window("at", f"{WINDOW_SECONDS} seconds").alias("window")
+    counted = rows.withWatermark("at", GRACE).groupBy("user", window)
+    found = counted.agg(fn.count("*").alias("n"), fn.sum("amount").alias("total"))
+    return found.select("user", fn.unix_millis("window.start").alias("started"), "n", "total")
+
+
+_QUERIES: Mapping[str, Callable[[DataFrame], DataFrame]] = {"filter": filter, "keyed": keyed, "windowed": windowed}
+
+
+def embedded(work: Work) -> Outcome:
+    settings, query = settings_of(work), work["query"]
+    with closing(EmbeddedLog(settings.data, settings)) as log:
+        fill_typed(log, "warming", work["warmup_records"], work["users"])
+        fill_typed(log, "clicks", work["records"], work["users"])
+        for out in ("warmed", "results"):
+            log.create_topic(out, TopicSpec(schema=RESULTS[query]))
+        spark = spark_session(settings, "bench by hand")
+        _embedded(spark, log, settings, query, "warming", "warmed")
+        seconds = _embedded(spark, log, settings, query, "clicks", "results")
+        results.check(query, results.in_log(log, "results"), expected(query, work["records"], work["users"]))
+    return Outcome(work["records"], seconds)
+
+
+def _embedded(spark: SparkSession, log: EmbeddedLog, settings: Settings, query: str, topic: str, out: str) -> float:
+    started = time.perf_counter()
+    columns = ["user", "page", "amount", "$timestamp"] if query == "windowed" else ["user", "page", "amount"]
+    rows = read_stream(spark, log.folder, [topic], columns=columns, max_rows=settings.batch_rows)
+    rows = rows.withColumnRenamed("$timestamp", "at")
+    sink = EmbeddedSink(log, f"by-hand-{out}", [out])
+    _finish(_written(_QUERIES[query](rows), query, settings.data / out).foreachBatch(sink.write).start())
+    return time.perf_counter() - started
+
+
+def parquet(work: Work) -> Outcome:
+    settings = settings_of(work)
+    sizes = {"warming": work["warmup_records"], "measured": work["records"]}
+    folders = [write_parquet(work.folder / name, rows, work["users"]) for name, rows in sizes.items()]
+    spark = spark_session(settings, "bench by hand")
+    _, seconds = [_parquet(spark, work["query"], folder) for folder in folders]
+    return Outcome(work["records"], seconds)
+
+
+def _parquet(spark: SparkSession, query: str, folder: Path) -> float:
+    """A filter's rows go to files; a table that changes goes nowhere, as in Flink."""
+    started = time.perf_counter()
+    rows = spark.readStream.schema(_PARQUET).parquet(str(folder))
+    out = folder.with_name(f"{folder.name}-out")
+    writing = _written(_QUERIES[query](rows), query, folder.with_name(f"{folder.name}-checkpoint"))
+    writing = writing.format("parquet").option("path", str(out)) if query == "filter" else writing.format("noop")
+    _finish(writing.start())
+    return time.perf_counter() - started
+
+
+def _written(rows: DataFrame, query: str, checkpoint: Path) -> DataStreamWriter:
+    writing = rows.writeStream.outputMode("append" if query == "filter" else "update")
+    return writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
+
+
+def _finish(query: StreamingQuery) -> None:
+    query.awaitTermination()
+    if (error := query.exception()) is not None:
+        raise error

@@ -1,0 +1,238 @@
+"""A program at work as people and programs see it: a moving table, a line now and then, or JSON objects.
+
+Answers go to standard output, and so does JSON; the rest is a word to the person at the terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Protocol
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli import output
+from headrace.lang.ksql.keywords import RESERVED
+from headrace.plan.answers.text import listing_text
+
+if TYPE_CHECKING:
+    from headrace.control.status import Status
+    from headrace.plan.answers.listing import Listing
+
+Statuses = Sequence["Status"]
+
+
+class Display(Protocol):
+    every: float
+    """Seconds between two looks."""
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        """While inside, say what is being waited for."""
+        ...
+
+    def answer(self, listing: Listing) -> None: ...
+    def showing(self) -> AbstractContextManager[Callable[[Statuses], None]]:
+        """While inside, what is given to the function is shown."""
+        ...
+
+    def note(self, text: str) -> None: ...
+    def end(self, summary: Mapping[str, Any], statuses: Statuses) -> None: ...
+
+
+def display(*, plain: bool, as_json: bool) -> Display:
+    if as_json:
+        return Documents()
+    return Lines() if plain or not sys.stderr.isatty() else Screen()
+
+
+# -- for programs ---------------------------------------------------------------------------------------------------
+
+
+class Documents:
+    """`{"answer": ...}`, `{"queries": [...]}` again and again, and at the end one with `"ended"`."""
+
+    every = 2.0
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        del what
+        return nullcontext()
+
+    def answer(self, listing: Listing) -> None:
+        self._print({"answer": listing.entity()})
+
+    @contextmanager
+    def showing(self) -> Iterator[Callable[[Statuses], None]]:
+        yield lambda statuses: self._print({"queries": [asdict(status) for status in statuses]})
+
+    def note(self, text: str) -> None:
+        """People's."""
+
+    def end(self, summary: Mapping[str, Any], statuses: Statuses) -> None:
+        self._print({**summary, "queries": [asdict(status) for status in statuses]})
+
+    def _print(self, document: Mapping[str, Any]) -> None:
+        output.print_json({"at": output.time_text(int(time.time() * 1000)), **document})
+        sys.stdout.flush()
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+
+class Lines:
+    """A line for each query every few seconds."""
+
+    every = 5.0
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        self.note(f"{what} ...")
+        return nullcontext()
+
+    def answer(self, listing: Listing) -> None:
+        typer.echo(f"{listing.statement}\n\n{listing_text(listing, RESERVED)}\n")
+
+    @contextmanager
+    def showing(self) -> Iterator[Callable[[Statuses], None]]:
+        def show(statuses: Statuses) -> None:
+            for status in statuses:
+                self.note(line_of(status))
+
+        yield show
+
+    def note(self, text: str) -> None:
+        output.note(text)
+
+    def end(self, summary: Mapping[str, Any], statuses: Statuses) -> None:
+        for status in statuses:
+            self.note(line_of(status))
+        self.note(summary_text(summary, statuses))
+
+
+class Screen(Lines):
+    """A table that moves. It has the terminal by a descriptor of its own: standard error is Spark's while it starts."""
+
+    every = 1.0
+
+    def __init__(self) -> None:
+        terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w")
+        self._console = Console(file=terminal, highlight=False, emoji=False)
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        return self._console.status(f"{what} ...")
+
+    @contextmanager
+    def showing(self) -> Iterator[Callable[[Statuses], None]]:
+        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+            yield lambda statuses: live.update(table_of(statuses), refresh=True)
+
+    def note(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True, style="dim")
+
+    def end(self, summary: Mapping[str, Any], statuses: Statuses) -> None:
+        if statuses:
+            self._console.print(table_of(statuses))
+        self.note(summary_text(summary, statuses))
+
+
+COLUMNS: Mapping[str, Callable[[Status], Any]] = {
+    "query": lambda s: s.query if s.state == "running" else f"{s.query} ({s.state})",
+    "way": lambda s: s.way,
+    "records/s": lambda s: f"{s.rate:,.0f}",
+    "waiting": lambda s: f"{s.waiting:,}",
+    "read": lambda s: f"{s.records:,}",
+    "written": lambda s: f"{s.written:,}",
+    "batch": lambda s: "-" if s.batch_ms is None else f"{s.batch_ms:,} ms",
+    "state": lambda s: f"{s.entries:,}",
+    "event time": lambda s: "-" if s.event_time is None else output.time_text(s.event_time),
+    "late": lambda s: f"{s.late:,}",
+    "dead letters": lambda s: dead_text(s.dead) or "-",
+}
+"""What the table shows of a query."""
+_LEFT = ("query", "way", "event time", "dead letters")
+
+
+def table_of(statuses: Statuses) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name in _LEFT else "right", overflow="fold")
+    for status in statuses:
+        table.add_row(*(Text(str(show(status))) for show in COLUMNS.values()))
+    behind = [status for status in statuses if status.done is not None]
+    if not behind:
+        return table
+    whole = Table.grid(padding=(0, 2))
+    whole.add_row(table)
+    bars = Table.grid(padding=(0, 2))
+    for status in behind:
+        bars.add_row(
+            Text(status.query), ProgressBar(total=1.0, completed=status.done or 0, width=30), _catching(status)
+        )
+    whole.add_row(bars)
+    return whole
+
+
+def line_of(status: Status) -> str:
+    """`CTAS_T_0: 1,200 records/s, 0 waiting, 8,000 read, 12 written, ...`."""
+    parts = [
+        f"{status.rate:,.0f} records/s",
+        f"{status.waiting:,} waiting{f' ({_catching(status)})' if status.done is not None else ''}",
+        f"{status.records:,} read",
+        f"{status.written:,} written",
+        f"state {status.entries:,}",
+    ]
+    if status.batch_ms is not None:
+        parts.append(f"batch {status.batch_ms:,} ms")
+    if status.event_time is not None:
+        parts.append(f"event time {output.time_text(status.event_time)}")
+    if status.dead:
+        parts.append(f"dead letters {dead_text(status.dead)}")
+    state = "" if status.state == "running" else f" ({status.state})"
+    return f"{status.query}{state}, {status.way} way: {', '.join(parts)}"
+
+
+def dead_text(dead: Mapping[str, int]) -> str:
+    """`3 (2 late-record, 1 bad-record)`."""
+    if not dead:
+        return ""
+    return f"{sum(dead.values()):,} ({', '.join(f'{count:,} {code}' for code, count in sorted(dead.items()))})"
+
+
+def _catching(status: Status) -> str:
+    left = "" if status.seconds_left is None else f", {duration(status.seconds_left)} left"
+    return f"{100 * (status.done or 0):.0f} %{left}"
+
+
+def duration(seconds: float) -> str:
+    """`1 h 05 min`, `3 min 20 s`, `12 s`."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    return f"{whole // 60} min {whole % 60:02} s" if whole >= 60 else f"{whole} s"
+
+
+def summary_text(summary: Mapping[str, Any], statuses: Statuses) -> str:
+    """What is said last."""
+    read, written = sum(s.records for s in statuses), sum(s.written for s in statuses)
+    parts = [f"{summary['ended']}; {len(statuses)} {'query' if len(statuses) == 1 else 'queries'}"]
+    if statuses:
+        parts.append(f"{read:,} records read, {written:,} written")
+    dead: dict[str, int] = {}
+    for status in statuses:
+        for code, count in status.dead.items():
+            dead[code] = dead.get(code, 0) + count
+    if dead:
+        parts.append(f"dead letters {dead_text(dead)}")
+    if summary["inserted"] or summary["repeated"]:
+        there = f", {summary['repeated']:,} already inserted" if summary["repeated"] else ""
+        parts.append(f"{summary['inserted']:,} rows inserted{there}")
+    if summary["asserts"]:
+        parts.append(f"{summary['asserts']:,} asserts held")
+    return "; ".join(parts)

@@ -1,0 +1,100 @@
+"""What a script asks about its log: LIST, DESCRIBE, EXPLAIN, PRINT and ASSERT, answered from what is there."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+
+from headrace.contracts import Log, StoredRecord
+from headrace.errors import UnknownTopic, Unsupported
+from headrace.lang.ksql.ast import AssertTopic
+from headrace.lang.ksql.execution import Execution
+from headrace.lang.ksql.questions import DEFAULTS
+from headrace.plan.answers.asserts import check_record, check_source, check_topic
+from headrace.plan.answers.listing import Listing
+from headrace.plan.answers.lists import answered
+from headrace.plan.answers.printing import printed
+from headrace.plan.answers.surroundings import Surroundings, TopicFacts
+from headrace.plan.catalog import About, Answer, Expect, ExpectSource
+from headrace.plan.chain.records import Raw
+
+OFFSET_RESET = "auto.offset.reset"
+
+
+class Questions:
+    """Asked by one program; `asserted` counts the records of each topic that ASSERT VALUES has been through."""
+
+    def __init__(self, log: Log, execution: Execution) -> None:
+        self._log = log
+        self._execution = execution
+        self._asserted: Counter[str] = Counter()
+        self.held = 0
+        """How many ASSERTs were true."""
+
+    def answer(self, action: Answer, paused: frozenset[str]) -> Listing:
+        return self._printed(action) if action.about is About.TOPIC else answered(action, self._surroundings(paused))
+
+    def _printed(self, action: Answer) -> Listing:
+        """The records so far, with or without FROM BEGINNING: a script does not wait for more."""
+        sources = self._execution.planner.catalog.sources.values()
+        source = next((source for source in sources if source.topic == action.name), None)
+        return printed(action, map(_raw, self._records(action.name)), source)
+
+    def _surroundings(self, paused: frozenset[str]) -> Surroundings:
+        planner = self._execution.planner
+        return Surroundings(
+            planner.catalog,
+            {topic.name: TopicFacts(topic.partitions, records=self._count(topic.name)) for topic in self._log.topics()},
+            paused,
+            {**DEFAULTS, OFFSET_RESET: "earliest"},
+            planner.properties,
+            self._execution.variables,
+        )
+
+    def expect(self, action: Expect) -> None:
+        """ASSERT VALUES: the next record of the topic."""
+        topic = action.source.topic
+        found = islice(self._records(topic), self._asserted[topic], None)
+        check_record(action, next(map(_raw, found), None))
+        self._asserted[topic] += 1
+        self.held += 1
+
+    def expect_source(self, action: ExpectSource) -> None:
+        check_source(action, self._execution.planner.catalog.sources.get(action.name))
+        self.held += 1
+
+    def expect_topic(self, statement: AssertTopic) -> None:
+        names = [topic.name for topic in self._log.topics()]
+        check_topic(statement.topic, names, exists=statement.exists)
+        self.held += 1
+
+    def _count(self, topic: str) -> int:
+        return sum(bounds.end - bounds.start for bounds in self._log.bounds(topic).values())
+
+    def _records(self, topic: str) -> Iterator[StoredRecord]:
+        """In the order in which they came, as far as the log knows one over partitions."""
+        known = [one.name for one in self._log.topics()]
+        if topic not in known:
+            raise UnknownTopic(f'topic "{topic}" does not exist', fix=f"topics: {', '.join(known) or 'none'}")
+        if not self._log.topic(topic).schema.is_raw:
+            raise Unsupported(
+                f'topic "{topic}" has a schema of its own', fix=f"look at its rows with `headrace consume {topic}`"
+            )
+        return merge(*(self._partition(topic, p) for p in self._log.bounds(topic)), key=_place)
+
+    def _partition(self, topic: str, partition: int) -> Iterator[StoredRecord]:
+        offset, end = self._log.bounds(topic)[partition]
+        while offset < end:
+            batch = self._log.read(topic, partition, offset)
+            yield from batch.records()
+            offset = batch.next_offset
+
+
+def _place(record: StoredRecord) -> int:
+    return record.timestamp if record.sequence is None else record.sequence
+
+
+def _raw(record: StoredRecord) -> Raw:
+    return Raw(record.key, record.value, record.timestamp, record.headers, record.partition, record.offset)

@@ -1,0 +1,101 @@
+"""What a native query gives, on its way into the embedded log: encoded and staged in one Python stage, committed with
+the dead letters of the tasks that read, once per batch.
+
+A raw topic gets records in the declared formats; a topic with a schema gets columns, which Python does not look into.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+
+from headrace.contracts import Topic, dead_letter_topic
+from headrace.engine.batch.frames import tuples
+from headrace.engine.columns import from_spark
+from headrace.engine.native.notes import Attempt
+from headrace.engine.native.work import Work
+from headrace.engine.record.operator import Report
+from headrace.engine.record.operator import _letter as letter_of
+from headrace.engine.record.packing import packed_rows, unpacked_rows
+from headrace.engine.sink import STAGED, EmbeddedSink, Rows, staged_rows
+from headrace.log.embedded import EmbeddedLog
+from headrace.log.embedded.extents import Writer
+from headrace.plan.chain.contract import Problem
+from headrace.plan.chain.records import Encoder, Raw
+
+OnReport = Callable[[int, list[Report]], None]
+"""The batch's number, and what its tasks say."""
+
+
+class NativeSink(EmbeddedSink):
+    """Pass `write` to `foreachBatch`. The query's results go to the plan's topic, dead letters beside it."""
+
+    def __init__(self, log: EmbeddedLog, query: str, work: Work, on_report: OnReport) -> None:
+        self._topic = work.plan.sink.topic
+        self._dead = dead_letter_topic(self._topic)
+        typed = not log.topic(self._topic).schema.is_raw
+        super().__init__(log, query, [self._topic, self._dead], _columns if typed else Encoding(work))
+        self._folder = Path(work.folder)
+        self._on_report = on_report
+
+    def write(self, rows: DataFrame, batch: int) -> None:
+        """Write a batch, once. One that is there already is computed all the same: its state must come to be."""
+        attempt = Attempt(rows.sparkSession, self._folder)
+        found = rows.mapInArrow(self.stage(), STAGED).collect()
+        notes = attempt.notes()
+        self.commit(batch, [*found, *self._letters([letters for _, letters in notes if letters])])
+        written = sum(row.rows for row in found if row.topic == self._topic)
+        unwritten = _counted(row for row in found if row.topic == self._dead)
+        self._on_report(batch, [*(report for report, _ in notes), Report(0, written=written, problems=unwritten)])
+
+    def _letters(self, letters: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
+        writer = Writer(self._log.folder / "extents", self._log.owner, int(self._log.settings.inline_bytes))
+        dead = self._log.topic(self._dead)
+        for staged in staged_rows([(dead, unpacked_rows(payload)) for payload in letters], writer):
+            yield from zip(*(column.to_pylist() for column in staged.columns), strict=True)
+
+
+def _counted(staged: Iterator[Any]) -> dict[str, int]:
+    """Results that could not be written; a time that is wrong counts among them."""
+    count = sum(row.rows for row in staged)
+    return {"not-written": count} if count else {}
+
+
+def _columns(rows: pa.RecordBatch, topics: Sequence[Topic]) -> Rows:
+    return from_spark(rows, topics[:1])
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """In a task: rows of a frame to records of a raw topic."""
+
+    work: Work
+
+    def __call__(self, rows: pa.RecordBatch, topics: Sequence[Topic]) -> Rows:
+        sink, encoder = self.work.plan.sink, _encoder(self.work)
+        given = dict(zip(rows.schema.names, rows.columns, strict=True))
+        keys, values = tuples(given, "k", sink.relation, "keyed"), tuples(given, "v", sink.relation, "valued")
+        headers = given["headers"].to_pylist() if "headers" in given else [None] * len(rows)
+        events = zip(given["time"].to_pylist(), keys, values, headers, strict=True)
+        made = [encoder.encode(event[:3], _headers(event[3])) for event in events]
+        letter = partial(letter_of, query=self.work.plan, report=Report(0))
+        parts = (
+            (topics[0], [record for record in made if isinstance(record, Raw)]),
+            (topics[1], [letter(problem) for problem in made if isinstance(problem, Problem)]),
+        )
+        return [(topic, unpacked_rows(packed_rows(records))) for topic, records in parts if records]
+
+
+def _headers(items: Any) -> tuple[tuple[str, bytes], ...]:
+    return tuple((item["name"], item["value"]) for item in items or ())
+
+
+@lru_cache(64)
+def _encoder(work: Work) -> Encoder:
+    return Encoder(work.plan.sink)

@@ -1,0 +1,137 @@
+"""What a task must know of a query that runs natively: which columns it reads, what is checked, which windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
+
+from headrace.contracts import HEADERS_TYPE
+from headrace.engine.batch.carriers import carrier
+from headrace.engine.batch.chain import Setup, no_setup
+from headrace.engine.batch.expressions import column_name
+from headrace.engine.batch.frames import type_of
+from headrace.engine.batch.shipping import packed, unpacked
+from headrace.plan import nodes as n
+from headrace.plan.chain.windows import grace_of, milliseconds
+from headrace.plan.expressions import PSEUDO, Column, Expression, Named, columns_of
+from headrace.plan.rules import optimized
+
+
+@dataclass(frozen=True)
+class Hops:
+    """Tumbling and hopping windows, in milliseconds."""
+
+    size: int
+    advance: int
+    grace: int
+
+    @property
+    def overlap(self) -> bool:
+        return self.advance < self.size
+
+
+@dataclass(frozen=True)
+class Work:
+    """As tasks get it. Columns are those of the frame (see `batch.frames`): k0 ..., v0 ..."""
+
+    query: bytes
+    columns: tuple[str, ...]
+    groups: tuple[str, ...] = ()
+    """Columns of which none may be null, for a row to count."""
+    aggregates: bool = False
+    hops: Hops | None = None
+    ordered: bool = False
+    """The place of a row in the order of arrival is read."""
+    folder: str = ""
+    """Where tasks leave notes."""
+    setup: Setup = no_setup
+
+    @property
+    def plan(self) -> n.Query:
+        return _plan(self.query, self.setup)
+
+    @property
+    def source(self) -> n.Source:
+        return self.plan.sources[0]
+
+    @property
+    def carries_headers(self) -> bool:
+        """What a record causes has its headers, but for what is aggregated."""
+        return not self.aggregates
+
+    @property
+    def arrow(self) -> pa.Schema:
+        """The columns that the source gives."""
+        kinds = [(name, carrier(type_of(name, self.source.relation))) for name in self.columns]
+        more: list[tuple[str, pa.DataType]] = [("time", pa.int64()), ("valued", pa.bool_())]
+        more += [("keyed", pa.bool_())] if len(self.source.relation.key) > 1 else []
+        more += [("sequence", pa.int64())] if self.ordered else []
+        more += [("headers", HEADERS_TYPE)] if self.carries_headers else []
+        more += [("now", pa.int64())] if self.hops and self.hops.overlap else []
+        return to_arrow_schema(from_arrow_schema(pa.schema([*kinds, *more])), timezone="UTC")
+
+
+@lru_cache(64)
+def _plan(data: bytes, setup: Setup) -> n.Query:
+    setup()
+    return unpacked(data)
+
+
+def work_for(query: n.Query, folder: str, setup: Setup = no_setup) -> Work:
+    plan = optimized(query)
+    source = plan.sources[0]
+    columns = tuple(sorted(_wanted(plan, source), key=lambda name: (name[0], int(name[1:]))))
+    found = aggregate_of(plan)
+    if found is None:
+        return Work(packed(plan), columns, folder=folder, setup=setup)
+    groups = tuple(column_name(named.expression.name, source.relation) for named in found.groups)
+    ordered = any(call.function.upper().endswith("_BY_OFFSET") for call in found.calls)
+    return Work(packed(plan), columns, groups, True, _hops(found.relation.window), ordered, folder, setup)
+
+
+def aggregate_of(plan: n.Query) -> Any:
+    """The plan's only aggregate."""
+    return next((node for node in n.walk(plan.sink) if isinstance(node, n.Aggregate)), None)
+
+
+def _hops(window: n.Window | None) -> Hops | None:
+    if window is None:
+        return None
+    size = milliseconds(window.size)
+    return Hops(size, milliseconds(window.advance) or size, grace_of(window))
+
+
+def _wanted(plan: n.Query, source: n.Source) -> set[str]:
+    """The frame's columns that anything above the source reads; what nobody reads is not read from the log."""
+    nodes = [node for node in n.walk(plan.sink) if node is not source]
+    names = {name for node in nodes for name in _names(vars(node))} - set(PSEUDO)
+    relation = source.relation
+    found = {column_name(name, relation) for name in names if relation.column(name) is not None}
+    if not any(isinstance(node, n.Aggregate | n.Select) for node in nodes):
+        found |= {f"v{i}" for i in range(len(relation.value))}
+    if not any(isinstance(node, n.Aggregate) for node in nodes):
+        found |= {f"k{i}" for i in range(len(relation.key))}
+    return found
+
+
+def _names(value: Any) -> Iterator[str]:
+    """Columns that a node's own fields name."""
+    if isinstance(value, Expression):
+        yield from columns_of(value)
+    elif isinstance(value, Named):
+        yield from _names(value.expression)
+    elif isinstance(value, n.AggregateCall):
+        yield from _names(value.arguments)
+    elif isinstance(value, dict | tuple):
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _names(item)
+
+
+def group_columns(node: n.Aggregate) -> list[Column | None]:
+    """What the groups are, where they are plain columns."""
+    return [named.expression if isinstance(named.expression, Column) else None for named in node.groups]

@@ -1,0 +1,165 @@
+"""How the records of a topic travel between stages: which columns, and how they become records of the chain again.
+
+A raw topic's records have a key and a value. Of a topic with a schema only the columns that some source reads travel,
+as columns; they become the chain's values without a format in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.contracts import HEADERS_TYPE, Batch, Topic
+from headrace.errors import SchemaMismatch
+from headrace.plan import types as ty
+from headrace.plan.chain.records import Headers, Raw
+from headrace.plan.nodes import Query, Source, payload
+from headrace.schema import type_name
+
+HEAD = (
+    ("partition", pa.int32()),
+    ("offset", pa.int64()),
+    ("sequence", pa.int64()),
+    ("time", pa.int64()),
+    ("headers", HEADERS_TYPE),
+)
+_NUMBERS = {ty.DATE: pa.int32(), ty.TIME: pa.int32(), ty.TIMESTAMP: pa.int64()}
+"""What stands for a time in the chain."""
+
+WIDER: Mapping[pa.DataType, Sequence[pa.DataType]] = {
+    ty.BIGINT: (pa.int8(), pa.int16(), pa.int32(), pa.uint8(), pa.uint16(), pa.uint32()),
+    ty.INT: (pa.int8(), pa.int16(), pa.uint8(), pa.uint16()),
+    ty.DOUBLE: (pa.float32(), pa.int8(), pa.int16(), pa.int32()),
+}
+"""Types whose values are all values of the wider one."""
+
+Convert = Callable[[list[Any]], list[Any]]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Of one topic. `columns` are those of its schema, each with its type in the chain; None if it is raw."""
+
+    topic: str
+    columns: tuple[tuple[str, pa.DataType], ...] | None = None
+
+    @property
+    def names(self) -> tuple[str, ...] | None:
+        return None if self.columns is None else tuple(name for name, _ in self.columns)
+
+    @cached_property
+    def schema(self) -> pa.schema:
+        own = [("key", pa.binary()), ("value", pa.binary())]
+        if self.columns is not None:
+            own = [("$deleted", pa.bool_()), *((name, _NUMBERS.get(kind, kind)) for name, kind in self.columns)]
+        return pa.schema([*HEAD, *own])
+
+    def packed(self, batch: Batch) -> pa.RecordBatch:
+        """Rows as the log has them, as they travel."""
+        rows = batch.rows
+        partition = pa.array([batch.partition], pa.int32()).take(pa.array(np.zeros(len(batch), np.int8)))
+        columns = [partition, *(rows.column(name) for name in ("$offset", "$sequence", "$timestamp", "$headers"))]
+        if self.columns is None:
+            columns += [rows.column("key"), rows.column("value")]
+        else:
+            columns += [rows.column("$deleted"), *(_cast(rows.column(name), kind) for name, kind in self.columns)]
+        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+
+    def records(self, rows: pa.Table) -> list[Raw]:
+        """Rows that have travelled, as records of the chain."""
+        partitions, offsets, times = (rows[name].to_pylist() for name in ("partition", "offset", "time"))
+        keys, values = self._payloads(rows)
+        return list(map(Raw, keys, values, times, _headers(rows["headers"]), partitions, offsets))
+
+    def _payloads(self, rows: pa.Table) -> tuple[list[Any], list[Any]]:
+        if self.columns is None:
+            return rows["key"].to_pylist(), rows["value"].to_pylist()
+        columns = [_values(rows[name], kind) for name, kind in self.columns]
+        every = list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
+        deleted = rows["$deleted"]
+        if deleted.null_count == len(deleted):
+            return every, every
+        return every, [None if gone else row for gone, row in zip(deleted.to_pylist(), every, strict=True)]
+
+
+def _headers(column: pa.ChunkedArray) -> list[Headers]:
+    if column.null_count == len(column):
+        return [()] * len(column)
+    return [tuple((item["name"], item["value"]) for item in items or ()) for items in column.to_pylist()]
+
+
+def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+    cast = column if column.type == kind else pc.cast(column, kind, safe=False)
+    return cast.cast(_NUMBERS[kind]) if kind in _NUMBERS else cast
+
+
+def _values(column: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
+    values = column.to_pylist()
+    return [None if value is None else dict(value) for value in values] if ty.is_map(kind) else values
+
+
+# -- which columns --------------------------------------------------------------------------------------------------
+
+
+def layouts_of(query: Query, topics: Sequence[Topic]) -> tuple[Layout, ...]:
+    """Of all topics that the query reads; refuses what the schema of a topic does not have."""
+    return tuple(
+        Layout(topic.name) if topic.schema.is_raw else Layout(topic.name, _columns(query, topic)) for topic in topics
+    )
+
+
+def _columns(query: Query, topic: Topic) -> tuple[tuple[str, pa.DataType], ...]:
+    found: dict[str, pa.DataType] = {}
+    for source in query.sources:
+        if source.topic == topic.name:
+            found |= _declared(source, topic)
+    return tuple(found.items())
+
+
+def _declared(source: Source, topic: Topic) -> dict[str, pa.DataType]:
+    if source.relation.window is not None:
+        raise SchemaMismatch(f"{source.name} has windows in its key, a topic with a schema has none")
+    there = {field.name.upper(): field for field in topic.schema.fields}
+    found: dict[str, pa.DataType] = {}
+    for field in (*source.relation.key, *payload(source.relation, source.system)):
+        column = there.get(field.name.upper())
+        if column is None:
+            raise SchemaMismatch(
+                f'topic "{topic.name}" has a schema, and no column "{field.name}" in it',
+                fix=f"its columns are: {', '.join(topic.schema.names)}",
+            )
+        if not _fits(column.type, field.type):
+            raise SchemaMismatch(
+                f'column "{field.name}" of {source.name} is {type_name(field.type)}, '
+                f'but {type_name(column.type)} in the schema of topic "{topic.name}"',
+                fix=f"declare it as {type_name(column.type)}",
+            )
+        found[column.name] = field.type
+    return found
+
+
+def _fits(stored: pa.DataType, declared: pa.DataType) -> bool:
+    if stored == declared or stored in WIDER.get(declared, ()):
+        return not _has_times_inside(declared)
+    return _OTHER_UNITS.get(declared, _never)(stored)
+
+
+def _never(stored: pa.DataType) -> bool:
+    del stored
+    return False
+
+
+_OTHER_UNITS = {ty.TIMESTAMP: pa.types.is_timestamp, ty.TIME: pa.types.is_time}
+"""Times are kept in milliseconds, whatever they were stored in."""
+
+
+def _has_times_inside(kind: pa.DataType) -> bool:
+    """Arrow gives dates and times inside of lists and structs as Python's own, which the chain does not know."""
+    inner = [kind.field(i).type for i in range(kind.num_fields)] if ty.is_nested(kind) else []
+    return any(item in _NUMBERS or ty.is_map(item) or _has_times_inside(item) for item in inner)

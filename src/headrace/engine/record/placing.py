@@ -1,0 +1,148 @@
+"""Where records go: which page each is for, and what every page must know of the others' time.
+
+A page's rows travel as one payload. Its last byte says what it is: the number of the topic's layout, or `CLOCK`. A
+clock is what records of this piece do to the time of the stream: their places in the order of arrival at which it
+rises, and to what. Every page gets it, so that each closes its windows at the same moment as all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from zlib import crc32
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.contracts import Batch
+from headrace.engine.batch.paging import Pages, page_of, pages_of
+from headrace.engine.record.layout import Layout
+from headrace.engine.record.work import Work
+
+CLOCK = 255
+PACKED = pa.schema([("page", pa.int32()), ("payload", pa.binary())])
+PACKED_SPARK = "page int, payload binary"
+
+Numbers = npt.NDArray[np.int64]
+
+
+def packed(batch: Batch, work: Work) -> pa.RecordBatch:
+    """A batch of a topic as one row for each page that it concerns."""
+    number = work.topics.index(batch.topic)
+    layout = work.layouts[number]
+    rows = layout.packed(batch)
+    parts = list(_parts(rows, layout, work))
+    payloads = [(page, part.serialize().to_pybytes() + bytes([number])) for page, part in parts if part.num_rows]
+    payloads += list(_clocks(rows, layout, work))
+    return pa.RecordBatch.from_arrays(
+        [pa.array([page for page, _ in payloads], pa.int32()), pa.array([data for _, data in payloads], pa.binary())],
+        schema=PACKED,
+    )
+
+
+def _parts(rows: pa.RecordBatch, layout: Layout, work: Work) -> Iterator[tuple[int, pa.RecordBatch]]:
+    if work.pages == 1:
+        yield 0, rows
+    elif layout.topic == work.ticks:
+        yield from ((page, rows) for page in range(work.pages))
+    else:
+        pages = _pages(rows, layout, work)
+        yield from ((int(page), rows.filter(pa.array(pages == page))) for page in np.unique(pages))
+
+
+def _pages(rows: pa.RecordBatch, layout: Layout, work: Work) -> npt.NDArray[np.int32]:
+    known, table = plan_pages(work), pa.Table.from_batches([rows])
+    plain = known.plain.get(layout.topic)
+    if plain is not None and layout.columns is not None:
+        return _by_columns(table, [_named(layout, name) for name in plain], work.pages)
+    find, records = known.finders.get(layout.topic), layout.records(table)
+    if find is None:  # nothing is kept: what belongs together is what has the same key
+        return np.array([crc32(repr(record.key).encode()) % work.pages for record in records], np.int32)
+    found = (find(record) for record in records)
+    return np.array([page_of(one and one[1], work.pages) for one in found], np.int32)
+
+
+def _by_columns(rows: pa.Table, names: Sequence[str], pages: int) -> npt.NDArray[np.int32]:
+    """The same page for all equal keys; each key is looked at once."""
+    keys = rows.select(names).combine_chunks()
+    if len(names) == 1:
+        encoded = keys.column(0).combine_chunks().dictionary_encode(null_encoding="encode")
+        places = [page_of((value,), pages) for value in encoded.dictionary.to_pylist()]
+        return np.array(places, np.int32)[encoded.indices.to_numpy(zero_copy_only=False)]
+    rows_of_keys = zip(*(column.to_pylist() for column in keys.columns), strict=True)
+    found = {key: page_of(key, pages) for key in set(rows_of_keys)}
+    return np.array(
+        [found[key] for key in zip(*(column.to_pylist() for column in keys.columns), strict=True)], np.int32
+    )
+
+
+def _named(layout: Layout, name: str) -> str:
+    return next(own for own in layout.names or () if own.upper() == name.upper())
+
+
+# -- time -----------------------------------------------------------------------------------------------------------
+
+
+def _clocks(rows: pa.RecordBatch, layout: Layout, work: Work) -> Iterator[tuple[int, bytes]]:
+    if work.pages == 1 or layout.topic == work.ticks or plan_pages(work).lateness is None:
+        return
+    sequences, times = _risings(*_counting(rows, layout, work))
+    if len(times):
+        data = np.stack([sequences, times]).tobytes() + bytes([CLOCK])
+        yield from ((page, data) for page in range(work.pages))
+
+
+def _counting(rows: pa.RecordBatch, layout: Layout, work: Work) -> tuple[Numbers, Numbers]:
+    """Place and time of the rows that come as far as the aggregate."""
+    known, table = plan_pages(work), pa.Table.from_batches([rows])
+    plain = known.plain.get(layout.topic)
+    if plain is not None and layout.columns is not None:
+        keys = [table[_named(layout, name)] for name in plain]
+        there = pc.fill_null(pc.invert(table["$deleted"]), True)
+        for key in keys:
+            there = pc.and_(there, pc.is_valid(key))
+        table = table.filter(there)
+        return places(table), table["time"].to_numpy()
+    found = [known.finders[layout.topic](record) for record in layout.records(table)]
+    counts = np.array([one is not None and one[1] is not None and None not in one[1] for one in found], bool)
+    times = np.array([one[0] for one in found if one is not None and one[1] is not None and None not in one[1]])
+    return places(table)[counts], times.astype(np.int64)
+
+
+def places(rows: pa.Table) -> Numbers:
+    """Places in the order of arrival. On Kafka there are none: a batch is ordered by time, so none is late in it."""
+    return pc.fill_null(rows["sequence"], 0).to_numpy()
+
+
+def _risings(sequences: Numbers, times: Numbers) -> tuple[Numbers, Numbers]:
+    """Only where the latest time so far rises."""
+    order = np.argsort(sequences, kind="stable")
+    sequences, times = sequences[order], np.maximum.accumulate(times[order]) if len(times) else times
+    rises = np.concatenate([[True], times[1:] > times[:-1]]) if len(times) else np.zeros(0, bool)
+    return sequences[rises], times[rises]
+
+
+class StreamTime:
+    """What time it was for the whole stream, at every place of a batch."""
+
+    def __init__(self, clocks: Sequence[bytes]) -> None:
+        pieces = [np.frombuffer(data[:-1], np.int64).reshape(2, -1) for data in clocks]
+        joined = np.concatenate(pieces, axis=1) if pieces else np.zeros((2, 0), np.int64)
+        self._sequences, self._times = _risings(joined[0], joined[1])
+
+    @property
+    def last(self) -> int | None:
+        return int(self._times[-1]) if len(self._times) else None
+
+    def before(self, sequences: Numbers) -> Numbers:
+        """Just before each of these places; long ago where nothing has come yet."""
+        at = np.searchsorted(self._sequences, sequences, side="left") - 1
+        return np.where(at >= 0, self._times[np.maximum(at, 0)] if len(self._times) else 0, -(1 << 62))
+
+
+@lru_cache(64)
+def plan_pages(work: Work) -> Pages:
+    """How the query is parted."""
+    return pages_of(work.plan, {layout.topic: layout.names for layout in work.layouts if layout.names}, timed=True)

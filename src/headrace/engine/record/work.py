@@ -1,0 +1,41 @@
+"""What every worker must know of a query."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from headrace.engine.batch.chain import Setup, no_setup
+from headrace.engine.batch.shipping import packed, unpacked
+from headrace.engine.record.layout import Layout
+from headrace.plan.nodes import Query
+
+
+@dataclass(frozen=True)
+class Work:
+    query: bytes
+    layouts: tuple[Layout, ...]
+    """Of all topics that the query reads, its ticks among them."""
+    ticks: str
+    """The topic whose records say that time has passed."""
+    pages: int = 1
+    setup: Setup = no_setup
+    """Runs first in a worker, to declare functions of the user's own."""
+
+    @property
+    def plan(self) -> Query:
+        return _plan(self.query, self.setup)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        return tuple(layout.topic for layout in self.layouts)
+
+
+def work_for(query: Query, layouts: tuple[Layout, ...], ticks: str, pages: int = 1, setup: Setup = no_setup) -> Work:
+    return Work(packed(query), layouts, ticks, pages, setup)
+
+
+@lru_cache(64)
+def _plan(data: bytes, setup: Setup) -> Query:
+    setup()
+    return unpacked(data)

@@ -1,0 +1,24 @@
+"""A sample of the public KSQL cases as programs on Spark, cut and stopped in between: they write what memory writes."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from headrace.testing.documents import read_json
+from tests.conformance import courses, functions, stream
+from tests.unit.lang.ksql.corpus import FOLDER
+
+SEED, SIZE = 5, 24
+
+
+def test_cases_write_what_memory_writes(spark: SparkSession) -> None:
+    corpus = FOLDER / "public.jsonl"
+    if not corpus.exists():
+        print(f"no corpus at {corpus}: set HEADRACE_CORPORA; this test says nothing without it")
+        return
+    cases = [read_json(line) for line in corpus.read_text(encoding="utf-8").splitlines()]
+    with functions.installed():
+        chosen, _ = courses.sampled(cases, SEED, SIZE)
+        results = stream.run(chosen, SEED)
+    assert len(results) == SIZE
+    assert not [what for result in results for what in result.differences]
