@@ -20,6 +20,7 @@ from headrace.errors import SchemaMismatch
 from headrace.plan import types as ty
 from headrace.plan.chain.records import Headers, Raw
 from headrace.plan.nodes import Query, Source, payload
+from headrace.plan.reading import columns_read
 from headrace.schema import type_name
 
 HEAD = (
@@ -81,7 +82,7 @@ class Layout:
         if self.columns is None:
             return rows["key"].to_pylist(), rows["value"].to_pylist()
         columns = [_values(rows[name], kind) for name, kind in self.columns]
-        every = list(zip(*columns, strict=True)) if columns else [()] * rows.num_rows
+        every = list(zip(*columns, [None] * rows.num_rows, strict=True))
         deleted = rows["$deleted"]
         if deleted.null_count == len(deleted):
             return every, every
@@ -119,7 +120,8 @@ def _columns(query: Query, topic: Topic) -> tuple[tuple[str, pa.DataType], ...]:
     for source in query.sources:
         if source.topic == topic.name:
             found |= _declared(source, topic)
-    return tuple(found.items())
+    read = {name.upper() for name in columns_read(query).get(topic.name, ())}
+    return tuple((name, kind) for name, kind in found.items() if name.upper() in read)
 
 
 def _declared(source: Source, topic: Topic) -> dict[str, pa.DataType]:

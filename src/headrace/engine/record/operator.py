@@ -64,6 +64,7 @@ class PageOperator(StatefulProcessor):
         report = Report(int(key[0]))
         with PageState(MapShelf(self._map), page=report.page, touches=len(arrived.records)) as state:
             out = run_records(self._work, arrived, state.store, report)
+            state.save()
             report.entries = state.entries
         yield _output([*out, (None, packed_report(report))]).to_pandas()
 

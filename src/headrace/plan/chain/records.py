@@ -56,7 +56,7 @@ class Decoder:
     """Reads a source's records.
 
     A topic with a schema holds values, not bytes: then `columns` are the names of its columns, and both key and value
-    of a record are the tuple of all of them. Names are those of the source in any case.
+    of a record are the tuple of all of them, and a null behind them. Names are those of the source in any case.
     """
 
     def __init__(self, source: Source, columns: Sequence[str] | None = None) -> None:
@@ -93,11 +93,14 @@ class Decoder:
 
 
 class Columns:
-    """Some of a record's columns, in place of a serde: there is nothing to decode."""
+    """Some of a record's columns, in place of a serde: there is nothing to decode.
+
+    The last value of a record is null, and stands for all columns that nobody reads and so were not brought.
+    """
 
     def __init__(self, columns: Sequence[str], wanted: Sequence[Field]) -> None:
-        names = [name.upper() for name in columns]
-        self._places = [names.index(field.name.upper()) for field in wanted]
+        places = {name.upper(): place for place, name in enumerate(columns)}
+        self._places = [places.get(field.name.upper(), -1) for field in wanted]
 
     def decode(self, values: Any) -> Row | None:
         return None if values is None else tuple([values[place] for place in self._places])
