@@ -102,6 +102,12 @@ class RunningQuery:
     def is_active(self) -> bool:
         return bool(self._asked("isActive"))
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether Spark has yet to ask the source for the first time, in a process that it starts for that."""
+        status = self._asked("status") if self.is_active and self._asked("lastProgress") is None else None
+        return status is not None and status["message"].startswith(_STARTING)
+
     def _asked(self, name: str) -> Any:
         """A property of Spark's query; None if there is no query, or Spark's process is gone."""
         try:
@@ -188,6 +194,8 @@ class RunningQuery:
 
 _PATIENCE = 5.0  # seconds
 _GONE = (Py4JError, OSError)
+_STARTING = ("Initializing", "Getting offsets")
+"""What Spark says of a query that is being started."""
 _NO_SPACE = "No space left on device"
 _FREE = "free space or shorten retention, then run it again: it goes on where it was"
 _TELLERS = ("pyspark.", "py4j.", "org.apache.", "java.")
@@ -223,8 +231,9 @@ def start(
     ensure_topic(log, running.ticks)
     ensure_topic(log, sinks[1], dead_letter_spec(log.topic(sinks[0]).spec))
     layouts = layouts_of(query, [log.topic(name) for name in running.topics])
-    work = work_for(query, layouts, running.ticks, manifest.pages, setup)
     keeps = bool(manifest.state) or len(query.sources) > 1 or ground.always_shuffled
+    # Without an operator nothing must meet: in one page a partition's records keep their order, whatever their keys.
+    work = work_for(query, layouts, running.ticks, manifest.pages if keeps else 1, setup)
     begin = _starting(manifest.start, running.ticks)
     results = _flow(ground.pages(spark, work, running.topics, begin), work, keeps=keeps)
     write = ground.sink(manifest.run, sinks, checkpoint.spark, running.report)

@@ -21,6 +21,7 @@ from headrace.contracts import Batch, Topic
 from headrace.engine.batch.edges import row_arrays, row_columns
 from headrace.engine.batch.frames import tuples, type_of
 from headrace.engine.native.columns import carried, matched
+from headrace.engine.native.headers import packed
 from headrace.engine.native.work import Hops, Work
 from headrace.log.rows import integers, numbers
 from headrace.plan.chain.chain import Chain
@@ -70,7 +71,8 @@ def _typed(batch: Batch, topic: Topic, work: Work) -> Rows:
     single = len(source.relation.key) == 1 and "k0" in columns
     columns["keyed"] = columns["k0"].is_valid() if single else _all_true(rows.num_rows)
     columns["sequence"] = rows.column("$sequence")
-    columns["headers"] = rows.column("$headers")
+    if work.carries_headers:
+        columns["headers"] = packed(rows.column("$headers"))
     return _timed(Rows(columns), batch, source, _LAST if work.hops else None)
 
 
@@ -138,8 +140,9 @@ def _decoded(batch: Batch, work: Work) -> Rows:
     events = [event for event in made if not isinstance(event, Problem)]
     relation = work.source.relation
     columns = dict(zip(row_columns(relation), row_arrays(events, relation), strict=True))
-    for name, column in (("sequence", "$sequence"), ("headers", "$headers")):
-        columns[name] = batch.rows.column(column).filter(pa.array(good))
+    columns["sequence"] = batch.rows.column("$sequence").filter(pa.array(good))
+    if work.carries_headers:
+        columns["headers"] = packed(batch.rows.column("$headers").filter(pa.array(good)))
     return Rows(columns, [event for event in made if isinstance(event, Problem)])
 
 

@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame
 from headrace.contracts import Topic, dead_letter_topic
 from headrace.engine.batch.frames import tuples
 from headrace.engine.columns import from_spark
+from headrace.engine.native.headers import column, unpacked
 from headrace.engine.native.notes import Attempt
 from headrace.engine.native.work import Work
 from headrace.engine.record.operator import Report
@@ -68,6 +69,12 @@ def _counted(staged: Iterator[Any]) -> dict[str, int]:
 
 
 def _columns(rows: pa.RecordBatch, topics: Sequence[Topic]) -> Rows:
+    at = rows.schema.get_field_index("$headers")
+    if at >= 0:
+        headers = rows.column(at)
+        rows = rows.remove_column(at)
+        if headers.null_count < len(headers):
+            rows = rows.append_column("$headers", column(headers))
     return from_spark(rows, topics[:1])
 
 
@@ -83,17 +90,13 @@ class Encoding:
         keys, values = tuples(given, "k", sink.relation, "keyed"), tuples(given, "v", sink.relation, "valued")
         headers = given["headers"].to_pylist() if "headers" in given else [None] * len(rows)
         events = zip(given["time"].to_pylist(), keys, values, headers, strict=True)
-        made = [encoder.encode(event[:3], _headers(event[3])) for event in events]
+        made = [encoder.encode(event[:3], unpacked(event[3])) for event in events]
         letter = partial(letter_of, query=self.work.plan, report=Report(0))
         parts = (
             (topics[0], [record for record in made if isinstance(record, Raw)]),
             (topics[1], [letter(problem) for problem in made if isinstance(problem, Problem)]),
         )
         return [(topic, unpacked_rows(packed_rows(records))) for topic, records in parts if records]
-
-
-def _headers(items: Any) -> tuple[tuple[str, bytes], ...]:
-    return tuple((item["name"], item["value"]) for item in items or ())
 
 
 @lru_cache(64)

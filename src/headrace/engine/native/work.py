@@ -10,7 +10,6 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
-from headrace.contracts import HEADERS_TYPE
 from headrace.engine.batch.carriers import carrier
 from headrace.engine.batch.chain import Setup, no_setup
 from headrace.engine.batch.expressions import column_name
@@ -71,7 +70,7 @@ class Work:
         more: list[tuple[str, pa.DataType]] = [("time", pa.int64()), ("valued", pa.bool_())]
         more += [("keyed", pa.bool_())] if len(self.source.relation.key) > 1 else []
         more += [("sequence", pa.int64())] if self.ordered else []
-        more += [("headers", HEADERS_TYPE)] if self.carries_headers else []
+        more += [("headers", pa.binary())] if self.carries_headers else []
         more += [("now", pa.int64())] if self.hops and self.hops.overlap else []
         return to_arrow_schema(from_arrow_schema(pa.schema([*kinds, *more])), timezone="UTC")
 

@@ -21,6 +21,7 @@ from headrace.engine.record.packing import kept
 from headrace.engine.record.placing import PACKED_SPARK, packed
 from headrace.engine.record.sink import OnReport, packed_topics
 from headrace.engine.record.work import Work
+from headrace.faultpoints import reach
 from headrace.log.kafka.log import KafkaLog
 from headrace.settings import Settings
 
@@ -60,7 +61,9 @@ class LaneSink:
     def write(self, rows: DataFrame, batch: int) -> None:
         """Write a batch, once: each lane's part in one transaction."""
         self._cuts.journal(batch)
+        reach("cut.journalled")
         reports = rows.mapInArrow(self._lane(batch), OUTPUT_SPARK).collect()
+        reach("lanes.written")
         self._on_report(batch, [Report(**orjson.loads(row.payload)) for row in reports])
 
     def _lane(self, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from headrace.contracts import HEADERS_TYPE, Batch, Topic
 from headrace.errors import SchemaMismatch
 from headrace.plan import types as ty
+from headrace.plan.chain.contract import Event
 from headrace.plan.chain.records import Headers, Raw
 from headrace.plan.nodes import Query, Source, payload
 from headrace.plan.reading import columns_read
@@ -87,6 +88,29 @@ class Layout:
         if deleted.null_count == len(deleted):
             return every, every
         return every, [None if gone else row for gone, row in zip(deleted.to_pylist(), every, strict=True)]
+
+    def events(self, rows: pa.Table, source: Source) -> list[Event] | None:
+        """The same as events of the one source that reads the topic; None if they cannot be had without a look at each.
+
+        They can if no record has headers, is deleted or has a time before 1970, and the source reads columns only.
+        """
+        if self.columns is None or source.system or source.timestamp or not rows.num_rows:
+            return None
+        if any(rows[name].null_count < rows.num_rows for name in ("headers", "$deleted")):
+            return None
+        if pc.min(rows["time"]).as_py() < 0 or (len(source.relation.key) == 1 and self._key_nulls(rows, source)):
+            return None
+        brought = {name.upper(): _values(rows[name], kind) for name, kind in self.columns}
+        nothing = [None] * rows.num_rows
+        keys, values = (
+            list(zip(*(brought.get(field.name.upper(), nothing) for field in fields), strict=True))
+            for fields in (source.relation.key, source.relation.value)
+        )
+        return list(zip(rows["time"].to_pylist(), keys or nothing, values or [()] * rows.num_rows, strict=True))
+
+    def _key_nulls(self, rows: pa.Table, source: Source) -> int:
+        wanted = source.relation.key[0].name.upper()
+        return next(rows[name].null_count for name in self.names or () if name.upper() == wanted)
 
 
 def _headers(column: pa.ChunkedArray) -> list[Headers]:

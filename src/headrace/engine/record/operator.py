@@ -8,7 +8,7 @@ due, how much state there is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
@@ -24,6 +24,7 @@ from headrace.engine.record.packing import Arrived, packed_rows, unpacked
 from headrace.engine.record.placing import Numbers, plan_pages
 from headrace.engine.record.shelf import MapShelf
 from headrace.engine.record.work import Work
+from headrace.faultpoints import reach
 from headrace.plan.chain.contract import Context, Problem, Store
 from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Raw
@@ -62,10 +63,12 @@ class PageOperator(StatefulProcessor):
         del timerValues
         arrived = unpacked([payload for frame in rows for payload in frame["payload"]], self._work)
         report = Report(int(key[0]))
-        with PageState(MapShelf(self._map), page=report.page, touches=len(arrived.records)) as state:
+        with PageState(MapShelf(self._map), page=report.page, touches=len(arrived.items)) as state:
             out = run_records(self._work, arrived, state.store, report)
             state.save()
             report.entries = state.entries
+            reach("operator.ran")
+        reach("operator.saved")
         yield _output([*out, (None, packed_report(report))]).to_pandas()
 
     def close(self) -> None:
@@ -104,46 +107,43 @@ def run_records(work: Work, arrived: Arrived, store: Callable[[str], Store], rep
         Context(store, lambda problem: dead.append(_letter(problem, plan, report))),
         columns={layout.topic: layout.names for layout in work.layouts if layout.names is not None},
     )
-    for now, records in _turns(work, arrived):
+    for now, start, end in _turns(work, arrived):
         if now is not None:
             written += pipe.tick(now)
-        written += pipe.run(_counted(records, report))
+        written += pipe.run_runs(arrived.runs(start, end))
+    _count(report, work, arrived)
     report.written += len(written)
     report.deadline = pipe.chain.deadline()
     topics = ((plan.sink.topic, written), (dead_letter_topic(plan.sink.topic), dead))
     return [(topic, packed_rows(made)) for topic, made in topics if made]
 
 
-Turn = tuple[int | None, Sequence[tuple[str, Raw]]]
-"""What time it is, if that must be said, and the records that come then."""
+Turn = tuple[int | None, int, int]
+"""What time it is, if that must be said, and which records come then."""
 
 
 def _turns(work: Work, arrived: Arrived) -> Iterator[Turn]:
     """Records in order, cut where time must be told: by a tick, or before a row that is late for the whole stream."""
-    told = {place: int(time) for place, time in zip(*_late(work, arrived), strict=True)}
-    cuts = sorted({*told, *(i for i, (topic, _) in enumerate(arrived.records) if topic == work.ticks)})
-    ends = [*cuts, len(arrived.records)]
-    yield None, arrived.records[: ends[0]]
+    told = {int(place): int(time) for place, time in zip(*_late(work, arrived), strict=True)}
+    ticks = {place for place, topic in enumerate(arrived.topics) if topic == work.ticks}
+    ends = [*sorted({*told, *ticks}), len(arrived.items)]
+    yield None, 0, ends[0]
     for cut, following in pairwise(ends):
-        topic, record = arrived.records[cut]
-        if topic == work.ticks:
-            yield record.time, arrived.records[cut + 1 : following]
-        else:
-            yield told[cut], arrived.records[cut:following]
-    if arrived.time.last is not None:
-        yield arrived.time.last, ()
+        is_tick = cut in ticks
+        yield int(arrived.times[cut]) if is_tick else told[cut], cut + is_tick, following
+    if arrived.stream.last is not None:
+        yield arrived.stream.last, len(arrived.items), len(arrived.items)
 
 
 def _late(work: Work, arrived: Arrived) -> tuple[Numbers, Numbers]:
     """Places of rows for which it matters that others have moved the time, and to what."""
     lateness = plan_pages(work).lateness if work.pages > 1 else None
-    if lateness is None or arrived.time.last is None:
+    if lateness is None or arrived.stream.last is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
-    now = arrived.time.before(arrived.sequences)
+    now = arrived.stream.before(arrived.sequences)
     own = [source.timestamp is not None for source in work.plan.sources]
     # The time of a row that a column tells is not known here: say what time it is before each of them.
-    times = np.array([record.time for _, record in arrived.records], np.int64)
-    late = np.flatnonzero(now > -(1 << 61) if any(own) else now >= times + lateness)
+    late = np.flatnonzero(now > -(1 << 61) if any(own) else now >= arrived.times + lateness)
     return late, now[late]
 
 
@@ -151,11 +151,14 @@ def packed_report(report: Report) -> bytes:
     return orjson.dumps(asdict(report))
 
 
-def _counted(items: Iterable[tuple[str, Raw]], report: Report) -> Iterator[tuple[str, Raw]]:
-    for topic, record in items:
-        report.records += 1
-        report.time = record.time if report.time is None else max(report.time, record.time)
-        yield topic, record
+def _count(report: Report, work: Work, arrived: Arrived) -> None:
+    """Ticks are not counted: they are ours."""
+    own = arrived.times
+    if work.ticks in set(arrived.topics):
+        own = own[np.array([topic != work.ticks for topic in arrived.topics])]
+    report.records += len(own)
+    if len(own):
+        report.time = max(int(own.max()), -1 if report.time is None else report.time)
 
 
 def _letter(problem: Problem, query: Query, report: Report) -> Raw:

@@ -6,8 +6,9 @@ out are rows of topics, as the log takes them, and a report about the page's bat
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Any
 
 import numpy as np
@@ -17,19 +18,32 @@ import pyarrow.compute as pc
 from headrace.contracts import HEADERS_TYPE
 from headrace.engine.record.placing import CLOCK, Numbers, StreamTime, places
 from headrace.engine.record.work import Work
+from headrace.plan.chain.contract import Event
 from headrace.plan.chain.records import Headers, Raw
 
 ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("$timestamp", pa.int64()), ("$headers", HEADERS_TYPE)])
 """Rows for a raw topic."""
 
 
+Items = Sequence[Raw] | list[Event]
+
+
 @dataclass(frozen=True)
 class Arrived:
-    """What a page's batch brings: records in order of arrival, each with its topic and its place, and the time."""
+    """What a page's batch brings, in order of arrival: records, or events where that is cheaper."""
 
-    records: Sequence[tuple[str, Raw]]
+    topics: Sequence[str]
+    items: Sequence[Any]
+    times: Numbers
+    """Of the records, which is not always that of their events."""
     sequences: Numbers
-    time: StreamTime
+    stream: StreamTime
+
+    def runs(self, start: int, end: int) -> Iterator[tuple[str, Items]]:
+        """Those of a part, consecutive ones of a topic together."""
+        for topic, run in groupby(range(start, end), key=self.topics.__getitem__):
+            first, *rest = run
+            yield topic, self.items[first : (rest[-1] if rest else first) + 1]
 
 
 def unpacked(payloads: Iterable[bytes], work: Work) -> Arrived:
@@ -37,18 +51,32 @@ def unpacked(payloads: Iterable[bytes], work: Work) -> Arrived:
     by_tag: dict[int, list[bytes]] = {}
     for payload in payloads:
         by_tag.setdefault(payload[-1], []).append(payload)
-    clocks = by_tag.pop(CLOCK, [])
+    stream = StreamTime(by_tag.pop(CLOCK, []))
     tables = {tag: _table(found, work.layouts[tag].schema) for tag, found in by_tag.items()}
     if not tables:
-        return Arrived((), np.zeros(0, np.int64), StreamTime(clocks))
-    records = [
-        (work.layouts[tag].topic, record)
-        for tag, table in tables.items()
-        for record in work.layouts[tag].records(table)
-    ]
+        return Arrived((), (), _NONE, _NONE, stream)
     order = _order(work, tables)
-    sequences = np.concatenate([places(table) for table in tables.values()])[order]
-    return Arrived([records[place] for place in order.tolist()], sequences, StreamTime(clocks))
+    times, sequences = (
+        np.concatenate([column(table) for table in tables.values()])[order]
+        for column in (lambda table: table["time"].to_numpy(), places)
+    )
+    if len(tables) == 1:
+        ((tag, table),) = tables.items()
+        ordered = table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
+        return Arrived([work.layouts[tag].topic] * len(order), _items(work, tag, ordered), times, sequences, stream)
+    every = [(work.layouts[tag].topic, item) for tag, table in tables.items() for item in _items(work, tag, table)]
+    placed = [every[place] for place in order.tolist()]
+    return Arrived([topic for topic, _ in placed], [item for _, item in placed], times, sequences, stream)
+
+
+_NONE = np.zeros(0, np.int64)
+
+
+def _items(work: Work, tag: int, rows: pa.Table) -> Items:
+    layout = work.layouts[tag]
+    readers = [source for source in work.plan.sources if source.topic == layout.topic]
+    events = layout.events(rows, readers[0]) if len(readers) == 1 else None
+    return layout.records(rows) if events is None else events
 
 
 def _table(payloads: Sequence[bytes], schema: pa.Schema) -> pa.Table:
@@ -79,12 +107,12 @@ def packed_rows(records: Sequence[Raw]) -> bytes:
         pa.array([record.key for record in records], pa.binary()),
         pa.array([record.value for record in records], pa.binary()),
         pa.array([record.time for record in records], pa.int64()),
-        pa.array([_items(record.headers) for record in records], HEADERS_TYPE),
+        pa.array([_header_items(record.headers) for record in records], HEADERS_TYPE),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=ROWS).serialize().to_pybytes()
 
 
-def _items(headers: Headers) -> list[dict[str, Any]] | None:
+def _header_items(headers: Headers) -> list[dict[str, Any]] | None:
     return [{"name": name, "value": value} for name, value in headers] or None
 
 

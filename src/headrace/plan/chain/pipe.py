@@ -52,9 +52,20 @@ class Pipe:
 
     def run(self, inputs: Iterable[tuple[str, Raw]]) -> list[Raw]:
         """A batch of records of several topics, in order of arrival."""
+        runs = groupby(inputs, key=lambda item: item[0])
+        return self.run_runs((topic, [record for _, record in items]) for topic, items in runs)
+
+    def run_runs(self, runs: Iterable[tuple[str, Sequence[Raw] | list[Event]]]) -> list[Raw]:
+        """The same where consecutive records of a topic come together. They may also come as events, if they have no
+        headers, and just one source reads the topic.
+        """
         out: list[Raw] = []
-        for topic, items in groupby(inputs, key=lambda item: item[0]):
-            out += self._passed(topic, [record for _, record in items])
+        for topic, items in runs:
+            if items and isinstance(items[0], Raw):
+                out += self._passed(topic, items)  # type: ignore[arg-type]
+            else:
+                ((entrance, _),) = self._doors[topic]
+                out += self._written(entrance.feed(list(items)), ())
         return out + self._written(self.chain.flush(), ())
 
     def tick(self, now: int) -> list[Raw]:

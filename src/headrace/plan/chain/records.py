@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from headrace.clock import millis
@@ -19,6 +20,7 @@ from headrace.plan.chain.contract import Event, Key, Problem, Row
 from headrace.plan.functions.datetime_format import parser
 from headrace.plan.nodes import (
     Format,
+    Kind,
     Relation,
     Sink,
     Source,
@@ -29,7 +31,7 @@ from headrace.plan.nodes import (
     WindowKind,
     payload,
 )
-from headrace.plan.types import STRING
+from headrace.plan.types import BIGINT, BOOLEAN, BYTES, INT, STRING
 from headrace.schema import Field
 
 Headers = tuple[tuple[str, bytes | None], ...]
@@ -115,6 +117,7 @@ class Encoder:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._key = key_serde(sink.relation, sink.key_format)
+        self._key_bytes = _remembered(self._key.encode, sink.relation)
         self._value = serde(sink.value_format, sink.relation.value, is_key=False)
         self._time = _extractor(sink.timestamp, sink.relation)
 
@@ -125,10 +128,21 @@ class Encoder:
             at = time if self._time is None else self._time(time, key, row)
             if at < 0:
                 raise BadTime(f"its time, {at}, is before 1970")
-            return Raw(self._key.encode(key), self._value.encode(row), at, headers)
+            return Raw(self._key_bytes(key), self._value.encode(row), at, headers)
         except FAULTS as error:
             code = "bad-time" if isinstance(error, BadTime) else "not-written"
             return Problem(code, _reason(error), f"topic {self._sink.topic}", time, key, row)
+
+
+_SAME_BYTES = (BOOLEAN, INT, BIGINT, STRING, BYTES)
+"""Types of which equal values are written alike; 0.0 and -0.0 are not."""
+
+
+def _remembered(encode: Callable[[Key | None], bytes | None], relation: Relation) -> Callable[[Key | None], Any]:
+    """Changes of a table come for the same keys again and again: their bytes are remembered, for a while."""
+    if relation.kind is Kind.STREAM or any(field.type not in _SAME_BYTES for field in relation.key):
+        return encode
+    return lru_cache(1 << 14)(encode)
 
 
 def serde(form: Format, columns: Sequence[Field], *, is_key: bool) -> Serde:

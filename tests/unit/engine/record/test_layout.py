@@ -21,7 +21,9 @@ from headrace.testing.world import World
 SCHEMA = Schema.parse(
     "id bigint key, page string, price decimal(10,2), tags array<string>, day date, at timestamp, ok boolean, n int"
 )
-DECLARED = "id BIGINT KEY, page STRING, price DECIMAL(10,2), tags ARRAY<STRING>, day DATE, `AT` TIMESTAMP, ok BOOLEAN, n BIGINT"
+DECLARED = """
+id BIGINT KEY, page STRING, price DECIMAL(10,2), tags ARRAY<STRING>, day DATE, `AT` TIMESTAMP, ok BOOLEAN, n BIGINT
+"""
 
 
 def query(statement: str, declared: str = DECLARED) -> Query:

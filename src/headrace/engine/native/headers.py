@@ -1,0 +1,38 @@
+"""Headers on their way through Spark: packed, one column of bytes.
+
+As lists of structs they make Spark's reading three times slower, even where there are none.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from headrace.contracts import HEADERS_TYPE
+from headrace.plan.chain.records import Headers
+
+
+def packed(headers: pa.Array) -> pa.Array:
+    """A log's column of headers."""
+    if headers.null_count == len(headers):
+        return pa.nulls(len(headers), pa.binary())
+    return pa.array([_bytes(items) for items in headers.to_pylist()], pa.binary())
+
+
+def _bytes(items: list[dict[str, Any]] | None) -> bytes | None:
+    pairs = [(item["name"], None if item["value"] is None else item["value"].hex()) for item in items or ()]
+    return orjson.dumps(pairs) if pairs else None
+
+
+def unpacked(data: bytes | None) -> Headers:
+    if data is None:
+        return ()
+    return tuple((name, None if value is None else bytes.fromhex(value)) for name, value in orjson.loads(data))
+
+
+def column(packed: pa.Array) -> pa.Array:
+    """What was packed, as the log has it."""
+    rows = [[{"name": name, "value": value} for name, value in unpacked(data)] for data in packed.to_pylist()]
+    return pa.array([items or None for items in rows], HEADERS_TYPE)
