@@ -35,6 +35,9 @@ bless: setup-test ## write the expected plans of tests/golden anew
 faults-log: setup-test ## 200 kill -9 on the embedded log, 30 on Kafka (SEED=n, KILLS=n)
 	$(PY) -m tests.faults.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),200) --kafka-kills $(or $(KAFKA_KILLS),30)
 
+faults-engine: setup-test ## 100 kill -9 of drivers, Python workers and a broker under a job of queries (SEED=n KILLS=n ONLY=embedded|kafka)
+	$(PY) -m tests.faults.engine --seed $(or $(SEED),0) --kills $(or $(KILLS),100) $(if $(ONLY),--only $(ONLY))
+
 bench-log: setup-test ## the log beside Kafka in one run; fails when a target is missed (ONLY=name)
 	$(PY) -m bench log $(if $(ONLY),--only $(ONLY))
 
@@ -62,4 +65,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test check conformance-ksql bless faults-log bench-log bench-chain bench-engine format docs lock clean setup setup-test
+.PHONY: help demo test check conformance-ksql bless faults-log faults-engine bench-log bench-chain bench-engine format docs lock clean setup setup-test

@@ -70,7 +70,8 @@ def realtime_by_hand(work: Work) -> Outcome:
     doubled = fn.to_json(fn.struct("click.page", (fn.col("click.amount") * 2).alias("doubled"))).alias("value")
     writing = raw.select("key", click).select("key", doubled).writeStream.format("kafka").outputMode("update")
     writing = writing.option("kafka.bootstrap.servers", servers).option("topic", f"{name}-results")
-    query = writing.option("checkpointLocation", str(work.folder / "checkpoint")).trigger(realTime="5 seconds").start()
+    writing = writing.option("checkpointLocation", str(work.folder / "checkpoint"))
+    query = writing.trigger(realTime="5 seconds").start()  # pyright: ignore[reportCallIssue]
     try:
         with _kafka(servers, name) as (send, poll):
             latencies = _measured(work, send, poll)

@@ -29,6 +29,8 @@ from headrace.log.jars import spark_jars
 from headrace.log.kafka.log import KafkaLog
 from headrace.settings import Settings, Size
 
+_PATIENCE = 5.0  # seconds
+
 
 def settings_of(work: Work, **more: Any) -> Settings:
     sized = {"batch_rows": work["batch_rows"], "spark_memory": Size(work["spark_memory_mb"] << 20)}
@@ -127,7 +129,13 @@ def batches(program: Program) -> int:
 
 
 def durations() -> dict[str, float]:
-    """Medians over the batches of what Spark says about each: where the time goes, in ms."""
+    """Medians over the batches of what Spark says about each: where the time goes, in ms.
+
+    Spark reports a batch a moment after its results are there.
+    """
+    deadline = time.monotonic() + _PATIENCE
+    while not any(found["numInputRows"] for found in recent()) and time.monotonic() < deadline:
+        time.sleep(0.02)
     spent = [found["durationMs"] for found in recent() if found["numInputRows"]]
     names = dict.fromkeys(name for batch in spent for name in batch)
     return {f"spark_{name}_ms": median(batch.get(name, 0) for batch in spent) for name in names}

@@ -44,6 +44,11 @@ class Settings:
     spark_memory: Size = setting(Size(2 << 30), "Memory of the Spark driver.")
     spark_shuffle_partitions: int = setting(2, "Partitions after a shuffle; few are best on one machine.")
     batch_rows: int = setting(1_000_000, "At most this many rows go into one micro-batch (admission control).")
+    way: str = setting(
+        "record",
+        "How queries run on Spark: record (every change, record by record), native (Spark's operators, changes of a "
+        "batch merged; refused where that cannot be exact) or auto (native where it can be).",
+    )
     pages: int = setting(
         4, "In how many parts a query that works record by record splits its keys; fixed when the query begins."
     )

@@ -33,7 +33,7 @@ def order_of(writers: Sequence[Query], pages: int, partitions: int) -> Order:
     (query,) = writers
     if not state_shape(query) and len(query.sources) == 1:
         return Order.WHOLE if partitions == 1 else Order.NONE
-    if pages == 1 or not pages_of(query).are_several:
+    if pages == 1 or not pages_of(query, timed=True).are_several:
         return Order.WHOLE
     return Order.KEY if bound(query.sink).state is State.KEYED else Order.NONE
 

@@ -232,7 +232,8 @@ def summary_text(summary: Mapping[str, Any], statuses: Statuses) -> str:
         parts.append(f"dead letters {dead_text(dead)}")
     if summary["inserted"] or summary["repeated"]:
         there = f", {summary['repeated']:,} already inserted" if summary["repeated"] else ""
-        parts.append(f"{summary['inserted']:,} rows inserted{there}")
+        rows = "row" if summary["inserted"] == 1 else "rows"
+        parts.append(f"{summary['inserted']:,} {rows} inserted{there}")
     if summary["asserts"]:
         parts.append(f"{summary['asserts']:,} asserts held")
     return "; ".join(parts)

@@ -49,6 +49,7 @@ from headrace.settings import Settings
 
 _PAUSE = 0.5  # seconds between two looks at running queries
 _SHORT_PAUSE = 0.05  # where somebody waits for their end
+_AT_ONCE = 2  # queries that are being started
 
 
 @dataclass
@@ -183,7 +184,14 @@ class Program:
                 continue
             if not at_the_end and self._was_another(enlisted.query):
                 continue
+            self._await_turn()
             self._start(enlisted)
+
+    def _await_turn(self) -> None:
+        """Few at a time: Spark gives up a process of Python's that is not there within 10 s, however busy it is."""
+        while sum(running.is_starting for running in self.running.values()) >= _AT_ONCE:
+            if self.stopping.wait(_SHORT_PAUSE):
+                return
 
     def _was_another(self, query: Query) -> bool:
         """In a run before, a later statement has replaced the query: it must not touch that one's state."""
@@ -279,6 +287,13 @@ class Program:
                     raise failure
             if (until_idle and self.is_idle()) or self.stopping.wait(_SHORT_PAUSE if until_idle else _PAUSE):
                 return
+
+    def revive(self) -> None:
+        """Start the queries again that have failed, from their checkpoints; the others go on."""
+        for name in [name for name, running in self.running.items() if running.failure() is not None]:
+            self._halt(name)
+            self._await_turn()
+            self._start(self.queries[name])
 
     def is_idle(self) -> bool:
         """Whether every query has done all there is to read, what other queries wrote included."""

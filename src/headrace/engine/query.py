@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from py4j.protocol import Py4JError
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.contracts import Log, TopicSpec, dead_letter_spec, dead_letter_topic
@@ -28,11 +28,13 @@ from headrace.engine.batch.chain import Setup, no_setup
 from headrace.engine.batch.paging import pages_of
 from headrace.engine.checkpoint import Checkpoint, Manifest
 from headrace.engine.ground import Ground, Position, ground_of
+from headrace.engine.native.choice import NATIVE, RECORD, choose_way
+from headrace.engine.native.flow import Flow, native_flow
 from headrace.engine.progress import Progress
 from headrace.engine.record.layout import layouts_of
 from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, Report, run_stateless
-from headrace.engine.record.work import Work, work_for
-from headrace.errors import Closed, DiskFull, HeadraceError, QueryFailed, TopicExists
+from headrace.engine.record.work import work_for
+from headrace.errors import BadSetting, Closed, DiskFull, HeadraceError, QueryFailed, TopicExists
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
@@ -77,7 +79,8 @@ class RunningQuery:
         self.goes_on = checkpoint.position() is not None
         """Whether it had done batches before it was started this time."""
         self.progress = Progress()
-        self._ground = ground
+        self.ground = ground
+        self.spark_folder = checkpoint.spark
         self._start = manifest.start
         self._checkpoint = checkpoint
         self._on_batch = on_batch
@@ -96,7 +99,7 @@ class RunningQuery:
 
     def waiting(self) -> int:
         """How many records the query has yet to read."""
-        return self._ground.waiting(self.topics, self.position)
+        return self.ground.waiting(self.topics, self.position)
 
     @property
     def is_active(self) -> bool:
@@ -161,11 +164,12 @@ class RunningQuery:
         while self._batch > self._checkpoint.done() and self.is_active and time.monotonic() < given_up:
             time.sleep(0.01)
 
-    def run(self, writing: Any) -> None:
-        """Begin; `writing` is Spark's writer of the stream."""
+    def run(self, flow: Flow) -> None:
+        """Begin."""
         self._spark = (
-            writing.queryName(self._life)
-            .outputMode("append")
+            flow.rows.writeStream.foreachBatch(self._guarded(flow.write))
+            .queryName(self._life)
+            .outputMode(flow.mode)
             .option("checkpointLocation", str(self._checkpoint.spark))
             .start()
         )
@@ -176,7 +180,7 @@ class RunningQuery:
         self.progress.add(reports)
         self._on_batch(self)
 
-    def guarded(self, write: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
+    def _guarded(self, write: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
         """Spark hands errors on as text; those of ours are kept."""
 
         def guarded(rows: Any, batch: int) -> None:
@@ -224,30 +228,52 @@ def start(
 ) -> RunningQuery:
     """Start a query, or go on with it; its topics must be there. A new one reads what lies behind `start`."""
     ground, checkpoint = ground_of(log, settings), Checkpoint(folder)
+    way = way_of(query, log, settings)
     pages = settings.pages if pages_of(query, timed=True).are_several else 1
-    manifest = checkpoint.opened(query, "record", pages, topics_of(query), start)
+    manifest = checkpoint.opened(query, way, pages, topics_of(query), start)
     running = RunningQuery(query, ground, checkpoint, manifest, on_batch)
-    sinks = (query.sink.topic, dead_letter_topic(query.sink.topic))
     ensure_topic(log, running.ticks)
-    ensure_topic(log, sinks[1], dead_letter_spec(log.topic(sinks[0]).spec))
-    layouts = layouts_of(query, [log.topic(name) for name in running.topics])
-    keeps = bool(manifest.state) or len(query.sources) > 1 or ground.always_shuffled
-    # Without an operator nothing must meet: in one page a partition's records keep their order, whatever their keys.
-    work = work_for(query, layouts, running.ticks, manifest.pages if keeps else 1, setup)
+    ensure_topic(log, dead_letter_topic(query.sink.topic), dead_letter_spec(log.topic(query.sink.topic).spec))
     begin = _starting(manifest.start, running.ticks)
-    results = _flow(ground.pages(spark, work, running.topics, begin), work, keeps=keeps)
-    write = ground.sink(manifest.run, sinks, checkpoint.spark, running.report)
-    running.run(results.writeStream.foreachBatch(running.guarded(write)))
+    if isinstance(log, EmbeddedLog) and way == NATIVE:
+        flow = native_flow(spark, log, query, settings, folder, manifest.run, running.report, start=begin, setup=setup)
+    else:
+        flow = _record_flow(spark, log, running, manifest, begin, setup)
+    running.run(flow)
     return running
 
 
-def _flow(pages: DataFrame, work: Work, *, keeps: bool) -> DataFrame:
+def way_of(query: Query, log: Log, settings: Settings) -> str:
+    """The way that the settings ask for, if the query can go it."""
+    if settings.way not in (RECORD, NATIVE, "auto"):
+        raise BadSetting(f'setting "way" cannot be "{settings.way}"', fix="choose record, native or auto")
+    if settings.way == RECORD:
+        return RECORD
+    names = (*topics_of(query), query.sink.topic)
+    choice = choose_way(query, {name: log.topic(name) for name in names})
+    reasons = choice.reasons if isinstance(log, EmbeddedLog) else (*choice.reasons, "its log is Kafka")
+    if reasons and settings.way == NATIVE:
+        raise BadSetting(f"query {query.id} cannot run natively: {'; '.join(reasons)}", fix='set "way" to auto')
+    return RECORD if reasons else NATIVE
+
+
+def _record_flow(
+    spark: SparkSession, log: Log, running: RunningQuery, manifest: Manifest, begin: str, setup: Setup
+) -> Flow:
     """What keeps nothing, and reads one topic, whose order its tasks have, needs no operator with state."""
-    if not keeps:
-        return pages.mapInArrow(run_stateless(work), OUTPUT_SPARK)
-    return pages.groupBy("page").transformWithStateInPandas(
-        PageOperator(work), outputStructType=OUTPUT_SPARK, outputMode="append", timeMode="None"
-    )
+    query, ground = running.query, running.ground
+    keeps = bool(manifest.state) or len(query.sources) > 1 or ground.always_shuffled
+    layouts = layouts_of(query, [log.topic(name) for name in running.topics])
+    # Without an operator nothing must meet: in one page a partition's records keep their order, whatever their keys.
+    work = work_for(query, layouts, running.ticks, manifest.pages if keeps else 1, setup)
+    pages = ground.pages(spark, work, running.topics, begin)
+    if keeps:
+        operator = PageOperator(work)
+        rows = pages.groupBy("page").transformWithStateInPandas(operator, OUTPUT_SPARK, "append", "None")
+    else:
+        rows = pages.mapInArrow(run_stateless(work), OUTPUT_SPARK)
+    sinks = (query.sink.topic, dead_letter_topic(query.sink.topic))
+    return Flow(rows, ground.sink(manifest.run, sinks, running.spark_folder, running.report), "append")
 
 
 def topics_of(query: Query) -> tuple[str, ...]:
