@@ -1,0 +1,67 @@
+"""One life of the job: `python -m tests.faults.engine_driver` with the arguments of `main`.
+
+It lasts until it is killed or, if `until` is `idle`, until nothing is left to do. A query that fails is started
+again, in the same process; only a worker that killed itself at its point ends the life, since those that come
+after it would do the same. After the first batch it leaves `LIFE.working` in `notes`.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from headrace.clock import ManualClock
+from headrace.control.program import Program
+from headrace.errors import HeadraceError, QueryFailed
+from headrace.settings import Settings
+from tests.faults import engine_job
+from tests.faults.worker import die_with_parent
+
+FAILED = 3
+"""The exit code of a life that a told error ended."""
+WHOLE = 1000  # rows of a batch of the undisturbed life
+
+
+def main(folder: str, servers: str, master: str, notes: str, life: str, until: str) -> int:
+    die_with_parent()
+    rows = WHOLE if until == "idle" else engine_job.BATCH_ROWS
+    given = replace(engine_job.settings(Path(folder), "" if servers == "-" else servers, master), batch_rows=rows)
+    with engine_job.open_log(given) as log:
+        while True:
+            try:
+                return _run(log, given, Path(notes) / f"{life}.working", idle=until == "idle")
+            except HeadraceError as error:
+                print(error, file=sys.stderr, flush=True)
+                if (Path(notes) / f"{life}.mark").exists():
+                    return FAILED
+
+
+def _run(log: engine_job.Log, given: Settings, working: Path, *, idle: bool) -> int:
+    with Program(log, given, name=engine_job.PROGRAM, clock=ManualClock()) as program:
+        program.execute(engine_job.SCRIPT)
+
+        def look() -> None:
+            if any(running.progress.batches for running in program.running.values()):
+                working.touch()
+
+        while not _waited(program, idle, look, working.with_suffix(".mark")):
+            program.revive()
+    return 0
+
+
+def _waited(program: Program, idle: bool, look: Callable[[], None], mark: Path) -> bool:
+    """Whether all is done; False if a query has failed and may be started again."""
+    try:
+        program.wait(until_idle=idle, on_look=look)
+        return True
+    except QueryFailed as error:
+        if mark.exists():
+            raise
+        print(error, file=sys.stderr, flush=True)
+        return False
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

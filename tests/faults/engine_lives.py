@@ -1,0 +1,147 @@
+"""Lives of the job's driver, and what of them can be killed: the driver, its Python workers.
+
+What a kill landed in is read from what is left: a batch that Spark has begun and not committed is in its checkpoint,
+and on the embedded log the writer's number says whether the target had it already.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+
+from headrace.engine.checkpoint import Checkpoint
+from headrace.faultpoints import VARIABLE
+from headrace.settings import Settings
+from tests.faults.crew import end_session
+from tests.faults.engine_job import PROGRAM
+
+STARTING, BETWEEN, BATCH = "starting", "between target and Spark commit", "a batch"
+
+
+@dataclass
+class Life:
+    """A driver from its start to its end; it leads a session, in which all that it starts can be found."""
+
+    name: str
+    notes: Path
+    process: subprocess.Popen[bytes]
+    since: float = field(default_factory=time.monotonic)
+
+    @property
+    def working(self) -> bool:
+        return (self.notes / f"{self.name}.working").exists()
+
+    @property
+    def mark(self) -> str:
+        """The point at which it, or a worker of it, has killed itself."""
+        path = self.notes / f"{self.name}.mark"
+        return path.read_text() if path.exists() else ""
+
+    @property
+    def ended(self) -> bool:
+        return self.process.poll() is not None
+
+    @property
+    def last_words(self) -> str:
+        return (self.notes / f"{self.name}.err").read_text(errors="replace")
+
+    def kill(self) -> bool:
+        """Kill the driver alone: Spark's process sees it and goes, at its own pace. False if it had ended before."""
+        if self.ended:
+            return False
+        self.process.kill()
+        return self.process.wait() == -signal.SIGKILL
+
+    def clear(self) -> None:
+        """End what it left."""
+        if not self.ended:
+            self.process.kill()
+            self.process.wait()
+        end_session(self.process.pid)
+
+    def workers(self) -> list[psutil.Process]:
+        """Python processes of Spark's, but for the daemons that only make others."""
+        with contextlib.suppress(psutil.NoSuchProcess):
+            below = psutil.Process(self.process.pid).children(recursive=True)
+            return [process for process in below if _is_worker(process)]
+        return []
+
+
+def start(name: str, given: Settings, notes: Path, until: str, point: str = "") -> Life:
+    """Begin a life; `point` is `name:count`."""
+    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    if point:
+        environment[VARIABLE] = f"{point}:{notes / name}.mark"
+    servers = given.kafka_servers if given.log == "kafka" else "-"
+    arguments = (str(given.data), servers, given.spark_master, str(notes), name, until)
+    with open(notes / f"{name}.err", "wb") as errors:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tests.faults.engine_driver", *arguments],
+            stdin=subprocess.DEVNULL,
+            stdout=errors,
+            stderr=errors,
+            env=environment,
+            start_new_session=True,
+        )
+    return Life(name, notes, process)
+
+
+def _is_worker(process: psutil.Process) -> bool:
+    """A child of a daemon, or one of those that Spark starts without a daemon."""
+    try:
+        if not process.name().startswith("python"):
+            return False
+        line, parent = process.cmdline(), process.parent()
+        if "pyspark.daemon" in line:
+            return parent is not None and "pyspark.daemon" in parent.cmdline()
+        return any(word.startswith("pyspark.") for word in line)
+    except (psutil.NoSuchProcess, psutil.AccessDenied):
+        return False
+
+
+def what_of(process: psutil.Process) -> str:
+    """What kind of worker it is."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        words = [word for word in process.cmdline() if word.startswith("pyspark.") and word != "pyspark.daemon"]
+        return words[-1].rpartition(".")[2] if words else "worker"
+    return "worker"
+
+
+# -- what was under way ---------------------------------------------------------------------------------------------
+
+
+def under_way(given: Settings) -> str:
+    """What the job is, or died, inside of."""
+    written = _written(given) if given.log == "embedded" else {}
+    inside = ""
+    for checkpoint, begun in _begun(given):
+        manifest = checkpoint.manifest
+        if manifest is not None and written.get(f"query.{manifest.run}", -1) >= begun:
+            return BETWEEN
+        inside = BATCH
+    return inside
+
+
+def _begun(given: Settings) -> Iterator[tuple[Checkpoint, int]]:
+    """Queries with a batch that Spark has begun and not committed."""
+    for path in (given.data / "checkpoints" / PROGRAM).glob("*/manifest.json"):
+        checkpoint = Checkpoint(path.parent)
+        numbers = [int(p.name) for p in (checkpoint.spark / "offsets").glob("[0-9]*") if p.name.isdigit()]
+        begun = max(numbers, default=-1)
+        if begun > checkpoint.done():
+            yield checkpoint, begun
+
+
+def _written(given: Settings) -> dict[str, int]:
+    with contextlib.closing(sqlite3.connect(f"file:{given.data / 'log.db'}?mode=ro", uri=True, timeout=30)) as db:
+        return dict(db.execute("SELECT name, last FROM writers WHERE last IS NOT NULL").fetchall())

@@ -1,0 +1,179 @@
+"""Holds what the job wrote against an undisturbed run of every query in memory, record by record for each key.
+
+On the embedded log a query's input has one order, and what was fed is run whole, through a world in memory, as well. On
+Kafka the order is that of the query's journalled cuts. The same input as one batch on Spark gives the third answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
+
+from headrace.contracts import Log, dead_letter_topic
+from headrace.engine.batch import chain
+from headrace.engine.batch.records import frame
+from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.kafka_source import Cut
+from headrace.engine.session import SparkSession
+from headrace.log.embedded import EmbeddedLog
+from headrace.plan.chain.contract import Context, Problem, Store
+from headrace.plan.chain.pipe import Pipe
+from headrace.plan.chain.records import Raw
+from headrace.plan.nodes import Query
+from headrace.record import StoredRecord
+from headrace.settings import Settings
+from headrace.testing.world import World
+from tests.faults.engine_job import PROGRAM, SCRIPT, Fed
+from tests.faults.verify import DUPLICATE, LOST, Findings
+
+DIFFERS = "differing"
+Output = tuple[bytes | None, bytes | None, int]
+Letter = tuple[str, bytes | None, bytes | None]
+"""Of a dead letter: why, key and value."""
+Input = tuple[str, Raw]
+Row = Output | Letter
+
+
+def queries() -> list[Query]:
+    world = World(live=False)
+    world.execute(SCRIPT)
+    return [running.query for running in world.running.values()]
+
+
+def stored(log: Log, topic: str) -> list[StoredRecord]:
+    found: list[StoredRecord] = []
+    for partition, (start, end) in log.bounds(topic).items():
+        while start < end:
+            batch = log.read(topic, partition, start)
+            found += batch.records()
+            start = batch.next_offset
+    return found
+
+
+def check(log: Log, given: Settings, fed: Sequence[Fed], spark: SparkSession | None = None) -> Findings:
+    """Everything that the job wrote; with Spark, beside the batch answer too."""
+    found = Findings(facts=len(fed))
+    for topic in sorted({record[0] for record in fed}):
+        wanted = [record[1:] for record in fed if record[0] == topic]
+        compare(f"fed {topic}", wanted, _outputs(stored(log, topic)), found)
+    for query in queries():
+        check_query(log, given, query, found, spark)
+    if isinstance(log, EmbeddedLog):
+        for topic, wanted in _world(fed).items():
+            compare(f"{topic} beside a whole world", wanted, _outputs(stored(log, topic)), found)
+    return found
+
+
+def check_query(log: Log, given: Settings, query: Query, found: Findings, spark: SparkSession | None) -> None:
+    inputs = arrived(log, given, query)
+    topic, dead = query.sink.topic, dead_letter_topic(query.sink.topic)
+    got = _outputs(stored(log, topic))
+    wanted, letters = undisturbed(query, inputs)
+    found.rows += len(got)
+    compare(topic, wanted, got, found)
+    compare(dead, sorted(letters, key=repr), sorted(map(_letter, stored(log, dead)), key=repr), found, at=1)
+    if spark is not None:
+        compare(f"{topic} beside the batch answer", _batch(spark, query, inputs), got, found)
+
+
+def arrived(log: Log, given: Settings, query: Query) -> list[Input]:
+    """What the query read, in the order in which it read it."""
+    rows = [row for source in dict.fromkeys(s.topic for s in query.sources) for row in stored(log, source)]
+    if isinstance(log, EmbeddedLog):
+        return [_input(row) for row in sorted(rows, key=lambda row: row.sequence or 0)]
+    cuts = _cuts(log, given, query)
+    by_time = sorted(rows, key=lambda row: (row.timestamp, row.topic, row.partition, row.offset))
+    return [_input(row) for cut in cuts for row in by_time if _is_in(row, cut)]
+
+
+def _cuts(log: Log, given: Settings, query: Query) -> list[Cut]:
+    manifest = Checkpoint(given.data / "checkpoints" / PROGRAM / query.id).manifest
+    assert manifest is not None
+    return [Cut(**json.loads(row.value or b"{}")) for row in stored(log, f"__cuts.{manifest.run}")]
+
+
+def _is_in(row: StoredRecord, cut: Cut) -> bool:
+    start, end = (side.get(row.topic, {}).get(str(row.partition), 0) for side in (cut.start, cut.end))
+    return start <= row.offset < end
+
+
+def _input(row: StoredRecord) -> Input:
+    return row.topic, Raw(row.key, row.value, row.timestamp, (), row.partition, row.offset)
+
+
+# -- answers --------------------------------------------------------------------------------------------------------
+
+
+def undisturbed(query: Query, inputs: Iterable[Input]) -> tuple[list[Output], list[Letter]]:
+    """What one chain in memory writes."""
+    stores: defaultdict[str, Store] = defaultdict(dict)
+    letters: list[Letter] = []
+    pipe = Pipe(query, Context(stores.__getitem__, lambda problem: letters.append(_told(problem))))
+    written = [record for topic, record in inputs for record in pipe.feed(topic, [record])]
+    return [(record.key, record.value, record.time) for record in written], letters
+
+
+def _told(problem: Problem) -> Letter:
+    shown = (x if x is None or isinstance(x, bytes) else repr(x).encode() for x in (problem.key, problem.row))
+    return (problem.code, *shown)  # type: ignore[return-value]
+
+
+def _letter(row: StoredRecord) -> Letter:
+    code = next(value for name, value in row.record.headers if name == "code")
+    return (code or b"").decode(), row.key, row.value
+
+
+def _world(fed: Iterable[Fed]) -> dict[str, list[Output]]:
+    world = World(live=True)
+    world.execute(SCRIPT)
+    for topic, key, value, time in fed:
+        world.produce(topic, key, value, time)
+    sinks = [running.query.sink.topic for running in world.running.values()]
+    return {topic: [(e.key, e.value, e.timestamp) for e in world.topics[topic]] for topic in sinks}
+
+
+def _batch(spark: SparkSession, query: Query, inputs: Iterable[Input]) -> list[Output]:
+    rows = frame(spark, [(query.id, *one) for one in inputs]).coalesce(1)
+    results = chain.run(rows, query).where("problem is null").toArrow().to_pylist()
+    ordered = sorted(results, key=itemgetter("sequence", "index"))
+    return [(row["key"], row["value"], row["time"]) for row in ordered]
+
+
+def _outputs(rows: Iterable[StoredRecord]) -> list[Output]:
+    return [(row.key, row.value, row.timestamp) for row in rows]
+
+
+# -- comparison -----------------------------------------------------------------------------------------------------
+
+
+def compare(topic: str, wanted: Iterable[Row], got: Iterable[Row], found: Findings, at: int = 0) -> None:
+    """Hold records against those that should be there; `at` is where a key stands."""
+    expected, there = _by_key(wanted, at), _by_key(got, at)
+    for key in dict.fromkeys([*expected, *there]):
+        if expected.get(key, []) != there.get(key, []):
+            _name(f"{topic}, key {key!r}", expected.get(key, []), there.get(key, []), found)
+
+
+def _by_key(rows: Iterable[Row], at: int) -> dict[object, list[Row]]:
+    found: defaultdict[object, list[Row]] = defaultdict(list)
+    for row in rows:
+        found[row[at]].append(row)
+    return dict(found)
+
+
+def _name(where: str, wanted: list[Row], got: list[Row], found: Findings) -> None:
+    """Say what is wrong with a key's records: lost, there too often, or others than they should be."""
+    missing, more = Counter(wanted) - Counter(got), Counter(got) - Counter(wanted)
+    again = [row for row in more.elements() if row in set(wanted)]
+    strange = [row for row in more.elements() if row not in set(wanted)]
+    lost = list(missing.elements())
+    for row in strange:
+        found.add(DIFFERS, f"{where}: {row} instead of {lost.pop(0) if lost else 'nothing'}")
+    for row in again:
+        found.add(DUPLICATE, f"{where}: {row} is there {Counter(got)[row]} times, not {Counter(wanted)[row]}")
+    for row in lost:
+        found.add(LOST, f"{where}: {row}")
+    if not missing and not more:
+        found.add(DIFFERS, f"{where}: the records stand in another order")
