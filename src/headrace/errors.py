@@ -345,6 +345,10 @@ class QueryFailed(Stop, code="query-failed"):
     """A streaming query ended with an error."""
 
 
+class ProcessLost(Retry, code="process-lost"):
+    """A process that worked for a query has died, or did not come up in time."""
+
+
 class StateUnreadable(Stop, code="state-unreadable"):
     """A query's state was written by another version, or is damaged."""
 

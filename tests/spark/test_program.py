@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 from pyspark.sql import SparkSession
 
@@ -195,3 +196,20 @@ def test_windows_close_with_no_next_record_and_after_a_restart(log: EmbeddedLog,
         program.wait(on_look=lambda: program.stopping.set() if log.bounds("FINAL")[0].end == 2 else None)
         assert running.progress.late == 0
     assert [time for _, _, time in streams.written(log, "FINAL")] == [2_000, 12_000]
+
+
+def test_a_query_that_loses_its_processes_is_started_again(log: EmbeddedLog, settings: Settings) -> None:
+    with Program(log, settings) as program:
+        program.execute(NUMBERS + SUMS + insert(1))
+        program.wait(until_idle=True)
+        for process in _workers():
+            process.kill()
+        program.execute(insert(2))
+        program.wait(until_idle=True)
+    assert values(log, "SUMS") == [{"TOTAL": 1}, {"TOTAL": 3}]
+
+
+def _workers() -> list[psutil.Process]:
+    """Python's processes that work for Spark here, without the one that makes them."""
+    below = psutil.Process().children(recursive=True)
+    return [process for process in below if "python" in process.name() and not process.children()]

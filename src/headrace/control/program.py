@@ -13,8 +13,10 @@ statement ends, pauses or replaces does not run before it, in the first run as i
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
+from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -34,7 +36,7 @@ from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.ground import Position
 from headrace.engine.query import RunningQuery, end_of, start, ticks_topic, topics_of
 from headrace.engine.session import SparkSession, spark_session
-from headrace.errors import BadProperty, TopicExists, UnknownTopic, Unsupported
+from headrace.errors import BadProperty, ProcessLost, TopicExists, UnknownTopic, Unsupported
 from headrace.lang.ksql.ast import AssertSchema, AssertTopic
 from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
@@ -50,6 +52,8 @@ from headrace.settings import Settings
 _PAUSE = 0.5  # seconds between two looks at running queries
 _SHORT_PAUSE = 0.05  # where somebody waits for their end
 _AT_ONCE = 2  # queries that are being started
+_TRIES = 5  # how often a query that lost a process is started again
+_logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -81,6 +85,7 @@ class Program:
         self.catalog = Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})
         self.queries: dict[str, Enlisted] = {}
         self.running: dict[str, RunningQuery] = {}
+        self._revived: Counter[str] = Counter()
         self.stopping = threading.Event()
         """Set from anywhere, it ends what is being executed or waited for."""
         self.inserts = Inserts(log, name)
@@ -279,18 +284,26 @@ class Program:
     # -- running ----------------------------------------------------------------------------------------------------
 
     def wait(self, *, until_idle: bool = False, on_look: Callable[[], None] = lambda: None) -> None:
-        """Wait until a query fails (its error is raised), `stopping` is set or, if asked for, nothing is left to do."""
+        """Wait until a query fails (its error is raised), `stopping` is set or, if asked for, nothing is left to do.
+
+        A query that lost a process is started again from its checkpoint, a few times.
+        """
         while True:
             on_look()
-            for running in self.running.values():
-                if (failure := running.failure()) is not None:
-                    raise failure
+            self.revive()
             if (until_idle and self.is_idle()) or self.stopping.wait(_SHORT_PAUSE if until_idle else _PAUSE):
                 return
 
     def revive(self) -> None:
-        """Start the queries again that have failed, from their checkpoints; the others go on."""
-        for name in [name for name, running in self.running.items() if running.failure() is not None]:
+        """Look after queries that have failed; raises the error of one that is not worth another try."""
+        for name, running in list(self.running.items()):
+            failure = running.failure()
+            if failure is None:
+                continue
+            self._revived[name] += 1
+            if not isinstance(failure, ProcessLost) or self._revived[name] > _TRIES:
+                raise failure
+            _logger.warning("query %s is started again: %s", name, failure.what)
             self._halt(name)
             self._await_turn()
             self._start(self.queries[name])

@@ -34,7 +34,7 @@ from headrace.engine.progress import Progress
 from headrace.engine.record.layout import layouts_of
 from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, Report, run_stateless
 from headrace.engine.record.work import work_for
-from headrace.errors import BadSetting, Closed, DiskFull, HeadraceError, QueryFailed, TopicExists
+from headrace.errors import BadSetting, Closed, DiskFull, HeadraceError, ProcessLost, QueryFailed, TopicExists
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
@@ -140,6 +140,8 @@ class RunningQuery:
             return None
         if _NO_SPACE in str(error):
             return DiskFull(f"query {self.query.id} found no space left", where=str(self.folder), fix=_FREE)
+        if any(sign in f"{error} {_stack(error)}" for sign in _LOST):
+            return ProcessLost(f"query {self.query.id} lost a process of its own", where=str(self.folder), fix=_AGAIN)
         return QueryFailed(
             f"query {self.query.id} ended: {_cause(error)}",
             where=str(self._checkpoint.folder),
@@ -200,10 +202,21 @@ _PATIENCE = 5.0  # seconds
 _GONE = (Py4JError, OSError)
 _STARTING = ("Initializing", "Getting offsets")
 """What Spark says of a query that is being started."""
+_LOST = ("failed to connect back", "Python worker exited unexpectedly", "java.io.EOFException", "Broken pipe")
+"""What Spark says when a process of Python's has died, or was not there within its 10 s."""
+_AGAIN = "run it again: it goes on where it was; a machine that is too busy may need fewer queries"
 _NO_SPACE = "No space left on device"
 _FREE = "free space or shorten retention, then run it again: it goes on where it was"
 _TELLERS = ("pyspark.", "py4j.", "org.apache.", "java.")
 """Errors that only say that there was another."""
+
+
+def _stack(error: BaseException) -> str:
+    """Where Spark was; that the other end of a pipe is gone is told nowhere else."""
+    cause = getattr(error, "_cause", None)
+    return f"{getattr(error, '_stackTrace', '')} {'' if cause is None else _stack(cause)}"
+
+
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Interrupt)|[\w.]*\.\w+): .*$", re.MULTILINE)
 
 
