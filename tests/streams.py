@@ -13,8 +13,8 @@ from pathlib import Path
 
 from headrace.contracts import Append, Log
 from headrace.control.program import Program
-from headrace.engine.query import ensure_topic
 from headrace.log.rows import from_records
+from headrace.log.topics import ensure_topic
 from headrace.record import Record
 from headrace.settings import Settings, Size
 from headrace.testing.world import World

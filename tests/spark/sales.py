@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 from headrace.contracts import Append, dead_letter_topic
 from headrace.engine.native.flow import native_flow
 from headrace.engine.query import ensure_topic
-from headrace.engine.record.operator import Report
+from headrace.engine.reports import Report
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipe import Pipe

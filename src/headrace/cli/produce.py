@@ -18,7 +18,7 @@ from headrace.cli.lines import Lines, read_lines
 from headrace.cli.options import Headers
 from headrace.contracts import OVERSIZE, Ack, Log, dead_letter_spec, dead_letter_topic
 from headrace.errors import BadRecord, HeadraceError
-from headrace.log.queues.journal import ensure_topic
+from headrace.log.topics import ensure_topic
 from headrace.settings import size_text
 
 app = typer.Typer()

@@ -31,17 +31,18 @@ from headrace.control.hold import Hold
 from headrace.control.inserts import Inserts
 from headrace.control.questions import OFFSET_RESET, Questions
 from headrace.control.ticks import Ticker
-from headrace.engine.batch.chain import Setup, no_setup
+from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.engine.checkpoint import Checkpoint
-from headrace.engine.ground import Position
-from headrace.engine.query import RunningQuery, end_of, start, ticks_topic, topics_of
+from headrace.engine.ground import Position, ground_of
+from headrace.engine.query import RunningQuery, start, ticks_topic, topics_of
 from headrace.engine.session import SparkSession, spark_session
-from headrace.errors import BadProperty, ProcessLost, TopicExists, UnknownTopic, Unsupported
+from headrace.errors import BadProperty, ProcessLost, UnknownTopic, Unsupported
 from headrace.lang.ksql.ast import AssertSchema, AssertTopic
 from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
 from headrace.log.embedded.store import translated
 from headrace.log.jars import spark_jars
+from headrace.log.topics import ensure_topic
 from headrace.plan import catalog as actions
 from headrace.plan.answers.listing import Listing
 from headrace.plan.catalog import Action, Catalog
@@ -163,8 +164,7 @@ class Program:
         self.questions.expect(action)
 
     def _ensure(self, topic: str, partitions: int | None) -> None:
-        with suppress(TopicExists):
-            self.log.create_topic(topic, TopicSpec(partitions=partitions or 1))
+        ensure_topic(self.log, topic, TopicSpec(partitions=partitions or 1))
 
     # -- queries ----------------------------------------------------------------------------------------------------
 
@@ -180,7 +180,9 @@ class Program:
         given = properties.get(OFFSET_RESET, properties.get(f"ksql.streams.{OFFSET_RESET}", "earliest"))
         if str(given).lower() not in ("earliest", "latest"):
             raise BadProperty(f"{OFFSET_RESET} cannot be '{given}'", fix="write 'earliest' or 'latest'")
-        return end_of(self.log, topics_of(query)) if str(given).lower() == "latest" else None
+        if str(given).lower() == "earliest":
+            return None
+        return ground_of(self.log, self.settings).end(topics_of(query))
 
     def _begin(self, *, at_the_end: bool = True) -> None:
         """Start what is enlisted, does not run and is not paused."""

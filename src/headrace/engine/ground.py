@@ -6,6 +6,7 @@ an offset for every partition on Kafka.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -13,15 +14,17 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.contracts import Log
-from headrace.engine.record.sink import OnReport, PageSink
+from headrace.engine.record.sink import PageSink
 from headrace.engine.record.source import read_pages
 from headrace.engine.record.work import Work
+from headrace.engine.reports import OnReport
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
     from headrace.log.kafka.log import KafkaLog
 
+_BEGINNING = "earliest"
 Position = Mapping[str, Any]
 Write = Callable[[DataFrame, int], None]
 
@@ -32,6 +35,14 @@ class Ground(Protocol):
 
     def pages(self, spark: SparkSession, work: Work, topics: Sequence[str], start: str) -> DataFrame: ...
     def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> Write: ...
+    def end(self, topics: Sequence[str]) -> Position:
+        """The position behind all that the topics hold now."""
+        ...
+
+    def starting(self, position: Position | None, ticks: str) -> str:
+        """A position as a source is told where to begin; None is the beginning. Ticks are all to be read."""
+        ...
+
     def waiting(self, topics: Sequence[str], position: Position | None) -> int:
         """How many records lie behind a position; None is the beginning."""
         ...
@@ -58,6 +69,13 @@ class EmbeddedGround:
         del checkpoint
         return PageSink(self._log, query, topics, on_report).write
 
+    def end(self, topics: Sequence[str]) -> Position:
+        return {"sequence": self._log.head(topics)}
+
+    def starting(self, position: Position | None, ticks: str) -> str:
+        del ticks  # those of a new query come behind any position
+        return _BEGINNING if position is None else str(position["sequence"])
+
     def waiting(self, topics: Sequence[str], position: Position | None) -> int:
         return self._log.waiting(topics, position["sequence"] if position else 0)
 
@@ -79,6 +97,12 @@ class KafkaGround:
         from headrace.engine.record.kafka import LaneSink
 
         return LaneSink(self._log, query, topics, Cuts(self._log, query, checkpoint), on_report).write
+
+    def end(self, topics: Sequence[str]) -> Position:
+        return {topic: {str(p): bounds.end for p, bounds in self._log.bounds(topic).items()} for topic in topics}
+
+    def starting(self, position: Position | None, ticks: str) -> str:
+        return _BEGINNING if position is None else json.dumps({**position, ticks: {"0": 0}})
 
     def waiting(self, topics: Sequence[str], position: Position | None) -> int:
         reached = position or {}

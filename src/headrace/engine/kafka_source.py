@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -23,11 +22,12 @@ from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headrace.contracts import Append, Batch, Log, Topic
 from headrace.engine.columns import arrow_schema, spark_schema, to_spark
-from headrace.errors import QueryFailed, TopicExists
+from headrace.errors import QueryFailed
 from headrace.log.kafka.client import parse_options
 from headrace.log.kafka.encoding import Message
 from headrace.log.kafka.log import KafkaLog
 from headrace.log.rows import from_records
+from headrace.log.topics import ensure_topic
 from headrace.record import Record
 from headrace.settings import Settings
 
@@ -148,8 +148,7 @@ class Cuts:
         self._log = log
         self._checkpoint = checkpoint
         self.topic = f"__cuts.{query}"
-        with suppress(TopicExists):
-            log.create_topic(self.topic)
+        ensure_topic(log, self.topic)
         self._writer = log.writer(f"cuts.{query}")
 
     def journal(self, batch: int) -> None:

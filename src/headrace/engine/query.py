@@ -14,7 +14,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -23,19 +23,21 @@ from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
-from headrace.contracts import Log, TopicSpec, dead_letter_spec, dead_letter_topic
-from headrace.engine.batch.chain import Setup, no_setup
+from headrace.contracts import Log, dead_letter_spec, dead_letter_topic
 from headrace.engine.batch.paging import pages_of
+from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.engine.checkpoint import Checkpoint, Manifest
 from headrace.engine.ground import Ground, Position, ground_of
 from headrace.engine.native.choice import NATIVE, RECORD, choose_way
 from headrace.engine.native.flow import Flow, native_flow
 from headrace.engine.progress import Progress
 from headrace.engine.record.layout import layouts_of
-from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, Report, run_stateless
+from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, run_stateless
 from headrace.engine.record.work import work_for
-from headrace.errors import BadSetting, Closed, DiskFull, HeadraceError, ProcessLost, QueryFailed, TopicExists
+from headrace.engine.reports import Report
+from headrace.errors import BadSetting, Closed, DiskFull, HeadraceError, ProcessLost, QueryFailed
 from headrace.log.embedded import EmbeddedLog
+from headrace.log.topics import ensure_topic
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
@@ -43,20 +45,6 @@ from headrace.settings import Settings
 def ticks_topic(run: str) -> str:
     """The topic of the ticks of one life of a query."""
     return f"__ticks.{run}"
-
-
-def end_of(log: Log, topics: Sequence[str]) -> Position:
-    """The position behind all that the topics hold now."""
-    if isinstance(log, EmbeddedLog):
-        return {"sequence": log.head(topics)}
-    return {topic: {str(p): bounds.end for p, bounds in log.bounds(topic).items()} for topic in topics}
-
-
-def _starting(start: Position | None, ticks: str) -> str:
-    """A position as sources are told where to begin."""
-    if start is None:
-        return "earliest"
-    return str(start["sequence"]) if "sequence" in start else json.dumps({**start, ticks: {"0": 0}})
 
 
 class RunningQuery:
@@ -247,7 +235,7 @@ def start(
     running = RunningQuery(query, ground, checkpoint, manifest, on_batch)
     ensure_topic(log, running.ticks)
     ensure_topic(log, dead_letter_topic(query.sink.topic), dead_letter_spec(log.topic(query.sink.topic).spec))
-    begin = _starting(manifest.start, running.ticks)
+    begin = ground.starting(manifest.start, running.ticks)
     if isinstance(log, EmbeddedLog) and way == NATIVE:
         flow = native_flow(spark, log, query, settings, folder, manifest.run, running.report, start=begin, setup=setup)
     else:
@@ -292,8 +280,3 @@ def _record_flow(
 def topics_of(query: Query) -> tuple[str, ...]:
     """What a query reads."""
     return tuple(dict.fromkeys(source.topic for source in query.sources))
-
-
-def ensure_topic(log: Log, name: str, spec: TopicSpec | None = None) -> None:
-    with suppress(TopicExists):
-        log.create_topic(name, spec or TopicSpec())

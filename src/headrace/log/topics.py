@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
@@ -9,7 +10,7 @@ from datetime import timedelta
 from typing import Any
 
 from headrace.clock import millis
-from headrace.contracts import TOPIC_NAME, Subscription, Topic, TopicSpec
+from headrace.contracts import TOPIC_NAME, Log, Subscription, Topic, TopicSpec
 from headrace.errors import BadFilter, BadTopicName, BadTopicOption, IncompatibleSchema, TopicExists, UnknownTopic
 from headrace.log.partitioners import partitioner
 from headrace.schema import Schema, evolve
@@ -113,3 +114,12 @@ def pattern_of(subscription: Subscription) -> re.Pattern[str] | None:
         raise BadFilter(
             f'pattern "{subscription.pattern}" is no regular expression: {error}', fix='for example "orders-.*"'
         ) from error
+
+
+def ensure_topic(log: Log, name: str, spec: TopicSpec | None = None) -> None:
+    """Create a topic unless it is there, whoever else may be doing the same."""
+    try:
+        log.topic(name)
+    except UnknownTopic:
+        with contextlib.suppress(TopicExists):
+            log.create_topic(name, spec or TopicSpec())

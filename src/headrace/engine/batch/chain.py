@@ -7,7 +7,7 @@ queries go in one job: rows carry the id of the query they are for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 
@@ -18,18 +18,12 @@ from pyspark.sql import functions as f
 from headrace.engine.batch.frames import python_function
 from headrace.engine.batch.paging import Pages, pages_of
 from headrace.engine.batch.records import INPUT, OUTPUT, OUTPUT_SPARK, output_row, raw_records, table
-from headrace.engine.batch.shipping import packed, unpacked
+from headrace.engine.batch.shipping import Setup, no_setup, packed, shipped
 from headrace.plan.chain.chain import runs
 from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Raw
 from headrace.plan.nodes import Query
-
-Setup = Callable[[], None]
-
-
-def no_setup() -> None:
-    """No functions beside the declared ones."""
 
 
 @dataclass(frozen=True)
@@ -41,8 +35,7 @@ class Plans:
     pages: int = 1
 
     def query(self, name: str) -> Query:
-        self.setup()
-        return unpacked(self.queries[name])
+        return shipped(self.queries[name], self.setup)
 
 
 def plans(queries: Mapping[str, Query], setup: Setup = no_setup, *, pages: int = 1) -> Plans:
@@ -139,5 +132,4 @@ def _pages(made: Plans, name: str) -> Pages:
 
 @lru_cache(64)
 def _pages_of(data: bytes, setup: Setup) -> Pages:
-    setup()
-    return pages_of(unpacked(data))
+    return pages_of(shipped(data, setup))

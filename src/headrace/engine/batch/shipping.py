@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import io
 import pickle
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, lru_cache
 from typing import Any
 
 from headrace.plan.functions import AGGREGATES, SCALARS
@@ -31,6 +31,20 @@ def packed(plan: Any) -> bytes:
 
 def unpacked(data: bytes) -> Any:
     return _Unpacker(io.BytesIO(data)).load()
+
+
+Setup = Callable[[], None]
+
+
+def no_setup() -> None:
+    """No functions beside the declared ones."""
+
+
+@lru_cache(64)
+def shipped(data: bytes, setup: Setup = no_setup) -> Any:
+    """In a worker: a query as it came; `setup` runs first, to declare functions of the user's own."""
+    setup()
+    return unpacked(data)
 
 
 class _Packer(pickle.Pickler):

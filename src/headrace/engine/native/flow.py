@@ -25,14 +25,15 @@ from pyspark.sql.pandas.types import from_arrow_type
 from headrace.contracts import Topic
 from headrace.engine.batch import grouping
 from headrace.engine.batch.carriers import natural, quoted, sql_type
-from headrace.engine.batch.chain import Setup, no_setup
 from headrace.engine.batch.edges import row_columns
 from headrace.engine.batch.frames import frame_columns, type_of
 from headrace.engine.batch.native import Rows, native
+from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.engine.native.columns import matched, same_fields
-from headrace.engine.native.sink import NativeSink, OnReport
+from headrace.engine.native.sink import NativeSink
 from headrace.engine.native.source import read_rows
 from headrace.engine.native.work import Hops, Work, work_for
+from headrace.engine.reports import OnReport
 from headrace.errors import SchemaMismatch
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan import nodes as n

@@ -12,15 +12,13 @@ import os
 import secrets
 import shutil
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
-import orjson
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from headrace.engine.record.operator import Report
 from headrace.engine.record.packing import packed_rows
+from headrace.engine.reports import Report
 from headrace.plan.chain.records import Raw
 
 _ATTEMPT = "headrace.attempt"
@@ -49,10 +47,10 @@ def leave(folder: str, name: str, report: Report, letters: Sequence[Raw]) -> Non
         return  # nobody asks: rows are read outside of a query
     path = Path(folder) / attempt / f"{name}.note"
     new = path.with_suffix(f".{os.getpid()}")
-    new.write_bytes(orjson.dumps(asdict(report)) + b"\n" + (packed_rows(letters) if letters else b""))
+    new.write_bytes(report.packed() + b"\n" + (packed_rows(letters) if letters else b""))
     new.replace(path)
 
 
 def _parsed(data: bytes) -> tuple[Report, bytes]:
     report, _, letters = data.partition(b"\n")
-    return Report(**orjson.loads(report)), letters
+    return Report.unpacked(report), letters

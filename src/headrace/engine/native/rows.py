@@ -7,7 +7,7 @@ are picked out vectorised, and only those few are run through it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -23,10 +23,11 @@ from headrace.engine.batch.frames import tuples, type_of
 from headrace.engine.native.columns import carried, matched
 from headrace.engine.native.headers import packed
 from headrace.engine.native.work import Hops, Work
+from headrace.engine.record.layout import raw_records
 from headrace.log.rows import integers, numbers
 from headrace.plan.chain.chain import Chain
 from headrace.plan.chain.contract import Context, Event, Problem, Store
-from headrace.plan.chain.records import Decoder, Raw
+from headrace.plan.chain.records import Decoder
 from headrace.plan.nodes import Query, Source
 
 Mask = npt.NDArray[np.bool_]
@@ -135,7 +136,7 @@ def _bad_time(rows: Rows, place: int, source: Source) -> str:
 
 def _decoded(batch: Batch, work: Work) -> Rows:
     decoder = _decoder(work)
-    made = [decoder.decode(record) for record in _raws(batch)]
+    made = [decoder.decode(record) for record in raw_records(batch)]
     good = np.array([not isinstance(event, Problem) for event in made], bool)
     events = [event for event in made if not isinstance(event, Problem)]
     relation = work.source.relation
@@ -144,13 +145,6 @@ def _decoded(batch: Batch, work: Work) -> Rows:
     if work.carries_headers:
         columns["headers"] = packed(batch.rows.column("$headers").filter(pa.array(good)))
     return Rows(columns, [event for event in made if isinstance(event, Problem)])
-
-
-def _raws(batch: Batch) -> Iterator[Raw]:
-    names = ("key", "value", "$timestamp", "$headers", "$offset")
-    columns = [batch.rows.column(name).to_pylist() for name in names]
-    for key, value, time, headers, offset in zip(*columns, strict=True):
-        yield Raw(key, value, time, tuple((h["name"], h["value"]) for h in headers or ()), batch.partition, offset)
 
 
 @lru_cache(64)

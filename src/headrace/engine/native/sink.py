@@ -6,9 +6,9 @@ A raw topic gets records in the declared formats; a topic with a schema gets col
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +21,13 @@ from headrace.engine.columns import from_spark
 from headrace.engine.native.headers import column, unpacked
 from headrace.engine.native.notes import Attempt
 from headrace.engine.native.work import Work
-from headrace.engine.record.operator import Report
-from headrace.engine.record.operator import _letter as letter_of
 from headrace.engine.record.packing import packed_rows, unpacked_rows
+from headrace.engine.reports import OnReport, Report
 from headrace.engine.sink import STAGED, EmbeddedSink, Rows, staged_rows
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.extents import Writer
 from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Encoder, Raw
-
-OnReport = Callable[[int, list[Report]], None]
-"""The batch's number, and what its tasks say."""
 
 
 class NativeSink(EmbeddedSink):
@@ -91,10 +87,10 @@ class Encoding:
         headers = given["headers"].to_pylist() if "headers" in given else [None] * len(rows)
         events = zip(given["time"].to_pylist(), keys, values, headers, strict=True)
         made = [encoder.encode(event[:3], unpacked(event[3])) for event in events]
-        letter = partial(letter_of, query=self.work.plan, report=Report(0))
+        report = Report(0)
         parts = (
             (topics[0], [record for record in made if isinstance(record, Raw)]),
-            (topics[1], [letter(problem) for problem in made if isinstance(problem, Problem)]),
+            (topics[1], [report.letter(problem, self.work.plan) for problem in made if isinstance(problem, Problem)]),
         )
         return [(topic, unpacked_rows(packed_rows(records))) for topic, records in parts if records]
 

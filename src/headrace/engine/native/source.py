@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -25,8 +24,7 @@ from headrace.contracts import Batch, Topic
 from headrace.engine.native import notes
 from headrace.engine.native.rows import judged, read, time_behind
 from headrace.engine.native.work import Work
-from headrace.engine.record.operator import Report
-from headrace.engine.record.operator import _letter as letter_of
+from headrace.engine.reports import Report
 from headrace.engine.source import HeadraceSource, Range, StreamReader, options, registered
 
 _ROWS_PER_SPAN = 250_000
@@ -101,7 +99,6 @@ class NativeReader(StreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         report, letters = Report(0), []
-        letter = partial(letter_of, query=self.work.plan, report=report)
         now = partition.now if isinstance(partition, Span) else _NEVER
         for batch in self._batches(partition):
             rows = read(batch, self.topic, self.work)
@@ -109,7 +106,7 @@ class NativeReader(StreamReader):
             if len(rows.times):
                 report.time = max(int(rows.times.max()), _NEVER if report.time is None else report.time)
             rows, now = judged(rows, self.work, now)
-            letters += [letter(problem) for problem in rows.problems]
+            letters += [report.letter(problem, self.work.plan) for problem in rows.problems]
             if not len(rows.times):
                 continue
             yield pa.RecordBatch.from_arrays(

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from headrace.engine.batch.carriers import carrier
-from headrace.engine.batch.chain import Setup, no_setup
 from headrace.engine.batch.expressions import column_name
 from headrace.engine.batch.frames import type_of
-from headrace.engine.batch.shipping import packed, unpacked
+from headrace.engine.batch.shipping import Setup, no_setup, packed, shipped
 from headrace.plan import nodes as n
 from headrace.plan.chain.windows import grace_of, milliseconds
 from headrace.plan.expressions import PSEUDO, Column, Expression, Named, columns_of
@@ -52,7 +50,7 @@ class Work:
 
     @property
     def plan(self) -> n.Query:
-        return _plan(self.query, self.setup)
+        return shipped(self.query, self.setup)
 
     @property
     def source(self) -> n.Source:
@@ -73,12 +71,6 @@ class Work:
         more += [("headers", pa.binary())] if self.carries_headers else []
         more += [("now", pa.int64())] if self.hops and self.hops.overlap else []
         return to_arrow_schema(from_arrow_schema(pa.schema([*kinds, *more])), timezone="UTC")
-
-
-@lru_cache(64)
-def _plan(data: bytes, setup: Setup) -> n.Query:
-    setup()
-    return unpacked(data)
 
 
 def work_for(query: n.Query, folder: str, setup: Setup = no_setup) -> Work:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-import orjson
 import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
@@ -16,11 +15,12 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.contracts import Append, Batch
 from headrace.engine.kafka_sink import write_lane
 from headrace.engine.kafka_source import Cuts, messages_of, subscribed, worker_log
-from headrace.engine.record.operator import OUTPUT, OUTPUT_SPARK, Report
+from headrace.engine.record.operator import OUTPUT, OUTPUT_SPARK
 from headrace.engine.record.packing import kept
 from headrace.engine.record.placing import PACKED_SPARK, packed
-from headrace.engine.record.sink import OnReport, packed_topics
+from headrace.engine.record.sink import packed_topics
 from headrace.engine.record.work import Work
+from headrace.engine.reports import OnReport, Report
 from headrace.faultpoints import reach
 from headrace.log.kafka.log import KafkaLog
 from headrace.settings import Settings
@@ -64,7 +64,7 @@ class LaneSink:
         reach("cut.journalled")
         reports = rows.mapInArrow(self._lane(batch), OUTPUT_SPARK).collect()
         reach("lanes.written")
-        self._on_report(batch, [Report(**orjson.loads(row.payload)) for row in reports])
+        self._on_report(batch, [Report.unpacked(row.payload) for row in reports])
 
     def _lane(self, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         settings, query, topics = self._settings, self._query, list(self._topics)

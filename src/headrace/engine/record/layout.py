@@ -6,7 +6,7 @@ as columns; they become the chain's values without a format in between.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -40,8 +40,6 @@ WIDER: Mapping[pa.DataType, Sequence[pa.DataType]] = {
     ty.DOUBLE: (pa.float32(), pa.int8(), pa.int16(), pa.int32()),
 }
 """Types whose values are all values of the wider one."""
-
-Convert = Callable[[list[Any]], list[Any]]
 
 
 @dataclass(frozen=True)
@@ -127,6 +125,12 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
 def _values(column: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
     values = column.to_pylist()
     return [None if value is None else dict(value) for value in values] if ty.is_map(kind) else values
+
+
+def raw_records(batch: Batch) -> list[Raw]:
+    """The records of a batch of a raw topic."""
+    layout = Layout(batch.topic)
+    return layout.records(pa.Table.from_batches([layout.packed(batch)]))
 
 
 # -- which columns --------------------------------------------------------------------------------------------------

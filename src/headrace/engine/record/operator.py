@@ -9,12 +9,10 @@ due, how much state there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import orjson
 import pyarrow as pa
 from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
@@ -24,30 +22,15 @@ from headrace.engine.record.packing import Arrived, packed_rows, unpacked
 from headrace.engine.record.placing import Numbers, plan_pages
 from headrace.engine.record.shelf import MapShelf
 from headrace.engine.record.work import Work
+from headrace.engine.reports import Report
 from headrace.faultpoints import reach
-from headrace.plan.chain.contract import Context, Problem, Store
+from headrace.plan.chain.contract import Context, Store
 from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Raw
-from headrace.plan.nodes import Query
 
 OUTPUT = pa.schema([("topic", pa.string()), ("payload", pa.binary())])
 OUTPUT_SPARK = "topic string, payload binary"
 """Rows for a topic; where `topic` is null, the payload is a report in JSON."""
-
-
-@dataclass
-class Report:
-    """What became of a page's batch."""
-
-    page: int
-    records: int = 0
-    written: int = 0
-    problems: dict[str, int] = field(default_factory=dict)
-    deadline: int | None = None
-    time: int | None = None
-    """The latest time among the records."""
-    entries: int = 0
-    """How much the page's state holds."""
 
 
 class PageOperator(StatefulProcessor):
@@ -69,7 +52,7 @@ class PageOperator(StatefulProcessor):
             report.entries = state.entries
             reach("operator.ran")
         reach("operator.saved")
-        yield _output([*out, (None, packed_report(report))]).to_pandas()
+        yield _output([*out, (None, report.packed())]).to_pandas()
 
     def close(self) -> None:
         """Nothing is held between batches."""
@@ -83,7 +66,7 @@ def run_stateless(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
         for batch in batches:
             for payload in batch.column("payload").to_pylist():
                 yield _output(run_records(work, unpacked([payload], work), lambda name: {}, report))
-        yield _output([(None, packed_report(report))])
+        yield _output([(None, report.packed())])
 
     return run
 
@@ -104,7 +87,7 @@ def run_records(work: Work, arrived: Arrived, store: Callable[[str], Store], rep
     plan, dead, written = work.plan, list[Raw](), list[Raw]()
     pipe = Pipe(
         plan,
-        Context(store, lambda problem: dead.append(_letter(problem, plan, report))),
+        Context(store, lambda problem: dead.append(report.letter(problem, plan))),
         columns={layout.topic: layout.names for layout in work.layouts if layout.names is not None},
     )
     for now, start, end in _turns(work, arrived):
@@ -125,7 +108,7 @@ Turn = tuple[int | None, int, int]
 def _turns(work: Work, arrived: Arrived) -> Iterator[Turn]:
     """Records in order, cut where time must be told: by a tick, or before a row that is late for the whole stream."""
     told = {int(place): int(time) for place, time in zip(*_late(work, arrived), strict=True)}
-    ticks = {place for place, topic in enumerate(arrived.topics) if topic == work.ticks}
+    ticks = set(arrived.places(work.ticks).tolist())
     ends = [*sorted({*told, *ticks}), len(arrived.items)]
     yield None, 0, ends[0]
     for cut, following in pairwise(ends):
@@ -147,27 +130,9 @@ def _late(work: Work, arrived: Arrived) -> tuple[Numbers, Numbers]:
     return late, now[late]
 
 
-def packed_report(report: Report) -> bytes:
-    return orjson.dumps(asdict(report))
-
-
 def _count(report: Report, work: Work, arrived: Arrived) -> None:
     """Ticks are not counted: they are ours."""
-    own = arrived.times
-    if work.ticks in set(arrived.topics):
-        own = own[np.array([topic != work.ticks for topic in arrived.topics])]
+    own = np.delete(arrived.times, arrived.places(work.ticks))
     report.records += len(own)
     if len(own):
         report.time = max(int(own.max()), -1 if report.time is None else report.time)
-
-
-def _letter(problem: Problem, query: Query, report: Report) -> Raw:
-    """A dead letter: what could not be used, with why and where."""
-    report.problems[problem.code] = report.problems.get(problem.code, 0) + 1
-    why = {"code": problem.code, "reason": problem.reason, "where": problem.where, "query": query.id}
-    headers = tuple((name, text.encode()) for name, text in why.items())
-    return Raw(_shown(problem.key), _shown(problem.row), problem.time or 0, headers)
-
-
-def _shown(value: Any) -> bytes | None:
-    return value if value is None or isinstance(value, bytes) else repr(value).encode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,6 +33,8 @@ class Arrived:
     """What a page's batch brings, in order of arrival: records, or events where that is cheaper."""
 
     topics: Sequence[str]
+    numbers: Numbers
+    """Of each item, the number of its topic."""
     items: Sequence[Any]
     times: Numbers
     """Of the records, which is not always that of their events."""
@@ -41,9 +43,14 @@ class Arrived:
 
     def runs(self, start: int, end: int) -> Iterator[tuple[str, Items]]:
         """Those of a part, consecutive ones of a topic together."""
-        for topic, run in groupby(range(start, end), key=self.topics.__getitem__):
-            first, *rest = run
-            yield topic, self.items[first : (rest[-1] if rest else first) + 1]
+        part = self.numbers[start:end]
+        cuts = start + 1 + np.flatnonzero(part[1:] != part[:-1])
+        for first, last in pairwise([start, *cuts.tolist(), end] if start < end else ()):
+            yield self.topics[int(self.numbers[first])], self.items[first:last]
+
+    def places(self, topic: str) -> Numbers:
+        """Where the items of a topic are."""
+        return np.flatnonzero(self.numbers == self.topics.index(topic))
 
 
 def unpacked(payloads: Iterable[bytes], work: Work) -> Arrived:
@@ -54,19 +61,17 @@ def unpacked(payloads: Iterable[bytes], work: Work) -> Arrived:
     stream = StreamTime(by_tag.pop(CLOCK, []))
     tables = {tag: _table(found, work.layouts[tag].schema) for tag, found in by_tag.items()}
     if not tables:
-        return Arrived((), (), _NONE, _NONE, stream)
-    order = _order(work, tables)
-    times, sequences = (
-        np.concatenate([column(table) for table in tables.values()])[order]
-        for column in (lambda table: table["time"].to_numpy(), places)
-    )
+        return Arrived(work.topics, _NONE, (), _NONE, _NONE, stream)
+    columns = _columns(tables)
+    order = _order(work, columns)
     if len(tables) == 1:
         ((tag, table),) = tables.items()
-        ordered = table if (order[1:] > order[:-1]).all() else table.take(pa.array(order))
-        return Arrived([work.layouts[tag].topic] * len(order), _items(work, tag, ordered), times, sequences, stream)
-    every = [(work.layouts[tag].topic, item) for tag, table in tables.items() for item in _items(work, tag, table)]
-    placed = [every[place] for place in order.tolist()]
-    return Arrived([topic for topic, _ in placed], [item for _, item in placed], times, sequences, stream)
+        items = _items(work, tag, table if (order[1:] > order[:-1]).all() else table.take(pa.array(order)))
+    else:
+        every = [item for tag, table in tables.items() for item in _items(work, tag, table)]
+        items = [every[place] for place in order.tolist()]
+    numbers, times, sequences = (columns[name][order] for name in ("number", "time", "sequence"))
+    return Arrived(work.topics, numbers, items, times, sequences, stream)
 
 
 _NONE = np.zeros(0, np.int64)
@@ -85,17 +90,21 @@ def _table(payloads: Sequence[bytes], schema: pa.Schema) -> pa.Table:
     )
 
 
-def _order(work: Work, tables: dict[int, pa.Table]) -> Numbers:
-    """By place; on Kafka, which knows no order over partitions, by time, topic, partition and offset."""
-    ranks = {topic: rank for rank, topic in enumerate(sorted(work.topics))}
-    columns = {
+def _columns(tables: dict[int, pa.Table]) -> dict[str, Numbers]:
+    """What the order of records hangs on, of all topics together."""
+    found = {
+        "number": [np.full(table.num_rows, tag) for tag, table in tables.items()],
         "sequence": [places(table) for table in tables.values()],
-        "time": [table["time"].to_numpy() for table in tables.values()],
-        "topic": [np.full(table.num_rows, ranks[work.layouts[tag].topic]) for tag, table in tables.items()],
-        "partition": [table["partition"].to_numpy() for table in tables.values()],
-        "offset": [table["offset"].to_numpy() for table in tables.values()],
+        **{n: [table[n].to_numpy() for table in tables.values()] for n in ("time", "partition", "offset")},
     }
-    return np.lexsort([np.concatenate(columns[name]) for name in reversed(columns)])
+    return {name: np.concatenate(parts) for name, parts in found.items()}
+
+
+def _order(work: Work, columns: dict[str, Numbers]) -> Numbers:
+    """By place; on Kafka, which knows no order over partitions, by time, topic, partition and offset."""
+    names = sorted(work.topics)
+    ranks = np.array([names.index(topic) for topic in work.topics])[columns["number"]]
+    return np.lexsort([columns["offset"], columns["partition"], ranks, columns["time"], columns["sequence"]])
 
 
 # -- what comes out -------------------------------------------------------------------------------------------------

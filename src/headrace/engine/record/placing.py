@@ -7,9 +7,9 @@ rises, and to what. Every page gets it, so that each closes its windows at the s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
-from zlib import crc32
 
 import numpy as np
 import numpy.typing as npt
@@ -26,56 +26,77 @@ PACKED = pa.schema([("page", pa.int32()), ("payload", pa.binary())])
 PACKED_SPARK = "page int, payload binary"
 
 Numbers = npt.NDArray[np.int64]
+_NONE: Numbers = np.zeros(0, np.int64)
 
 
 def packed(batch: Batch, work: Work) -> pa.RecordBatch:
     """A batch of a topic as one row for each page that it concerns."""
     number = work.topics.index(batch.topic)
     layout = work.layouts[number]
-    rows = layout.packed(batch)
-    parts = list(_parts(rows, layout, work))
+    rows, every = layout.packed(batch), range(work.pages)
+    if work.pages == 1 or layout.topic == work.ticks:
+        parts, clock = [(page, rows) for page in every], b""
+    else:
+        met = _met(rows, layout, work)
+        parts = [(int(page), rows.filter(pa.array(met.pages == page))) for page in np.unique(met.pages)]
+        clock = b"" if plan_pages(work).lateness is None else met.clock
     payloads = [(page, part.serialize().to_pybytes() + bytes([number])) for page, part in parts if part.num_rows]
-    payloads += list(_clocks(rows, layout, work))
+    payloads += [(page, clock) for page in every if clock]
     return pa.RecordBatch.from_arrays(
         [pa.array([page for page, _ in payloads], pa.int32()), pa.array([data for _, data in payloads], pa.binary())],
         schema=PACKED,
     )
 
 
-def _parts(rows: pa.RecordBatch, layout: Layout, work: Work) -> Iterator[tuple[int, pa.RecordBatch]]:
-    if work.pages == 1:
-        yield 0, rows
-    elif layout.topic == work.ticks:
-        yield from ((page, rows) for page in range(work.pages))
-    else:
-        pages = _pages(rows, layout, work)
-        yield from ((int(page), rows.filter(pa.array(pages == page))) for page in np.unique(pages))
+@dataclass(frozen=True)
+class Met:
+    """On which page each record is and, of those that meet state there, their places and times."""
+
+    pages: npt.NDArray[np.int32]
+    sequences: Numbers
+    times: Numbers
+
+    @property
+    def clock(self) -> bytes:
+        """What they do to the time of the stream; nothing if there are none."""
+        sequences, times = _risings(self.sequences, self.times)
+        return np.stack([sequences, times]).tobytes() + bytes([CLOCK]) if len(times) else b""
 
 
-def _pages(rows: pa.RecordBatch, layout: Layout, work: Work) -> npt.NDArray[np.int32]:
+def _met(rows: pa.RecordBatch, layout: Layout, work: Work) -> Met:
     known, table = plan_pages(work), pa.Table.from_batches([rows])
-    plain = known.plain.get(layout.topic)
+    plain, find = known.plain.get(layout.topic), known.finders.get(layout.topic)
     if plain is not None and layout.columns is not None:
         return _by_columns(table, [_named(layout, name) for name in plain], work.pages)
-    find, records = known.finders.get(layout.topic), layout.records(table)
+    records = layout.records(table)
     if find is None:  # nothing is kept: what belongs together is what has the same key
-        return np.array([crc32(repr(record.key).encode()) % work.pages for record in records], np.int32)
-    found = (find(record) for record in records)
-    return np.array([page_of(one and one[1], work.pages) for one in found], np.int32)
+        pages = np.array([page_of(record.key, work.pages) for record in records], np.int32)
+        return Met(pages, _NONE, _NONE)
+    found = [find(record) for record in records]
+    pages = np.array([page_of(one and one[1], work.pages) for one in found], np.int32)
+    meeting = [(i, one[0]) for i, one in enumerate(found) if one and one[1] is not None and None not in one[1]]
+    where = np.array([i for i, _ in meeting], np.int64)
+    return Met(pages, places(table)[where], np.array([time for _, time in meeting], np.int64))
 
 
-def _by_columns(rows: pa.Table, names: Sequence[str], pages: int) -> npt.NDArray[np.int32]:
+def _by_columns(rows: pa.Table, names: Sequence[str], pages: int) -> Met:
     """The same page for all equal keys; each key is looked at once."""
-    keys = rows.select(names).combine_chunks()
-    if len(names) == 1:
+    there = pc.fill_null(pc.invert(rows["$deleted"]), True)
+    for name in names:
+        there = pc.and_(there, pc.is_valid(rows[name]))
+    meeting = there.to_numpy()
+    found = _pages_of_keys(rows.select(names).combine_chunks(), pages)
+    return Met(found, places(rows)[meeting], rows["time"].to_numpy()[meeting])
+
+
+def _pages_of_keys(keys: pa.Table, pages: int) -> npt.NDArray[np.int32]:
+    if keys.num_columns == 1:
         encoded = keys.column(0).combine_chunks().dictionary_encode(null_encoding="encode")
-        places = [page_of((value,), pages) for value in encoded.dictionary.to_pylist()]
-        return np.array(places, np.int32)[encoded.indices.to_numpy(zero_copy_only=False)]
-    rows_of_keys = zip(*(column.to_pylist() for column in keys.columns), strict=True)
-    found = {key: page_of(key, pages) for key in set(rows_of_keys)}
-    return np.array(
-        [found[key] for key in zip(*(column.to_pylist() for column in keys.columns), strict=True)], np.int32
-    )
+        numbers = [page_of((value,), pages) for value in encoded.dictionary.to_pylist()]
+        return np.array(numbers, np.int32)[encoded.indices.to_numpy(zero_copy_only=False)]
+    every = list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
+    found = {key: page_of(key, pages) for key in set(every)}
+    return np.array([found[key] for key in every], np.int32)
 
 
 def _named(layout: Layout, name: str) -> str:
@@ -83,32 +104,6 @@ def _named(layout: Layout, name: str) -> str:
 
 
 # -- time -----------------------------------------------------------------------------------------------------------
-
-
-def _clocks(rows: pa.RecordBatch, layout: Layout, work: Work) -> Iterator[tuple[int, bytes]]:
-    if work.pages == 1 or layout.topic == work.ticks or plan_pages(work).lateness is None:
-        return
-    sequences, times = _risings(*_counting(rows, layout, work))
-    if len(times):
-        data = np.stack([sequences, times]).tobytes() + bytes([CLOCK])
-        yield from ((page, data) for page in range(work.pages))
-
-
-def _counting(rows: pa.RecordBatch, layout: Layout, work: Work) -> tuple[Numbers, Numbers]:
-    """Place and time of the rows that come as far as the aggregate."""
-    known, table = plan_pages(work), pa.Table.from_batches([rows])
-    plain = known.plain.get(layout.topic)
-    if plain is not None and layout.columns is not None:
-        keys = [table[_named(layout, name)] for name in plain]
-        there = pc.fill_null(pc.invert(table["$deleted"]), True)
-        for key in keys:
-            there = pc.and_(there, pc.is_valid(key))
-        table = table.filter(there)
-        return places(table), table["time"].to_numpy()
-    found = [known.finders[layout.topic](record) for record in layout.records(table)]
-    counts = np.array([one is not None and one[1] is not None and None not in one[1] for one in found], bool)
-    times = np.array([one[0] for one in found if one is not None and one[1] is not None and None not in one[1]])
-    return places(table)[counts], times.astype(np.int64)
 
 
 def places(rows: pa.Table) -> Numbers:

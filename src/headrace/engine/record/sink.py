@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-import orjson
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headrace.contracts import Topic
-from headrace.engine.record.operator import Report
 from headrace.engine.record.packing import kept, unpacked_rows
+from headrace.engine.reports import OnReport, Report
 from headrace.engine.sink import STAGED, STAGED_SCHEMA, EmbeddedSink
 from headrace.log.embedded import EmbeddedLog
-
-OnReport = Callable[[int, list[Report]], None]
-"""The batch's number, and what its pages say."""
 
 
 class PageSink(EmbeddedSink):
@@ -37,7 +33,7 @@ class PageSink(EmbeddedSink):
 
         found = rows.mapInArrow(staged, STAGED).collect()
         self.commit(batch, [row for row in found if row.topic is not None])
-        self._on_report(batch, [Report(**orjson.loads(row.payload)) for row in found if row.topic is None])
+        self._on_report(batch, [Report.unpacked(row.payload) for row in found if row.topic is None])
 
 
 def packed_topics(rows: pa.RecordBatch, topics: Sequence[Topic]) -> Iterator[tuple[Topic, pa.RecordBatch]]:

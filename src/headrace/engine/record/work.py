@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
-from headrace.engine.batch.chain import Setup, no_setup
-from headrace.engine.batch.shipping import packed, unpacked
+from headrace.engine.batch.shipping import Setup, no_setup, packed, shipped
 from headrace.engine.record.layout import Layout
 from headrace.plan.nodes import Query
 
@@ -24,7 +22,7 @@ class Work:
 
     @property
     def plan(self) -> Query:
-        return _plan(self.query, self.setup)
+        return shipped(self.query, self.setup)
 
     @property
     def topics(self) -> tuple[str, ...]:
@@ -33,9 +31,3 @@ class Work:
 
 def work_for(query: Query, layouts: tuple[Layout, ...], ticks: str, pages: int = 1, setup: Setup = no_setup) -> Work:
     return Work(packed(query), layouts, ticks, pages, setup)
-
-
-@lru_cache(64)
-def _plan(data: bytes, setup: Setup) -> Query:
-    setup()
-    return unpacked(data)

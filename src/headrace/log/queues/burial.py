@@ -12,9 +12,10 @@ from headrace.contracts import Append, Batch, Log, Writer, dead_letter_spec
 from headrace.errors import OffsetOutOfRange, WriterFenced
 from headrace.formats.json import JsonFormat
 from headrace.log.partitioners import key_bytes
-from headrace.log.queues.journal import Journal, ensure_topic
+from headrace.log.queues.journal import Journal
 from headrace.log.queues.state import Held, Item
 from headrace.log.rows import from_records
+from headrace.log.topics import ensure_topic
 from headrace.record import Headers, Record
 
 _AT_ONCE = 500

@@ -17,9 +17,10 @@ import orjson
 
 from headrace.clock import Clock
 from headrace.contracts import Append, Bounds, Log, TopicSpec
-from headrace.errors import BadRecord, OffsetLost, OffsetOutOfRange, TopicExists, UnknownTopic
+from headrace.errors import BadRecord, OffsetLost, OffsetOutOfRange
 from headrace.log.queues.state import Event, Item, State
 from headrace.log.rows import from_records
+from headrace.log.topics import ensure_topic
 from headrace.record import Record
 from headrace.settings import Size
 
@@ -146,12 +147,3 @@ def _event(value: bytes | None, where: str) -> Event:
             "an event of a queue's journal cannot be read", where=where, fix="write to queues only"
         ) from error
     return event
-
-
-def ensure_topic(log: Log, name: str, spec: TopicSpec) -> None:
-    """Create a topic unless it is there, whoever else may be doing the same."""
-    try:
-        log.topic(name)
-    except UnknownTopic:
-        with contextlib.suppress(TopicExists):
-            log.create_topic(name, spec)

@@ -18,10 +18,11 @@ from headrace.contracts import SYSTEM_COLUMNS, Batch
 from headrace.engine.batch.paging import pages_of
 from headrace.engine.record.buckets import PageState
 from headrace.engine.record.layout import Layout
-from headrace.engine.record.operator import Report, run_records
+from headrace.engine.record.operator import run_records
 from headrace.engine.record.packing import unpacked, unpacked_rows
 from headrace.engine.record.placing import packed
 from headrace.engine.record.work import Work, work_for
+from headrace.engine.reports import Report
 from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Raw
