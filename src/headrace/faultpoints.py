@@ -1,11 +1,13 @@
 """Places at which a process can be made to die, so that the fault campaign hits the moments that matter.
 
 `reach` does nothing unless `HEADRACE_FAULTPOINT` is set to `name:count:mark`: then the process writes its point's name
-into the file `mark` and kills itself with SIGKILL when it reaches that name for the given time.
+into the file `mark` and kills itself with SIGKILL when it reaches that name for the given time. Where the file is, one
+has died: those that are started in its stead live.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import signal
@@ -27,5 +29,7 @@ def reach(name: str) -> None:
 def _die(name: str) -> None:
     count, _, mark = _REST.partition(":")
     if next(_reached) == int(count):  # a count is atomic, so of several threads exactly one is chosen
-        Path(mark).write_text(name)
-        os.kill(os.getpid(), signal.SIGKILL)
+        with contextlib.suppress(FileExistsError), Path(mark).open("x") as note:
+            note.write(name)
+            note.flush()
+            os.kill(os.getpid(), signal.SIGKILL)

@@ -1,26 +1,22 @@
 """One life of the job: `python -m tests.faults.engine_driver` with the arguments of `main`.
 
 It lasts until it is killed or, if `until` is `idle`, until nothing is left to do. A query that fails is started
-again, in the same process; only a worker that killed itself at its point ends the life, since those that come
-after it would do the same. After the first batch it leaves `LIFE.working` in `notes`.
+again, in the same process. After the first batch it leaves `LIFE.working` in `notes`.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 from headrace.clock import ManualClock
 from headrace.control.program import Program
-from headrace.errors import HeadraceError, QueryFailed
+from headrace.errors import HeadraceError
 from headrace.settings import Settings
 from tests.faults import engine_job
 from tests.faults.worker import die_with_parent
 
-FAILED = 3
-"""The exit code of a life that a told error ended."""
 WHOLE = 1000  # rows of a batch of the undisturbed life
 
 
@@ -34,8 +30,6 @@ def main(folder: str, servers: str, master: str, notes: str, life: str, until: s
                 return _run(log, given, Path(notes) / f"{life}.working", idle=until == "idle")
             except HeadraceError as error:
                 print(error, file=sys.stderr, flush=True)
-                if (Path(notes) / f"{life}.mark").exists():
-                    return FAILED
 
 
 def _run(log: engine_job.Log, given: Settings, working: Path, *, idle: bool) -> int:
@@ -46,21 +40,8 @@ def _run(log: engine_job.Log, given: Settings, working: Path, *, idle: bool) -> 
             if any(running.progress.batches for running in program.running.values()):
                 working.touch()
 
-        while not _waited(program, idle, look, working.with_suffix(".mark")):
-            program.revive()
-    return 0
-
-
-def _waited(program: Program, idle: bool, look: Callable[[], None], mark: Path) -> bool:
-    """Whether all is done; False if a query has failed and may be started again."""
-    try:
         program.wait(until_idle=idle, on_look=look)
-        return True
-    except QueryFailed as error:
-        if mark.exists():
-            raise
-        print(error, file=sys.stderr, flush=True)
-        return False
+    return 0
 
 
 if __name__ == "__main__":

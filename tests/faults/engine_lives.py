@@ -55,6 +55,11 @@ class Life:
     def last_words(self) -> str:
         return (self.notes / f"{self.name}.err").read_text(errors="replace")
 
+    def outlives(self, seconds: float) -> bool:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.process.wait(seconds)
+        return not self.ended
+
     def kill(self) -> bool:
         """Kill the driver alone: Spark's process sees it and goes, at its own pace. False if it had ended before."""
         if self.ended:

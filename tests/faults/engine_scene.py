@@ -25,7 +25,6 @@ from headrace.log.kafka import KafkaLog
 from headrace.settings import Settings
 from tests.faults import engine_job, engine_lives, kafka_scene
 from tests.faults.crew import RANDOM, Kill
-from tests.faults.engine_driver import FAILED
 from tests.faults.engine_lives import BATCH, BETWEEN, STARTING, Life
 from tests.faults.engine_verify import check
 from tests.faults.verify import DAMAGE, Findings
@@ -44,7 +43,9 @@ PATIENCE = 45.0  # seconds for a point to be reached, before the driver is kille
 START = 240.0  # seconds for a life to have its queries at work
 DRAIN = 600.0  # seconds in which an undisturbed life must do the rest
 TRIES = 3  # lives that may be needed for a kill
+REVIVAL = 8.0  # seconds, at most, that a driver goes on when a worker has died at a point
 DOWN = 2.0  # seconds that a broker is away
+_DYING = 1.0  # seconds in which a driver that has said so is dead
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,8 @@ class Scene:
         if life.kill():
             self.note("driver", RANDOM, inside)
         elif life.mark:
-            who = "driver" if life.process.returncode < 0 else "worker"
-            self.note(who, life.mark, engine_lives.under_way(self.given) or STARTING)
-        elif life.process.returncode != FAILED:
+            self.note("driver", life.mark, inside or STARTING)
+        else:
             self.failures.append(
                 f"{life.name} ({fate}) ended with {life.process.returncode}: {life.last_words[-2000:]}"
             )
@@ -168,8 +168,14 @@ class Scene:
 
 
 def _at_point(scene: Scene, life: Life, fate: Fate, chance: random.Random) -> None:
-    del fate, chance
-    scene.feed(life, time.monotonic() + PATIENCE)
+    """A worker may be the one at the point: then the driver goes on with another, until it is killed too."""
+    del fate
+    given_up = time.monotonic() + PATIENCE
+    while not life.mark and not life.ended and time.monotonic() < given_up:
+        scene.feed(life, time.monotonic() + EVERY)
+    if life.mark and life.outlives(_DYING):
+        scene.note("worker", life.mark, engine_lives.under_way(scene.given) or STARTING)
+        scene.feed(life, time.monotonic() + chance.uniform(0, REVIVAL))
 
 
 def _at_random(scene: Scene, life: Life, fate: Fate, chance: random.Random) -> None:
