@@ -7,7 +7,6 @@ next group gathers. A request that cannot be done fails alone.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import sqlite3
 import threading
@@ -53,9 +52,10 @@ class Committer:
         """Queue a request; its future gives the list of `Appended` (None: the writer's number was there before)."""
         if self._closed:
             raise Closed("the log is closed", fix="open it again")
+        request.future = future = Future()
         self._pending.append(request)
         self._call.set()
-        return request.future
+        return future
 
     def run(self, request: Request) -> Any:
         """Commit a request, together with all that is queued, and wait for it.
@@ -65,19 +65,23 @@ class Committer:
         """
         if self._closed:
             raise Closed("the log is closed", fix="open it again")
-        self._pending.append(request)
-        if self._busy.acquire(blocking=False):
-            try:
-                self._drain()
-            finally:
-                self._busy.release()
-            if self._pending:
-                self._call.set()  # others came meanwhile: they are the thread's
+        if not self._busy.acquire(blocking=False):
+            return self._run_in_company(request)
         try:
-            return request.future.result(self._timeout)
+            self._drain(request)
+        finally:
+            self._busy.release()
+        if self._pending:
+            self._call.set()  # others came meanwhile: they are the thread's
+        return request.future.result()
+
+    def _run_in_company(self, request: Request) -> Any:
+        future = self.submit(request)
+        try:
+            return future.result(self._timeout)
         except FutureTimeout:
-            if not request.future.cancel():
-                return request.future.result()
+            if not future.cancel():
+                return future.result()
             raise busy(self._store.folder, self._timeout) from None
 
     def change(self, change: Callable[[sqlite3.Connection], Any]) -> Any:
@@ -100,11 +104,14 @@ class Committer:
                         time.sleep(self._pending[0].linger)
                     self._drain()
 
-    def _drain(self) -> None:
+    def _drain(self, *own: Request) -> None:
         group: list[Request] = []
-        with contextlib.suppress(IndexError):
-            while len(group) < _MOST:
-                group.append(self._pending.popleft())
+        while self._pending and len(group) < _MOST:
+            group.append(self._pending.popleft())
+        group += own
+        if len(group) == 1:
+            self._try(group)
+            return
         for _, run in itertools.groupby(group, key=lambda r: id(r) if r.change else 0):
             self._try(list(run))
 
@@ -215,6 +222,8 @@ class Committer:
         placing: Placing | None = None
         try:
             _ = load.extents  # encoded before the lock is asked for: others need not wait for it
+            if elected:
+                self._mailbox.gather()
             with self._store.transaction(self._timeout) as db:
                 placing = Placing(db, self._encoder, self._now())
                 done = self._place(group, load, placing)

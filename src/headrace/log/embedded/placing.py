@@ -56,6 +56,36 @@ class Mark:
     number: int
 
 
+class Alone:
+    """The future of a request that is done by the thread that waits for it: of one, nobody is to be told."""
+
+    __slots__ = ("_error", "_result")
+
+    def __init__(self) -> None:
+        self._error: BaseException | None = None
+        self._result: Any = _UNDONE
+
+    def set_running_or_notify_cancel(self) -> bool:
+        return True
+
+    def done(self) -> bool:
+        return self._error is not None or self._result is not _UNDONE
+
+    def set_result(self, result: Any) -> None:
+        self._result = result
+
+    def set_exception(self, error: BaseException) -> None:
+        self._error = error
+
+    def result(self) -> Any:
+        if self._error is not None:
+            raise self._error
+        return self._result
+
+
+_UNDONE = object()
+
+
 @dataclass(slots=True)
 class Request:
     """An append in the queue, or a change of the catalog (`change`)."""
@@ -65,7 +95,7 @@ class Request:
     mark: Mark | None = None
     linger: float = 0.0
     change: Callable[[sqlite3.Connection], Any] | None = None
-    future: Future[Any] = field(default_factory=Future)
+    future: Future[Any] | Alone = field(default_factory=Alone)
 
 
 class Load:

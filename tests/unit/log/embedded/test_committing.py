@@ -22,10 +22,9 @@ from .rows import extents, files, put, raw, read, values
 def together(log: EmbeddedLog, *requests: Request) -> list[object]:
     """Commit requests as one group; each one's result, or its error."""
     with log.committer._busy:
-        for request in requests:
-            log.committer._pending.append(request)
+        futures = [log.committer.submit(request) for request in requests]
         log.committer._drain()
-    return [request.future.exception() or request.future.result() for request in requests]
+    return [future.exception() or future.result() for future in futures]
 
 
 def test_appends_of_a_group_are_joined(log: EmbeddedLog) -> None:
@@ -107,11 +106,11 @@ def test_a_number_and_its_repeat_in_one_group(log: EmbeddedLog) -> None:
 def test_what_was_called_off_is_not_written(log: EmbeddedLog) -> None:
     log.create_topic("t")
     requests = [Request(log.parts([Append("t", raw(b"%d" % i))])) for i in range(2)]
-    assert requests[0].future.cancel()
     with log.committer._busy:
-        log.committer._pending.extend(requests)
+        first, second = [log.committer.submit(request) for request in requests]
+        assert first.cancel()
         log.committer._drain()
-    assert requests[1].future.result()[0].offset == 0
+    assert second.result()[0].offset == 0
     assert values(log, "t") == [b"1"]
 
 

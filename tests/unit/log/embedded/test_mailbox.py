@@ -99,6 +99,30 @@ def test_a_ring_between_looking_and_sleeping_is_not_missed(pair: tuple[Mailbox, 
     assert not poster.led
 
 
+@pytest.mark.parametrize("back", [False, True])
+def test_who_leads_waits_for_the_company_of_the_last_group(
+    pair: tuple[Mailbox, Mailbox], monkeypatch: pytest.MonkeyPatch, back: bool
+) -> None:
+    leader, poster = pair
+    slept: list[float] = []
+    monkeypatch.setattr("headrace.log.embedded.mailbox._GATHERING", 1_000_000)
+    monkeypatch.setattr("time.sleep", lambda seconds: slept.append(seconds) or poster.post(PARTS))  # type: ignore[func-returns-value]
+    assert leader.take_turn()
+    leader.step_down()
+    leader.gather()
+    assert not slept  # nobody was there
+    poster.post(PARTS)
+    assert leader.take_turn()
+    (post,) = leader.collect()
+    leader.answer(post, [1])
+    leader.step_down()
+    poster.reply()
+    if back:
+        poster.post(PARTS)
+    leader.gather()
+    assert len(slept) == (0 if back else 1)
+
+
 def _waiter(poster: Mailbox, state: int, led: bool) -> threading.Event:
     """A thread that sleeps while nothing has changed, as the committer does."""
     woken, ready = threading.Event(), threading.Event()
