@@ -7,6 +7,9 @@ CORPORA := $(or $(HEADRACE_CORPORA),../shared/corpora)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
+# Many short lives of Spark's: its second compiler costs more than it saves.
+test conformance-ksql faults-log faults-engine: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+
 demo: setup ## a click stream, counted by Spark, moving in your terminal
 	@.venv/bin/headrace demo
 
