@@ -6,6 +6,7 @@ they are, and brought to our units here.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
@@ -148,6 +149,12 @@ def _leaf(kind: pa.DataType, node: dict[str, Any], writer: Writer) -> Convert:
     return read if finer is None else lambda value: read(value // finer)
 
 
+def _double(kind: pa.DataType, node: dict[str, Any], writer: Writer) -> Convert:
+    """Unlike text, Avro can say what is not a number, or infinite."""
+    read = PRIMITIVES["double"](kind)
+    return lambda value: value if isinstance(value, float) and not math.isfinite(value) else read(value)
+
+
 def _decimal(kind: pa.DataType, node: dict[str, Any], writer: Writer) -> Convert:
     read, zero = PRIMITIVES["decimal"](kind), Decimal(0).scaleb(-kind.scale)
     return lambda value: read(value) or zero
@@ -179,6 +186,7 @@ _READERS: dict[str, Callable[[pa.DataType, dict[str, Any], Writer], Convert]] = 
     "struct": _struct,
     "array": _array,
     "map": _map,
+    "double": _double,
     "decimal": _decimal,
     "string": _string,
     "bytes": _bytes,

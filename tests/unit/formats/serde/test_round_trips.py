@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from headrace.errors import BadRecord, WrongType
@@ -55,6 +55,7 @@ def test_kafka(table: tuple[list[Field], tuple[Any, ...]]) -> None:
 
 @settings(max_examples=150, deadline=None)
 @given(tables(types(MAP_KEYS)), st.booleans())
+@example(([Field("A", pa.list_(pa.float64()))], ([float("inf")],)), True)
 def test_avro(table: tuple[list[Field], tuple[Any, ...]], wrapped: bool) -> None:
     columns, row = table
     made = serde("AVRO", columns, wrapped=wrapped, registry=MemoryRegistry())

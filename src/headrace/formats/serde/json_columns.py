@@ -1,0 +1,264 @@
+"""JSON payloads to columns, all at once, where that is exactly what `json` reads one by one.
+
+Arrow's reader does the work. A few payloads show how names are spelled and what kind of value stands in each column;
+Arrow is told to expect just that, and refuses everything else. Where it would take what our own parser does not, or
+read it otherwise, is looked for (see `json_lines` and `_LEAVES`). Payloads that are refused are tried again in smaller
+parts, so that one of them does not spoil many; the few that remain are left to the row decoder, which also tells what
+is wrong with them. Maps and bytes are always left to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from headrace.formats.columns import typed_at_once
+from headrace.formats.serde.columns import kind_name, names_within, within
+from headrace.formats.serde.json_lines import BARE, PLAIN_NAME, Lines, lines_of
+from headrace.formats.serde.json_reading import places
+from headrace.schema import Field
+
+_MOST_BYTES = 32 << 20
+_PARTS = 16
+_FEW = 256
+"""To set Arrow's reader up takes as long as to read some hundred payloads one by one."""
+_SPOILT = 4
+"""After so many parts in a row that could not be read, the ones behind them are not tried."""
+_SAMPLES = 5
+
+Part = tuple[int, list[pa.Array] | None]
+"""So many payloads, and their columns if they could be read at once."""
+
+
+def can_read(columns: Sequence[Field]) -> bool:
+    """Whether columns of these names and types can be read at once."""
+    return bool(columns) and _readable(pa.struct([pa.field(column.name, column.type) for column in columns]))
+
+
+def _readable(kind: pa.DataType) -> bool:
+    if pa.types.is_struct(kind):
+        return len({f.name.upper() for f in kind}) == kind.num_fields and all(_readable(f.type) for f in kind)
+    if pa.types.is_list(kind):
+        return _readable(kind.value_type)
+    return kind_name(kind) in _LEAVES and not pa.types.is_decimal256(kind)
+
+
+class JsonColumns:
+    """Reads payloads for columns that `can_read`; `bare`: a payload is the value of the one column."""
+
+    def __init__(self, columns: Sequence[Field], *, bare: bool) -> None:
+        self._kinds = [column.type for column in columns]
+        self._wanted = pa.struct([pa.field(BARE if bare else c.name, c.type) for c in columns])
+        self._bare = bare
+        self._may_skip = not bare and all(map(PLAIN_NAME.fullmatch, names_within(columns)))
+        self._has_decimals = any(pa.types.is_decimal(kind) for c in columns for kind in within(c.type))
+
+    def read(self, payloads: pa.BinaryArray) -> tuple[list[pa.Array], npt.NDArray[np.bool_]]:
+        """The columns, and which payloads were read. Of others, and where there is none, the columns are null."""
+        parts = list(self._parts(payloads.drop_null()))
+        read = np.repeat([rows is not None for _, rows in parts], [count for count, _ in parts])
+        columns = [
+            pa.concat_arrays([pa.nulls(count, kind) if rows is None else rows[i] for count, rows in parts])
+            for i, kind in enumerate(self._kinds)
+        ]
+        if not payloads.null_count:
+            return columns, read
+        there = payloads.is_valid().to_numpy(zero_copy_only=False)
+        spread = pa.array(np.cumsum(there) - 1, mask=~there)
+        every = np.ones(len(payloads), bool)
+        every[there] = read
+        return [column.take(spread) for column in columns], every
+
+    def _parts(self, payloads: pa.BinaryArray) -> Iterator[Part]:
+        rows = self._at_once(payloads) if payloads.nbytes <= _MOST_BYTES else None
+        if rows is not None or len(payloads) <= _FEW:
+            yield len(payloads), rows
+            return
+        size, spoilt = max(_FEW, -(-len(payloads) // _PARTS)), 0
+        for at in range(0, len(payloads), size):
+            if spoilt == _SPOILT:
+                yield len(payloads) - at, None
+                return
+            found = list(self._parts(payloads.slice(at, size)))
+            spoilt = spoilt + 1 if all(rows is None for _, rows in found) else 0
+            yield from found
+
+    def _at_once(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
+        """The columns if all payloads can be read, and mean the same as one by one."""
+        lines = lines_of(payloads, bare=self._bare) if len(payloads) else None
+        if lines is None or (self._has_decimals and lines.have_odd_decimals):
+            return None
+        table = self._table(lines, _asked(self._wanted, _samples(payloads, bare=self._bare)))
+        if table is None or table.num_rows != len(payloads):
+            return None
+        try:
+            return [
+                _typed(column.combine_chunks(), kind) for column, kind in zip(table.columns, self._kinds, strict=True)
+            ]
+        except (pa.ArrowInvalid, Unsure):
+            return None
+
+    def _table(self, lines: Lines, asked: Asked) -> pa.Table | None:
+        """What Arrow reads; it skips nothing if there is nothing to skip, else only what cannot matter."""
+        if not asked.more:
+            table, skips = _read(lines.joined, asked.kind, "error")
+            if table is not None or not skips:
+                return table
+        if not self._may_skip or lines.hide_no_json:
+            return None
+        table, _ = _read(lines.joined, asked.kind, "ignore")
+        return None if table is None or lines.respell(dict(_nulls(table, asked.kind))) else table
+
+
+def _read(joined: bytes, kind: pa.DataType, unexpected: str) -> tuple[pa.Table | None, bool]:
+    """The table, or whether there is something to skip."""
+    options = pyarrow.json.ReadOptions(use_threads=False, block_size=len(joined) + 1)
+    try:
+        table = pyarrow.json.read_json(pa.BufferReader(joined), options, _parsing(kind, unexpected))
+        return table.select([field.name for field in kind]), False
+    except pa.ArrowInvalid as error:
+        return None, "unexpected field" in str(error)
+
+
+@lru_cache(256)
+def _parsing(kind: pa.DataType, unexpected: str) -> pyarrow.json.ParseOptions:
+    return pyarrow.json.ParseOptions(explicit_schema=pa.schema(list(kind)), unexpected_field_behavior=unexpected)
+
+
+# -- what is expected -----------------------------------------------------------------------------------------------
+
+
+def _samples(payloads: pa.BinaryArray, *, bare: bool) -> list[Any]:
+    """Some of the payloads, parsed; those that are no JSON are left out."""
+    found: list[Any] = []
+    for at in np.unique(np.linspace(0, len(payloads) - 1, _SAMPLES).astype(int)).tolist():
+        try:
+            document = orjson.loads(payloads[at].as_py())
+        except ValueError:
+            continue
+        found.append({BARE: document} if bare else document)
+    return found
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The type that Arrow is asked for, with names as the samples spell them; whether there are `more` of them."""
+
+    kind: pa.DataType
+    more: bool = False
+
+
+def _asked(kind: pa.DataType, samples: Sequence[Any]) -> Asked:
+    if pa.types.is_struct(kind):
+        return _asked_struct(kind, [value for value in samples if isinstance(value, dict)])
+    if pa.types.is_list(kind):
+        item = _asked(kind.value_type, [v for value in samples if isinstance(value, list) for v in value])
+        return Asked(pa.list_(item.kind), item.more)
+    leaf = _LEAVES[kind_name(kind)]
+    if leaf.as_text and any(isinstance(value, str) for value in samples):
+        return Asked(pa.string())
+    return Asked(leaf.asked or kind)
+
+
+def _asked_struct(kind: pa.DataType, samples: Sequence[dict[str, Any]]) -> Asked:
+    there = list(dict.fromkeys(name for value in samples for name in value))
+    names = [f.name for f in kind]
+    spelled = [found or name for found, name in zip(places(there, names), names, strict=True)]
+    inner = [_asked(f.type, [v.get(name) for v in samples]) for f, name in zip(kind, spelled, strict=True)]
+    more = not set(spelled).issuperset(there) or any(asked.more for asked in inner)
+    return Asked(pa.struct([pa.field(name, asked.kind) for name, asked in zip(spelled, inner, strict=True)]), more)
+
+
+def _nulls(table: pa.Table, kind: pa.DataType) -> Iterator[tuple[str, bool]]:
+    """Names of all fields, at any depth, and whether they may be missing somewhere."""
+    for field in kind:
+        for inner in within(field.type):
+            if pa.types.is_struct(inner):
+                yield from ((nested.name, True) for nested in inner)
+    for field in kind:
+        yield field.name, table[field.name].null_count > 0
+
+
+# -- what Arrow gives -----------------------------------------------------------------------------------------------
+
+
+class Unsure(Exception):
+    """A value may not be what it looks like."""
+
+
+def _typed(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """What was read as a column of its type; raises Unsure, or ArrowInvalid where a number is too large."""
+    nulls = array.is_null() if array.null_count else None
+    if pa.types.is_struct(kind):
+        parts = [_typed(array.field(i), f.type) for i, f in enumerate(kind)]
+        return pa.StructArray.from_arrays(parts, fields=list(kind), mask=nulls)
+    if pa.types.is_list(kind):
+        return pa.ListArray.from_arrays(array.offsets, _typed(array.values, kind.value_type), kind, mask=nulls)
+    if pa.types.is_string(array.type) and not pa.types.is_string(kind):
+        array = typed_at_once(array, kind)
+        if array is None:
+            raise Unsure
+        return array
+    return _LEAVES[kind_name(kind)].typed(array, kind)
+
+
+def _same(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array
+
+
+def _double(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """`-0` is a whole number, and so 0.0; Arrow makes it -0.0, which is what `-0.0` is."""
+    minus_zero = pc.any(pc.equal(array.view(pa.int64()), -(1 << 63))).as_py()
+    if minus_zero or pc.all(pc.is_finite(array)).as_py() is False:
+        raise Unsure
+    return array
+
+
+def _decimal(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    array.validate(full=True)  # the reader takes more digits than the type has
+    return array
+
+
+def _date(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array.cast(pa.int32()).cast(kind)
+
+
+def _time(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    if pc.all(pc.and_(pc.greater_equal(array, 0), pc.less(array, 86_400_000))).as_py() is False:
+        raise Unsure
+    return array.cast(pa.int32()).cast(kind)
+
+
+def _timestamp(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    return array.cast(kind)
+
+
+@dataclass(frozen=True)
+class Leaf:
+    typed: Callable[[pa.Array, pa.DataType], pa.Array] = _same
+    asked: pa.DataType | None = None
+    """What Arrow is asked for, if not for the type itself."""
+    as_text: bool = False
+    """Whether values may stand as text, too."""
+
+
+_LEAVES: Mapping[str, Leaf] = {
+    "boolean": Leaf(),
+    "int": Leaf(as_text=True),
+    "bigint": Leaf(as_text=True),
+    "double": Leaf(_double, as_text=True),
+    "decimal": Leaf(_decimal),
+    "string": Leaf(),
+    "date": Leaf(_date, pa.int64(), as_text=True),
+    "time": Leaf(_time, pa.int64()),
+    "timestamp": Leaf(_timestamp, pa.int64(), as_text=True),
+}

@@ -1,0 +1,128 @@
+"""JSON payloads as lines for Arrow's reader, and what in them it would take otherwise than our own parser does.
+
+Found by trying both: Arrow's reader takes several documents in a payload, a null between them (on which alone it even
+crashes), what follows a zero byte, a byte order mark, bytes that are no UTF-8, `NaN` and `Infinity`, numbers beyond any
+double, and any depth. All but the first matter only in what it skips: what it reads is looked at as a value.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.formats.document import DEPTH
+
+BARE = "value"
+"""The name that bare values get."""
+
+PLAIN_NAME = re.compile(r"[ !#-.0-\[\]-~]+")
+"""Names that JSON writes in one way only, but for their case and \\u."""
+
+_BLANKS = " \t\r\n"
+_ANOTHER = r"\}[ \t\r\n]*[n{\x00]"
+_AFTER_END = np.isin(np.arange(256), list(b" \t\r\nn{\0"))
+"""After a brace: what may come before another document, or be one that Arrow does not refuse there."""
+
+_NO_JSON = r"[:,\[ \t\r\n-](?:NaN|Inf|[0-9.]{200}|[0-9]+(?:\.[0-9]+)?[eE]\+?[0-9]{3})"
+"""Words that Arrow takes for numbers, and numbers that may be too large for a double."""
+
+_DISGUISED = r'(?:\\u|[\x{DF}\x{131}\x{17F}\x{FB00}-\x{FB06}])[^"]*"[ \t\r\n]*:'
+"""Names with an escape, or with a letter whose capital is in ASCII though it is not itself."""
+
+_ODD_DECIMAL = r'"[+-]?(?:\.[0-9]+|[0-9]+\.)(?:[eE][+-]?[0-9]+)?"'
+"""Texts that Arrow takes for a decimal, and our own reader does not."""
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Payloads as texts, and all of them as one, a document in each line."""
+
+    texts: pa.StringArray
+    joined: bytes
+
+    @property
+    def hide_no_json(self) -> bool:
+        """Whether what Arrow skips may be something that is no JSON to us, or a name that is not what it looks like."""
+        return self._may_be_deep or self._has(_NO_JSON) or (self._may_disguise and self._has(_DISGUISED))
+
+    def respell(self, names: Mapping[str, bool]) -> bool:
+        """Whether one of these names may stand somewhere in another spelling; with each, whether lines may lack it."""
+        lower = self.joined.lower()
+        for name, lacking in names.items():
+            quoted = f'"{name}"'.encode()
+            found = lower.count(quoted.lower())
+            if (lacking or found != len(self.texts)) and found != self.joined.count(quoted):
+                return True
+        return False
+
+    @property
+    def have_odd_decimals(self) -> bool:
+        return b"\\u" in self.joined or self._has(_ODD_DECIMAL)
+
+    def _has(self, pattern: str) -> bool:
+        return bool(pc.any(pc.match_substring_regex(self.texts, pattern)).as_py())
+
+    @cached_property
+    def _may_disguise(self) -> bool:
+        return b"\\u" in self.joined or not self.joined.isascii()
+
+    @cached_property
+    def _may_be_deep(self) -> bool:
+        if pc.max(pc.binary_length(self.texts)).as_py() <= 2 * DEPTH:
+            return False
+        openings = pc.add(pc.count_substring(self.texts, "{"), pc.count_substring(self.texts, "["))
+        return pc.max(openings).as_py() > DEPTH
+
+
+def lines_of(payloads: pa.BinaryArray, *, bare: bool) -> Lines | None:
+    """The payloads, if each can only be one document or make Arrow fail; `bare` ones become documents here.
+
+    What stands between documents is `}`, a newline and `{`. That cannot be inside of a document: no text may hold a
+    newline, and no object follows another one in JSON. So each payload begins and ends where a document does; that it
+    holds no two of them, or a null between them, is seen by what follows its braces.
+    """
+    texts = _objects(payloads, bare=bare)
+    if texts is None:
+        return None
+    start, end = (f'{{"{BARE}":', "}") if bare else ("", "")
+    every = pa.ListArray.from_arrays(pa.array([0, len(texts)], pa.int32()), texts)
+    lines = pc.binary_join(every, f"{end}\n{start}")[0].as_buffer().to_pybytes()
+    joined = start.encode() + lines + end.encode()
+    found = Lines(texts, joined)
+    if _ends(joined) != len(payloads) and (bare or pc.any(pc.match_substring_regex(texts, _ANOTHER)).as_py()):
+        return None
+    return found
+
+
+def _objects(payloads: pa.BinaryArray, *, bare: bool) -> pa.StringArray | None:
+    try:
+        texts = payloads.cast(pa.string())
+    except pa.ArrowInvalid:  # no UTF-8
+        return None
+    if bare or _are_objects(texts):
+        return texts
+    trimmed = pc.ascii_trim(texts, characters=_BLANKS)
+    return trimmed if _are_objects(trimmed) else None
+
+
+def _are_objects(texts: pa.StringArray) -> bool:
+    """Whether each begins and ends with a brace."""
+    _, offsets, data = texts.buffers()
+    bounds = np.frombuffer(offsets, np.int32)[texts.offset : texts.offset + len(texts) + 1]
+    if (bounds[1:] - bounds[:-1]).min(initial=2) < 2:
+        return False
+    letters = np.frombuffer(data, np.uint8)
+    return bool((letters[bounds[:-1]] == ord("{")).all() and (letters[bounds[1:] - 1] == ord("}")).all())
+
+
+def _ends(joined: bytes) -> int:
+    """After how many braces a document may end."""
+    letters = np.frombuffer(joined, np.uint8)
+    followers = letters[np.flatnonzero(letters[:-1] == ord("}")) + 1]
+    return 1 + int(np.count_nonzero(_AFTER_END[followers]))
