@@ -25,7 +25,14 @@ Output = tuple[bytes | None, bytes | None, int]
 
 
 def settings(folder: Path, **more: object) -> Settings:
-    base = {"spark_memory": Size(1 << 30), "upkeep_every": timedelta(0), "pages": 2}
+    """Record by record, and every change: that is what is compared with memory."""
+    base = {
+        "spark_memory": Size(1 << 30),
+        "upkeep_every": timedelta(0),
+        "pages": 2,
+        "way": "record",
+        "changes": "record",
+    }
     return Settings(data=folder / "data", **{**base, **more})  # type: ignore[arg-type]
 
 

@@ -45,12 +45,27 @@ class Settings:
     spark_shuffle_partitions: int = setting(2, "Partitions after a shuffle; few are best on one machine.")
     batch_rows: int = setting(1_000_000, "At most this many rows go into one micro-batch (admission control).")
     way: str = setting(
-        "record",
-        "How queries run on Spark: record (every change, record by record), native (Spark's operators, changes of a "
-        "batch merged; refused where that cannot be exact) or auto (native where it can be).",
+        "auto",
+        "How queries run on Spark: record (record by record), native (Spark's own operators; refused where they cannot "
+        "give the same), auto (native where that can be, else record; one that has begun goes on as it was) or "
+        "realtime (in milliseconds, Kafka to Kafka, each record alone, at least once; refused elsewhere).",
+    )
+    changes: str = setting(
+        "batch",
+        "What a table's query sends: batch (of each key the last change in a micro-batch) or record (every change).",
+    )
+    sink: str = setting(
+        "raw",
+        "What a topic is that a query makes for its results: raw (bytes in the statement's formats, for any reader) or "
+        "typed (columns with a schema, which queries read and write fastest). Embedded log only.",
     )
     pages: int = setting(
         4, "In how many parts a query that works record by record splits its keys; fixed when the query begins."
+    )
+    isolation: str = setting(
+        "shared",
+        "Where the queries of a program run: shared (in one process, with one Spark) or process (each in a process of "
+        "its own, with a Spark of its own and its memory: one that dies takes no other along).",
     )
     linger: timedelta = setting(timedelta(0), "How long a producer waits for company before it commits.")
     inline_bytes: Size = setting(Size(128 << 10), "Appends up to this size are kept inside the commit log.")

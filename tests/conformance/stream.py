@@ -61,7 +61,9 @@ class Lane:
     """A log for one case after another. There are few: a process cannot open very many."""
 
     def __init__(self, folder: Path) -> None:
-        self.settings = Settings(data=folder, spark_memory=Size(1 << 30), upkeep_every=timedelta(0))
+        self.settings = Settings(
+            data=folder, spark_memory=Size(1 << 30), upkeep_every=timedelta(0), way="record", changes="record"
+        )
         self.log = EmbeddedLog(folder, self.settings)
 
     def clear(self) -> None:

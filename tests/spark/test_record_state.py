@@ -14,10 +14,12 @@ from pyspark.sql.streaming.stateful_processor import StatefulProcessor
 from typer.testing import CliRunner
 
 from headrace import cli
+from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.record import shelf
 from headrace.engine.record.buckets import Address, PageState
 from headrace.engine.record.inspection import Entry, entries, find, holdings
 from tests.spark.conftest import drain
+from tests.statements import planned
 
 SIZES = (0, 1, 5_000, 70_000, 1_000_000)  # about the buffers of the connection, and above
 
@@ -96,8 +98,8 @@ def data(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Two pages: a small one in its root, a large one in buckets."""
     folder = tmp_path_factory.mktemp("state")
     checkpoint = folder / "checkpoints" / "program" / QUERY
-    checkpoint.mkdir(parents=True)
-    (checkpoint / "manifest.json").write_text("{}")
+    visits = planned("CREATE TABLE visits AS SELECT id, COUNT(*) FROM s GROUP BY id;")
+    Checkpoint(checkpoint).opened(visits, "record", 2, ("s",))
     names = [f"/p{number}" for number in range(1040)]
     (folder / "in").mkdir()
     pd.DataFrame({"page": [int(n >= 40) for n in range(1040)], "name": names}).to_parquet(folder / "in" / "0.parquet")

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from headrace.cli import output, scripts
 from headrace.cli.call import Call
+from headrace.errors import UnknownTopic
 from headrace.lang.ksql.script import Planned
 from headrace.plan import catalog
 from headrace.plan.explain import graph, relation_text, tree
 from headrace.plan.nodes import Query
+
+if TYPE_CHECKING:
+    from headrace.contracts import Topic
+    from headrace.engine.outlook import Outlook
 
 app = typer.Typer()
 
@@ -26,6 +33,9 @@ def explain(
 ) -> None:
     """Show what the statements of a KSQL script do, and the plan of each query from its result down to its sources.
 
+    Of each query it is told how it will run on Spark, and why, by the settings and by the topics of the embedded log;
+    for topics that are not there, by those that `headrace run` would make.
+
     With --graph only the queries are printed, one graph after the other, as `dot` reads them.
 
     Example: headrace explain pageviews.ksql
@@ -36,32 +46,80 @@ def explain(
     call.json |= as_json
     found = scripts.checked(file)
     scripts.refuse(found, as_json=call.json)
+    told = list(zip(found.planned, _outlooks(call, found.planned), strict=True))
     if call.json:
-        output.print_json([_document(planned, as_graph) for planned in found.planned])
+        output.print_json([_document(planned, outlook, as_graph) for planned, outlook in told])
         return
-    parts = [_graph(planned) if as_graph else _text(planned) for planned in found.planned]
-    typer.echo("\n\n".join(part for part in parts if part))
+    show = _graph if as_graph else _text
+    typer.echo("\n\n".join(part for part in (show(planned, outlook) for planned, outlook in told) if part))
 
 
-def _text(planned: Planned) -> str:
+def _text(planned: Planned, outlook: Outlook | None) -> str:
     plan = _query(planned)
-    lines = [f"-- {planned.where}: {does(planned)}", *(tree(plan).splitlines() if plan else ())]
+    runs = [f"--   {line}" for line in outlook.lines()] if outlook else []
+    lines = [f"-- {planned.where}: {does(planned)}", *runs, *(tree(plan).splitlines() if plan else ())]
     return "\n".join(lines)
 
 
-def _graph(planned: Planned) -> str:
+def _graph(planned: Planned, outlook: Outlook | None) -> str:
     plan = _query(planned)
-    return f"// {planned.where}: {plan.id}\n{graph(plan)}" if plan else ""
+    runs = "".join(f"//   {line}\n" for line in outlook.lines()) if outlook else ""
+    return f"// {planned.where}: {plan.id}\n{runs}{graph(plan)}" if plan else ""
 
 
-def _document(planned: Planned, as_graph: bool) -> dict[str, Any]:
+def _document(planned: Planned, outlook: Outlook | None, as_graph: bool) -> dict[str, Any]:
     plan = _query(planned)
     shown = (graph if as_graph else tree)(plan) if plan else None
-    return {"where": planned.where, "does": does(planned), "query": plan and plan.id, "plan": shown}
+    runs = outlook and outlook.as_dict()
+    return {"where": planned.where, "does": does(planned), "query": plan and plan.id, "runs": runs, "plan": shown}
 
 
 def _query(planned: Planned) -> Query | None:
     return getattr(planned.action, "query", None)
+
+
+# -- how it will run ------------------------------------------------------------------------------------------------
+
+
+def _running(planned: Planned, rest: Sequence[Planned]) -> Query | None:
+    """The query that the statement would let run; a SELECT only answers. Above an ASSERT it sends every change."""
+    query = _query(planned) if isinstance(planned.action, catalog.Create | catalog.Insert) else None
+    asserted = any(isinstance(below.action, catalog.Expect) for below in rest)
+    return replace(query, every_change=True) if query and asserted else query
+
+
+def _outlooks(call: Call, planned: Sequence[Planned]) -> list[Outlook | None]:
+    """How each statement's query will run, if it has one. What that takes is slow to load."""
+    queries = [_running(one, planned[place:]) for place, one in enumerate(planned)]
+    if not any(queries):
+        return [None] * len(queries)
+    from headrace.control.prospect import Prospect
+
+    with _topics(call) as find:
+        prospect = Prospect(call.settings(), find)
+        return [query and prospect.look(query) for query in queries]
+
+
+@contextlib.contextmanager
+def _topics(call: Call) -> Iterator[Callable[[str], Topic | None]]:
+    """Those of the embedded log, if there is one. Kafka is not asked: nothing of what is told hangs on it."""
+    settings = call.settings()
+    if settings.log != "embedded" or not (settings.data / "log.db").exists():
+        yield lambda name: None
+        return
+    from headrace.log.embedded.view import LogView
+
+    view = LogView(settings.data)
+
+    def find(name: str) -> Topic | None:
+        with contextlib.suppress(UnknownTopic):
+            return view.topic(name)
+        return None
+
+    try:
+        yield find
+    finally:
+        view.close()
 
 
 # -- what a statement does ------------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import typer
 
 from headrace.cli import output
 from headrace.cli.call import Call
+from headrace.errors import Unsupported
 from headrace.settings import Size
 
 app = typer.Typer(no_args_is_help=True)
@@ -19,6 +20,9 @@ app = typer.Typer(no_args_is_help=True)
 @app.callback()
 def state() -> None:
     """Look at what a query remembers."""
+
+
+_ANEW = 'to look inside, run it with the setting way = "record", under another --name'
 
 
 @app.command()
@@ -43,6 +47,8 @@ def show(
 
     settings = call.settings()
     checkpoint = inspection.find(call.folder() / "checkpoints", query)
+    if (way := checkpoint.way()) != "record":
+        raise Unsupported(f'query "{query}" runs the {way} way: what it remembers is Spark\'s own', fix=_ANEW)
     spark = spark_session(settings)
     if key is None:
         rows = [dataclasses.asdict(holding) for holding in inspection.holdings(spark, checkpoint)]

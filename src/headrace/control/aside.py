@@ -18,22 +18,31 @@ _LIMIT = 10 << 20
 
 
 @contextlib.contextmanager
-def output_into(path: Path) -> Iterator[None]:
-    """While inside, standard output and error of this process, and of those that it starts, go to the file."""
+def appended(path: Path) -> Iterator[int]:
+    """The file's descriptor, for those who write to its end; not inherited unless it is handed on."""
     with translated(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.exists() and path.stat().st_size > _LIMIT:
             path.replace(path.with_suffix(".log.1"))
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    for stream in (sys.stdout, sys.stderr):
-        stream.flush()
-    kept = [(number, os.dup(number)) for number in (1, 2)]
     try:
-        for number, _ in kept:
-            os.dup2(file, number)
-        yield
+        yield file
     finally:
-        for number, copy in kept:
-            os.dup2(copy, number)
-            os.close(copy)
         os.close(file)
+
+
+@contextlib.contextmanager
+def output_into(path: Path) -> Iterator[None]:
+    """While inside, standard output and error of this process, and of those that it starts, go to the file."""
+    with appended(path) as file:
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        kept = [(number, os.dup(number)) for number in (1, 2)]
+        try:
+            for number, _ in kept:
+                os.dup2(file, number)
+            yield
+        finally:
+            for number, copy in kept:
+                os.dup2(copy, number)
+                os.close(copy)

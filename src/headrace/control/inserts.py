@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from hashlib import sha256
 
+import pyarrow as pa
+
 from headrace.contracts import Append, Log
-from headrace.log.rows import from_records
-from headrace.plan.chain.records import Raw
-from headrace.record import Record
 
 
 class Inserts:
@@ -24,13 +22,12 @@ class Inserts:
         self.repeated = 0
         """Rows that were there from a run before."""
 
-    def write(self, statement: str, topic: str, records: Sequence[Raw]) -> None:
+    def write(self, statement: str, topic: str, rows: pa.RecordBatch) -> None:
         self._read[statement] += 1
         mark = sha256(f"{statement}\n{self._read[statement]}".encode()).hexdigest()[:32]
         writer = self._log.writer(f"program.{self._program}.{mark}")
-        rows = from_records([Record(record.value, record.key, occurred_at=record.time) for record in records])
         if writer.append(1, [Append(topic, rows)]) is None:
-            self.repeated += len(records)
+            self.repeated += len(rows)
         else:
-            self.done += len(records)
+            self.done += len(rows)
         writer.close()

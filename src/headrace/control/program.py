@@ -17,36 +17,37 @@ import logging
 import re
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Self
 
 from headrace.clock import Clock, SystemClock
 from headrace.contracts import Log, TopicSpec
-from headrace.control.aside import output_into
 from headrace.control.hold import Hold
 from headrace.control.inserts import Inserts
+from headrace.control.isolation import Isolation, isolation_of
 from headrace.control.questions import OFFSET_RESET, Questions
+from headrace.control.rows import rows_for
+from headrace.control.running import Running
+from headrace.control.sinks import sink_spec
 from headrace.control.ticks import Ticker
 from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.ground import Position, ground_of
-from headrace.engine.query import RunningQuery, start, ticks_topic, topics_of
-from headrace.engine.session import SparkSession, spark_session
-from headrace.errors import BadProperty, ProcessLost, UnknownTopic, Unsupported
+from headrace.engine.query import ticks_topic, topics_of
+from headrace.errors import BadProperty, HeadraceError, ProcessLost, UnknownTopic, Unsupported
 from headrace.lang.ksql.ast import AssertSchema, AssertTopic
 from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
 from headrace.log.embedded.store import translated
-from headrace.log.jars import spark_jars
 from headrace.log.topics import ensure_topic
 from headrace.plan import catalog as actions
 from headrace.plan.answers.listing import Listing
-from headrace.plan.catalog import Action, Catalog
-from headrace.plan.chain.hand import encoded
+from headrace.plan.catalog import Action, Catalog, SourceInfo
+from headrace.plan.chain.contract import Event
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
@@ -77,21 +78,24 @@ class Program:
         clock: Clock | None = None,
         on_answer: Callable[[Listing], None] = lambda listing: None,
         setup: Setup = no_setup,
+        isolation: Isolation | None = None,
     ) -> None:
         self.log = log
         self.settings = settings
         self.name = name
         self.folder = settings.data / "checkpoints" / name
+        self._isolation = isolation or isolation_of(name, log, settings, setup)
         self._hold = Hold(self.folder, name)
         self.catalog = Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})
         self.queries: dict[str, Enlisted] = {}
-        self.running: dict[str, RunningQuery] = {}
-        self._revived: Counter[str] = Counter()
+        self.running: dict[str, Running] = {}
+        self.failed: dict[str, HeadraceError] = {}
+        """Queries that have ended while others go on; their errors are raised when those are done."""
+        self._tries: Counter[str] = Counter()
         self.stopping = threading.Event()
         """Set from anywhere, it ends what is being executed or waited for."""
         self.inserts = Inserts(log, name)
         self._clock = clock or SystemClock()
-        self._setup = setup
         self._ticker = Ticker(log, self._clock)
         self._text = ""
         self._execution = Execution(Planner(self.catalog, properties), self._apply)
@@ -139,8 +143,9 @@ class Program:
         self._deeds[type(action)](action)
 
     def _create(self, action: actions.Create) -> None:
-        self._ensure(action.source.topic, action.source.partitions)
-        if action.query is not None:
+        if action.query is None:
+            ensure_topic(self.log, action.source.topic, TopicSpec(partitions=action.source.partitions or 1))
+        else:
             if action.replaces in self.queries:
                 self._hand_over(action.replaces, action.query.id)
             self._enlist(action.query)
@@ -157,21 +162,21 @@ class Program:
 
     def _expect(self, action: actions.Expect) -> None:
         """A look at the topic once everything that leads there is done."""
+        for name in self.queries.keys() - self.running.keys():
+            # What is compared must not hang on how the input was cut into batches.
+            self.queries[name].query = replace(self.queries[name].query, every_change=True)
         self._begin(at_the_end=False)
         self.wait(until_idle=True)
         if self.stopping.is_set():
             raise _Stopping
         self.questions.expect(action)
 
-    def _ensure(self, topic: str, partitions: int | None) -> None:
-        ensure_topic(self.log, topic, TopicSpec(partitions=partitions or 1))
-
     # -- queries ----------------------------------------------------------------------------------------------------
 
     def _enlist(self, query: Query) -> None:
         for topic in topics_of(query):
-            self._ensure(topic, None)
-        self._ensure(query.sink.topic, query.sink.partitions)
+            ensure_topic(self.log, topic)
+        ensure_topic(self.log, query.sink.topic, sink_spec(query.sink, self.settings))
         self.queries[query.id] = Enlisted(query, self._start_of(query))
 
     def _start_of(self, query: Query) -> Position | None:
@@ -206,32 +211,36 @@ class Program:
         return there is not None and there.text != query.text
 
     def _start(self, enlisted: Enlisted) -> None:
-        query, spark = enlisted.query, self.start_spark()
-        with translated(self.folder):
-            running = start(
-                spark,
-                self.log,
-                query,
-                self.settings,
-                self._folder(query.id),
-                self._ticker.watch,
-                enlisted.start,
-                self._setup,
-            )
-        self.running[query.id] = running
-        self._ticker.begin(running)
+        """A process that is lost on the way, or not there in time, is as one that is lost later."""
+        name, folder = enlisted.query.id, self._folder(enlisted.query.id)
+        while not self.stopping.is_set():
+            try:
+                with translated(self.folder):
+                    running = self._isolation.start(enlisted.query, folder, enlisted.start, self._ticker.watch)
+            except ProcessLost as lost:
+                self._count_try(name, lost)
+            else:
+                self.running[name] = running
+                self._ticker.begin(running)
+                return
 
-    def start_spark(self) -> SparkSession:
-        """The process's session. The first query starts it too, but somebody may want to say that it takes a while."""
-        with output_into(self.settings.data / "logs" / "spark.log"):
-            jars = spark_jars(self.settings) if self.settings.log == "kafka" else ()
-            return spark_session(self.settings, f"headrace {self.name}", jars=jars)
+    def _count_try(self, query: str, lost: ProcessLost) -> None:
+        """Raises the error if it is not worth another one."""
+        self._tries[query] += 1
+        if self._tries[query] > _TRIES:
+            raise lost
+        _logger.warning("query %s is started again: %s", query, lost.what)
+
+    def start_spark(self) -> None:
+        """What the first query would start too, where queries share it; somebody may want to say that it takes long."""
+        self._isolation.warm_up()
 
     def _folder(self, query: str) -> Path:
         return self.folder / re.sub(r"[^A-Za-z0-9._-]", "-", query)
 
     def _halt(self, query: str) -> None:
         self._ticker.forget(query)
+        self.failed.pop(query, None)
         if (running := self.running.pop(query, None)) is not None:
             running.stop()
 
@@ -275,44 +284,60 @@ class Program:
 
     def _write(self, action: actions.Write) -> None:
         time = self._clock.now() if action.timestamp is None else action.timestamp
-        record = encoded(action.source, time, action.key, action.value)
-        self.inserts.write(self._text, action.source.topic, [record])
+        self._insert(action.source, [(time, action.key, action.value)])
 
     def _delete(self, action: actions.Delete) -> None:
         now = self._clock.now()
-        records = [encoded(action.source, now, key, None) for key in action.keys]
-        self.inserts.write(self._text, action.source.topic, records)
+        self._insert(action.source, [(now, key, None) for key in action.keys])
+
+    def _insert(self, source: SourceInfo, events: Sequence[Event]) -> None:
+        self.inserts.write(self._text, source.topic, rows_for(self.log.topic(source.topic), source, events))
 
     # -- running ----------------------------------------------------------------------------------------------------
 
     def wait(self, *, until_idle: bool = False, on_look: Callable[[], None] = lambda: None) -> None:
         """Wait until a query fails (its error is raised), `stopping` is set or, if asked for, nothing is left to do.
 
-        A query that lost a process is started again from its checkpoint, a few times.
+        A query that lost a process is started again from its checkpoint, a few times. Where each has a process of its
+        own, the others go on when one has failed, and its error is raised in the end.
         """
         while True:
             on_look()
             self.revive()
             if (until_idle and self.is_idle()) or self.stopping.wait(_SHORT_PAUSE if until_idle else _PAUSE):
-                return
+                break
+        for failure in self.failed.values():
+            raise failure
 
     def revive(self) -> None:
-        """Look after queries that have failed; raises the error of one that is not worth another try."""
+        """Look after queries that have failed; raises the error of one that the others cannot go on without."""
         for name, running in list(self.running.items()):
-            failure = running.failure()
+            failure = None if name in self.failed else running.failure()
             if failure is None:
                 continue
-            self._revived[name] += 1
-            if not isinstance(failure, ProcessLost) or self._revived[name] > _TRIES:
-                raise failure
-            _logger.warning("query %s is started again: %s", name, failure.what)
-            self._halt(name)
-            self._await_turn()
-            self._start(self.queries[name])
+            try:
+                self._revive(name, running, failure)
+            except HeadraceError as error:
+                _logger.warning("query %s has failed: %s", name, error)
+                self._ticker.forget(name)
+                self.failed[name] = error
+                if not self._isolation.apart or self.failed.keys() >= self.running.keys():
+                    raise
+
+    def _revive(self, name: str, running: Running, failure: HeadraceError) -> None:
+        if not isinstance(failure, ProcessLost):
+            raise failure
+        if running.progress.batches:
+            del self._tries[name]  # what counts is how often in a row
+        self._count_try(name, failure)
+        running.stop()
+        self._ticker.forget(name)
+        self._await_turn()
+        self._start(self.queries[name])
 
     def is_idle(self) -> bool:
         """Whether every query has done all there is to read, what other queries wrote included."""
-        queries = list(self.running.values())
+        queries = [running for name, running in self.running.items() if name not in self.failed]
         before = [running.progress.batches for running in queries]
         if any(running.waiting() for running in queries):
             return False
@@ -331,7 +356,7 @@ class Program:
             running.drain()
         if queries:
             with ThreadPoolExecutor(len(queries)) as pool:  # each may take a second to notice
-                list(pool.map(RunningQuery.stop, queries))
+                list(pool.map(lambda running: running.stop(), queries))
         self._hold.close()
 
 

@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
+from operator import itemgetter
 
-from headrace.contracts import Log, StoredRecord
-from headrace.errors import UnknownTopic, Unsupported
+from headrace.contracts import Batch, Log
+from headrace.control.rows import records_of
+from headrace.errors import UnknownTopic
 from headrace.lang.ksql.ast import AssertTopic
 from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.questions import DEFAULTS
@@ -17,7 +19,7 @@ from headrace.plan.answers.listing import Listing
 from headrace.plan.answers.lists import answered
 from headrace.plan.answers.printing import printed
 from headrace.plan.answers.surroundings import Surroundings, TopicFacts
-from headrace.plan.catalog import About, Answer, Expect, ExpectSource
+from headrace.plan.catalog import About, Answer, Expect, ExpectSource, SourceInfo
 from headrace.plan.chain.records import Raw
 
 OFFSET_RESET = "auto.offset.reset"
@@ -40,7 +42,7 @@ class Questions:
         """The records so far, with or without FROM BEGINNING: a script does not wait for more."""
         sources = self._execution.planner.catalog.sources.values()
         source = next((source for source in sources if source.topic == action.name), None)
-        return printed(action, map(_raw, self._records(action.name)), source)
+        return printed(action, self._records(action.name, source), source)
 
     def _surroundings(self, paused: frozenset[str]) -> Surroundings:
         planner = self._execution.planner
@@ -56,8 +58,8 @@ class Questions:
     def expect(self, action: Expect) -> None:
         """ASSERT VALUES: the next record of the topic."""
         topic = action.source.topic
-        found = islice(self._records(topic), self._asserted[topic], None)
-        check_record(action, next(map(_raw, found), None))
+        found = islice(self._records(topic, action.source), self._asserted[topic], None)
+        check_record(action, next(found, None))
         self._asserted[topic] += 1
         self.held += 1
 
@@ -73,28 +75,24 @@ class Questions:
     def _count(self, topic: str) -> int:
         return sum(bounds.end - bounds.start for bounds in self._log.bounds(topic).values())
 
-    def _records(self, topic: str) -> Iterator[StoredRecord]:
+    def _records(self, topic: str, source: SourceInfo | None) -> Iterator[Raw]:
         """In the order in which they came, as far as the log knows one over partitions."""
         known = [one.name for one in self._log.topics()]
         if topic not in known:
             raise UnknownTopic(f'topic "{topic}" does not exist', fix=f"topics: {', '.join(known) or 'none'}")
-        if not self._log.topic(topic).schema.is_raw:
-            raise Unsupported(
-                f'topic "{topic}" has a schema of its own', fix=f"look at its rows with `headrace consume {topic}`"
-            )
-        return merge(*(self._partition(topic, p) for p in self._log.bounds(topic)), key=_place)
+        partitions = (self._partition(topic, partition, source) for partition in self._log.bounds(topic))
+        return (record for _, record in merge(*partitions, key=itemgetter(0)))
 
-    def _partition(self, topic: str, partition: int) -> Iterator[StoredRecord]:
+    def _partition(self, topic: str, partition: int, source: SourceInfo | None) -> Iterator[tuple[int, Raw]]:
+        """Records with their places."""
         offset, end = self._log.bounds(topic)[partition]
+        described = self._log.topic(topic)
         while offset < end:
             batch = self._log.read(topic, partition, offset)
-            yield from batch.records()
+            yield from zip(_places(batch), records_of(batch, described, source), strict=True)
             offset = batch.next_offset
 
 
-def _place(record: StoredRecord) -> int:
-    return record.timestamp if record.sequence is None else record.sequence
-
-
-def _raw(record: StoredRecord) -> Raw:
-    return Raw(record.key, record.value, record.timestamp, record.headers, record.partition, record.offset)
+def _places(batch: Batch) -> list[int]:
+    pairs = zip(*(batch.rows.column(name).to_pylist() for name in ("$sequence", "$timestamp")), strict=True)
+    return [time if sequence is None else sequence for sequence, time in pairs]

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.engine.query import RunningQuery
+from headrace.control.running import Running
 
 _SPAN = 5.0  # seconds over which a rate is taken
 _MUCH = 3.0  # seconds of work behind: less is no catching up
@@ -70,7 +70,7 @@ class Watch:
         self._now = now
         self._courses: dict[str, Course] = {}
 
-    def look(self, running: RunningQuery) -> Status:
+    def look(self, running: Running) -> Status:
         progress, at = running.progress, self._now()
         course = self._courses.setdefault(running.query.id, Course(deque([(at, 0)])))
         waiting = running.waiting()

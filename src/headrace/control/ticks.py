@@ -1,8 +1,8 @@
 """Time for queries whose input is silent: when a deadline has come, a tick is appended to the query's ticks.
 
 While nothing arrives, event time goes on at the pace of the clock: a deadline that lies 10 s after the latest record
-comes 10 s after that record was read. So a stream of last week's records closes its windows as it would have then, and
-not all at once because the clock on the wall is far ahead.
+comes 10 s after the batch with that record began. So a stream of last week's records closes its windows as it would
+have then, and not all at once because the clock on the wall is far ahead.
 
 A tick is a record like others: ordered, journalled, replayed. It is only given to a query that has read all there is,
 since a record that lies in the log must be seen before its time is over. A query that is not waiting for anything
@@ -31,6 +31,7 @@ from headrace.record import Record
 _logger = logging.getLogger(__name__)
 _AGAIN = 0.05  # seconds until a query that was busy is looked at again
 _LONGEST = 3600.0  # seconds that a wait lasts; the system's calls know no longer ones than years
+_BATCH = 60_000  # milliseconds; what is further off is not how long a batch took
 _TIMED: tuple[type[Node], ...] = (Final, Emit, StreamJoin)
 """What can have a deadline."""
 
@@ -44,6 +45,8 @@ class Ticked(Protocol):
     """The topic of its ticks."""
     folder: Path
     goes_on: bool
+    read_at: int | None
+    """When the last batch began, by the machine's clock."""
 
     def waiting(self) -> int: ...
 
@@ -72,7 +75,7 @@ class Watched:
         progress = self.running.progress
         deadline = progress.deadline
         if progress.time is not None and (self.pace is None or progress.time > self.pace.time):
-            self.pace = Pace(progress.time, now)
+            self.pace = Pace(progress.time, self._read_at(now))
         if deadline is None:
             self.due = None
             return
@@ -80,6 +83,11 @@ class Watched:
             self.pace = Pace(min(deadline, now), now)
         self.due = self.pace.at + max(deadline - self.pace.time, 0)
         self._keep(self.pace)
+
+    def _read_at(self, now: int) -> int:
+        """When the batch began, as far as a clock that may be moved by hand goes with the machine's."""
+        read = self.running.read_at
+        return read if read is not None and 0 <= now - read < _BATCH else now
 
     def _keep(self, pace: Pace) -> None:
         with suppress(OSError):

@@ -67,6 +67,10 @@ class Checkpoint:
             )
         return Manifest(**{**document, "topics": tuple(document["topics"])})
 
+    def way(self) -> str | None:
+        """The way that the query has gone so far; None if it has not begun."""
+        return None if (there := self.manifest) is None else there.way
+
     def opened(
         self, query: Query, way: str, pages: int, topics: tuple[str, ...], start: Mapping[str, Any] | None = None
     ) -> Manifest:
@@ -107,9 +111,10 @@ class Checkpoint:
             os.fsync(file.fileno())
         new.replace(path)
 
-    def position(self) -> Any:
-        """The source's offset after the last batch that is committed, as the source gave it; None before the first."""
-        done = self.done()
+    def position(self, batch: int | None = None) -> Any:
+        """The source's offset after the last batch that is committed, or after another one, as the source gave it; None
+        before the first."""
+        done = self.done() if batch is None else batch
         if done < 0:
             return None
         lines = (self.spark / "offsets" / str(done)).read_text().splitlines()

@@ -1,8 +1,8 @@
 """The process that Spark's Python workers are forked from, with all that they need in its memory already.
 
-Spark's own imports nothing, so that every worker imports everything again: seconds of CPU for each, when a query starts.
-It does so since a fork copies one thread only, and libraries start threads when they are imported. Here they are told
-not to, and if one has, this process gives way to Spark's own.
+Spark's own imports nothing, so that every worker imports everything again: seconds of CPU for each, when a query
+starts. It does so since a fork copies one thread only, and libraries start threads when they are imported. Here they
+are told not to, and if one has, this process gives way to Spark's own.
 """
 
 from __future__ import annotations

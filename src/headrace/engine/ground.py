@@ -7,7 +7,7 @@ an offset for every partition on Kafka.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _BEGINNING = "earliest"
 Position = Mapping[str, Any]
-Write = Callable[[DataFrame, int], None]
 
 
 class Ground(Protocol):
@@ -34,7 +33,10 @@ class Ground(Protocol):
     """Whether what a task writes must hang on its rows alone, and not on how a batch was cut into tasks."""
 
     def pages(self, spark: SparkSession, work: Work, topics: Sequence[str], start: str) -> DataFrame: ...
-    def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> Write: ...
+    def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> Any:
+        """Has `staged`, for the rows of the query, and `write`, for each batch of what that gives."""
+        ...
+
     def end(self, topics: Sequence[str]) -> Position:
         """The position behind all that the topics hold now."""
         ...
@@ -65,9 +67,9 @@ class EmbeddedGround:
     def pages(self, spark: SparkSession, work: Work, topics: Sequence[str], start: str) -> DataFrame:
         return read_pages(spark, self._log.folder, work, topics, max_rows=self._settings.batch_rows, start=start)
 
-    def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> Write:
+    def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> PageSink:
         del checkpoint
-        return PageSink(self._log, query, topics, on_report).write
+        return PageSink(self._log, query, topics, on_report)
 
     def end(self, topics: Sequence[str]) -> Position:
         return {"sequence": self._log.head(topics)}
@@ -92,11 +94,11 @@ class KafkaGround:
 
         return kafka.read_pages(spark, self._log, work, topics, max_rows=self._settings.batch_rows, start=start)
 
-    def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> Write:
+    def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> Any:
         from headrace.engine.kafka_source import Cuts
         from headrace.engine.record.kafka import LaneSink
 
-        return LaneSink(self._log, query, topics, Cuts(self._log, query, checkpoint), on_report).write
+        return LaneSink(self._log, query, topics, Cuts(self._log, query, checkpoint), on_report)
 
     def end(self, topics: Sequence[str]) -> Position:
         return {topic: {str(p): bounds.end for p, bounds in self._log.bounds(topic).items()} for topic in topics}

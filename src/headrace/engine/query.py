@@ -11,32 +11,38 @@ becomes visible once per batch, exactly once, whatever dies in between.
 from __future__ import annotations
 
 import json
-import re
 import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JError
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
+from headrace.clock import SystemClock
 from headrace.contracts import Log, dead_letter_spec, dead_letter_topic
-from headrace.engine.batch.paging import pages_of
 from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.engine.checkpoint import Checkpoint, Manifest
+from headrace.engine.failures import GONE, failure_of, retold
 from headrace.engine.ground import Ground, Position, ground_of
-from headrace.engine.native.choice import NATIVE, RECORD, choose_way
+from headrace.engine.native.choice import NATIVE
 from headrace.engine.native.flow import Flow, native_flow
+from headrace.engine.outlook import merging, outlook_on
 from headrace.engine.progress import Progress
+from headrace.engine.realtime.choice import REALTIME
+from headrace.engine.realtime.course import Course
+from headrace.engine.realtime.flow import RealtimeFlow, realtime_flow
+from headrace.engine.realtime.slots import hold
 from headrace.engine.record.layout import layouts_of
 from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, run_stateless
+from headrace.engine.record.target import target_of
+from headrace.engine.record.times import with_batch_time
 from headrace.engine.record.work import work_for
 from headrace.engine.reports import Report
-from headrace.errors import BadSetting, Closed, DiskFull, HeadraceError, ProcessLost, QueryFailed
-from headrace.log.embedded import EmbeddedLog
+from headrace.errors import Closed, HeadraceError
 from headrace.log.topics import ensure_topic
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
@@ -47,30 +53,47 @@ def ticks_topic(run: str) -> str:
     return f"__ticks.{run}"
 
 
+@dataclass(frozen=True)
+class Prepared:
+    """A query that can be run, here or in another process: its topics are there, and its checkpoint fits it."""
+
+    query: Query
+    ground: Ground
+    checkpoint: Checkpoint
+    manifest: Manifest
+    goes_on: bool
+    """Whether it has done batches before."""
+
+    @property
+    def ticks(self) -> str:
+        return ticks_topic(self.manifest.run)
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """All that it reads; what works on each record alone needs no ticks."""
+        return self.manifest.topics if self.manifest.way == REALTIME else (*self.manifest.topics, self.ticks)
+
+
 class RunningQuery:
     """One query, from `start` to `stop`."""
 
-    def __init__(
-        self,
-        query: Query,
-        ground: Ground,
-        checkpoint: Checkpoint,
-        manifest: Manifest,
-        on_batch: Callable[[RunningQuery], None],
-    ) -> None:
-        self.query = query
-        self.way = manifest.way
-        self._life = manifest.run  # programs of one session may have queries of one name
-        self.ticks = ticks_topic(manifest.run)
-        self.topics = (*manifest.topics, self.ticks)
-        self.folder = checkpoint.folder
-        self.goes_on = checkpoint.position() is not None
-        """Whether it had done batches before it was started this time."""
+    def __init__(self, prepared: Prepared, on_batch: OnBatch) -> None:
+        self.query = prepared.query
+        self.way = prepared.manifest.way
+        self._life = prepared.manifest.run  # programs of one session may have queries of one name
+        self.ticks = prepared.ticks
+        self.topics = prepared.topics
+        self.folder = prepared.checkpoint.folder
+        self.goes_on = prepared.goes_on
         self.progress = Progress()
-        self.ground = ground
-        self.spark_folder = checkpoint.spark
-        self._start = manifest.start
-        self._checkpoint = checkpoint
+        self.read_at: int | None = None
+        self._course = Course(self.progress)
+        self._realtime: RealtimeFlow | None = None
+        self._begun = prepared.checkpoint.position()
+        self.ground = prepared.ground
+        self.spark_folder = prepared.checkpoint.spark
+        self._start = prepared.manifest.start
+        self._checkpoint = prepared.checkpoint
         self._on_batch = on_batch
         self._error: BaseException | None = None
         self._spark: StreamingQuery | None = None
@@ -82,11 +105,19 @@ class RunningQuery:
     def position(self) -> Position | None:
         """How far the query's input is done and committed, as its source tells it; None before the first batch."""
         last = self._asked("lastProgress")
+        if self.way == REALTIME:
+            self._course.add(self._asked("recentProgress") or ())
         offset = last["sources"][0]["endOffset"] if last else None
-        return json.loads(offset) if isinstance(offset, str) else offset or self._checkpoint.position() or self._start
+        if isinstance(offset, str):
+            return json.loads(offset)
+        # What a realtime query did is told a moment after it is noted: until then nobody may take it for done.
+        noted = self._begun if self.way == REALTIME else self._checkpoint.position()
+        return offset or noted or self._start
 
     def waiting(self) -> int:
         """How many records the query has yet to read."""
+        if self._realtime is not None:
+            return self._realtime.waiting(self.position)
         return self.ground.waiting(self.topics, self.position)
 
     @property
@@ -103,7 +134,7 @@ class RunningQuery:
         """A property of Spark's query; None if there is no query, or Spark's process is gone."""
         try:
             return getattr(self._spark, name, None)
-        except _GONE:
+        except GONE:
             return None
 
     @property
@@ -111,64 +142,64 @@ class RunningQuery:
         """How many milliseconds the last batch took, as Spark counts."""
         last = self._asked("lastProgress")
         if last is not None and last["numInputRows"]:
-            self.progress.last = {"milliseconds": last["batchDuration"]}
+            self.progress.last["milliseconds"] = last["batchDuration"]
         return self.progress.last.get("milliseconds")
 
     def failure(self) -> HeadraceError | None:
         """Why the query ended, if it did not just stop."""
         if self._draining:
             return None
-        if self._error is not None and isinstance(self._error, HeadraceError):
+        if isinstance(self._error, HeadraceError):
             return self._error
         try:
             error = self._spark.exception() if self._spark is not None else None
-        except _GONE:
+        except GONE:
             error = ChildProcessError("Spark's process has ended")
-        if error is None:
-            return None
-        if _NO_SPACE in str(error):
-            return DiskFull(f"query {self.query.id} found no space left", where=str(self.folder), fix=_FREE)
-        if any(sign in f"{error} {_stack(error)}" for sign in _LOST):
-            return ProcessLost(f"query {self.query.id} lost a process of its own", where=str(self.folder), fix=_AGAIN)
-        return QueryFailed(
-            f"query {self.query.id} ended: {_cause(error)}",
-            where=str(self._checkpoint.folder),
-            fix="logs/spark.log of the data folder tells all; what was acknowledged is safe, start the query again",
-        )
+        return None if error is None else failure_of(error, self.query.id, self.folder)
 
     def stop(self) -> None:
         """Let the batch under way end, start no other, and give back what the query held."""
         self.drain()
         if self._spark is not None:
-            with suppress(*_GONE):
+            with suppress(*GONE):
                 self._spark.stop()
 
     def drain(self) -> None:
         """Let the batch under way end, and start no other: Spark's own `stop` would break it off.
 
-        Spark notes a batch as done a moment after it is written; without that it would be computed once more.
+        Spark notes a batch as done a moment after it is written; without that it would be computed once more. In real
+        time that is every few seconds, and is waited for if there was something to do since.
         """
         self._draining = True
+        if self.way == REALTIME and self._has_more():
+            self._batch = self._checkpoint.done() + 1
         with self._turn:
             given_up = time.monotonic() + _PATIENCE
         while self._batch > self._checkpoint.done() and self.is_active and time.monotonic() < given_up:
             time.sleep(0.01)
 
-    def run(self, flow: Flow) -> None:
+    def _has_more(self) -> bool:
+        """Whether there is anything that Spark has not noted as done."""
+        with suppress(HeadraceError):  # a log that is gone: then nothing is written either
+            return self.waiting() > 0
+        return False
+
+    def run(self, flow: Flow | RealtimeFlow) -> None:
         """Begin."""
-        self._spark = (
-            flow.rows.writeStream.foreachBatch(self._guarded(flow.write))
-            .queryName(self._life)
-            .outputMode(flow.mode)
-            .option("checkpointLocation", str(self._checkpoint.spark))
-            .start()
-        )
+        if isinstance(flow, RealtimeFlow):
+            self._realtime, writing = flow, flow.writing()
+        else:
+            writing = flow.rows.writeStream.foreachBatch(self._guarded(flow.write)).outputMode(flow.mode)
+        folder = str(self._checkpoint.spark)
+        self._spark = writing.queryName(self._life).option("checkpointLocation", folder).start()
+        if self._realtime is not None:
+            hold(self._spark, self._realtime.slots)
 
     def report(self, batch: int, reports: list[Report]) -> None:
         """What a batch was like, once it is in the log."""
         self._batch = batch
         self.progress.add(reports)
-        self._on_batch(self)
+        self._on_batch(self, batch, reports)
 
     def _guarded(self, write: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
         """Spark hands errors on as text; those of ours are kept."""
@@ -178,6 +209,7 @@ class RunningQuery:
                 with self._turn:
                     if self._draining:
                         raise Closed(f"query {self.query.id} was stopped before batch {batch}")
+                    self.read_at = SystemClock().now()
                     write(rows, batch)
             except BaseException as error:
                 self._error = error
@@ -186,35 +218,11 @@ class RunningQuery:
         return guarded
 
 
-_PATIENCE = 5.0  # seconds
-_GONE = (Py4JError, OSError)
+OnBatch = Callable[[RunningQuery, int, list[Report]], None]
+"""Is told when a batch is in the log: its number, and what its tasks say."""
+_PATIENCE = 15.0  # seconds
 _STARTING = ("Initializing", "Getting offsets")
 """What Spark says of a query that is being started."""
-_LOST = ("failed to connect back", "Python worker exited unexpectedly", "java.io.EOFException", "Broken pipe")
-"""What Spark says when a process of Python's has died, or was not there within its 10 s."""
-_AGAIN = "run it again: it goes on where it was; a machine that is too busy may need fewer queries"
-_NO_SPACE = "No space left on device"
-_FREE = "free space or shorten retention, then run it again: it goes on where it was"
-_TELLERS = ("pyspark.", "py4j.", "org.apache.", "java.")
-"""Errors that only say that there was another."""
-
-
-def _stack(error: BaseException) -> str:
-    """Where Spark was; that the other end of a pipe is gone is told nowhere else."""
-    cause = getattr(error, "_cause", None)
-    return f"{getattr(error, '_stackTrace', '')} {'' if cause is None else _stack(cause)}"
-
-
-_PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Interrupt)|[\w.]*\.\w+): .*$", re.MULTILINE)
-
-
-def _cause(error: BaseException) -> str:
-    """What a person can use of a story that Spark tells through two languages: the innermost error of Python's."""
-    text = str(error)
-    found = (match.group(0) for match in _PYTHON_ERROR.finditer(text))
-    lines = (line.strip() for line in text.splitlines())
-    told = (line for line in found if not line.startswith(_TELLERS))
-    return next(told, None) or next((line for line in lines if line), type(error).__name__)
 
 
 def start(
@@ -223,58 +231,57 @@ def start(
     query: Query,
     settings: Settings,
     folder: Path,
-    on_batch: Callable[[RunningQuery], None] = lambda running: None,
+    on_batch: OnBatch = lambda running, batch, reports: None,
     start: Position | None = None,
     setup: Setup = no_setup,
 ) -> RunningQuery:
     """Start a query, or go on with it; its topics must be there. A new one reads what lies behind `start`."""
-    ground, checkpoint = ground_of(log, settings), Checkpoint(folder)
-    way = way_of(query, log, settings)
-    pages = settings.pages if pages_of(query, timed=True).are_several else 1
-    manifest = checkpoint.opened(query, way, pages, topics_of(query), start)
-    running = RunningQuery(query, ground, checkpoint, manifest, on_batch)
-    ensure_topic(log, running.ticks)
-    ensure_topic(log, dead_letter_topic(query.sink.topic), dead_letter_spec(log.topic(query.sink.topic).spec))
-    begin = ground.starting(manifest.start, running.ticks)
-    if isinstance(log, EmbeddedLog) and way == NATIVE:
-        flow = native_flow(spark, log, query, settings, folder, manifest.run, running.report, start=begin, setup=setup)
-    else:
-        flow = _record_flow(spark, log, running, manifest, begin, setup)
-    running.run(flow)
+    prepared = prepare(log, query, settings, folder, start)
+    manifest, running = prepared.manifest, RunningQuery(prepared, on_batch)
+    begin = prepared.ground.starting(manifest.start, running.ticks)
+    with retold(query.id, folder):
+        if manifest.way == NATIVE:
+            run = manifest.run
+            flow = native_flow(spark, log, query, settings, folder, run, running.report, start=begin, setup=setup)
+        elif manifest.way == REALTIME:
+            flow = realtime_flow(spark, log, query, manifest.run, manifest.start)  # type: ignore[arg-type]
+        else:
+            flow = _record_flow(spark, log, running, manifest, begin, setup, merging(query, settings))
+        running.run(flow)
     return running
 
 
-def way_of(query: Query, log: Log, settings: Settings) -> str:
-    """The way that the settings ask for, if the query can go it."""
-    if settings.way not in (RECORD, NATIVE, "auto"):
-        raise BadSetting(f'setting "way" cannot be "{settings.way}"', fix="choose record, native or auto")
-    if settings.way == RECORD:
-        return RECORD
-    names = (*topics_of(query), query.sink.topic)
-    choice = choose_way(query, {name: log.topic(name) for name in names})
-    reasons = choice.reasons if isinstance(log, EmbeddedLog) else (*choice.reasons, "its log is Kafka")
-    if reasons and settings.way == NATIVE:
-        raise BadSetting(f"query {query.id} cannot run natively: {'; '.join(reasons)}", fix='set "way" to auto')
-    return RECORD if reasons else NATIVE
+def prepare(log: Log, query: Query, settings: Settings, folder: Path, start: Position | None = None) -> Prepared:
+    """Make all ready, or refuse; may be repeated."""
+    checkpoint = Checkpoint(folder)
+    told = outlook_on(log, query, settings, checkpoint.way())
+    manifest = checkpoint.opened(query, told.way, told.pages or 1, topics_of(query), start)
+    prepared = Prepared(query, ground_of(log, settings), checkpoint, manifest, checkpoint.done() >= 0)
+    if prepared.ticks in prepared.topics:
+        ensure_topic(log, prepared.ticks)
+    ensure_topic(log, dead_letter_topic(query.sink.topic), dead_letter_spec(log.topic(query.sink.topic).spec))
+    return prepared
 
 
 def _record_flow(
-    spark: SparkSession, log: Log, running: RunningQuery, manifest: Manifest, begin: str, setup: Setup
+    spark: SparkSession, log: Log, running: RunningQuery, manifest: Manifest, begin: str, setup: Setup, merging: bool
 ) -> Flow:
     """What keeps nothing, and reads one topic, whose order its tasks have, needs no operator with state."""
     query, ground = running.query, running.ground
     keeps = bool(manifest.state) or len(query.sources) > 1 or ground.always_shuffled
     layouts = layouts_of(query, [log.topic(name) for name in running.topics])
     # Without an operator nothing must meet: in one page a partition's records keep their order, whatever their keys.
-    work = work_for(query, layouts, running.ticks, manifest.pages if keeps else 1, setup)
-    pages = ground.pages(spark, work, running.topics, begin)
-    if keeps:
-        operator = PageOperator(work)
-        rows = pages.groupBy("page").transformWithStateInPandas(operator, OUTPUT_SPARK, "append", "None")
-    else:
-        rows = pages.mapInArrow(run_stateless(work), OUTPUT_SPARK)
+    count, target = manifest.pages if keeps else 1, target_of(query.sink, log.topic(query.sink.topic))
+    work = work_for(query, layouts, running.ticks, count, setup, target=target, merges=merging)
+    pages = with_batch_time(ground.pages(spark, work, running.topics, begin), query)
     sinks = (query.sink.topic, dead_letter_topic(query.sink.topic))
-    return Flow(rows, ground.sink(manifest.run, sinks, running.spark_folder, running.report), "append")
+    sink = ground.sink(manifest.run, sinks, running.spark_folder, running.report)
+    if keeps:
+        paged = pages.groupBy("page")
+        rows = sink.staged(paged.transformWithStateInPandas(PageOperator(work), OUTPUT_SPARK, "append", "None"))
+    else:
+        rows = sink.staged(pages, run_stateless(work))
+    return Flow(rows, sink.write, "append")
 
 
 def topics_of(query: Query) -> tuple[str, ...]:

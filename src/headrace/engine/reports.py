@@ -10,6 +10,7 @@ import orjson
 
 from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Raw
+from headrace.plan.chain.strict import check
 from headrace.plan.nodes import Query
 
 
@@ -28,7 +29,8 @@ class Report:
     """How much the page's state holds."""
 
     def letter(self, problem: Problem, query: Query) -> Raw:
-        """A dead letter: what could not be used, with why and where. It is counted."""
+        """A dead letter: what could not be used, with why and where. It is counted. A strict query ends instead."""
+        check(problem, query)
         self.problems[problem.code] = self.problems.get(problem.code, 0) + 1
         why = {"code": problem.code, "reason": problem.reason, "where": problem.where, "query": query.id}
         headers = tuple((name, text.encode()) for name, text in why.items())

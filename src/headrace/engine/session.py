@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from headrace.errors import MissingPart
+from headrace.engine.failures import is_gone
+from headrace.errors import MissingPart, ProcessLost
 from headrace.settings import Settings
 
+_PATIENCE = 10.0  # seconds
 _LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
@@ -55,9 +60,21 @@ def spark_session(
     try:
         return builder.getOrCreate()
     except Exception as error:
+        if is_gone(error):
+            raise ProcessLost("Spark's process has ended", fix="run it again: it goes on where it was") from error
         raise MissingPart(
             f"Spark did not start: {str(error).splitlines()[0]}", fix="`headrace doctor` says what is missing"
         ) from error
+
+
+def end_spark() -> None:
+    """End Spark's process, if this one has started it, and see it go: it takes its temporary files along."""
+    gateway = SparkContext._gateway  # pyright: ignore[reportPrivateUsage]
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.stdin.close()  # by which it knows
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_PATIENCE)
 
 
 def _sized(settings: Settings) -> dict[str, str]:

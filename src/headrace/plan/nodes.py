@@ -325,6 +325,10 @@ class Query:
     id: str
     sink: Sink
     text: str = field(default="", compare=False)
+    strict: tuple[tuple[str, str], ...] = field(default=(), compare=False)
+    """Codes of problems that end the query, each with the setting that says so; others become dead letters."""
+    every_change: bool = field(default=False, compare=False)
+    """The statement's settings ask for every change of a table, where those of a batch would be merged."""
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 from headrace.plan.chain.code import Code
 from headrace.plan.chain.contract import Context
-from headrace.plan.expressions import PSEUDO, Call, Column, Expression, Lambda, walk
+from headrace.plan.expressions import PSEUDO, Call, Column, Expression, Lambda, Named, walk
 from headrace.plan.functions import find
 from headrace.plan.functions.declare import Function
-from headrace.plan.nodes import Node, Relation
+from headrace.plan.nodes import AggregateCall, Node, Relation
 
 Change = Callable[[Expression], Expression | None]
 """What an expression becomes; None if it stays, and its parts are looked at."""
@@ -63,6 +63,15 @@ def is_repeatable(expression: Expression) -> bool:
     """Computed twice it gives the same twice."""
     functions = [find(part.name) for part in walk(expression) if isinstance(part, Call)]
     return all(isinstance(function, Function) and function.repeatable for function in functions)
+
+
+def draws(value: Any) -> bool:
+    """Whether a plan, or a part of one, calls a function that gives something new each time."""
+    if isinstance(value, Expression):
+        return not is_repeatable(value)
+    if isinstance(value, tuple | dict):
+        return any(draws(item) for item in (value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Node | Named | AggregateCall) and any(draws(item) for item in vars(value).values())
 
 
 def place(relation: Relation, name: str) -> Place | None:

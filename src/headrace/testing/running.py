@@ -17,10 +17,12 @@ Stores = dict[str, Store]
 
 
 class Running:
-    def __init__(self, query: Query, report: Callable[[Problem], None], stores: Stores | None = None) -> None:
+    def __init__(
+        self, query: Query, report: Callable[[Problem], None], stores: Stores | None = None, now: int | None = None
+    ) -> None:
         self.query = query
         self.stores: Stores = {} if stores is None else stores
-        self._pipe = Pipe(query, Context(lambda name: self.stores.setdefault(name, {}), report))
+        self._pipe = Pipe(query, Context(lambda name: self.stores.setdefault(name, {}), report, now=lambda: now))
         self.topics = self._pipe.chain.topics
         self.paused = False
         self._waiting: list[Entry] = []

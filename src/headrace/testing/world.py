@@ -14,9 +14,10 @@ order they were produced, then, from topics without inputs, what statements and 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from typing import Any
 
-from headrace.errors import QueryFailed, UnknownTopic, Unsupported
+from headrace.errors import UnknownTopic, Unsupported
 from headrace.lang.ksql.ast import AssertSchema, AssertTopic
 from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
@@ -31,16 +32,16 @@ from headrace.plan.catalog import About, Action, Catalog, SourceInfo
 from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.hand import encoded
 from headrace.plan.chain.records import Headers, Raw
+from headrace.plan.chain.strict import check
 from headrace.plan.nodes import Query
 from headrace.testing.running import Running, Stores, raw
 from headrace.testing.topics import INPUT, Entry, Topics
 
+TODAY = 1_767_225_600_000
+"""What time it is for functions that ask, such as UNIX_TIMESTAMP: always the first of January 2026 in UTC, so that
+tests can say what they expect."""
 STATEMENT = "statement"
 """The origin of what INSERT VALUES and DELETE wrote."""
-
-
-STRICT = {"ksql.timestamp.throw.on.invalid": "bad-time", "ksql.fail.on.deserialization.error": "bad-record"}
-"""Settings under which a problem ends the query; otherwise it is reported and the record left out."""
 
 
 class World:
@@ -181,7 +182,7 @@ class World:
 
     def _start(self, query: Query, stores: Stores | None = None) -> None:
         self.topics.make(query.sink.topic)
-        self.running[query.id] = Running(query, self._report, stores)
+        self.running[query.id] = Running(query, partial(self._report, query), stores, TODAY)
 
     # -- records ----------------------------------------------------------------------------------------------------
 
@@ -222,8 +223,6 @@ class World:
                 if topic in running.topics:
                     self._feed(running, [entry])
 
-    def _report(self, problem: Problem) -> None:
+    def _report(self, query: Query, problem: Problem) -> None:
         self.problems.append(problem)
-        for setting, code in STRICT.items():
-            if problem.code == code and str(self.planner.properties.get(setting)).lower() == "true":
-                raise QueryFailed(problem.reason, where=problem.where, fix=f"correct the record, or unset {setting}")
+        check(problem, query)

@@ -131,6 +131,77 @@ def test_every_kind_of_statement_has_words(headrace: Program, script: Path) -> N
     ]
 
 
+RUNS = """
+CREATE STREAM big AS SELECT * FROM clicks WHERE id > 5;
+CREATE STREAM pages AS SELECT id, REPLACE(page, 'a', 'b') AS page FROM clicks PARTITION BY id;
+CREATE TABLE again AS SELECT * FROM counts;
+CREATE TABLE others AS SELECT n, COUNT(*) AS m FROM counts GROUP BY n;
+SET 'ksql.streams.cache.max.bytes.buffering' = '0';
+CREATE TABLE every AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;
+SELECT * FROM clicks EMIT CHANGES;
+"""
+
+
+def ways(explained: list[dict]) -> dict[str, str]:
+    return {part["query"].rpartition("_")[0][5:]: part["runs"]["way"] for part in explained if part["runs"]}
+
+
+def test_how_each_query_will_run(headrace: Program, script: Path) -> None:
+    script.write_text(CLICKS + COUNTS + RUNS)
+    explained = headrace("explain", "a.ksql", "--json").json
+    assert ways(explained) == {
+        "COUNTS": "native",
+        "BIG": "native",
+        "PAGES": "record",
+        "AGAIN": "record",
+        "OTHERS": "record",
+        "EVERY": "record",
+    }
+    runs = {"way": "native", "reasons": [], "changes": "the last change of each key in a batch", "refused": False}
+    assert explained[1]["runs"].items() >= {**runs, "delivery": "exactly once"}.items()
+    said = [line[5:] for line in headrace("explain", "a.ksql").out.splitlines() if line.startswith("--   ")]
+    assert said[0] == (
+        "runs natively, by Spark's own operators; sends the last change of each key in a batch; delivered exactly once"
+    )
+    assert said[-2:] == [
+        "runs record by record, on 4 pages; sends every change; delivered exactly once",
+        "not natively: every change is to be sent, and natively those of a batch are merged",
+    ]
+    assert "not on several pages: GROUP BY brings rows of several keys together" in said
+    assert f"//   {said[0]}\ndigraph" in headrace("explain", "a.ksql", "--graph").out
+    script.write_text(CLICKS + COUNTS + "ASSERT VALUES counts (page, n) VALUES ('/', 1);\n" + RUNS.splitlines()[1])
+    assert ways(headrace("explain", "a.ksql", "--json").json) == {"COUNTS": "record", "BIG": "native"}
+
+
+def test_how_queries_run_hangs_on_the_settings(headrace: Program, script: Path) -> None:
+    script.write_text(CLICKS + COUNTS + "CREATE TABLE again AS SELECT * FROM counts;")
+    config = script.parent / "headrace.toml"
+
+    def told(**settings: object) -> list[str]:
+        config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
+        return [line[5:] for line in headrace("explain", "a.ksql").out.splitlines() if line.startswith("--   ")]
+
+    assert told(way="record", pages=7)[:2] == [
+        "runs record by record, on 7 pages; sends the last change of each key in a batch; delivered exactly once",
+        'not natively: the setting "way" says so',
+    ]
+    assert told(changes="record")[0] == "runs record by record, on 4 pages; sends every change; delivered exactly once"
+    assert told(way="native")[1:] == ["is refused", "not natively: what a table held before is known record by record"]
+    for name in ("sink", "changes", "way"):
+        config.write_text(f'{name} = "other"\n')
+        assert headrace("explain", "a.ksql", code=1).err.startswith(f'bad-setting: setting "{name}" cannot be "other"')
+
+
+def test_how_a_query_runs_hangs_on_the_topics_that_are_there(headrace: Program, script: Path) -> None:
+    window = "CREATE TABLE w AS SELECT page, COUNT(*) AS n FROM clicks WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY page;"
+    script.write_text(CLICKS + window)
+    assert "not natively: which records have a time that counts is known once they are decoded" in (
+        headrace("explain", "a.ksql").out
+    )
+    headrace("topic", "create", "clicks", "--schema", "id int key, page string")
+    assert "runs natively" in headrace("explain", "a.ksql").out
+
+
 def test_a_graph_for_graphviz(headrace: Program, example: Path) -> None:
     said = headrace("explain", "pageviews.ksql", "--graph").out
     assert said.count("digraph plan {") == said.count("\n}") == 2

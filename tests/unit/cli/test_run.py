@@ -11,6 +11,8 @@ import pytest
 from headrace.cli import watching
 from headrace.control.hold import Hold
 from headrace.control.status import Status
+from headrace.engine.checkpoint import Checkpoint
+from tests.statements import planned
 from tests.unit.cli.conftest import Program
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');\n"
@@ -152,3 +154,9 @@ def test_a_table_of_queries(capsys: pytest.CaptureFixture[str]) -> None:
 @pytest.mark.parametrize(("seconds", "text"), [(12.4, "12 s"), (200, "3 min 20 s"), (3900, "1 h 05 min")])
 def test_durations(seconds: float, text: str) -> None:
     assert watching.duration(seconds) == text
+
+
+def test_the_state_of_a_native_query_is_sparks_own(headrace: Program) -> None:
+    query = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
+    Checkpoint(headrace.data / "checkpoints" / "a" / query.id).opened(query, "native", 1, ("s",))
+    assert "runs the native way" in headrace("state", "show", query.id, code=1).err

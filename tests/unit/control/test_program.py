@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from typing import ClassVar
 
 import pytest
 
+from headrace.control.isolation import OnBatch
 from headrace.control.program import Program
-from headrace.errors import BadProperty, ProgramRunning, Unsupported
+from headrace.control.running import Running
+from headrace.engine.ground import Position
+from headrace.errors import BadProperty, BadSetting, ProcessLost, ProgramRunning, Unsupported
 from headrace.log.embedded import EmbeddedLog
+from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');\n"
@@ -71,3 +77,33 @@ def test_two_programs_of_a_name_on_one_log(log: EmbeddedLog, settings: Settings)
     with Program(log, settings, name="a"), Program(log, settings, name="b"), pytest.raises(ProgramRunning):
         Program(log, settings, name="a")
     Program(log, settings, name="a").close()
+
+
+# -- starts that fail -----------------------------------------------------------------------------------------------
+
+
+class Lost:
+    """Where no process ever comes up."""
+
+    apart: ClassVar[bool] = False
+
+    def __init__(self) -> None:
+        self.starts = 0
+
+    def warm_up(self) -> None: ...
+
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+        self.starts += 1
+        raise ProcessLost(f"query {query.id} lost a process of its own")
+
+
+def test_a_start_that_fails_is_tried_a_few_times(log: EmbeddedLog, settings: Settings) -> None:
+    lost = Lost()
+    with Program(log, settings, isolation=lost) as program, pytest.raises(ProcessLost):
+        program.execute(CLICKS + COPY)
+    assert lost.starts == 6
+
+
+def test_an_isolation_that_there_is_not_is_refused(log: EmbeddedLog, settings: Settings) -> None:
+    with pytest.raises(BadSetting, match='"isolation" cannot be "container"'):
+        Program(log, replace(settings, isolation="container"))

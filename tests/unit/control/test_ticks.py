@@ -35,6 +35,7 @@ class Run:
     folder: Path
     ticks: str = TICKS
     goes_on: bool = False
+    read_at: int | None = None
     progress: Progress = field(default_factory=Progress)
     left: list[int] = field(default_factory=list)
     """How much is left to read, look after look; then nothing."""
@@ -97,6 +98,18 @@ def test_a_deadline_comes_as_long_after_the_latest_record_as_it_lies_behind_it(l
     run.read(time=7_000, deadline=10_000)  # records of 1970: the clock on the wall is far ahead
     ticker.watch(run)
     moved(clock, ticker, 2_999)
+    assert log.bounds(TICKS)[0].end == 0
+    moved(clock, ticker, 1)
+    assert ticks(log, 1) == [10_000]
+
+
+@pytest.mark.parametrize(("read_at", "left"), [(999_600, 2_600), (1_000_001, 3_000), (1, 3_000)])
+def test_how_long_a_batch_took_is_not_added(log, clock, ticker, run, read_at: int, left: int) -> None:
+    """Unless the clock that is asked is another than the one by which it was read."""
+    run.read_at = read_at
+    run.read(time=7_000, deadline=10_000)
+    ticker.watch(run)
+    moved(clock, ticker, left - 1)
     assert log.bounds(TICKS)[0].end == 0
     moved(clock, ticker, 1)
     assert ticks(log, 1) == [10_000]

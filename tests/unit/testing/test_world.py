@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -93,12 +94,15 @@ def test_a_written_row_is_encoded_as_its_source_says() -> None:
 
 
 def test_a_record_that_cannot_be_read_is_reported_or_ends_the_query() -> None:
-    w = world(above("B", A, 0))
+    lenient = above("B", A, 0)
+    w = world(lenient)
     w.produce("a", bytes(4), b"{")
     assert ([problem.code for problem in w.problems], values(w, "B")) == (["bad-record"], [])
-    w.planner.properties["ksql.fail.on.deserialization.error"] = "true"
-    with pytest.raises(QueryFailed):
-        w.produce("a", bytes(4), b"{")
+    assert lenient.query is not None
+    strict = replace(lenient, query=replace(lenient.query, strict=(("bad-record", "some.setting"),)))
+    with pytest.raises(QueryFailed, match=r"set some\.setting to false") as failed:
+        world(strict).produce("a", bytes(4), b"{")
+    assert failed.value.where == "topic a, partition 0, offset 0"
 
 
 # -- asserts --------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
+from headrace.clock import SystemClock
 from headrace.engine.batch.frames import python_function
 from headrace.engine.batch.paging import Pages, pages_of
 from headrace.engine.batch.records import INPUT, OUTPUT, OUTPUT_SPARK, output_row, raw_records, table
@@ -33,13 +34,16 @@ class Plans:
     queries: Mapping[str, bytes]
     setup: Setup = no_setup
     pages: int = 1
+    at: int | None = None
+    """What time it is in this run, for functions that ask: the same in all tasks, and when one is tried again."""
 
     def query(self, name: str) -> Query:
         return shipped(self.queries[name], self.setup)
 
 
 def plans(queries: Mapping[str, Query], setup: Setup = no_setup, *, pages: int = 1) -> Plans:
-    return Plans({name: packed(query) for name, query in queries.items()}, setup, pages)
+    made = {name: packed(query) for name, query in queries.items()}
+    return Plans(made, setup, pages, SystemClock().now())
 
 
 def run_all(rows: DataFrame, made: Plans) -> DataFrame:
@@ -76,7 +80,7 @@ def problems(results: DataFrame) -> DataFrame:
 def run_rows(made: Plans, name: str, rows: pa.Table) -> pa.Table:
     """A page's rows through a new chain."""
     query = made.query(name)
-    work = _Work(query)
+    work = _Work(query, made.at)
     several = made.pages > 1 and pages_of(query).are_several
     for upto, topic, records in _steps(rows, one_by_one=several):
         work.feed(upto, topic, records)
@@ -98,11 +102,12 @@ class _Work:
     """A query at work on a page, with what came out and where."""
 
     query: Query
+    at: int | None
     out: list[tuple[tuple[int, int], Raw | Problem]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._upto = self._index = 0
-        self._pipe = Pipe(self.query, Context(lambda name: {}, self._put))
+        self._pipe = Pipe(self.query, Context(lambda name: {}, self._put, now=lambda: self.at))
 
     def feed(self, upto: int, topic: str, records: list[Raw]) -> None:
         self._upto, self._index = upto, 0

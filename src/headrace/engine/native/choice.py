@@ -12,7 +12,7 @@ from headrace.contracts import Topic
 from headrace.engine.batch.compile import against
 from headrace.engine.batch.expressions import never_fails
 from headrace.engine.batch.grouping import spark_form
-from headrace.engine.native.work import aggregate_of, group_columns
+from headrace.engine.native.work import aggregate_of, group_columns, is_ordered
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
 from headrace.plan.expressions import Call, Expression, Named
@@ -36,14 +36,18 @@ class Choice:
         return f"runs record by record: {'; '.join(self.reasons)}"
 
 
-def choose_way(query: n.Query, topics: Mapping[str, Topic]) -> Choice:
-    """Natively if nothing speaks against it; `topics` are the log's, by name."""
+def choose_way(
+    query: n.Query, topics: Mapping[str, Topic], *, every_change: bool = False, kafka: bool = False
+) -> Choice:
+    """Natively if nothing speaks against it; `topics` are the log's, by name. `every_change` of a table is wanted."""
     plan = optimized(query)
-    reasons = tuple(dict.fromkeys(_against(plan, topics)))
+    reasons = tuple(dict.fromkeys(_against(plan, topics, kafka)))
+    if every_change and plan.sink.relation.kind is n.Kind.TABLE:
+        reasons = ("every change is to be sent, and natively those of a batch are merged", *reasons)
     return Choice(RECORD if reasons else NATIVE, reasons)
 
 
-def _against(plan: n.Query, topics: Mapping[str, Topic]) -> Iterator[str]:
+def _against(plan: n.Query, topics: Mapping[str, Topic], kafka: bool) -> Iterator[str]:
     source, *others = plan.sources
     if others:
         yield "several sources meet"
@@ -58,7 +62,7 @@ def _against(plan: n.Query, topics: Mapping[str, Topic]) -> Iterator[str]:
         if isinstance(node, n.Filter) and node.relation.kind is n.Kind.TABLE:
             yield "whether a row that does not fit had fitted before is known record by record"
     if found is not None:
-        yield from _aggregate(found, source, topics.get(source.topic))
+        yield from _aggregate(found, source, topics.get(source.topic), kafka)
 
 
 def _source(source: n.Source, topic: Topic | None) -> Iterator[str]:
@@ -75,7 +79,7 @@ def _source(source: n.Source, topic: Topic | None) -> Iterator[str]:
         yield f"the time of {source.name} is text"
 
 
-def _aggregate(node: Any, source: n.Source, topic: Topic | None) -> Iterator[str]:
+def _aggregate(node: Any, source: n.Source, topic: Topic | None, kafka: bool) -> Iterator[str]:
     below = list(n.walk(node.input))
     if not all(isinstance(step, n.Filter | n.Source) for step in below):
         yield "rows change on their way to GROUP BY, and a null among the groups would go unreported"
@@ -84,13 +88,17 @@ def _aggregate(node: Any, source: n.Source, topic: Topic | None) -> Iterator[str
     for call in node.calls:
         if spark_form(call, "x") is None:
             yield f"{call.function} has no form in Spark that means the same"
+        if kafka and is_ordered(call):
+            yield f"{call.function} asks for the order of arrival, which on Kafka no single column tells"
     if node.relation.window is not None:
-        yield from _windows(node.relation.window, below, source, topic)
+        yield from _windows(node.relation.window, below, source, topic, kafka)
 
 
-def _windows(window: n.Window, below: list[n.Node], source: n.Source, topic: Topic | None) -> Iterator[str]:
-    """Stream time must follow from what the log says of its rows."""
-    if topic is None or topic.schema.is_raw:
+def _windows(
+    window: n.Window, below: list[n.Node], source: n.Source, topic: Topic | None, kafka: bool
+) -> Iterator[str]:
+    """Stream time must follow from what the log says of its rows; on Kafka it is known before a batch."""
+    if not kafka and (topic is None or topic.schema.is_raw):
         yield "which records have a time that counts is known once they are decoded"
     if source.timestamp is not None:
         yield "the time of the stream is in a column"

@@ -22,13 +22,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_type
 
-from headrace.contracts import Topic
+from headrace.contracts import Log, Topic
 from headrace.engine.batch import grouping
 from headrace.engine.batch.carriers import natural, quoted, sql_type
 from headrace.engine.batch.edges import row_columns
 from headrace.engine.batch.frames import frame_columns, type_of
 from headrace.engine.batch.native import Rows, native
 from headrace.engine.batch.shipping import Setup, no_setup
+from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.native.columns import matched, same_fields
 from headrace.engine.native.sink import NativeSink
 from headrace.engine.native.source import read_rows
@@ -54,7 +55,7 @@ class Flow:
 
 def native_flow(
     spark: SparkSession,
-    log: EmbeddedLog,
+    log: Log,
     query: n.Query,
     settings: Settings,
     folder: Path,
@@ -67,15 +68,37 @@ def native_flow(
     """The query over its topic; `folder` is its checkpoint's, `run` names its writer. Both topics must be there, and
     that of the dead letters. Raises SchemaMismatch if a topic has a schema that the statement does not fit.
     """
-    work = work_for(query, str((folder / "notes").resolve()), setup)
+    notes, by_time = str((folder / "notes").resolve()), not isinstance(log, EmbeddedLog)
+    work = work_for(query, notes, setup, by_time=by_time)
     plan, source = work.plan, log.topic(work.source.topic)
     if not source.schema.is_raw:
         matched(work.source.relation.columns, source, work.source.name)
-    read = read_rows(spark, log.folder, source.name, work, max_rows=settings.batch_rows, start=start)
-    rows = compiled(read, work)
-    sink = log.topic(plan.sink.topic)
+    sink, mode = log.topic(plan.sink.topic), "update" if work.aggregates else "append"
+    bounds: dict[str, Any] = {"max_rows": settings.batch_rows, "start": start}
+    if not isinstance(log, EmbeddedLog):
+        return _on_kafka(spark, log, work, folder, run, on_report, bounds, mode)
+    rows = compiled(read_rows(spark, log.folder, source.name, work, **bounds), work)
     made = encodable(rows, plan.sink, work) if sink.schema.is_raw else typed(rows, plan.sink, sink, work)
-    return Flow(made, NativeSink(log, run, work, on_report).write, "update" if work.aggregates else "append")
+    return Flow(made, NativeSink(log, run, work, on_report).write, mode)
+
+
+def _on_kafka(
+    spark: SparkSession,
+    log: Any,
+    work: Work,
+    folder: Path,
+    run: str,
+    on_report: OnReport,
+    bounds: dict[str, Any],
+    mode: str,
+) -> Flow:
+    from headrace.engine.kafka_source import Cuts  # its client is an extra
+    from headrace.engine.native import kafka
+
+    plan, cuts = work.plan, Cuts(log, run, Checkpoint(folder).spark)
+    rows = compiled(kafka.read_rows(spark, log, plan.sources[0].topic, work, **bounds), work)
+    lanes = kafka.NativeLanes(log, run, work, cuts, folder, on_report)
+    return Flow(encodable(rows, plan.sink, work), lanes.write, mode)
 
 
 # -- what is done with the rows -------------------------------------------------------------------------------------

@@ -34,5 +34,7 @@ def unpacked(data: bytes | None) -> Headers:
 
 def column(packed: pa.Array) -> pa.Array:
     """What was packed, as the log has it."""
+    if packed.null_count == len(packed):
+        return pa.nulls(len(packed), HEADERS_TYPE)
     rows = [[{"name": name, "value": value} for name, value in unpacked(data)] for data in packed.to_pylist()]
     return pa.array([items or None for items in rows], HEADERS_TYPE)

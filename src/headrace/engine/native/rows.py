@@ -1,8 +1,8 @@
 """Rows of a topic as the source gives them to Spark: columns of a frame, without those that cannot be used.
 
-A topic with a schema is read column by column; a raw one through the formats' own serdes, record by record. What is
-wrong with a row (`bad-record`, `bad-time`, no group, late) is told by the chain itself: rows that *may* be reported
-are picked out vectorised, and only those few are run through it.
+A topic with a schema is read column by column; a raw one by the formats (see `raw`). What is wrong with a row
+(`bad-record`, `bad-time`, no group, late) is told by the chain itself: rows that *may* be reported are picked out
+vectorised, and only those few are run through it.
 """
 
 from __future__ import annotations
@@ -18,16 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.contracts import Batch, Topic
-from headrace.engine.batch.edges import row_arrays, row_columns
 from headrace.engine.batch.frames import tuples, type_of
+from headrace.engine.native import raw
 from headrace.engine.native.columns import carried, matched
 from headrace.engine.native.headers import packed
 from headrace.engine.native.work import Hops, Work
-from headrace.engine.record.layout import raw_records
 from headrace.log.rows import integers, numbers
 from headrace.plan.chain.chain import Chain
 from headrace.plan.chain.contract import Context, Event, Problem, Store
-from headrace.plan.chain.records import Decoder
 from headrace.plan.nodes import Query, Source
 
 Mask = npt.NDArray[np.bool_]
@@ -57,7 +55,7 @@ class Rows:
 
 def read(batch: Batch, topic: Topic, work: Work) -> Rows:
     """All rows of a batch that have a time; those that cannot be read are told of."""
-    return _decoded(batch, work) if topic.schema.is_raw else _typed(batch, topic, work)
+    return Rows(*raw.decoded(batch, work)) if topic.schema.is_raw else _typed(batch, topic, work)
 
 
 # -- topics with a schema -------------------------------------------------------------------------------------------
@@ -131,27 +129,6 @@ def _bad_time(rows: Rows, place: int, source: Source) -> str:
     return f"its time, {time}, is {'before 1970' if time < 0 else 'too far ahead'}"
 
 
-# -- raw topics -----------------------------------------------------------------------------------------------------
-
-
-def _decoded(batch: Batch, work: Work) -> Rows:
-    decoder = _decoder(work)
-    made = [decoder.decode(record) for record in raw_records(batch)]
-    good = np.array([not isinstance(event, Problem) for event in made], bool)
-    events = [event for event in made if not isinstance(event, Problem)]
-    relation = work.source.relation
-    columns = dict(zip(row_columns(relation), row_arrays(events, relation), strict=True))
-    columns["sequence"] = batch.rows.column("$sequence").filter(pa.array(good))
-    if work.carries_headers:
-        columns["headers"] = packed(batch.rows.column("$headers").filter(pa.array(good)))
-    return Rows(columns, [event for event in made if isinstance(event, Problem)])
-
-
-@lru_cache(64)
-def _decoder(work: Work) -> Decoder:
-    return Decoder(work.source)
-
-
 # -- what counts, and what is reported ------------------------------------------------------------------------------
 
 
@@ -181,7 +158,9 @@ def judged(rows: Rows, work: Work, now: int) -> tuple[Rows, int]:
     if not _may_be_late(int(rows.times.min()), behind, work.hops):
         rows.columns["now"] = integers(np.full(len(rows.times), now))
         return _told(rows, work, None if mask is None else ~mask, None), behind
-    nows = np.maximum.accumulate(np.maximum(rows.times if mask is None else np.where(mask, rows.times, now), now))
+    nows = np.maximum(rows.times if mask is None else np.where(mask, rows.times, now), now)
+    if not work.by_time:
+        nows = np.maximum.accumulate(nows)
     rows.columns["now"] = integers(nows)
     late, kept = _late(rows.times, nows, work.hops)
     return _told(rows, work, late if mask is None else late | ~mask, nows).where(kept), behind

@@ -6,22 +6,24 @@ A raw topic gets records in the declared formats; a topic with a schema gets col
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from headrace.contracts import Topic, dead_letter_topic
+from headrace.contracts import HEADERS_TYPE, Topic, dead_letter_topic
 from headrace.engine.batch.frames import tuples
 from headrace.engine.columns import from_spark
 from headrace.engine.native.headers import column, unpacked
 from headrace.engine.native.notes import Attempt
 from headrace.engine.native.work import Work
-from headrace.engine.record.packing import packed_rows, unpacked_rows
+from headrace.engine.payloads import Payloads, payloads
+from headrace.engine.record.packing import ROWS, packed_rows, unpacked_rows
 from headrace.engine.reports import OnReport, Report
 from headrace.engine.sink import STAGED, EmbeddedSink, Rows, staged_rows
 from headrace.log.embedded import EmbeddedLog
@@ -48,7 +50,7 @@ class NativeSink(EmbeddedSink):
         notes = attempt.notes()
         self.commit(batch, [*found, *self._letters([letters for _, letters in notes if letters])])
         written = sum(row.rows for row in found if row.topic == self._topic)
-        unwritten = _counted(row for row in found if row.topic == self._dead)
+        unwritten = counted(row for row in found if row.topic == self._dead)
         self._on_report(batch, [*(report for report, _ in notes), Report(0, written=written, problems=unwritten)])
 
     def _letters(self, letters: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
@@ -58,7 +60,7 @@ class NativeSink(EmbeddedSink):
             yield from zip(*(column.to_pylist() for column in staged.columns), strict=True)
 
 
-def _counted(staged: Iterator[Any]) -> dict[str, int]:
+def counted(staged: Iterator[Any]) -> dict[str, int]:
     """Results that could not be written; a time that is wrong counts among them."""
     count = sum(row.rows for row in staged)
     return {"not-written": count} if count else {}
@@ -81,8 +83,13 @@ class Encoding:
     work: Work
 
     def __call__(self, rows: pa.RecordBatch, topics: Sequence[Topic]) -> Rows:
-        sink, encoder = self.work.plan.sink, _encoder(self.work)
         given = dict(zip(rows.schema.names, rows.columns, strict=True))
+        written = encoded_at_once(given, self.work)
+        return self.one_by_one(rows, given, topics) if written is None else [(topics[0], written)]
+
+    def one_by_one(self, rows: pa.RecordBatch, given: dict[str, pa.Array], topics: Sequence[Topic]) -> Rows:
+        """What is written at once must be this."""
+        sink, encoder = self.work.plan.sink, _encoder(self.work)
         keys, values = tuples(given, "k", sink.relation, "keyed"), tuples(given, "v", sink.relation, "valued")
         headers = given["headers"].to_pylist() if "headers" in given else [None] * len(rows)
         events = zip(given["time"].to_pylist(), keys, values, headers, strict=True)
@@ -93,6 +100,22 @@ class Encoding:
             (topics[1], [report.letter(problem, self.work.plan) for problem in made if isinstance(problem, Problem)]),
         )
         return [(topic, unpacked_rows(packed_rows(records))) for topic, records in parts if records]
+
+
+def encoded_at_once(given: Mapping[str, pa.Array], work: Work) -> pa.RecordBatch | None:
+    """Records for a raw topic; None if formats cannot write columns, or a row may not be written at all."""
+    made, relation = _payloads(work), work.plan.sink.relation
+    if made is None or (pc.min(given["time"]).as_py() or 0) < 0:
+        return None
+    keys = made.keys([given[f"k{i}"] for i in range(len(relation.key))], given["keyed"], given.get("window_start"))
+    values = made.values([given[f"v{i}"] for i in range(len(relation.value))], given["valued"])
+    headers = column(given["headers"]) if "headers" in given else pa.nulls(len(keys), HEADERS_TYPE)
+    return pa.RecordBatch.from_arrays([keys, values, given["time"], headers], schema=ROWS)
+
+
+@lru_cache(64)
+def _payloads(work: Work) -> Payloads | None:
+    return payloads(work.plan.sink)
 
 
 @lru_cache(64)

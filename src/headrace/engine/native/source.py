@@ -8,7 +8,7 @@ checkpoints: no state is kept for it, and a replay finds the same.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,7 +28,7 @@ from headrace.engine.reports import Report
 from headrace.engine.source import HeadraceSource, Range, StreamReader, options, registered
 
 _ROWS_PER_SPAN = 250_000
-_NEVER = -1
+NEVER = -1
 """The time of a stream that has had no row."""
 
 
@@ -62,7 +62,7 @@ class NativeReader(StreamReader):
     # -- in the driver ----------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict:
-        return {**super().initialOffset(), "time": _NEVER}
+        return {**super().initialOffset(), "time": NEVER}
 
     def latestOffset(self, start: dict, limit: Any) -> dict:
         end = super().latestOffset(start, limit)
@@ -98,21 +98,8 @@ class NativeReader(StreamReader):
     # -- in a task --------------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        report, letters = Report(0), []
-        now = partition.now if isinstance(partition, Span) else _NEVER
-        for batch in self._batches(partition):
-            rows = read(batch, self.topic, self.work)
-            report.records += len(batch)
-            if len(rows.times):
-                report.time = max(int(rows.times.max()), _NEVER if report.time is None else report.time)
-            rows, now = judged(rows, self.work, now)
-            letters += [report.letter(problem, self.work.plan) for problem in rows.problems]
-            if not len(rows.times):
-                continue
-            yield pa.RecordBatch.from_arrays(
-                [rows.columns[field.name].cast(field.type) for field in self.arrow], schema=self.arrow
-            )
-        notes.leave(self.work.folder, _name(partition), report, letters)
+        now = partition.now if isinstance(partition, Span) else NEVER
+        return given(self._batches(partition), self.topic, self.work, now, _name(partition))
 
     def _batches(self, partition: InputPartition) -> Iterator[Batch]:
         if isinstance(partition, Range):
@@ -132,7 +119,23 @@ class NativeReader(StreamReader):
         if parts:
             table = pa.Table.from_batches(parts)
             (rows,) = table.take(pc.sort_indices(table["$sequence"])).combine_chunks().to_batches()
-            yield Batch(self.topic.name, _NEVER, rows, 0)
+            yield Batch(self.topic.name, NEVER, rows, 0)
+
+
+def given(batches: Iterable[Batch], topic: Topic, work: Work, now: int, name: str) -> Iterator[pa.RecordBatch]:
+    """In a task: what Spark gets of the batches; at their end a note of this name is left."""
+    report, letters, arrow = Report(0), [], work.arrow
+    for batch in batches:
+        rows = read(batch, topic, work)
+        report.records += len(batch)
+        if len(rows.times):
+            report.time = max(int(rows.times.max()), NEVER if report.time is None else report.time)
+        rows, now = judged(rows, work, now)
+        letters += [report.letter(problem, work.plan) for problem in rows.problems]
+        if len(rows.times):
+            columns = [rows.columns[field.name].cast(field.type) for field in arrow]
+            yield pa.RecordBatch.from_arrays(columns, schema=arrow)
+    notes.leave(work.folder, name, report, letters)
 
 
 def _name(partition: Any) -> str:

@@ -42,6 +42,8 @@ class Work:
     """Columns of which none may be null, for a row to count."""
     aggregates: bool = False
     hops: Hops | None = None
+    by_time: bool = False
+    """The rows of a batch come in order of their times: within it, none is late for another."""
     ordered: bool = False
     """The place of a row in the order of arrival is read."""
     folder: str = ""
@@ -73,7 +75,7 @@ class Work:
         return to_arrow_schema(from_arrow_schema(pa.schema([*kinds, *more])), timezone="UTC")
 
 
-def work_for(query: n.Query, folder: str, setup: Setup = no_setup) -> Work:
+def work_for(query: n.Query, folder: str, setup: Setup = no_setup, *, by_time: bool = False) -> Work:
     plan = optimized(query)
     source = plan.sources[0]
     columns = tuple(sorted(_wanted(plan, source), key=lambda name: (name[0], int(name[1:]))))
@@ -81,13 +83,19 @@ def work_for(query: n.Query, folder: str, setup: Setup = no_setup) -> Work:
     if found is None:
         return Work(packed(plan), columns, folder=folder, setup=setup)
     groups = tuple(column_name(named.expression.name, source.relation) for named in found.groups)
-    ordered = any(call.function.upper().endswith("_BY_OFFSET") for call in found.calls)
-    return Work(packed(plan), columns, groups, True, _hops(found.relation.window), ordered, folder, setup)
+    ordered = any(is_ordered(call) for call in found.calls)
+    hops = _hops(found.relation.window)
+    return Work(packed(plan), columns, groups, True, hops, by_time, ordered, folder, setup)
 
 
 def aggregate_of(plan: n.Query) -> Any:
     """The plan's only aggregate."""
     return next((node for node in n.walk(plan.sink) if isinstance(node, n.Aggregate)), None)
+
+
+def is_ordered(call: n.AggregateCall) -> bool:
+    """Whether it asks which row came first."""
+    return call.function.upper().endswith("_BY_OFFSET")
 
 
 def _hops(window: n.Window | None) -> Hops | None:

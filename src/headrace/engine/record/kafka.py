@@ -12,9 +12,10 @@ import pyarrow as pa
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.contracts import Append, Batch
+from headrace.contracts import Append
+from headrace.engine.kafka_rows import batches_of
 from headrace.engine.kafka_sink import write_lane
-from headrace.engine.kafka_source import Cuts, messages_of, subscribed, worker_log
+from headrace.engine.kafka_source import Cuts, subscribed, worker_log
 from headrace.engine.record.operator import OUTPUT, OUTPUT_SPARK
 from headrace.engine.record.packing import kept
 from headrace.engine.record.placing import PACKED_SPARK, packed
@@ -38,12 +39,11 @@ def read_pages(
 
 def _packing(settings: Settings, work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        log = worker_log(settings)
-        for batch in batches:
-            for (topic, partition), messages in messages_of(batch).items():
-                rows = log.open_messages(topic, partition, messages)
-                if rows.num_rows:
-                    yield packed(Batch(topic, partition, rows, messages[-1].offset + 1), work)
+        log, raw = worker_log(settings), {layout.topic for layout in work.layouts if layout.columns is None}
+        for messages in batches:
+            for batch in batches_of(messages, log, raw):
+                if len(batch):
+                    yield packed(batch, work)
 
     return pack
 
@@ -57,6 +57,10 @@ class LaneSink:
         self._topics = [log.topic(name) for name in topics]
         self._cuts = cuts
         self._on_report = on_report
+
+    def staged(self, rows: DataFrame) -> DataFrame:
+        """Nothing: a lane must know its batch."""
+        return rows
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Write a batch, once: each lane's part in one transaction."""

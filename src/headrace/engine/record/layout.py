@@ -1,7 +1,8 @@
 """How the records of a topic travel between stages: which columns, and how they become records of the chain again.
 
 A raw topic's records have a key and a value. Of a topic with a schema only the columns that some source reads travel,
-as columns; they become the chain's values without a format in between.
+as columns; they become the chain's values without a format in between. Records of a raw topic that could be opened at
+once, where they were read, travel as columns too: all of them, as a dead letter shows them all.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.contracts import HEADERS_TYPE, Batch, Topic
+from headrace.engine.opening import WORTH, Opened, opener
 from headrace.errors import SchemaMismatch
 from headrace.plan import types as ty
 from headrace.plan.chain.contract import Event
-from headrace.plan.chain.records import Headers, Raw
+from headrace.plan.chain.records import BOUNDS, Headers, Raw, needed_bounds
 from headrace.plan.nodes import Query, Source, payload
 from headrace.plan.reading import columns_read
-from headrace.schema import type_name
+from headrace.plan.rewriting import draws
+from headrace.schema import Field, type_name
 
 HEAD = (
     ("partition", pa.int32()),
@@ -44,32 +47,45 @@ WIDER: Mapping[pa.DataType, Sequence[pa.DataType]] = {
 
 @dataclass(frozen=True)
 class Layout:
-    """Of one topic. `columns` are those of its schema, each with its type in the chain; None if it is raw."""
+    """Of one topic. `columns` are those of its schema, each with its type in the chain; None if it is raw.
+
+    Where they are `opened` they are not the topic's but those of the only source that reads it.
+    """
 
     topic: str
     columns: tuple[tuple[str, pa.DataType], ...] | None = None
+    opened: bool = False
+    fewest: int = WORTH
+    """Batches of fewer records are not opened."""
 
     @property
     def names(self) -> tuple[str, ...] | None:
-        return None if self.columns is None else tuple(name for name, _ in self.columns)
+        """The topic's own columns."""
+        return None if self.columns is None or self.opened else tuple(name for name, _ in self.columns)
 
     @cached_property
     def schema(self) -> pa.schema:
         own = [("key", pa.binary()), ("value", pa.binary())]
         if self.columns is not None:
-            own = [("$deleted", pa.bool_()), *((name, _NUMBERS.get(kind, kind)) for name, kind in self.columns)]
+            own = [("$deleted", pa.bool_()), *((_own(name), _NUMBERS.get(kind, kind)) for name, kind in self.columns)]
         return pa.schema([*HEAD, *own])
 
     def packed(self, batch: Batch) -> pa.RecordBatch:
         """Rows as the log has them, as they travel."""
         rows = batch.rows
+        names = ("key", "value") if self.columns is None else ("$deleted", *(name for name, _ in self.columns))
+        return self._with_head(batch, [rows.column(name) for name in names])
+
+    def packed_opened(self, batch: Batch, opened: Opened) -> pa.RecordBatch:
+        """Rows that were opened, as they travel."""
+        return self._with_head(batch, [pc.invert(opened.valued), *opened.columns.values()])
+
+    def _with_head(self, batch: Batch, own: list[pa.Array]) -> pa.RecordBatch:
         partition = pa.array([batch.partition], pa.int32()).take(pa.array(np.zeros(len(batch), np.int8)))
-        columns = [partition, *(rows.column(name) for name in ("$offset", "$sequence", "$timestamp", "$headers"))]
-        if self.columns is None:
-            columns += [rows.column("key"), rows.column("value")]
-        else:
-            columns += [rows.column("$deleted"), *(_cast(rows.column(name), kind) for name, kind in self.columns)]
-        return pa.RecordBatch.from_arrays(columns, schema=self.schema)
+        head = [batch.rows.column(name) for name in ("$offset", "$sequence", "$timestamp", "$headers")]
+        kinds = [kind for _, kind in self.columns or ()]
+        columns = own if self.columns is None else [own[0], *map(_cast, own[1:], kinds)]
+        return pa.RecordBatch.from_arrays([partition, *head, *columns], schema=self.schema)
 
     def records(self, rows: pa.Table) -> list[Raw]:
         """Rows that have travelled, as records of the chain."""
@@ -80,7 +96,7 @@ class Layout:
     def _payloads(self, rows: pa.Table) -> tuple[list[Any], list[Any]]:
         if self.columns is None:
             return rows["key"].to_pylist(), rows["value"].to_pylist()
-        columns = [_values(rows[name], kind) for name, kind in self.columns]
+        columns = [_values(rows[_own(name)], kind) for name, kind in self.columns]
         every = list(zip(*columns, [None] * rows.num_rows, strict=True))
         deleted = rows["$deleted"]
         if deleted.null_count == len(deleted):
@@ -91,24 +107,55 @@ class Layout:
         """The same as events of the one source that reads the topic; None if they cannot be had without a look at each.
 
         They can if no record has headers, is deleted or has a time before 1970, and the source reads columns only.
+        Records that were opened always can.
         """
-        if self.columns is None or source.system or source.timestamp or not rows.num_rows:
+        if self.opened:
+            return self._opened_events(rows, source)
+        if self.columns is None or source.system or source.timestamp or source.relation.window or not rows.num_rows:
             return None
         if any(rows[name].null_count < rows.num_rows for name in ("headers", "$deleted")):
             return None
         if pc.min(rows["time"]).as_py() < 0 or (len(source.relation.key) == 1 and self._key_nulls(rows, source)):
             return None
-        brought = {name.upper(): _values(rows[name], kind) for name, kind in self.columns}
+        keys, values = self._tuples(rows, source)
+        return list(zip(rows["time"].to_pylist(), keys, values, strict=True))
+
+    def _tuples(self, rows: pa.Table, source: Source) -> tuple[list[Any], list[Any]]:
+        brought = {name.upper(): _values(rows[_own(name)], kind) for name, kind in self.columns or ()}
         nothing = [None] * rows.num_rows
         keys, values = (
             list(zip(*(brought.get(field.name.upper(), nothing) for field in fields), strict=True))
             for fields in (source.relation.key, source.relation.value)
         )
-        return list(zip(rows["time"].to_pylist(), keys or nothing, values or [()] * rows.num_rows, strict=True))
+        return keys or nothing, values or [()] * rows.num_rows
+
+    def _opened_events(self, rows: pa.Table, source: Source) -> list[Event]:
+        times, deleted = rows["time"], rows["$deleted"]
+        keys, values = self._tuples(rows, source)
+        if len(source.relation.key) == 1 and self._key_nulls(rows, source):
+            keys = [None if key == (None,) else key for key in keys]
+        if pc.any(deleted).as_py():
+            values = [None if gone else row for gone, row in zip(deleted.to_pylist(), values, strict=True)]
+        if source.timestamp is not None:
+            said, in_key = rows[_own(source.timestamp.column)], source.timestamp.column in _names(source.relation.key)
+            times = said if in_key else pc.if_else(deleted, times, said)
+        return list(zip(times.to_pylist(), keys, values, strict=True))
 
     def _key_nulls(self, rows: pa.Table, source: Source) -> int:
-        wanted = source.relation.key[0].name.upper()
-        return next(rows[name].null_count for name in self.names or () if name.upper() == wanted)
+        return rows[self.travels_as(source.relation.key[0].name)].null_count
+
+    def travels_as(self, name: str) -> str:
+        """The column in which a source's column of that name, in any case, travels."""
+        return next(_own(own) for own, _ in self.columns or () if own.upper() == name.upper())
+
+
+def _own(name: str) -> str:
+    """Columns may be called like those of HEAD."""
+    return f".{name}"
+
+
+def _names(fields: Sequence[Field]) -> list[str]:
+    return [field.name for field in fields]
 
 
 def _headers(column: pa.ChunkedArray) -> list[Headers]:
@@ -137,10 +184,29 @@ def raw_records(batch: Batch) -> list[Raw]:
 
 
 def layouts_of(query: Query, topics: Sequence[Topic]) -> tuple[Layout, ...]:
-    """Of all topics that the query reads; refuses what the schema of a topic does not have."""
-    return tuple(
+    """Of all topics that the query reads; refuses what the schema of a topic does not have.
+
+    Raw topics whose records can be opened have a second one, behind all others.
+    """
+    own = (
         Layout(topic.name) if topic.schema.is_raw else Layout(topic.name, _columns(query, topic)) for topic in topics
     )
+    raw = [topic.name for topic in topics if topic.schema.is_raw]
+    return (*own, *(layout for name in raw if (layout := opened_layout(query, name)) is not None))
+
+
+def opened_layout(query: Query, topic: str) -> Layout | None:
+    """Of records of a raw topic that are opened where they are read; None if they cannot be.
+
+    They become events, of which nobody knows which record they were, so neither may matter.
+    """
+    readers = [source for source in query.sources if source.topic == topic]
+    if len(readers) != 1 or draws(query.sink) or opener(readers[0]) is None:
+        return None
+    fields = readers[0].relation.columns
+    if len({field.name.upper() for field in fields}) < len(fields) or any(_has_times_inside(f.type) for f in fields):
+        return None
+    return Layout(topic, tuple((field.name, field.type) for field in fields), opened=True)
 
 
 def _columns(query: Query, topic: Topic) -> tuple[tuple[str, pa.DataType], ...]:
@@ -148,16 +214,15 @@ def _columns(query: Query, topic: Topic) -> tuple[tuple[str, pa.DataType], ...]:
     for source in query.sources:
         if source.topic == topic.name:
             found |= _declared(source, topic)
-    read = {name.upper() for name in columns_read(query).get(topic.name, ())}
+    read = {name.upper() for name in columns_read(query).get(topic.name, ())} | {field.name for field in BOUNDS}
     return tuple((name, kind) for name, kind in found.items() if name.upper() in read)
 
 
 def _declared(source: Source, topic: Topic) -> dict[str, pa.DataType]:
-    if source.relation.window is not None:
-        raise SchemaMismatch(f"{source.name} has windows in its key, a topic with a schema has none")
     there = {field.name.upper(): field for field in topic.schema.fields}
     found: dict[str, pa.DataType] = {}
-    for field in (*source.relation.key, *payload(source.relation, source.system)):
+    bounds = needed_bounds(source.relation)
+    for field in (*source.relation.key, *bounds, *payload(source.relation, source.system)):
         column = there.get(field.name.upper())
         if column is None:
             raise SchemaMismatch(

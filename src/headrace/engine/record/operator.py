@@ -9,6 +9,7 @@ due, how much state there is.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any
 
@@ -20,8 +21,11 @@ from headrace.contracts import dead_letter_topic
 from headrace.engine.record.buckets import PageState
 from headrace.engine.record.packing import Arrived, packed_rows, unpacked
 from headrace.engine.record.placing import Numbers, plan_pages
+from headrace.engine.record.results import Results, merged
 from headrace.engine.record.shelf import MapShelf
+from headrace.engine.record.times import batch_time
 from headrace.engine.record.work import Work
+from headrace.engine.record.writing import Writer
 from headrace.engine.reports import Report
 from headrace.faultpoints import reach
 from headrace.plan.chain.contract import Context, Store
@@ -44,10 +48,11 @@ class PageOperator(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
         del timerValues
-        arrived = unpacked([payload for frame in rows for payload in frame["payload"]], self._work)
+        frames = list(rows)
+        arrived = unpacked([payload for frame in frames for payload in frame["payload"]], self._work)
         report = Report(int(key[0]))
         with PageState(MapShelf(self._map), page=report.page, touches=len(arrived.items)) as state:
-            out = run_records(self._work, arrived, state.store, report)
+            out = run_records(self._work, arrived, state.store, report, batch_time(frames[0]))
             state.save()
             report.entries = state.entries
             reach("operator.ran")
@@ -65,7 +70,8 @@ def run_stateless(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
         report = Report(0)
         for batch in batches:
             for payload in batch.column("payload").to_pylist():
-                yield _output(run_records(work, unpacked([payload], work), lambda name: {}, report))
+                arrived, at = unpacked([payload], work), batch_time(batch)
+                yield _output(run_records(work, arrived, lambda name: {}, report, at))
         yield _output([(None, report.packed())])
 
     return run
@@ -82,23 +88,30 @@ Output = tuple[str | None, bytes]
 """A topic and rows for it; without a topic, a report."""
 
 
-def run_records(work: Work, arrived: Arrived, store: Callable[[str], Store], report: Report) -> list[tuple[str, bytes]]:
-    """Run records through the chain, and note in the report what became of them."""
-    plan, dead, written = work.plan, list[Raw](), list[Raw]()
-    pipe = Pipe(
-        plan,
-        Context(store, lambda problem: dead.append(report.letter(problem, plan))),
-        columns={layout.topic: layout.names for layout in work.layouts if layout.names is not None},
-    )
+def run_records(
+    work: Work, arrived: Arrived, store: Callable[[str], Store], report: Report, at: int | None = None
+) -> list[tuple[str, bytes]]:
+    """Run records through the chain, and note in the report what became of them; `at` is the time of their batch."""
+    plan, dead, results = work.plan, list[Raw](), Results()
+    context = Context(store, lambda problem: dead.append(report.letter(problem, plan)), now=lambda: at)
+    columns = {layout.topic: layout.names for layout in work.layouts if layout.names is not None}
+    pipe = Pipe(plan, context, columns=columns, take=results.add)
     for now, start, end in _turns(work, arrived):
         if now is not None:
-            written += pipe.tick(now)
-        written += pipe.run_runs(arrived.runs(start, end))
+            pipe.tick(now)
+        pipe.run_runs(arrived.runs(start, end))
     _count(report, work, arrived)
-    report.written += len(written)
     report.deadline = pipe.chain.deadline()
-    topics = ((plan.sink.topic, written), (dead_letter_topic(plan.sink.topic), dead))
-    return [(topic, packed_rows(made)) for topic, made in topics if made]
+    written = _writer(work).write(merged(results, plan.sink.relation) if work.merges else results, context.report)
+    report.written += sum(count for count, _ in written)
+    letters = [(dead_letter_topic(plan.sink.topic), packed_rows(dead))] if dead else []
+    return [*((plan.sink.topic, rows) for _, rows in written), *letters]
+
+
+@lru_cache(64)
+def _writer(work: Work) -> Writer:
+    """Kept from batch to batch: it remembers the bytes of keys."""
+    return Writer(work.plan.sink, work.target)
 
 
 Turn = tuple[int | None, int, int]

@@ -16,10 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.contracts import HEADERS_TYPE
-from headrace.engine.record.placing import CLOCK, Numbers, StreamTime, places
+from headrace.engine.record.placing import CLOCK, Numbers, StreamTime, apart, places
 from headrace.engine.record.work import Work
 from headrace.plan.chain.contract import Event
 from headrace.plan.chain.records import Headers, Raw
+from headrace.plan.rewriting import draws
 
 ROWS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("$timestamp", pa.int64()), ("$headers", HEADERS_TYPE)])
 """Rows for a raw topic."""
@@ -57,7 +58,8 @@ def unpacked(payloads: Iterable[bytes], work: Work) -> Arrived:
     """The payloads of a page."""
     by_tag: dict[int, list[bytes]] = {}
     for payload in payloads:
-        by_tag.setdefault(payload[-1], []).append(payload)
+        for part in apart(payload):
+            by_tag.setdefault(part[-1], []).append(part)
     stream = StreamTime(by_tag.pop(CLOCK, []))
     tables = {tag: _table(found, work.layouts[tag].schema) for tag, found in by_tag.items()}
     if not tables:
@@ -80,7 +82,8 @@ _NONE = np.zeros(0, np.int64)
 def _items(work: Work, tag: int, rows: pa.Table) -> Items:
     layout = work.layouts[tag]
     readers = [source for source in work.plan.sources if source.topic == layout.topic]
-    events = layout.events(rows, readers[0]) if len(readers) == 1 else None
+    plain = len(readers) == 1 and not draws(work.plan.sink)  # else it matters which record an event comes from
+    events = layout.events(rows, readers[0]) if plain else None
     return layout.records(rows) if events is None else events
 
 
@@ -116,12 +119,18 @@ def packed_rows(records: Sequence[Raw]) -> bytes:
         pa.array([record.key for record in records], pa.binary()),
         pa.array([record.value for record in records], pa.binary()),
         pa.array([record.time for record in records], pa.int64()),
-        pa.array([_header_items(record.headers) for record in records], HEADERS_TYPE),
+        pa.array([header_items(record.headers) for record in records], HEADERS_TYPE),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=ROWS).serialize().to_pybytes()
 
 
-def _header_items(headers: Headers) -> list[dict[str, Any]] | None:
+def packed_columns(keys: pa.BinaryArray, values: pa.BinaryArray, times: pa.Int64Array) -> bytes:
+    """The same of columns, without headers."""
+    columns = [keys, values, times, pa.nulls(len(keys), HEADERS_TYPE)]
+    return pa.RecordBatch.from_arrays(columns, schema=ROWS).serialize().to_pybytes()
+
+
+def header_items(headers: Headers) -> list[dict[str, Any]] | None:
     return [{"name": name, "value": value} for name, value in headers] or None
 
 

@@ -1,12 +1,14 @@
 """Where records go: which page each is for, and what every page must know of the others' time.
 
-A page's rows travel as one payload. Its last byte says what it is: the number of the topic's layout, or `CLOCK`. A
-clock is what records of this piece do to the time of the stream: their places in the order of arrival at which it
-rises, and to what. Every page gets it, so that each closes its windows at the same moment as all others.
+A page's rows travel as one payload. Its last byte says what it is: the number of the topic's layout, `BOTH` if there
+are two payloads in it (see `forms`), or `CLOCK`. A clock is what records of this piece do to the time of the stream:
+their places in the order of arrival at which it rises, and to what. Every page gets it, so that each closes its windows
+at the same moment as all others.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -18,10 +20,12 @@ import pyarrow.compute as pc
 
 from headrace.contracts import Batch
 from headrace.engine.batch.paging import Pages, page_of, pages_of
+from headrace.engine.record.forms import Form, forms
 from headrace.engine.record.layout import Layout
 from headrace.engine.record.work import Work
 
 CLOCK = 255
+BOTH = 254
 PACKED = pa.schema([("page", pa.int32()), ("payload", pa.binary())])
 PACKED_SPARK = "page int, payload binary"
 
@@ -30,22 +34,45 @@ _NONE: Numbers = np.zeros(0, np.int64)
 
 
 def packed(batch: Batch, work: Work) -> pa.RecordBatch:
-    """A batch of a topic as one row for each page that it concerns."""
-    number = work.topics.index(batch.topic)
-    layout = work.layouts[number]
-    rows, every = layout.packed(batch), range(work.pages)
-    if work.pages == 1 or layout.topic == work.ticks:
-        parts, clock = [(page, rows) for page in every], b""
-    else:
-        met = _met(rows, layout, work)
-        parts = [(int(page), rows.filter(pa.array(met.pages == page))) for page in np.unique(met.pages)]
-        clock = b"" if plan_pages(work).lateness is None else met.clock
-    payloads = [(page, part.serialize().to_pybytes() + bytes([number])) for page, part in parts if part.num_rows]
-    payloads += [(page, clock) for page in every if clock]
+    """A batch of a topic as one row for each page that it concerns, and one for its clock."""
+    found: defaultdict[int, list[bytes]] = defaultdict(list)
+    clocks: list[bytes] = []
+    for form in forms(batch, work):
+        parts, clock = _parted(form, work)
+        clocks += [clock] if clock else []
+        for page, part in parts:
+            found[page].append(part.serialize().to_pybytes() + bytes([form.number]))
+    payloads = [(page, together(parts)) for page, parts in found.items()]
+    payloads += [(page, clock) for clock in clocks for page in range(work.pages)]
     return pa.RecordBatch.from_arrays(
         [pa.array([page for page, _ in payloads], pa.int32()), pa.array([data for _, data in payloads], pa.binary())],
         schema=PACKED,
     )
+
+
+def _parted(form: Form, work: Work) -> tuple[list[tuple[int, pa.RecordBatch]], bytes]:
+    """What is for which page, and the clock."""
+    layout = work.layouts[form.number]
+    if work.pages == 1 or layout.topic == work.ticks:
+        return [(page, form.rows) for page in range(work.pages)] if form.rows.num_rows else [], b""
+    met = _met(form, layout, work)
+    parts = [(int(page), form.rows.filter(pa.array(met.pages == page))) for page in np.unique(met.pages)]
+    return parts, b"" if plan_pages(work).lateness is None else met.clock
+
+
+def together(parts: list[bytes]) -> bytes:
+    """Records of one batch that travel in two forms keep their order if they stay together."""
+    if len(parts) == 1:
+        return parts[0]
+    first, second = parts
+    return first + second + len(first).to_bytes(8, "big") + bytes([BOTH])
+
+
+def apart(payload: bytes) -> list[bytes]:
+    if payload[-1] != BOTH:
+        return [payload]
+    cut = int.from_bytes(payload[-9:-1], "big")
+    return [payload[:cut], payload[cut:-9]]
 
 
 @dataclass(frozen=True)
@@ -63,16 +90,15 @@ class Met:
         return np.stack([sequences, times]).tobytes() + bytes([CLOCK]) if len(times) else b""
 
 
-def _met(rows: pa.RecordBatch, layout: Layout, work: Work) -> Met:
-    known, table = plan_pages(work), pa.Table.from_batches([rows])
+def _met(form: Form, layout: Layout, work: Work) -> Met:
+    known, table = (opened_pages if layout.opened else plan_pages)(work), pa.Table.from_batches([form.rows])
     plain, find = known.plain.get(layout.topic), known.finders.get(layout.topic)
     if plain is not None and layout.columns is not None:
-        return _by_columns(table, [_named(layout, name) for name in plain], work.pages)
-    records = layout.records(table)
+        return _by_columns(table, [layout.travels_as(name) for name in plain], work.pages)
     if find is None:  # nothing is kept: what belongs together is what has the same key
-        pages = np.array([page_of(record.key, work.pages) for record in records], np.int32)
-        return Met(pages, _NONE, _NONE)
-    found = [find(record) for record in records]
+        keys = [record.key for record in layout.records(table)] if form.keys is None else form.keys.to_pylist()
+        return Met(np.array([page_of(key, work.pages) for key in keys], np.int32), _NONE, _NONE)
+    found = [find(record) for record in layout.records(table)]
     pages = np.array([page_of(one and one[1], work.pages) for one in found], np.int32)
     meeting = [(i, one[0]) for i, one in enumerate(found) if one and one[1] is not None and None not in one[1]]
     where = np.array([i for i, _ in meeting], np.int64)
@@ -97,10 +123,6 @@ def _pages_of_keys(keys: pa.Table, pages: int) -> npt.NDArray[np.int32]:
     every = list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
     found = {key: page_of(key, pages) for key in set(every)}
     return np.array([found[key] for key in every], np.int32)
-
-
-def _named(layout: Layout, name: str) -> str:
-    return next(own for own in layout.names or () if own.upper() == name.upper())
 
 
 # -- time -----------------------------------------------------------------------------------------------------------
@@ -141,3 +163,10 @@ class StreamTime:
 def plan_pages(work: Work) -> Pages:
     """How the query is parted."""
     return pages_of(work.plan, {layout.topic: layout.names for layout in work.layouts if layout.names}, timed=True)
+
+
+@lru_cache(64)
+def opened_pages(work: Work) -> Pages:
+    """The same for records of raw topics that were opened."""
+    columns = {layout.topic: [name for name, _ in layout.columns or ()] for layout in work.layouts if layout.opened}
+    return pages_of(work.plan, columns, timed=True)

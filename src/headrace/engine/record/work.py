@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from headrace.engine.batch.shipping import Setup, no_setup, packed, shipped
 from headrace.engine.record.layout import Layout
+from headrace.engine.record.target import Target
 from headrace.plan.nodes import Query
 
 
@@ -19,6 +20,10 @@ class Work:
     pages: int = 1
     setup: Setup = no_setup
     """Runs first in a worker, to declare functions of the user's own."""
+    target: Target | None = None
+    """The columns of the topic into which results go; None if that is raw."""
+    merges: bool = False
+    """Of the changes of a key in a batch only the last is sent."""
 
     @property
     def plan(self) -> Query:
@@ -29,5 +34,14 @@ class Work:
         return tuple(layout.topic for layout in self.layouts)
 
 
-def work_for(query: Query, layouts: tuple[Layout, ...], ticks: str, pages: int = 1, setup: Setup = no_setup) -> Work:
-    return Work(packed(query), layouts, ticks, pages, setup)
+def work_for(
+    query: Query,
+    layouts: tuple[Layout, ...],
+    ticks: str,
+    pages: int = 1,
+    setup: Setup = no_setup,
+    *,
+    target: Target | None = None,
+    merges: bool = False,
+) -> Work:
+    return Work(packed(query), layouts, ticks, pages, setup, target, merges)

@@ -30,7 +30,15 @@ from headrace.errors import (
 from headrace.lang.ksql import ast, questions, rows, shapes, sources
 from headrace.lang.ksql.coercion import cast_to
 from headrace.lang.ksql.flow import Flow, known
-from headrace.lang.ksql.properties import NEW_PLANNER, OR_REPLACE, TOPIC_PREFIX, Properties, read_properties
+from headrace.lang.ksql.properties import (
+    CACHES,
+    NEW_PLANNER,
+    OR_REPLACE,
+    STRICT,
+    TOPIC_PREFIX,
+    Properties,
+    read_properties,
+)
 from headrace.lang.ksql.queries import QueryPlanner
 from headrace.lang.ksql.text import schema_text
 from headrace.lang.ksql.types import plan_type
@@ -222,7 +230,15 @@ class Planner:
             info.partitions,
             properties.get("REPLICAS"),
         )
-        return Query(name, sink, text)
+        return Query(name, sink, text, self._strict(), self._every_change())
+
+    def _every_change(self) -> bool:
+        names = [f"{prefix}{name}" for prefix in ("", "ksql.streams.") for name in CACHES]
+        return any(str(self.properties.get(name, "")).strip() == "0" for name in names)
+
+    def _strict(self) -> tuple[tuple[str, str], ...]:
+        wanted = {name: str(self.properties.get(name)).lower() == "true" for name in STRICT}
+        return tuple((code, name) for name, code in STRICT.items() if wanted[name])
 
     @_plan.register
     def _(self, statement: ast.InsertInto, text: str) -> Action:

@@ -19,6 +19,10 @@ WRAP_VALUES = "ksql.persistence.wrap.single.values"
 NEW_PLANNER = "ksql.new.query.planner.enabled"
 TOPIC_PREFIX = "ksql.output.topic.name.prefix"
 OR_REPLACE = "ksql.create.or.replace.enabled"
+STRICT = {"ksql.fail.on.deserialization.error": "bad-record", "ksql.timestamp.throw.on.invalid": "bad-time"}
+"""Settings under which a problem ends the query; otherwise it is reported and the record left out."""
+CACHES = ("cache.max.bytes.buffering", "statestore.cache.max.bytes")
+"""Settings, also with `ksql.streams.` in front, that are 0 where every change of a table is wanted."""
 
 _UNITS = {
     "MILLISECOND": timedelta(milliseconds=1),

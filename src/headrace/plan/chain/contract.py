@@ -56,12 +56,14 @@ class Context:
     """What steps may use of the world.
 
     `arrival` tells when the records that are being fed have arrived, in ms: it is input as they are, journalled with
-    their batch. None if whoever runs the chain does not say; then a record arrives at its own time.
+    their batch. None if whoever runs the chain does not say; then a record arrives at its own time. `now` tells
+    functions that ask what time it is, and tells the same when a batch is repeated; None is the time of the record.
     """
 
     store: Callable[[str], Store] = field(default=lambda name: {})
     report: Callable[[Problem], None] = _ignore
     arrival: Callable[[], int | None] = field(default=lambda: None)
+    now: Callable[[], int | None] = field(default=lambda: None)
 
 
 class Deadlines(Protocol):

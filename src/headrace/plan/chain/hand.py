@@ -13,9 +13,7 @@ from headrace.plan.nodes import Sink, Source
 
 def encoded(source: SourceInfo, time: int, key: Any, row: Any) -> Raw:
     """A row as the source's formats have it. A source's time column is read, never set."""
-    read = _source(source)
-    sink = Sink(read, source.relation, source.name, source.topic, source.key_format, source.value_format)
-    record = Encoder(sink).encode((time, key, row))
+    record = Encoder(sink_of(source)).encode((time, key, row))
     if isinstance(record, Problem):
         raise BadRecord(f"the row cannot be written to {source.name}: {record.reason}", fix="change the values")
     return record
@@ -23,11 +21,18 @@ def encoded(source: SourceInfo, time: int, key: Any, row: Any) -> Raw:
 
 def decoded(source: SourceInfo, record: Raw) -> Event:
     """A record as `(time, key, row)`, its time that of the record."""
-    event = Decoder(_source(source)).decode(record)
+    event = Decoder(source_of(source)).decode(record)
     if isinstance(event, Problem):
         raise BadRecord(f"a record of {source.name} cannot be read: {event.reason}", fix="see who wrote it")
     return event
 
 
-def _source(source: SourceInfo) -> Source:
+def source_of(source: SourceInfo) -> Source:
+    """Who reads records of it, without what comes from their envelope."""
     return Source(source.name, source.topic, source.relation, source.key_format, source.value_format)
+
+
+def sink_of(source: SourceInfo) -> Sink:
+    """Who writes records of it."""
+    read = source_of(source)
+    return Sink(read, source.relation, source.name, source.topic, source.key_format, source.value_format)

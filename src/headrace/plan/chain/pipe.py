@@ -5,20 +5,24 @@ What a record causes carries that record's headers on, as in Kafka Streams. Reco
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 
 from headrace.plan.chain.chain import Chain, Entrance
 from headrace.plan.chain.contract import Batch, Context, Event, Problem
 from headrace.plan.chain.records import Decoder, Encoder, Headers, Raw
+from headrace.plan.functions.occasion import Occasion
 from headrace.plan.nodes import Query
+from headrace.plan.rewriting import draws
 from headrace.plan.rules import RULES, Rule
 
 
 class Pipe:
     """One query; `feed`, `run` and `tick` give the records for its sink's topic, in order.
 
-    `columns` are those of topics that have a schema (see `Decoder`).
+    `columns` are those of topics that have a schema (see `Decoder`). Who wants what reaches the sink as entries, before
+    it is encoded, says with `take` where they go, with the headers they carry on; then no records are given.
     """
 
     def __init__(
@@ -28,10 +32,13 @@ class Pipe:
         *,
         rules: Sequence[Rule] = RULES,
         columns: Mapping[str, Sequence[str]] | None = None,
+        take: Callable[[Batch, Headers], None] | None = None,
     ) -> None:
         self._context = context or Context()
         self.chain = Chain(query, self._context, rules=rules)
-        self._encoder = Encoder(query.sink)
+        self._occasion = Occasion(query.id, self._context.now) if draws(self.chain.query.sink) else None
+        self._take = take
+        self._encoder = Encoder(query.sink) if take is None else None
         self._doors = {
             topic: [
                 (entrance, Decoder(entrance.source, (columns or {}).get(topic)))
@@ -42,10 +49,15 @@ class Pipe:
 
     def feed(self, topic: str, records: Sequence[Raw]) -> list[Raw]:
         """A batch of records of one topic, in order of arrival."""
-        return self._passed(topic, records) + self._written(self.chain.flush(), ())
+        return self._passed(topic, records) + self._flushed()
 
     def _passed(self, topic: str, records: Sequence[Raw]) -> list[Raw]:
         out: list[Raw] = []
+        if self._occasion is not None:
+            for record in records:
+                with self._occasion.record(topic, record.partition, record.offset, record.time):
+                    out += self._written(self._fed(topic, [record]), record.headers)
+            return out
         for headers, same in groupby(records, key=lambda record: record.headers):
             out += self._written(self._fed(topic, list(same)), headers)
         return out
@@ -57,7 +69,7 @@ class Pipe:
 
     def run_runs(self, runs: Iterable[tuple[str, Sequence[Raw] | list[Event]]]) -> list[Raw]:
         """The same where consecutive records of a topic come together. They may also come as events, if they have no
-        headers, and just one source reads the topic.
+        headers, just one source reads the topic, and the plan has no function to which it matters which record it is.
         """
         out: list[Raw] = []
         for topic, items in runs:
@@ -65,12 +77,21 @@ class Pipe:
                 out += self._passed(topic, items)  # type: ignore[arg-type]
             else:
                 ((entrance, _),) = self._doors[topic]
+                assert self._occasion is None
                 out += self._written(entrance.feed(list(items)), ())
-        return out + self._written(self.chain.flush(), ())
+        return out + self._flushed()
 
     def tick(self, now: int) -> list[Raw]:
         """Time has come to `now` without a record."""
-        return self._written(self.chain.tick(now), ())
+        with self._moment("tick", now):
+            return self._written(self.chain.tick(now), ())
+
+    def _flushed(self) -> list[Raw]:
+        with self._moment("flush"):
+            return self._written(self.chain.flush(), ())
+
+    def _moment(self, what: str, time: int | None = None) -> AbstractContextManager[None]:
+        return nullcontext() if self._occasion is None else self._occasion.moment(what, time)
 
     def _fed(self, topic: str, records: list[Raw]) -> Batch:
         doors = self._doors.get(topic, [])
@@ -91,6 +112,10 @@ class Pipe:
         return entrance.feed(events)
 
     def _written(self, batch: Batch, headers: Headers) -> list[Raw]:
+        if self._take is not None:
+            self._take(batch, headers)
+        if self._encoder is None:
+            return []
         made = [self._encoder.encode(entry, headers) for entry in batch]
         for record in made:
             if isinstance(record, Problem):

@@ -68,10 +68,10 @@ class Decoder:
             self._key = key_serde(source.relation, source.key_format)
             self._value = serde(source.value_format, wanted, is_key=False)
         else:
-            self._key = KeySerde(Columns(columns, source.relation.key) if source.relation.key else None)
+            self._key = column_key(source.relation, columns)
             self._value = Columns(columns, wanted)
         self._system = [_system(column) for column in source.system]
-        self._time = _extractor(source.timestamp, source.relation)
+        self._time = extractor(source.timestamp, source.relation)
 
     def decode(self, record: Raw) -> Event | Problem:
         """The record's event: `(time, key, row)`."""
@@ -91,11 +91,11 @@ class Decoder:
 
     def _problem(self, code: str, error: Exception, record: Raw) -> Problem:
         where = f"topic {self._topic}, partition {record.partition}, offset {record.offset}"
-        return Problem(code, _reason(error), where, record.time, record.key, record.value)
+        return Problem(code, reason_of(error), where, record.time, record.key, record.value)
 
 
 class Columns:
-    """Some of a record's columns, in place of a serde: there is nothing to decode.
+    """Some of a record's columns, in place of a serde: there is nothing to decode. Bounds of windows have columns too.
 
     The last value of a record is null, and stands for all columns that nobody reads and so were not brought.
     """
@@ -119,7 +119,7 @@ class Encoder:
         self._key = key_serde(sink.relation, sink.key_format)
         self._key_bytes = _remembered(self._key.encode, sink.relation)
         self._value = serde(sink.value_format, sink.relation.value, is_key=False)
-        self._time = _extractor(sink.timestamp, sink.relation)
+        self._time = extractor(sink.timestamp, sink.relation)
 
     def encode(self, entry: Sequence[Any], headers: Headers = ()) -> Raw | Problem:
         """The record of an event or a change; a Problem if it cannot be written or has no time."""
@@ -131,7 +131,7 @@ class Encoder:
             return Raw(self._key_bytes(key), self._value.encode(row), at, headers)
         except FAULTS as error:
             code = "bad-time" if isinstance(error, BadTime) else "not-written"
-            return Problem(code, _reason(error), f"topic {self._sink.topic}", time, key, row)
+            return Problem(code, reason_of(error), f"topic {self._sink.topic}", time, key, row)
 
 
 _SAME_BYTES = (BOOLEAN, INT, BIGINT, STRING, BYTES)
@@ -201,6 +201,43 @@ class WindowedKeySerde:
         return (self._inner.encode(key[:-1]) or b"") + bounds
 
 
+BOUNDS = (Field("WINDOWSTART", BIGINT), Field("WINDOWEND", BIGINT))
+"""The columns of a window's bounds, in a topic with a schema."""
+
+
+def needed_bounds(relation: Relation) -> tuple[Field, ...]:
+    """Those without which a window is not known: a session's end does not follow from its start."""
+    if relation.window is None:
+        return ()
+    return BOUNDS if relation.window.kind is WindowKind.SESSION else BOUNDS[:1]
+
+
+class WindowedColumns:
+    """A key's columns, and its window from those of the bounds."""
+
+    def __init__(self, columns: Sequence[str], relation: Relation) -> None:
+        size = relation.window.size if relation.window else None
+        self._inner = KeySerde(Columns(columns, relation.key))
+        self._bounds = Columns(columns, BOUNDS)
+        self._size = None if size is None else millis(size)
+
+    def decode(self, payload: Any) -> Key | None:
+        key, bounds = self._inner.decode(payload), self._bounds.decode(payload)
+        if key is None or bounds is None:
+            return None
+        end = bounds[1] if self._size is None or bounds[0] is None else bounds[0] + self._size
+        if bounds[0] is None or end is None:
+            raise ValueError("its window has no bounds")
+        return (*key, (bounds[0], end))
+
+
+def column_key(relation: Relation, columns: Sequence[str]) -> KeySerde | WindowedColumns:
+    """Reads keys of the relation out of columns."""
+    if relation.window is not None:
+        return WindowedColumns(columns, relation)
+    return KeySerde(Columns(columns, relation.key) if relation.key else None)
+
+
 def key_serde(relation: Relation, form: Format) -> KeySerde | WindowedKeySerde:
     """Reads and writes keys of the relation."""
     inner = KeySerde(serde(form, relation.key, is_key=True) if relation.key else None)
@@ -212,7 +249,7 @@ def key_serde(relation: Relation, form: Format) -> KeySerde | WindowedKeySerde:
 Extract = Callable[[int, Key | None, Row | None], int]
 
 
-def _extractor(timestamp: Timestamp | None, relation: Relation) -> Extract | None:
+def extractor(timestamp: Timestamp | None, relation: Relation) -> Extract | None:
     """The time that a column says; a record without a payload keeps its own."""
     if timestamp is None:
         return None
@@ -260,5 +297,5 @@ def _system(column: SystemColumn) -> Callable[[Raw], Any]:
     }[column.kind]
 
 
-def _reason(error: Exception) -> str:
+def reason_of(error: Exception) -> str:
     return getattr(error, "what", None) or str(error) or type(error).__name__

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from hashlib import md5
 
 from headrace.plan.functions.declare import Function, Overload
+from headrace.plan.functions.occasion import drawn
 
 AREA = "bytes"
 
@@ -95,6 +96,10 @@ def _unpacker(letter: str) -> Callable[..., int | float]:
     return unpack
 
 
+def new_uuid() -> str:
+    return str(uuid.UUID(bytes=drawn(), version=4))
+
+
 def uuid_of(data: bytes) -> str | None:
     return str(uuid.UUID(bytes=data)) if len(data) == 16 else None
 
@@ -149,7 +154,7 @@ FUNCTIONS = (
         "UUID",
         "A random UUID, or the one that 16 bytes hold.",
         (
-            Overload("() -> string", lambda: str(uuid.uuid4())),
+            Overload("() -> string", new_uuid),
             Overload("(data: bytes) -> string", uuid_of),
         ),
         ("UUID(TO_BYTES('00112233445566778899AABBCCDDEEFF', 'hex'))", "'00112233-4455-6677-8899-aabbccddeeff'"),

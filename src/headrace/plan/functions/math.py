@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Callable
 from fractions import Fraction
 from math import copysign, inf, isfinite, isinf, isnan, nan
 
 from headrace.plan.functions.declare import Function, Overload
+from headrace.plan.functions.occasion import drawn
 
 AREA = "math"
 
@@ -48,6 +48,11 @@ def cbrt(value: float) -> float:
         return guess
     near = (guess, math.nextafter(guess, inf), math.nextafter(guess, -inf))
     return min(near, key=lambda root: abs(Fraction(root) ** 3 - Fraction(value)))
+
+
+def fraction() -> float:
+    """As many bits as a double holds."""
+    return (int.from_bytes(drawn()[:8]) >> 11) / (1 << 53)
 
 
 def ln(value: float) -> float:
@@ -146,7 +151,7 @@ FUNCTIONS = (
     Function(
         "RANDOM",
         "A random number from 0.0 up to, but not including, 1.0.",
-        (Overload("() -> double", random.random),),
+        (Overload("() -> double", fraction),),
         ("RANDOM() < 1.0", "true"),
         area=AREA,
         repeatable=False,

@@ -5,12 +5,12 @@ Without a zone UTC is meant. A failing parse, a wrong pattern or an unknown zone
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 
 from headrace.plan.functions import datetime_format as text
 from headrace.plan.functions.days import DAY_MS, add_months
 from headrace.plan.functions.declare import Function, Overload
+from headrace.plan.functions.occasion import now
 from headrace.plan.functions.zones import zone
 from headrace.plan.types import BIGINT_MAX, BIGINT_MIN, INT_MAX, INT_MIN
 
@@ -97,10 +97,6 @@ def parse_time(value: str, pattern: str) -> int:
 def convert_zone(ms: int, from_zone: str, to_zone: str) -> int:
     """The clock's reading moves by the difference that the two zones have at that moment."""
     return _inside(ms - zone(from_zone).offset(ms) + zone(to_zone).offset(ms), BIGINT_MIN, BIGINT_MAX)
-
-
-def now() -> int:
-    return time.time_ns() // 1_000_000
 
 
 def today() -> int:

@@ -21,12 +21,13 @@ from headrace.engine.record.layout import Layout
 from headrace.engine.record.operator import run_records
 from headrace.engine.record.packing import unpacked, unpacked_rows
 from headrace.engine.record.placing import packed
+from headrace.engine.record.results import merges
 from headrace.engine.record.work import Work, work_for
 from headrace.engine.reports import Report
 from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Raw
-from headrace.plan.nodes import Query
+from headrace.plan.nodes import Kind, Query
 from headrace.testing.world import World
 from tests.statements import Example, examples
 from tests.unit.engine.record.shelves import MemoryShelf
@@ -48,9 +49,11 @@ def in_memory(example: Case) -> tuple[list[Record], Counter[str]]:
     return [(r.key, r.value, r.time) for r in pipe.run(example.records)], problems
 
 
-def in_pages(example: Case, pages: int, cuts: Iterable[int], tasks: int) -> tuple[list[Record], Counter[str]]:
+def in_pages(
+    example: Case, pages: int, cuts: Iterable[int], tasks: int, *, merges: bool = False
+) -> tuple[list[Record], Counter[str]]:
     topics = dict.fromkeys([*(s.topic for s in example.query.sources), *(topic for topic, _ in example.records), TICKS])
-    work = work_for(example.query, tuple(map(Layout, topics)), TICKS, pages)
+    work = work_for(example.query, tuple(map(Layout, topics)), TICKS, pages, merges=merges)
     shelves = [MemoryShelf() for _ in range(pages)]
     out: list[Record] = []
     problems: Counter[str] = Counter()
@@ -114,6 +117,21 @@ def test_pages_give_what_one_chain_gives(drawn: Example, pages: int, cuts: set[i
         assert by_key(found) == by_key(wanted)
     else:  # nothing is kept: rows that get a new key have an order under the old one
         assert Counter(found) == Counter(wanted)
+
+
+@quick
+@given(examples(), st.sampled_from([1, 3]), st.sets(st.integers(1, 40), max_size=4))
+def test_merged_changes_come_to_the_same_table(drawn: Example, pages: int, cuts: set[int]) -> None:
+    example = Case(drawn.query, drawn.records)
+    several = pages if pages_of(example.query, timed=True).are_several else 1
+    every, told = in_pages(example, several, cuts, 1)
+    found, told_too = in_pages(example, several, cuts, 1, merges=merges(example.query))
+    if example.query.sink.relation.kind is Kind.STREAM:
+        assert found == every
+    else:
+        assert {key: of[-1] for key, of in by_key(found).items()} == {key: of[-1] for key, of in by_key(every).items()}
+        assert all(set(of) <= set(by_key(every)[key]) for key, of in by_key(found).items())
+    assert told_too == told
 
 
 SOURCE = """

@@ -1,0 +1,87 @@
+"""Records of a raw topic as columns of a frame: all at once where the formats can, else through their own serdes.
+
+What cannot be read at once goes record by record, which also tells what is wrong with it. Rows keep their order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.contracts import Batch
+from headrace.engine.batch.edges import row_arrays, row_columns
+from headrace.engine.native.columns import carried
+from headrace.engine.native.headers import packed
+from headrace.engine.native.work import Work
+from headrace.engine.opening import WORTH, Opened, Opener, opener
+from headrace.engine.record.layout import raw_records
+from headrace.plan.chain.contract import Problem
+from headrace.plan.chain.records import Decoder
+
+Columns = dict[str, pa.Array]
+_OWN = ("time", "keyed", "valued")
+
+
+def decoded(batch: Batch, work: Work) -> tuple[Columns, list[Problem]]:
+    """Columns by name, of the rows that could be read, and what is wrong with the others."""
+    source = _opener(work) if len(batch) >= WORTH else None
+    opened = source and source.opened(*(batch.rows.column(name) for name in ("key", "value", "$timestamp")))
+    if opened is None or not opened.sure.any():
+        return one_by_one(batch, work)
+    if opened.sure.all():
+        return _at_once(opened, batch, work), []
+    sure = _at_once(opened.where(opened.sure), _some(batch, opened.sure), work)
+    others, problems = one_by_one(_some(batch, ~opened.sure), work)
+    return _in_order(sure, others) if len(others["time"]) else sure, problems
+
+
+def _at_once(opened: Opened, batch: Batch, work: Work) -> Columns:
+    relation = work.source.relation
+    fields = {
+        f"{letter}{i}": f for letter, those in (("k", relation.key), ("v", relation.value)) for i, f in enumerate(those)
+    }
+    columns = {name: carried(opened.columns[fields[name].name], fields[name].type) for name in work.columns}
+    columns |= {"time": opened.times, "keyed": opened.keyed, "valued": opened.valued}
+    return columns | _envelope(batch, work)
+
+
+def one_by_one(batch: Batch, work: Work) -> tuple[Columns, list[Problem]]:
+    """The same through the serdes: what is read at once must be this."""
+    decoder, relation = _decoder(work), work.source.relation
+    made = [decoder.decode(record) for record in raw_records(batch)]
+    problems = [event for event in made if isinstance(event, Problem)]
+    events = [event for event in made if not isinstance(event, Problem)]
+    good = np.array([not isinstance(event, Problem) for event in made], bool)
+    arrays = dict(zip(row_columns(relation), row_arrays(events, relation), strict=True))
+    columns = {name: arrays[name] for name in (*work.columns, *_OWN)}
+    return columns | _envelope(_some(batch, good), work), problems
+
+
+def _some(batch: Batch, mask: npt.NDArray[np.bool_]) -> Batch:
+    return replace(batch, rows=batch.rows.filter(pa.array(mask)))
+
+
+def _envelope(batch: Batch, work: Work) -> Columns:
+    columns = {"sequence": batch.rows.column("$sequence")}
+    return columns | {"headers": packed(batch.rows.column("$headers"))} if work.carries_headers else columns
+
+
+def _in_order(sure: Columns, others: Columns) -> Columns:
+    joined = {name: pa.concat_arrays([column, others[name]]) for name, column in sure.items()}
+    order = pc.sort_indices(joined["sequence"])
+    return {name: column.take(order) for name, column in joined.items()}
+
+
+@lru_cache(64)
+def _opener(work: Work) -> Opener | None:
+    return opener(work.source)
+
+
+@lru_cache(64)
+def _decoder(work: Work) -> Decoder:
+    return Decoder(work.source)

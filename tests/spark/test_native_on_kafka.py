@@ -1,0 +1,137 @@
+"""The native way on Kafka beside the chain: the rows of each cut, in order of their times, one chain over all cuts.
+
+Every piece is run twice, as if the driver had died between its commit and Spark's.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.contracts import Append, TopicSpec, dead_letter_topic
+from headrace.engine.kafka_source import Cuts
+from headrace.engine.native.flow import native_flow
+from headrace.engine.outlook import outlook_on
+from headrace.errors import QueryFailed
+from headrace.log.kafka.log import KafkaLog
+from headrace.log.rows import from_records
+from headrace.plan.chain.contract import Context
+from headrace.plan.chain.pipe import Pipe
+from headrace.plan.chain.records import Raw
+from headrace.plan.nodes import Query
+from headrace.record import Record, StoredRecord
+from headrace.settings import Settings
+from tests.spark.conftest import drain, forget_last_commit
+from tests.spark.sales import planned
+
+pytestmark = pytest.mark.kafka
+
+CLICKS = (
+    "CREATE STREAM clicks (id INT KEY, page STRING, spent BIGINT) "
+    "WITH (kafka_topic='{0}', format='JSON', partitions=2);"
+)
+QUERIES = {
+    "filter": "CREATE STREAM o WITH (kafka_topic='{0}-out') AS SELECT id, page, spent FROM clicks WHERE spent > 20;",
+    "no key": "CREATE STREAM o WITH (kafka_topic='{0}-out', key_format='NONE') AS "
+    "SELECT page, spent FROM clicks PARTITION BY NULL;",
+    "keyed": "CREATE TABLE o WITH (kafka_topic='{0}-out') AS "
+    "SELECT id, COUNT(*) AS n, SUM(spent) AS total FROM clicks GROUP BY id;",
+    "tumbling": "CREATE TABLE o WITH (kafka_topic='{0}-out') AS SELECT page, COUNT(*) AS n FROM clicks "
+    "WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 5 SECONDS) GROUP BY page;",
+    "hopping": "CREATE TABLE o WITH (kafka_topic='{0}-out') AS SELECT page, COUNT(*) AS n FROM clicks "
+    "WINDOW HOPPING (SIZE 10 SECONDS, ADVANCE BY 4 SECONDS, GRACE PERIOD 2 SECONDS) GROUP BY page;",
+}
+Plain = tuple[bytes | None, bytes | None, int]
+
+
+@pytest.fixture
+def kafka(kafka_settings: Settings, tmp_path: Path) -> Iterator[KafkaLog]:
+    with KafkaLog(replace(kafka_settings, data=tmp_path / "data", way="native")) as opened:
+        yield opened
+
+
+def clicks(dice: random.Random, start: int, count: int) -> list[Record]:
+    """Some are late, some cannot be read, some have no key or no value."""
+    made = []
+    for n in range(start, start + count):
+        time = 100_000 + n * 400 - (dice.choice((1_000, 8_000, 40_000)) if dice.random() < 0.25 else 0)
+        key: bytes | None = b"%d" % dice.randrange(5)
+        value: bytes | None = json.dumps({"PAGE": f"/{dice.randrange(3)}", "SPENT": dice.randrange(60)}).encode()
+        if dice.random() < 0.1:
+            key, value = dice.choice([(key, b"no json"), (key, None), (None, value), (b"no number", value)])
+        made.append(Record(value, key, occurred_at=time))
+    return made
+
+
+def stored(log: KafkaLog, topic: str) -> list[StoredRecord]:
+    found: list[StoredRecord] = []
+    for partition, (start, end) in log.bounds(topic).items():
+        while start < end:
+            batch = log.read(topic, partition, start)
+            found += batch.records()
+            start = batch.next_offset
+    return found
+
+
+def in_order(log: KafkaLog, topic: str, cuts: Cuts) -> list[StoredRecord]:
+    """What was read, as the cuts say."""
+    found = stored(log, topic)
+    rows: list[StoredRecord] = []
+    for cut in cuts.read():
+        start, end = cut.start[topic], cut.end[topic]
+        inside = [r for r in found if start[str(r.partition)] <= r.offset < end[str(r.partition)]]
+        rows += sorted(inside, key=lambda r: (r.timestamp, r.partition, r.offset))
+    return rows
+
+
+def by_the_chain(query: Query, rows: list[StoredRecord]) -> tuple[list[Plain], Counter[str]]:
+    problems: Counter[str] = Counter()
+    stores: dict[str, dict] = {}
+    context = Context(lambda name: stores.setdefault(name, {}), lambda problem: problems.update([problem.code]))
+    raws = [Raw(r.key, r.value, r.timestamp, r.headers, r.partition, r.offset) for r in rows]
+    return [(r.key, r.value, r.time) for r in Pipe(query, context).feed(query.sources[0].topic, raws)], problems
+
+
+@pytest.mark.parametrize("kind", QUERIES)
+def test_results_are_those_of_the_chain(
+    spark: SparkSession, kafka: KafkaLog, name: str, tmp_path: Path, kind: str
+) -> None:
+    for topic in (name, f"{name}-out", dead_letter_topic(f"{name}-out")):
+        kafka.create_topic(topic, TopicSpec(partitions=2))
+    query, folder, dice = planned((CLICKS + QUERIES[kind]).format(name)), tmp_path / "q", random.Random(kind)
+    assert outlook_on(kafka, query, kafka.settings).way == "native"
+    for piece in range(3):
+        kafka.append([Append(name, from_records(clicks(dice, piece * 60, 60)))])
+        for _ in range(2):
+            flow = native_flow(spark, kafka, query, kafka.settings, folder, name)
+            drain(flow.rows, flow.write, folder / "spark", flow.mode)
+            forget_last_commit(folder / "spark")
+    wanted, problems = by_the_chain(query, in_order(kafka, name, Cuts(kafka, name, folder / "spark")))
+    got = [(r.key, r.value, r.timestamp) for r in stored(kafka, f"{name}-out")]
+    if kind in ("filter", "no key"):
+        assert sorted(got, key=repr) == sorted(wanted, key=repr)
+    else:
+        assert {key: value for key, value, _ in got} == {key: value for key, value, _ in wanted}
+    letters = Counter(
+        (r.record.header("code") or b"").decode() for r in stored(kafka, dead_letter_topic(f"{name}-out"))
+    )
+    assert letters == problems
+    assert sum(problems.values()) > 5
+
+
+def test_a_time_that_is_not_known_is_no_guess(kafka: KafkaLog, tmp_path: Path) -> None:
+    from headrace.engine.native.kafka import Times
+
+    times = Times(tmp_path)
+    assert times.before(0) == -1
+    times.keep(0, -1, 500)
+    assert (times.before(0), times.before(1)) == (-1, 500)
+    with pytest.raises(QueryFailed, match="batch 3"):
+        times.before(3)

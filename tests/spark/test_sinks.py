@@ -1,0 +1,108 @@
+"""What a query writes as columns, a second reads as it would have read the bytes; changes that are merged come to the
+same table; and which way is chosen by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.contracts import Append
+from headrace.control.program import Program
+from headrace.errors import BadSetting, PlanChanged
+from headrace.log.embedded import EmbeddedLog
+from headrace.log.rows import from_records
+from headrace.log.topics import ensure_topic
+from headrace.record import Record
+from headrace.settings import Settings, Size
+from tests import streams
+
+STATEMENTS = """
+CREATE STREAM clicks (id INT KEY, page STRING, spent BIGINT) WITH (kafka_topic='clicks', format='JSON', partitions=2);
+CREATE STREAM copied AS SELECT id, page, spent * 2 AS spent FROM clicks WHERE spent > 1;
+CREATE TABLE sums AS SELECT page, COUNT(*) AS n, SUM(spent) AS total FROM copied GROUP BY page;
+CREATE TABLE few AS SELECT page, n, total FROM sums WHERE n < 5;
+"""
+INPUTS: Sequence[streams.Input] = [
+    ("clicks", str(n % 4), f'{{"PAGE": "/{n * n % 7}", "SPENT": {n % 5}}}' if n % 9 else None, 1000 + 10 * n)
+    for n in range(60)
+]
+
+
+def run(log: EmbeddedLog, given: Settings, *pieces: Sequence[streams.Input], statements: str = STATEMENTS) -> list[str]:
+    """A program over pieces; the ways of its queries."""
+    ensure_topic(log, "clicks")
+    with Program(log, given) as program:
+        program.execute(statements)
+        for piece in pieces:
+            log_all(log, piece)
+            program.wait(until_idle=True)
+        return [running.way for running in program.running.values()]
+
+
+def log_all(log: EmbeddedLog, piece: Sequence[streams.Input]) -> None:
+    """In one append: one batch, if there is room in it."""
+    records = [Record(bytes_of(value), bytes_of(key), occurred_at=time) for _, key, value, time in piece]
+    log.append([Append("clicks", from_records(records))])
+
+
+def bytes_of(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
+
+def table_of(records: Iterable[streams.Output]) -> dict[bytes | None, tuple[bytes | None, int]]:
+    last = {key: (value, time) for key, value, time in records}
+    return {key: found for key, found in last.items() if found[0] is not None}
+
+
+def test_columns_that_a_second_query_reads(spark: SparkSession, tmp_path: Path) -> None:
+    given = streams.settings(tmp_path, sink="typed")
+    with EmbeddedLog(given.data, given) as log:
+        ensure_topic(log, "FEW")  # the last is looked at as bytes
+        run(log, given, INPUTS[:25])
+        run(log, given, INPUTS[25:40], INPUTS[40:])
+        assert [str(log.topic(name).schema) for name in ("COPIED", "SUMS")] == [
+            "ID int key, PAGE string, SPENT bigint",
+            "PAGE string key, N bigint, TOTAL bigint",
+        ]
+        found = streams.written(log, "FEW")
+    assert streams.by_key(found) == streams.by_key(streams.in_memory(STATEMENTS, INPUTS)["FEW"])
+
+
+@pytest.mark.parametrize("more", [{"sink": "typed"}, {"way": "record"}], ids=["native", "record"])
+def test_merged_changes_come_to_the_same_table(more: dict, spark: SparkSession, tmp_path: Path) -> None:
+    defaults = {"way": Settings().way, "changes": Settings().changes}
+    given = streams.settings(tmp_path, **{**defaults, **more})
+    with EmbeddedLog(given.data, given) as log:
+        ensure_topic(log, "FEW")
+        ways = run(log, given, INPUTS[:25], INPUTS[25:])
+        found = streams.written(log, "FEW")
+        sums = log.bounds("SUMS")[0].end
+    assert ways == ["record"] * 3 if "way" in more else ["native", "native", "record"]
+    memory = streams.in_memory(STATEMENTS, INPUTS)
+    assert table_of(found) == table_of(memory["FEW"])
+    assert sums < len(memory["SUMS"])
+
+
+def test_an_assert_sees_every_change(spark: SparkSession, tmp_path: Path) -> None:
+    given = replace(Settings(), data=tmp_path / "data", spark_memory=Size(1 << 30))
+    rows = "INSERT INTO clicks VALUES (1, '/', 20); INSERT INTO clicks VALUES (1, '/', 22);"
+    held = "ASSERT VALUES sums (page, total) VALUES ('/', 40); ASSERT VALUES sums (page, total) VALUES ('/', 84);"
+    with EmbeddedLog(given.data, given) as log, Program(log, given) as program:
+        program.execute(STATEMENTS.partition("CREATE TABLE few")[0] + rows + held)
+        assert program.questions.held == 2
+
+
+def test_one_that_has_begun_goes_on_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+    copied, sums = (STATEMENTS.partition(f"CREATE TABLE {name}")[0] for name in ("sums", "few"))
+    given = streams.settings(tmp_path, way="auto", changes="batch")
+    with EmbeddedLog(given.data, given) as log:
+        assert run(log, replace(given, way="record"), INPUTS[:5], statements=copied) == ["record"]
+        assert run(log, given, INPUTS[5:10], statements=sums) == ["record", "native"]
+        with pytest.raises(PlanChanged, match="way to run was record"):
+            run(log, replace(given, way="native"), statements=copied)
+        with pytest.raises(BadSetting, match="every change is to be sent"):
+            run(log, replace(given, way="native", changes="record"), statements=sums.replace("copied", "other"))

@@ -1,0 +1,86 @@
+"""Changes of a batch, merged: the last of each key, in order, with its own headers; what must not be merged is not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.engine.record.results import Results, merged, merges
+from headrace.plan import types as ty
+from headrace.plan.nodes import Kind, Relation
+from headrace.schema import Field
+from tests.statements import planned
+
+
+def table(*kinds: pa.DataType) -> Relation:
+    return Relation(Kind.TABLE, tuple(Field(f"K{i}", kind) for i, kind in enumerate(kinds)), (Field("V", ty.INT),))
+
+
+def changes(*keys: object) -> list[tuple]:
+    """The n-th change is to n."""
+    return [(10 * n, key, (n,)) for n, key in enumerate(keys)]
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=30))
+def test_what_is_left_is_what_was_said_last(drawn: Sequence[tuple[int, bool]]) -> None:
+    entries = [(n, (key,), None if deleted else (n,)) for n, (key, deleted) in enumerate(drawn)]
+    left = merged(Results(entries), table(ty.INT)).entries
+    assert {entry[1]: entry for entry in left} == {entry[1]: entry for entry in entries}
+    assert left == sorted(left)
+    assert len(left) == len({key for key, _ in drawn})
+
+
+def test_a_key_that_came_and_went_is_deleted_all_the_same() -> None:
+    came, went = (1, (1,), (5,)), (2, (1,), None)
+    assert merged(Results([came, went]), table(ty.INT)).entries == [went]
+
+
+def test_windows_of_a_key_are_keys_of_their_own() -> None:
+    entries = changes(("a", (0, 10)), ("a", (10, 20)), ("a", (0, 10)))
+    assert merged(Results(entries), table(ty.STRING)).entries == entries[1:]
+
+
+@pytest.mark.parametrize(
+    ("kind", "keys", "left"),
+    [
+        (ty.DOUBLE, [(0.0,), (-0.0,), (0.0,)], [1, 2]),
+        (ty.array(ty.INT), [([1],), ([2],), ([1],)], [1, 2]),
+        (ty.INT, [None, (1,), None, (1,)], [0, 2, 3]),
+        (ty.DOUBLE, [None, (1.0,), None, (1.0,)], [0, 2, 3]),
+    ],
+    ids=["zeros differ", "lists", "no key", "no key among others"],
+)
+def test_keys_that_are_not_the_same_stay_apart(kind: pa.DataType, keys: list, left: list[int]) -> None:
+    entries = changes(*keys)
+    assert merged(Results(entries), table(kind)).entries == [entries[place] for place in left]
+
+
+def test_each_entry_keeps_the_headers_of_its_cause() -> None:
+    results = Results()
+    results.add(changes((1,)), ())
+    results.add([(5, (1,), (7,)), (5, (2,), (8,))], (("from", b"b"),))
+    results.add([(6, (2,), (9,))], ())
+    left = merged(results, table(ty.INT))
+    assert [(entry[1], headers) for entry, headers in zip(left.entries, left.headers or [], strict=True)] == [
+        ((1,), (("from", b"b"),)),
+        ((2,), ()),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("statement", "can"),
+    [
+        ("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;", True),
+        ("CREATE TABLE o AS SELECT * FROM t;", True),
+        ("CREATE STREAM o AS SELECT * FROM s;", False),
+        ("CREATE TABLE o AS SELECT id, COUNT(*) FROM s WINDOW TUMBLING (SIZE 1 MINUTE) GROUP BY id EMIT FINAL;", False),
+        ("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id EMIT CHANGES EVERY 1 MINUTE DISCARDING;", False),
+    ],
+    ids=["aggregate", "table", "stream", "final", "trigger"],
+)
+def test_what_may_be_merged(statement: str, can: bool) -> None:
+    assert merges(planned(statement)) is can
