@@ -26,6 +26,7 @@ from headrace.contracts import Ack, Append, Subscription, TopicSpec
 from headrace.engine.session import spark_session
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.jars import spark_jars
+from headrace.log.kafka.log import KafkaLog
 from headrace.log.rows import from_records
 from headrace.record import Record
 
@@ -36,7 +37,7 @@ _SILENCE = 90.0  # seconds without a result after which some must be lost; a fir
 
 def micro_batch(work: Work) -> Outcome:
     """A query of ours on the embedded log; Spark says how each batch spent its time."""
-    settings = ours.settings_of(work)
+    settings = ours.settings_of(work, sink="raw")
     with closing(EmbeddedLog(settings.data, settings)) as log:
         log.create_topic("clicks", TopicSpec(schema=SCHEMA) if work["source"] == "typed" else TopicSpec())
         with ours.started_program(log, settings, work, "clicks", "results") as program:
@@ -84,13 +85,24 @@ def realtime_by_hand(work: Work) -> Outcome:
 
 def realtime(work: Work) -> Outcome:
     """Ours: the same as a statement, with the real-time trigger asked for."""
-    del work
-    ours.not_there("the realtime way")
-    raise AssertionError
+    servers, name = work.services["kafka"], work.folder.name
+    for topic in (f"{name}-clicks", f"{name}-results"):
+        make_topic(servers, topic)
+    settings = ours.settings_of(work, log="kafka", kafka_servers=servers, way="realtime", spark_master="local[4]")
+    with closing(KafkaLog(settings)) as log:
+        partitions = log.topic(f"{name}-clicks").partitions
+        with (
+            ours.started_program(log, settings, work, f"{name}-clicks", f"{name}-results", partitions) as program,
+            _kafka(servers, name, lambda: ours.look(program)) as (send, poll),
+        ):
+            latencies = _measured(work, send, poll)
+            ours.check_way(program, work["way"])
+    return Outcome(len(latencies), len(latencies) / work["rate"], latencies)
 
 
 @contextmanager
-def _kafka(servers: str, name: str) -> Iterator[tuple[Send, Poll]]:
+def _kafka(servers: str, name: str, look: Callable[[], None] = lambda: None) -> Iterator[tuple[Send, Poll]]:
+    """To and from the topics of a case; `look` raises what a query has died of, while nothing comes."""
     sender = log_kafka.producer(servers, linger_ms=0)
     reader = log_kafka.consumer(servers, f"{name}-results", f"{name}-group")
 
@@ -101,6 +113,7 @@ def _kafka(servers: str, name: str) -> Iterator[tuple[Send, Poll]]:
     def poll() -> list[bytes | None]:
         message = reader.poll(1)
         if message is None:
+            look()
             return []
         if message.error():
             raise KafkaException(message.error())

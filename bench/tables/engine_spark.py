@@ -29,7 +29,7 @@ from headrace.log.embedded import EmbeddedLog
 from headrace.schema import Schema
 from headrace.settings import Settings
 
-_PARQUET = "user string, page string, amount double, at timestamp"
+PARQUET = "user string, page string, amount double, at timestamp"
 
 RESULTS: Mapping[str, Schema] = {
     "filter": Schema.parse("user string key, page string, doubled double"),
@@ -76,7 +76,7 @@ def _embedded(spark: SparkSession, log: EmbeddedLog, settings: Settings, query: 
     rows = read_stream(spark, log.folder, [topic], columns=columns, max_rows=settings.batch_rows)
     rows = rows.withColumnRenamed("$timestamp", "at")
     sink = EmbeddedSink(log, f"by-hand-{out}", [out])
-    _finish(_written(_QUERIES[query](rows), query, settings.data / out).foreachBatch(sink.write).start())
+    finish(_written(_QUERIES[query](rows), query, settings.data / out).foreachBatch(sink.write).start())
     return time.perf_counter() - started
 
 
@@ -92,12 +92,16 @@ def parquet(work: Work) -> Outcome:
 def _parquet(spark: SparkSession, query: str, folder: Path) -> float:
     """A filter's rows go to files; a table that changes goes nowhere, as in Flink."""
     started = time.perf_counter()
-    rows = spark.readStream.schema(_PARQUET).parquet(str(folder))
-    out = folder.with_name(f"{folder.name}-out")
-    writing = _written(_QUERIES[query](rows), query, folder.with_name(f"{folder.name}-checkpoint"))
-    writing = writing.format("parquet").option("path", str(out)) if query == "filter" else writing.format("noop")
-    _finish(writing.start())
+    rows = spark.readStream.schema(PARQUET).parquet(str(folder))
+    finish(written(_QUERIES[query](rows), query, folder).start())
     return time.perf_counter() - started
+
+
+def written(rows: DataFrame, query: str, folder: Path) -> DataStreamWriter:
+    """A filter's rows beside the folder, in files."""
+    out = folder.with_name(f"{folder.name}-out")
+    writing = _written(rows, query, folder.with_name(f"{folder.name}-checkpoint"))
+    return writing.format("parquet").option("path", str(out)) if query == "filter" else writing.format("noop")
 
 
 def _written(rows: DataFrame, query: str, checkpoint: Path) -> DataStreamWriter:
@@ -105,7 +109,7 @@ def _written(rows: DataFrame, query: str, checkpoint: Path) -> DataStreamWriter:
     return writing.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True)
 
 
-def _finish(query: StreamingQuery) -> None:
+def finish(query: StreamingQuery) -> None:
     query.awaitTermination()
     if (error := query.exception()) is not None:
         raise error
