@@ -23,6 +23,7 @@ from bench.tables import engine_program as ours
 from bench.tables import log_kafka
 from bench.tables.engine_rows import SCHEMA, make_topic
 from headrace.contracts import Ack, Append, Subscription, TopicSpec
+from headrace.engine.realtime.flow import BATCH
 from headrace.engine.session import spark_session
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.jars import spark_jars
@@ -72,7 +73,7 @@ def realtime_by_hand(work: Work) -> Outcome:
     writing = raw.select("key", click).select("key", doubled).writeStream.format("kafka").outputMode("update")
     writing = writing.option("kafka.bootstrap.servers", servers).option("topic", f"{name}-results")
     writing = writing.option("checkpointLocation", str(work.folder / "checkpoint"))
-    query = writing.trigger(realTime="5 seconds").start()  # pyright: ignore[reportCallIssue]
+    query = writing.trigger(realTime=BATCH).start()  # pyright: ignore[reportCallIssue]
     try:
         with _kafka(servers, name) as (send, poll):
             latencies = _measured(work, send, poll)

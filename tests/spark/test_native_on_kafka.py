@@ -16,6 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.contracts import Append, TopicSpec, dead_letter_topic
+from headrace.control.program import Program
 from headrace.engine.kafka_source import Cuts
 from headrace.engine.native.flow import native_flow
 from headrace.engine.outlook import outlook_on
@@ -124,6 +125,25 @@ def test_results_are_those_of_the_chain(
     )
     assert letters == problems
     assert sum(problems.values()) > 5
+
+
+def test_a_program_begins_at_the_end_and_goes_on(spark: SparkSession, kafka: KafkaLog, name: str) -> None:
+    kafka.create_topic(name, TopicSpec(partitions=2))
+
+    def put(count: int) -> None:
+        rows = [Record(b'{"PAGE":"/","SPENT":1}', b"1", occurred_at=1_000) for _ in range(count)]
+        kafka.append([Append(name, from_records(rows))])
+
+    put(5)
+    for count in (2, 3):
+        with Program(kafka, kafka.settings) as program:
+            program.execute("SET 'auto.offset.reset'='latest';" + (CLICKS + QUERIES["keyed"]).format(name))
+            put(count)
+            program.wait(until_idle=True)
+            (running,) = program.running.values()
+            assert running.way == "native"
+    last = {r.key: json.loads(r.value or b"null") for r in stored(kafka, f"{name}-out")}
+    assert last == {b"1": {"N": 5, "TOTAL": 5}}
 
 
 def test_a_time_that_is_not_known_is_no_guess(kafka: KafkaLog, tmp_path: Path) -> None:

@@ -34,15 +34,15 @@ class Ground(Protocol):
 
     def pages(self, spark: SparkSession, work: Work, topics: Sequence[str], start: str) -> DataFrame: ...
     def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> Any:
-        """Has `staged`, for the rows of the query, and `write`, for each batch of what that gives."""
+        """Has `finish`, what tasks do with their results, and `write`, for each batch of what that gives."""
         ...
 
     def end(self, topics: Sequence[str]) -> Position:
         """The position behind all that the topics hold now."""
         ...
 
-    def starting(self, position: Position | None, ticks: str) -> str:
-        """A position as a source is told where to begin; None is the beginning. Ticks are all to be read."""
+    def starting(self, position: Position | None, whole: Sequence[str]) -> str:
+        """A position as a source is told where to begin; None is the beginning. Of `whole` topics all is to be read."""
         ...
 
     def waiting(self, topics: Sequence[str], position: Position | None) -> int:
@@ -74,8 +74,8 @@ class EmbeddedGround:
     def end(self, topics: Sequence[str]) -> Position:
         return {"sequence": self._log.head(topics)}
 
-    def starting(self, position: Position | None, ticks: str) -> str:
-        del ticks  # those of a new query come behind any position
+    def starting(self, position: Position | None, whole: Sequence[str]) -> str:
+        del whole  # ticks of a new query come behind any position
         return _BEGINNING if position is None else str(position["sequence"])
 
     def waiting(self, topics: Sequence[str], position: Position | None) -> int:
@@ -103,8 +103,8 @@ class KafkaGround:
     def end(self, topics: Sequence[str]) -> Position:
         return {topic: {str(p): bounds.end for p, bounds in self._log.bounds(topic).items()} for topic in topics}
 
-    def starting(self, position: Position | None, ticks: str) -> str:
-        return _BEGINNING if position is None else json.dumps({**position, ticks: {"0": 0}})
+    def starting(self, position: Position | None, whole: Sequence[str]) -> str:
+        return _BEGINNING if position is None else json.dumps({**position, **{topic: {"0": 0} for topic in whole}})
 
     def waiting(self, topics: Sequence[str], position: Position | None) -> int:
         reached = position or {}

@@ -28,7 +28,7 @@ from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.engine.checkpoint import Checkpoint, Manifest
 from headrace.engine.failures import GONE, failure_of, retold
 from headrace.engine.ground import Ground, Position, ground_of
-from headrace.engine.native.choice import NATIVE
+from headrace.engine.native.choice import NATIVE, RECORD
 from headrace.engine.native.flow import Flow, native_flow
 from headrace.engine.outlook import merging, outlook_on
 from headrace.engine.progress import Progress
@@ -70,8 +70,8 @@ class Prepared:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """All that it reads; what works on each record alone needs no ticks."""
-        return self.manifest.topics if self.manifest.way == REALTIME else (*self.manifest.topics, self.ticks)
+        """All that it reads; only what works record by record can have a deadline, and needs ticks."""
+        return (*self.manifest.topics, self.ticks) if self.manifest.way == RECORD else self.manifest.topics
 
 
 class RunningQuery:
@@ -238,7 +238,7 @@ def start(
     """Start a query, or go on with it; its topics must be there. A new one reads what lies behind `start`."""
     prepared = prepare(log, query, settings, folder, start)
     manifest, running = prepared.manifest, RunningQuery(prepared, on_batch)
-    begin = prepared.ground.starting(manifest.start, running.ticks)
+    begin = prepared.ground.starting(manifest.start, [name for name in running.topics if name == running.ticks])
     with retold(query.id, folder):
         if manifest.way == NATIVE:
             run = manifest.run
@@ -277,10 +277,10 @@ def _record_flow(
     sinks = (query.sink.topic, dead_letter_topic(query.sink.topic))
     sink = ground.sink(manifest.run, sinks, running.spark_folder, running.report)
     if keeps:
-        paged = pages.groupBy("page")
-        rows = sink.staged(paged.transformWithStateInPandas(PageOperator(work), OUTPUT_SPARK, "append", "None"))
+        operator = PageOperator(work, sink.finish())
+        rows = pages.groupBy("page").transformWithStateInPandas(operator, OUTPUT_SPARK, "append", "None")
     else:
-        rows = sink.staged(pages, run_stateless(work))
+        rows = pages.mapInArrow(run_stateless(work, sink.finish()), OUTPUT_SPARK)
     return Flow(rows, sink.write, "append")
 
 

@@ -74,13 +74,16 @@ class EmbeddedSink:
 
 def staged_rows(parts: Rows, writer: Writer) -> Iterator[pa.RecordBatch]:
     """In a task: rows to extents that the driver can commit. Files are the driver's: they die with it."""
+    if staged := staged_extents(parts, writer):
+        rows = [dict(zip(STAGED_SCHEMA.names, row, strict=True)) for row in staged]
+        yield pa.RecordBatch.from_pylist(rows, STAGED_SCHEMA)
+
+
+def staged_extents(parts: Rows, writer: Writer) -> list[tuple[Any, ...]]:
+    """The same as plain values: topic, partition, and an extent's fields."""
     now = SystemClock().now()
-    staged = [
+    return [
         (topic.name, partition, *writer.stage(piece))
         for topic, rows in parts
         for partition, piece in split(prepare(rows, topic, now), topic, None)
     ]
-    if staged:
-        yield pa.RecordBatch.from_pylist(
-            [dict(zip(STAGED_SCHEMA.names, row, strict=True)) for row in staged], STAGED_SCHEMA
-        )

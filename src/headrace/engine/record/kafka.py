@@ -16,7 +16,7 @@ from headrace.contracts import Append
 from headrace.engine.kafka_rows import batches_of
 from headrace.engine.kafka_sink import write_lane
 from headrace.engine.kafka_source import Cuts, subscribed, worker_log
-from headrace.engine.record.operator import OUTPUT, OUTPUT_SPARK
+from headrace.engine.record.operator import OUTPUT, OUTPUT_SPARK, Finish, as_it_is
 from headrace.engine.record.packing import kept
 from headrace.engine.record.placing import PACKED_SPARK, packed
 from headrace.engine.record.sink import packed_topics
@@ -58,9 +58,9 @@ class LaneSink:
         self._cuts = cuts
         self._on_report = on_report
 
-    def staged(self, rows: DataFrame) -> DataFrame:
-        """Nothing: a lane must know its batch."""
-        return rows
+    def finish(self) -> Finish:
+        """A lane must know its batch: what a task has made goes on as it is."""
+        return as_it_is
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Write a batch, once: each lane's part in one transaction."""
@@ -71,7 +71,7 @@ class LaneSink:
         self._on_report(batch, [Report.unpacked(row.payload) for row in reports])
 
     def _lane(self, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        settings, query, topics = self._settings, self._query, list(self._topics)
+        settings, query, topics = self._settings, self._query, {topic.name: topic for topic in self._topics}
 
         def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             context = TaskContext.get()
@@ -79,7 +79,8 @@ class LaneSink:
             appends: list[Append] = []
             for one in batches:
                 rows, reports = kept(one)
-                appends += [Append(topic.name, part) for topic, part in packed_topics(rows, topics)]
+                results = zip(rows.column("topic").to_pylist(), rows.column("payload").to_pylist(), strict=True)
+                appends += [Append(topic.name, part) for topic, part in packed_topics(results, topics)]
                 yield reports.select(OUTPUT.names)
             write_lane(settings, f"query.{query}.{lane}", batch, appends)
 

@@ -37,11 +37,22 @@ OUTPUT_SPARK = "topic string, payload binary"
 """Rows for a topic; where `topic` is null, the payload is a report in JSON."""
 
 
+Output = tuple[str | None, bytes]
+"""A topic and rows for it; without a topic, a report."""
+Finish = Callable[[list[Output]], list[Output]]
+"""What a task does with its results before they leave it."""
+
+
+def as_it_is(results: list[Output]) -> list[Output]:
+    return results
+
+
 class PageOperator(StatefulProcessor):
     """All queries' operator; `work` makes it one query's."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: Work, finish: Finish = as_it_is) -> None:
         self._work = work
+        self._finish = finish
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._map = handle.getMapState("buckets", "store string, bucket int", "data binary")
@@ -57,13 +68,15 @@ class PageOperator(StatefulProcessor):
             report.entries = state.entries
             reach("operator.ran")
         reach("operator.saved")
-        yield _output([*out, (None, report.packed())]).to_pandas()
+        yield _output([*self._finish(out), (None, report.packed())]).to_pandas()
 
     def close(self) -> None:
         """Nothing is held between batches."""
 
 
-def run_stateless(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+def run_stateless(
+    work: Work, finish: Finish = as_it_is
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """For a query that keeps nothing: no page needs its records together, each batch of them goes on as it comes."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -71,7 +84,7 @@ def run_stateless(work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[p
         for batch in batches:
             for payload in batch.column("payload").to_pylist():
                 arrived, at = unpacked([payload], work), batch_time(batch)
-                yield _output(run_records(work, arrived, lambda name: {}, report, at))
+                yield _output(finish(run_records(work, arrived, lambda name: {}, report, at)))
         yield _output([(None, report.packed())])
 
     return run
@@ -84,13 +97,10 @@ def _output(rows: Sequence[Output]) -> pa.RecordBatch:
 
 # -- a page's batch -------------------------------------------------------------------------------------------------
 
-Output = tuple[str | None, bytes]
-"""A topic and rows for it; without a topic, a report."""
-
 
 def run_records(
     work: Work, arrived: Arrived, store: Callable[[str], Store], report: Report, at: int | None = None
-) -> list[tuple[str, bytes]]:
+) -> list[Output]:
     """Run records through the chain, and note in the report what became of them; `at` is the time of their batch."""
     plan, dead, results = work.plan, list[Raw](), Results()
     context = Context(store, lambda problem: dead.append(report.letter(problem, plan)), now=lambda: at)
@@ -104,8 +114,8 @@ def run_records(
     report.deadline = pipe.chain.deadline()
     written = _writer(work).write(merged(results, plan.sink.relation) if work.merges else results, context.report)
     report.written += sum(count for count, _ in written)
-    letters = [(dead_letter_topic(plan.sink.topic), packed_rows(dead))] if dead else []
-    return [*((plan.sink.topic, rows) for _, rows in written), *letters]
+    out: list[Output] = [(plan.sink.topic, rows) for _, rows in written]
+    return [*out, (dead_letter_topic(plan.sink.topic), packed_rows(dead))] if dead else out
 
 
 @lru_cache(64)

@@ -1,61 +1,64 @@
-"""What pages gave out, on its way into the embedded log: rows in one transaction per batch, reports to whoever asks."""
+"""What pages gave out, on its way into the embedded log: rows in one transaction per batch, reports to whoever asks.
+
+Tasks stage their results themselves, where they have made them: a step of Spark's own for it would be one more process
+and one more hop in every batch.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import marshal
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headrace.contracts import Topic
-from headrace.engine.record.packing import kept
+from headrace.engine.record.operator import Output
 from headrace.engine.record.writing import unpacked
 from headrace.engine.reports import OnReport, Report
-from headrace.engine.sink import STAGED, STAGED_SCHEMA, EmbeddedSink
+from headrace.engine.sink import EmbeddedSink, staged_extents
 from headrace.log.embedded import EmbeddedLog
+from headrace.log.embedded.extents import Writer
 
-Run = Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
+_STAGED = "staged"
 
 
 class PageSink(EmbeddedSink):
-    """An embedded sink for rows of `operator.OUTPUT_SPARK`.
-
-    What tasks do is part of the query from its start: planned anew for each batch it would cost a small one much.
-    """
+    """An embedded sink for rows of `operator.OUTPUT_SPARK`."""
 
     def __init__(self, log: EmbeddedLog, query: str, topics: Sequence[str], on_report: OnReport) -> None:
-        super().__init__(log, query, topics, packed_topics)
+        super().__init__(log, query, topics)
         self._on_report = on_report
 
-    def staged(self, rows: DataFrame, run: Run = iter) -> DataFrame:
-        """What a batch's tasks leave for `write`, when `run` has made results of the rows."""
-        stage = self.stage()
-
-        def staged(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for one in run(batches):
-                rows, reports = kept(one)
-                yield from stage(iter([rows]))
-                yield _carried(reports)
-
-        return rows.mapInArrow(staged, STAGED)
+    def finish(self) -> Staging:
+        """What tasks do with their results."""
+        by_name, inline = {topic.name: topic for topic in self._topics}, int(self._log.settings.inline_bytes)
+        return Staging(self._log.folder.resolve() / "extents", self._log.owner, inline, by_name)
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Write a batch, once. One that is there already is computed all the same: its state must come to be."""
         found = rows.collect()
-        self.commit(batch, [row for row in found if row.topic is not None])
+        self.commit(batch, [one for row in found if row.topic == _STAGED for one in marshal.loads(row.payload)])
         self._on_report(batch, [Report.unpacked(row.payload) for row in found if row.topic is None])
 
 
-def packed_topics(rows: pa.RecordBatch, topics: Sequence[Topic]) -> Iterator[tuple[Topic, pa.RecordBatch]]:
-    by_name = {topic.name: topic for topic in topics}
-    for name, payload in zip(rows.column("topic").to_pylist(), rows.column("payload").to_pylist(), strict=True):
-        yield by_name[name], unpacked(payload, by_name[name])
+@dataclass(frozen=True)
+class Staging:
+    """In a task: results become extents that the driver can commit."""
+
+    folder: Path
+    owner: str
+    inline: int
+    topics: Mapping[str, Topic]
+
+    def __call__(self, results: Iterable[Output]) -> list[Output]:
+        staged = staged_extents(packed_topics(results, self.topics), Writer(self.folder, self.owner, self.inline))
+        return [(_STAGED, marshal.dumps(staged))] if staged else []
 
 
-def _carried(reports: pa.RecordBatch) -> pa.RecordBatch:
-    """Reports as rows of what is staged, of which they fill the payload only."""
-    columns = [
-        reports.column("payload") if field.name == "payload" else pa.nulls(reports.num_rows, field.type)
-        for field in STAGED_SCHEMA
-    ]
-    return pa.RecordBatch.from_arrays(columns, schema=STAGED_SCHEMA)
+def packed_topics(results: Iterable[Output], topics: Mapping[str, Topic]) -> Iterator[tuple[Topic, pa.RecordBatch]]:
+    for name, payload in results:
+        topic = topics[name or ""]
+        yield topic, unpacked(payload, topic)
