@@ -102,15 +102,15 @@ def run_records(
     work: Work, arrived: Arrived, store: Callable[[str], Store], report: Report, at: int | None = None
 ) -> list[Output]:
     """Run records through the chain, and note in the report what became of them; `at` is the time of their batch."""
-    plan, dead, results = work.plan, list[Raw](), Results()
-    context = Context(store, lambda problem: dead.append(report.letter(problem, plan)), now=lambda: at)
+    plan, dead, results, clocks = work.plan, list[Raw](), Results(), Clocks(store)
+    context = Context(clocks.store, lambda problem: dead.append(report.letter(problem, plan)), now=lambda: at)
     columns = {layout.topic: layout.names for layout in work.layouts if layout.names is not None}
     pipe = Pipe(plan, context, columns=columns, take=results.add)
     for now, start, end in _turns(work, arrived):
         if now is not None:
             pipe.tick(now)
         pipe.run_runs(arrived.runs(start, end))
-    _count(report, work, arrived)
+    _count(report, work, arrived, clocks)
     report.deadline = pipe.chain.deadline()
     written = _writer(work).write(merged(results, plan.sink.relation) if work.merges else results, context.report)
     report.written += sum(count for count, _ in written)
@@ -153,9 +153,30 @@ def _late(work: Work, arrived: Arrived) -> tuple[Numbers, Numbers]:
     return late, now[late]
 
 
-def _count(report: Report, work: Work, arrived: Arrived) -> None:
+class Clocks:
+    """The clocks among a chain's stores: what time it is for its steps, which not every record may move."""
+
+    def __init__(self, stores: Callable[[str], Store]) -> None:
+        self._stores = stores
+        self._found: list[Store] = []
+
+    def store(self, name: str) -> Store:
+        found = self._stores(name)
+        if name.rpartition("/")[2] == "clock":
+            self._found.append(found)
+        return found
+
+    def latest(self, times: Numbers) -> int | None:
+        """Where no step has a clock, the latest of these times."""
+        if not self._found:
+            return int(times.max()) if len(times) else None
+        return max((clock["now"] for clock in self._found if "now" in clock), default=None)
+
+
+def _count(report: Report, work: Work, arrived: Arrived, clocks: Clocks) -> None:
     """Ticks are not counted: they are ours."""
     own = np.delete(arrived.times, arrived.places(work.ticks))
     report.records += len(own)
-    if len(own):
-        report.time = max(int(own.max()), -1 if report.time is None else report.time)
+    latest = clocks.latest(own)
+    if latest is not None:
+        report.time = max(latest, -1 if report.time is None else report.time)

@@ -1,0 +1,34 @@
+"""What a page says of the time: only records that count for its windows move it, whatever the others claim."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.engine.record.operator import run_records
+from headrace.engine.record.packing import unpacked
+from headrace.engine.reports import Report
+from headrace.plan.chain.records import Raw
+from headrace.testing.world import World
+from tests.unit.engine.record.test_opened import _payloads, work_of
+
+SOURCE = "CREATE STREAM s (id INT KEY, page STRING) WITH (kafka_topic='s', format='JSON', partitions=1);"
+FINAL = (
+    "CREATE TABLE o AS SELECT page, COUNT(*) AS n FROM s WINDOW TUMBLING (SIZE 5 SECONDS, GRACE PERIOD 0 SECONDS) "
+    "GROUP BY page EMIT FINAL;"
+)
+PLAIN = "CREATE STREAM o AS SELECT * FROM s;"
+GOOD, FAR = b'{"PAGE":"/"}', 900_000
+
+
+@pytest.mark.parametrize("bad", [b"no json", b'{"PAGE":null}', None])
+@pytest.mark.parametrize(("statement", "latest"), [(FINAL, 2_000), (PLAIN, FAR)], ids=["windows", "no clock"])
+def test_a_record_that_does_not_count_does_not_move_the_time(bad: bytes | None, statement: str, latest: int) -> None:
+    world = World(live=False)
+    world.execute(SOURCE + statement)
+    (running,) = world.running.values()
+    work = work_of(running.query, [], 1, opened=False)
+    records = [("s", Raw(b"1", GOOD, 1_000)), ("s", Raw(b"1", bad, FAR)), ("s", Raw(b"1", GOOD, 2_000))]
+    report, stores = Report(0), dict[str, dict]()
+    arrived = unpacked(_payloads(records, 0, work, 1)[0], work)
+    run_records(work, arrived, lambda name: stores.setdefault(name, {}), report)
+    assert report.time == latest
