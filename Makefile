@@ -57,7 +57,7 @@ docs: setup-test ## regenerate the reference pages
 	$(PY) -m tools.reference
 
 lock: ## pin the newest compatible versions
-	uv pip compile -q --group dev --extra kafka --extra avro --extra protobuf --extra server pyproject.toml --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
+	uv pip compile -q --group dev --extra kafka --extra avro --extra server pyproject.toml --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean: ## remove what the targets made
 	rm -rf .venv build dist bench/results headrace-data

@@ -15,7 +15,7 @@ from headrace.contracts import Append, Log
 from headrace.control.program import Program
 from headrace.log.rows import from_records
 from headrace.log.topics import ensure_topic
-from headrace.record import Record
+from headrace.record import Record, StoredRecord
 from headrace.settings import Settings, Size
 from headrace.testing.world import World
 
@@ -65,14 +65,19 @@ def append(log: Log, topic: str, key: str | None, value: str | None, time: int) 
     log.append([Append(topic, from_records([Record(_bytes(value), _bytes(key), occurred_at=time)]))])
 
 
-def written(log: Log, topic: str) -> list[Output]:
-    found: list[Output] = []
+def stored(log: Log, topic: str) -> list[StoredRecord]:
+    """All that a topic holds, partition after partition."""
+    found: list[StoredRecord] = []
     for partition, (start, end) in log.bounds(topic).items():
         while start < end:
             batch = log.read(topic, partition, start)
-            found += [(s.key, s.value, s.timestamp) for s in batch.records()]
+            found += batch.records()
             start = batch.next_offset
     return found
+
+
+def written(log: Log, topic: str) -> list[Output]:
+    return [(record.key, record.value, record.timestamp) for record in stored(log, topic)]
 
 
 def by_key(records: Iterable[Output]) -> dict[bytes | None, list[Output]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -80,12 +80,15 @@ def run(console: Console, settings: Settings, *, seconds: float | None, plain: b
         log.create_topic("page_counts", TopicSpec(schema=COUNTS, compact=True))
         counts = log.consumer("watchers", Subscription(("page_counts",)))
         stack.callback(counts.close)
+        stack.callback(_look, counts, scene)
         with console.status("starting Spark and waiting for its first result ..."):
-            stack.enter_context(counting(log, settings, folder / "checkpoint", scene.count_batch))
+            check = stack.enter_context(counting(log, settings, folder / "checkpoint", scene.count_batch))
             stack.enter_context(_clicking(log, scene, rate))
-            _look(counts, scene, timedelta(seconds=120))
+            while not scene.counts:
+                check()
+                _look(counts, scene)
         with suppress(KeyboardInterrupt):
-            _watch(console, counts, scene, seconds, plain)
+            _watch(console, counts, scene, seconds, plain, check)
     return scene
 
 
@@ -124,18 +127,26 @@ def _some_clicks(dice: np.random.Generator, count: int) -> pa.RecordBatch:
     )
 
 
-def _look(counts: EmbeddedConsumer, scene: Scene, timeout: timedelta) -> None:
+def _look(counts: EmbeddedConsumer, scene: Scene) -> None:
     """Take in what Spark has counted since the last look."""
-    for batch in counts.poll(timeout):
+    for batch in counts.poll(timedelta(milliseconds=250)):
         for row in batch.rows.to_pylist():
             scene.counts[row["page"], row["minute"]] = (row["views"], row["dwell"])
 
 
-def _watch(console: Console, counts: EmbeddedConsumer, scene: Scene, seconds: float | None, plain: bool) -> None:
+def _watch(
+    console: Console,
+    counts: EmbeddedConsumer,
+    scene: Scene,
+    seconds: float | None,
+    plain: bool,
+    check: Callable[[], None],
+) -> None:
     deadline = None if seconds is None else time.monotonic() + seconds
     with Live(scene.table(), console=console, refresh_per_second=8, transient=plain, auto_refresh=not plain) as live:
         while deadline is None or time.monotonic() < deadline:
-            _look(counts, scene, timedelta(milliseconds=250))
+            check()
+            _look(counts, scene)
             if not plain:
                 live.update(scene.table())
     if plain:

@@ -27,6 +27,7 @@ from headrace.settings import Settings
 from headrace.testing.world import World
 from tests.faults.engine_job import PROGRAM, SCRIPT, Fed
 from tests.faults.verify import DUPLICATE, LOST, Findings
+from tests.streams import stored, written
 
 DIFFERS = "differing"
 Output = tuple[bytes | None, bytes | None, int]
@@ -42,34 +43,24 @@ def queries() -> list[Query]:
     return [running.query for running in world.running.values()]
 
 
-def stored(log: Log, topic: str) -> list[StoredRecord]:
-    found: list[StoredRecord] = []
-    for partition, (start, end) in log.bounds(topic).items():
-        while start < end:
-            batch = log.read(topic, partition, start)
-            found += batch.records()
-            start = batch.next_offset
-    return found
-
-
 def check(log: Log, given: Settings, fed: Sequence[Fed], spark: SparkSession | None = None) -> Findings:
     """Everything that the job wrote; with Spark, beside the batch answer too."""
     found = Findings(facts=len(fed))
     for topic in sorted({record[0] for record in fed}):
         wanted = [record[1:] for record in fed if record[0] == topic]
-        compare(f"fed {topic}", wanted, _outputs(stored(log, topic)), found)
+        compare(f"fed {topic}", wanted, written(log, topic), found)
     for query in queries():
         check_query(log, given, query, found, spark)
     if isinstance(log, EmbeddedLog):
         for topic, wanted in _world(fed).items():
-            compare(f"{topic} beside a whole world", wanted, _outputs(stored(log, topic)), found)
+            compare(f"{topic} beside a whole world", wanted, written(log, topic), found)
     return found
 
 
 def check_query(log: Log, given: Settings, query: Query, found: Findings, spark: SparkSession | None) -> None:
     inputs = arrived(log, given, query)
     topic, dead = query.sink.topic, dead_letter_topic(query.sink.topic)
-    got = _outputs(stored(log, topic))
+    got = written(log, topic)
     wanted, letters = undisturbed(query, inputs)
     found.rows += len(got)
     compare(topic, wanted, got, found)
@@ -139,10 +130,6 @@ def _batch(spark: SparkSession, query: Query, inputs: Iterable[Input]) -> list[O
     results = chain.run(rows, query).where("problem is null").toArrow().to_pylist()
     ordered = sorted(results, key=itemgetter("sequence", "index"))
     return [(row["key"], row["value"], row["time"]) for row in ordered]
-
-
-def _outputs(rows: Iterable[StoredRecord]) -> list[Output]:
-    return [(row.key, row.value, row.timestamp) for row in rows]
 
 
 # -- comparison -----------------------------------------------------------------------------------------------------

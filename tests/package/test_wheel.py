@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -15,6 +17,12 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 NOBODY = 65534
+SCRIPT = """
+CREATE STREAM CITIES (ID BIGINT KEY, NAME VARCHAR) WITH (KAFKA_TOPIC='cities', FORMAT='JSON', PARTITIONS=1);
+CREATE STREAM LONG AS SELECT ID, LEN(NAME) AS LETTERS FROM CITIES WHERE LEN(NAME) > 4 EMIT CHANGES;
+INSERT INTO CITIES VALUES (1, 'Oslo');
+INSERT INTO CITIES VALUES (2, 'Turin');
+"""
 
 
 @dataclass(frozen=True)
@@ -122,4 +130,14 @@ def test_without_kafka_one_is_told_what_to_install(headrace: Installed) -> None:
 
 
 def test_the_demo_runs(headrace: Installed) -> None:
-    assert "clicks" in headrace("demo", "--seconds", "5", "--plain")
+    seen = headrace("demo", "--seconds", "5", "--plain")
+    assert re.search(r"[1-9]\d* micro-batches counted by Spark", seen)
+    assert re.search(r"[1-9][\d,]* clicks counted", seen)
+
+
+def test_a_script_runs(headrace: Installed) -> None:
+    """Record by record, without Kafka's client."""
+    (headrace.home / "cities.ksql").write_text(SCRIPT)
+    headrace("run", "cities.ksql", "--until-idle")
+    found = headrace("consume", "LONG", "--format", "json")
+    assert [json.loads(line)["value"] for line in found.splitlines()] == ['{"LETTERS":5}']

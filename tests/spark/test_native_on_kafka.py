@@ -31,6 +31,7 @@ from headrace.record import Record, StoredRecord
 from headrace.settings import Settings
 from tests.spark.conftest import drain, forget_last_commit
 from tests.spark.sales import planned
+from tests.streams import stored
 
 pytestmark = pytest.mark.kafka
 
@@ -69,16 +70,6 @@ def clicks(dice: random.Random, start: int, count: int) -> list[Record]:
             key, value = dice.choice([(key, b"no json"), (key, None), (None, value), (b"no number", value)])
         made.append(Record(value, key, occurred_at=time))
     return made
-
-
-def stored(log: KafkaLog, topic: str) -> list[StoredRecord]:
-    found: list[StoredRecord] = []
-    for partition, (start, end) in log.bounds(topic).items():
-        while start < end:
-            batch = log.read(topic, partition, start)
-            found += batch.records()
-            start = batch.next_offset
-    return found
 
 
 def in_order(log: KafkaLog, topic: str, cuts: Cuts) -> list[StoredRecord]:

@@ -30,6 +30,7 @@ from headrace.record import Record, StoredRecord
 from headrace.schema import Schema
 from headrace.settings import Settings
 from tests.spark.sales import planned
+from tests.streams import stored
 
 pytestmark = pytest.mark.kafka
 
@@ -125,16 +126,6 @@ def run(log: KafkaLog, statements: str, pieces: Sequence[Sequence[Record]]) -> N
 
 def records(values: Sequence[bytes | None], key: bytes = b'"k"') -> list[Record]:
     return [Record(value, key, occurred_at=at) for at, value in enumerate(values, 1_000)]
-
-
-def stored(log: KafkaLog, topic: str) -> list[StoredRecord]:
-    found: list[StoredRecord] = []
-    for partition, (start, end) in log.bounds(topic).items():
-        while start < end:
-            batch = log.read(topic, partition, start)
-            found += batch.records()
-            start = batch.next_offset
-    return found
 
 
 def by_the_chain(statements: str, given: Sequence[StoredRecord]) -> tuple[list[Raw], list[Problem]]:

@@ -41,11 +41,16 @@ OnBatch = Callable[[Any], None]
 
 
 @dataclass(frozen=True)
-class Shared:
+class Surroundings:
+    """Of all queries of a program."""
+
     program: str
     log: Log
     settings: Settings
     setup: Setup
+
+
+class Shared(Surroundings):
     apart: ClassVar[bool] = False
 
     def warm_up(self) -> None:
@@ -64,12 +69,7 @@ class Shared:
             return spark_session(self.settings, f"headrace {self.program}", jars=jars)
 
 
-@dataclass(frozen=True)
-class Apart:
-    program: str
-    log: Log
-    settings: Settings
-    setup: Setup
+class Apart(Surroundings):
     apart: ClassVar[bool] = True
 
     def warm_up(self) -> None:

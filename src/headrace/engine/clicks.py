@@ -9,6 +9,7 @@ from pathlib import Path
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as fn
 
+from headrace.engine.failures import failure_of
 from headrace.engine.session import spark_session
 from headrace.engine.sink import EmbeddedSink
 from headrace.engine.source import read_stream
@@ -17,8 +18,10 @@ from headrace.settings import Settings
 
 
 @contextmanager
-def counting(log: EmbeddedLog, settings: Settings, checkpoint: Path, on_batch: Callable[[], None]) -> Iterator[None]:
-    """Count `clicks` into `page_counts` while the block runs."""
+def counting(
+    log: EmbeddedLog, settings: Settings, checkpoint: Path, on_batch: Callable[[], None]
+) -> Iterator[Callable[[], None]]:
+    """Count `clicks` into `page_counts` while the block runs; what it gets raises, if the query has ended, why."""
     spark = spark_session(settings, "headrace demo")
     sink = EmbeddedSink(log, "demo", ["page_counts"])
 
@@ -38,8 +41,15 @@ def counting(log: EmbeddedLog, settings: Settings, checkpoint: Path, on_batch: C
         .foreachBatch(write)
         .start()
     )
+
+    def check() -> None:
+        if error := query.exception():
+            raise failure_of(error, "demo", checkpoint)
+
     try:
-        yield
+        yield check
     finally:
+        if query.isActive:
+            query.processAllAvailable()  # a batch that is torn off fills the terminal with Java's complaints
         query.stop()
         spark.stop()

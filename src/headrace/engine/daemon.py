@@ -14,6 +14,8 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+from headrace.errors import KafkaNotInstalled
+
 # Read by OpenBLAS and by Arrow's jemalloc when they are loaded: no threads.
 _QUIET = {"OPENBLAS_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
 _WORKER = "pyspark.worker"
@@ -45,7 +47,7 @@ def load(worker: str) -> None:
     """Import what workers of this module need."""
     os.environ.update(_QUIET)
     for name in (worker, *NEEDED):
-        with suppress(ImportError):  # Kafka's client is an extra; what else is missing, the worker will tell
+        with suppress(ImportError, KafkaNotInstalled):  # an extra; what else is missing, the worker will tell
             importlib.import_module(name)
 
 

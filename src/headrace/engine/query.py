@@ -17,7 +17,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -34,7 +34,6 @@ from headrace.engine.outlook import merging, outlook_on
 from headrace.engine.progress import Progress
 from headrace.engine.realtime.choice import REALTIME
 from headrace.engine.realtime.course import Course
-from headrace.engine.realtime.flow import RealtimeFlow, realtime_flow
 from headrace.engine.realtime.slots import hold
 from headrace.engine.record.layout import layouts_of
 from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, run_stateless
@@ -46,6 +45,9 @@ from headrace.errors import Closed, HeadraceError
 from headrace.log.topics import ensure_topic
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.engine.realtime.flow import RealtimeFlow
 
 
 def ticks_topic(run: str) -> str:
@@ -186,7 +188,7 @@ class RunningQuery:
 
     def run(self, flow: Flow | RealtimeFlow) -> None:
         """Begin."""
-        if isinstance(flow, RealtimeFlow):
+        if not isinstance(flow, Flow):
             self._realtime, writing = flow, flow.writing()
         else:
             writing = flow.rows.writeStream.foreachBatch(self._guarded(flow.write)).outputMode(flow.mode)
@@ -244,6 +246,8 @@ def start(
             run = manifest.run
             flow = native_flow(spark, log, query, settings, folder, run, running.report, start=begin, setup=setup)
         elif manifest.way == REALTIME:
+            from headrace.engine.realtime.flow import realtime_flow  # its client is an extra
+
             flow = realtime_flow(spark, log, query, manifest.run, manifest.start)  # type: ignore[arg-type]
         else:
             flow = _record_flow(spark, log, running, manifest, begin, setup, merging(query, settings))

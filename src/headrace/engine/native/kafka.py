@@ -23,11 +23,11 @@ from headrace.engine.kafka_rows import batches_of
 from headrace.engine.kafka_sink import write_lane
 from headrace.engine.kafka_source import Cuts, subscribed, worker_log
 from headrace.engine.native.notes import Attempt
-from headrace.engine.native.sink import Encoding, counted
+from headrace.engine.native.sink import Encoding, report_of
 from headrace.engine.native.source import NEVER, given
 from headrace.engine.native.work import Work
 from headrace.engine.record.packing import unpacked_rows
-from headrace.engine.reports import OnReport, Report
+from headrace.engine.reports import OnReport
 from headrace.errors import QueryFailed
 from headrace.faultpoints import reach
 from headrace.log.kafka.log import KafkaLog
@@ -125,7 +125,7 @@ class NativeLanes:
         self._write_letters(batch, [letters for _, letters in notes if letters])
         reach("lanes.written")
         self._times.keep(batch, before, max((r.time for r, _ in notes if r.time is not None), default=before))
-        self._report(batch, found, [report for report, _ in notes])
+        self._on_report(batch, [*(report for report, _ in notes), report_of(found, self._topics[0].name)])
 
     def _laned(self, rows: DataFrame) -> DataFrame:
         """By key, so that a repeat gives a lane the same rows, in their order; groups are so already."""
@@ -152,9 +152,3 @@ class NativeLanes:
     def _write_letters(self, batch: int, letters: list[bytes]) -> None:
         appends = [Append(self._topics[1].name, unpacked_rows(payload)) for payload in letters]
         write_lane(self._settings, f"query.{self._query}.letters", batch, appends)
-
-    def _report(self, batch: int, found: list[Any], reports: list[Report]) -> None:
-        sink, dead = (topic.name for topic in self._topics)
-        written = sum(row.rows for row in found if row.topic == sink)
-        unwritten = counted(row for row in found if row.topic == dead)
-        self._on_report(batch, [*reports, Report(0, written=written, problems=unwritten)])

@@ -6,7 +6,7 @@ A raw topic gets records in the declared formats; a topic with a schema gets col
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from headrace.engine.native.work import Work
 from headrace.engine.payloads import Payloads, payloads
 from headrace.engine.record.packing import ROWS, packed_rows, unpacked_rows
 from headrace.engine.reports import OnReport, Report
-from headrace.engine.sink import STAGED, EmbeddedSink, Rows, staged_rows
+from headrace.engine.sink import STAGED, EmbeddedSink, Rows, staged_extents
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.extents import Writer
 from headrace.plan.chain.contract import Problem
@@ -49,21 +49,19 @@ class NativeSink(EmbeddedSink):
         found = rows.mapInArrow(self.stage(), STAGED).collect()
         notes = attempt.notes()
         self.commit(batch, [*found, *self._letters([letters for _, letters in notes if letters])])
-        written = sum(row.rows for row in found if row.topic == self._topic)
-        unwritten = counted(row for row in found if row.topic == self._dead)
-        self._on_report(batch, [*(report for report, _ in notes), Report(0, written=written, problems=unwritten)])
+        self._on_report(batch, [*(report for report, _ in notes), report_of(found, self._topic)])
 
-    def _letters(self, letters: Sequence[bytes]) -> Iterator[tuple[Any, ...]]:
+    def _letters(self, letters: Sequence[bytes]) -> list[tuple[Any, ...]]:
         writer = Writer(self._log.folder / "extents", self._log.owner, int(self._log.settings.inline_bytes))
         dead = self._log.topic(self._dead)
-        for staged in staged_rows([(dead, unpacked_rows(payload)) for payload in letters], writer):
-            yield from zip(*(column.to_pylist() for column in staged.columns), strict=True)
+        return staged_extents([(dead, unpacked_rows(payload)) for payload in letters], writer)
 
 
-def counted(staged: Iterator[Any]) -> dict[str, int]:
-    """Results that could not be written; a time that is wrong counts among them."""
-    count = sum(row.rows for row in staged)
-    return {"not-written": count} if count else {}
+def report_of(written: Sequence[Any], topic: str) -> Report:
+    """Of the rows that a batch wrote into the topic; those beside it could not be written: their time is wrong, say."""
+    good = sum(row.rows for row in written if row.topic == topic)
+    bad = sum(row.rows for row in written if row.topic != topic)
+    return Report(0, written=good, problems={"not-written": bad} if bad else {})
 
 
 def _columns(rows: pa.RecordBatch, topics: Sequence[Topic]) -> Rows:

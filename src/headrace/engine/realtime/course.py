@@ -7,8 +7,10 @@ from typing import Any
 
 from headrace.engine.progress import Progress
 from headrace.engine.realtime.envelope import CODES
-from headrace.engine.realtime.flow import COUNTS
 from headrace.engine.reports import Report
+
+COUNTS = "counts"
+"""The name under which Spark tells what a batch had."""
 
 
 class Course:

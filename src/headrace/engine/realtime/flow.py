@@ -25,6 +25,7 @@ from headrace.engine.batch.native import Rows, native
 from headrace.engine.kafka_source import java_options, subscribed
 from headrace.engine.native.flow import Arrived
 from headrace.engine.realtime import envelope, payloads, slots
+from headrace.engine.realtime.course import COUNTS
 from headrace.engine.realtime.values import quoted
 from headrace.log.kafka.client import parse_options
 from headrace.log.kafka.log import KafkaLog
@@ -34,7 +35,6 @@ from headrace.plan.rules import optimized
 
 BATCH = "10 seconds"
 """How often it is noted what was read; between two such batches there is a pause."""
-COUNTS = "counts"
 _COUNTED = 32
 
 # Why each of these is set, in a session of the query's own:

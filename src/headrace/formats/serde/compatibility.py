@@ -87,7 +87,6 @@ def _avro() -> tuple[Callable[[str], None], Problems]:
 
 
 def _protobuf() -> tuple[Callable[[str], None], Problems]:
-    require("google.protobuf", "protobuf")
     from headrace.formats.serde import compatibility_protobuf
 
     return compatibility_protobuf.check, compatibility_protobuf.problems

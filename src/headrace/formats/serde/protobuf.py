@@ -21,7 +21,6 @@ from headrace.formats.serde.columns import (
     within,
 )
 from headrace.formats.serde.contract import Serde
-from headrace.formats.serde.extras import require
 from headrace.formats.serde.none import NoneSerde
 from headrace.formats.serde.registry import REGISTRY_OPTIONS, SHARED, Registry, Subject, subject
 from headrace.schema import Field
@@ -33,7 +32,6 @@ class BareProtobufMaker:
     name = "PROTOBUF_NOSR"
 
     def __init__(self, schema_full_name: str = DEFAULT_NAME, protobuf_nullable_representation: str = "") -> None:
-        require("google.protobuf", "protobuf")
         representation = protobuf_nullable_representation.upper()
         if representation not in ("", "OPTIONAL"):
             raise BadFormatOption(

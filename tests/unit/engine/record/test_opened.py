@@ -54,7 +54,7 @@ def ran(case: Case, pages: int, cuts: Iterable[int], tasks: int, *, opened: bool
     out: list[Written] = []
     edges = [0, *sorted({cut for cut in cuts if cut < len(case.records)}), len(case.records)]
     for start, end in pairwise(edges):
-        for page, payloads in sorted(_payloads(case.records[start:end], start, work, tasks).items()):
+        for page, payloads in sorted(payloads_of(case.records[start:end], start, work, tasks).items()):
             state = PageState(shelves[page], page=page)
             for topic, payload in run_records(work, unpacked(payloads, work), state.store, Report(page)):
                 rows = unpacked_rows(payload).to_pylist()
@@ -63,7 +63,7 @@ def ran(case: Case, pages: int, cuts: Iterable[int], tasks: int, *, opened: bool
     return out
 
 
-def _payloads(records: Sequence[tuple[str, Raw]], base: int, work: Work, tasks: int) -> defaultdict[int, list[bytes]]:
+def payloads_of(records: Sequence[tuple[str, Raw]], base: int, work: Work, tasks: int) -> defaultdict[int, list[bytes]]:
     found: defaultdict[int, list[bytes]] = defaultdict(list)
     for topic in dict.fromkeys(work.topics):
         mine = [(base + at + 1, record) for at, (name, record) in enumerate(records) if name == topic]

@@ -9,7 +9,7 @@ from headrace.engine.record.packing import unpacked
 from headrace.engine.reports import Report
 from headrace.plan.chain.records import Raw
 from headrace.testing.world import World
-from tests.unit.engine.record.test_opened import _payloads, work_of
+from tests.unit.engine.record.test_opened import payloads_of, work_of
 
 SOURCE = "CREATE STREAM s (id INT KEY, page STRING) WITH (kafka_topic='s', format='JSON', partitions=1);"
 FINAL = (
@@ -29,6 +29,6 @@ def test_a_record_that_does_not_count_does_not_move_the_time(bad: bytes | None, 
     work = work_of(running.query, [], 1, opened=False)
     records = [("s", Raw(b"1", GOOD, 1_000)), ("s", Raw(b"1", bad, FAR)), ("s", Raw(b"1", GOOD, 2_000))]
     report, stores = Report(0), dict[str, dict]()
-    arrived = unpacked(_payloads(records, 0, work, 1)[0], work)
+    arrived = unpacked(payloads_of(records, 0, work, 1)[0], work)
     run_records(work, arrived, lambda name: stores.setdefault(name, {}), report)
     assert report.time == latest

@@ -25,12 +25,14 @@ class Stores(dict[str, dict[Any, Any]]):
 
 
 def run_whole(example: Example) -> tuple[list[Raw], list[Problem]]:
-    problems: list[Problem] = []
-    return Pipe(example.query, Context(Stores().__getitem__, problems.append)).run(example.records), problems
+    return run_cut(example, [])
 
 
 def run_cut(example: Example, cuts: list[int]) -> tuple[list[Raw], list[Problem]]:
-    """At every cut the chain is built anew over a copy of the stores, as after a restart."""
+    """At every cut the chain is built anew over a copy of the stores, as after a restart.
+
+    Problems are sorted: a step tells of all its records of a batch before the next step tells of its own.
+    """
     problems: list[Problem] = []
     out: list[Raw] = []
     stores = Stores()
@@ -38,7 +40,7 @@ def run_cut(example: Example, cuts: list[int]) -> tuple[list[Raw], list[Problem]
     for start, end in pairwise(edges):
         stores = copy.deepcopy(stores)
         out += Pipe(example.query, Context(stores.__getitem__, problems.append)).run(example.records[start:end])
-    return out, problems
+    return out, sorted(problems, key=repr)
 
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
