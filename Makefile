@@ -25,6 +25,9 @@ check: setup-test ## format, lint, types, imports, unit tests; under a minute
 	.venv/bin/lint-imports --no-cache >/dev/null || .venv/bin/lint-imports --no-cache
 	.venv/bin/pyright --warnings & types=$$!; $(PYTEST) -n 2 tests/unit; units=$$?; wait $$types && exit $$units
 
+properties: setup-test ## the property tests again, with many examples each; half an hour
+	HEADRACE_HYPOTHESIS=heavy $(PYTEST) -n 2 tests/unit
+
 conformance-ksql: setup-test ## the public cases of ksqlDB (CORPUS=path ONLY=text MODE=memory|spark|stream SEED=n SAMPLE=n)
 	@for corpus in $(or $(CORPUS),$(CORPORA)/ksql/public.jsonl $(CORPORA)/ksql/sql_public.jsonl); do \
 		$(PY) -m tests.conformance.ksql --corpus "$$corpus" --only "$(ONLY)" --mode $(or $(MODE),memory) \

@@ -90,7 +90,7 @@ def test_all_types_by_text() -> None:
 
 
 @given(tables())
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_what_is_encoded_is_decoded(table: tuple[Schema, pa.RecordBatch]) -> None:
     schema, rows = table
     csv = CsvFormat()

@@ -270,7 +270,7 @@ ROWS = st.lists(
 
 
 @given(CONDITIONS, ROWS)
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=150, deadline=None)
 def test_at_once_and_value_by_value_agree(text: str, data: list[dict[str, Any]]) -> None:
     rows = pa.RecordBatch.from_pylist(data, SMALL.arrow)
     columns = filters._Columns(rows, text)
@@ -286,7 +286,7 @@ def test_plain_columns_are_compared_at_once() -> None:
 
 
 @given(st.text(max_size=60) | st.text("abvalue.()[]'\"=<>!andornotinlikeisnull 0123", max_size=60))
-@settings(max_examples=400)
+@settings(max_examples=150)
 def test_any_text_parses_or_is_refused(text: str) -> None:
     with contextlib.suppress(BadFilter):
         parse(text)

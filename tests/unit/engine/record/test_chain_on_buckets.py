@@ -24,7 +24,7 @@ from headrace.plan.chain.records import Raw
 from tests.statements import Example, examples
 from tests.unit.engine.record.shelves import MemoryShelf
 
-quick = settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
 Outcome = tuple[list[Raw], list[Problem]]
 
 

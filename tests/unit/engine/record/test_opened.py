@@ -32,9 +32,7 @@ from tests.statements import Example, examples
 from tests.unit.engine.record.shelves import MemoryShelf
 from tests.unit.engine.record.test_pages import Case, windowed
 
-quick = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
-)
+quick = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 TICKS = "ticks"
 JSON = "format='JSON'"
 Written = tuple[str, bytes | None, bytes | None, int, str]

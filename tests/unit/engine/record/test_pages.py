@@ -32,7 +32,7 @@ from headrace.testing.world import World
 from tests.statements import Example, examples
 from tests.unit.engine.record.shelves import MemoryShelf
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
 TICKS = "ticks"
 Record = tuple[bytes | None, bytes | None, int]
 Input = tuple[str, Raw]

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import BadRecord
@@ -22,7 +22,6 @@ TEXTS = st.text(max_size=6).map(str.encode)
 JSON = st.sampled_from([b"1", b'"a"', b"null", b"1.5", b'"1', b'{"k":1}', b'{"K":1,"L":"x"}', b"{}", b"\xff", b"12 "])
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     st.sampled_from(["int", "bigint", "double", "string", "bytes", "boolean"]),
     st.sampled_from(["KAFKA", "json"]),
@@ -63,7 +62,6 @@ def test_no_columns_are_read_one_by_one() -> None:
     assert columnar("JSON", (), is_key=True, wrapped=True) is None
 
 
-@settings(max_examples=150, deadline=None)
 @given(st.sampled_from(["int", "bigint", "double", "string", "bytes"]), st.data(), st.booleans())
 def test_columns_are_written_as_rows_are(kind: str, data: st.DataObject, is_key: bool) -> None:
     columns = Schema.parse(f"K {kind}").fields

@@ -8,7 +8,7 @@ import numpy as np
 import orjson
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.errors import BadRecord
@@ -153,7 +153,6 @@ def _damaged(payload: bytes) -> st.SearchStrategy[bytes]:
     )
 
 
-@settings(max_examples=150, deadline=None)
 @given(cases())
 def test_what_is_read_at_once_is_what_is_read_one_by_one(case: tuple[list[Field], bytes, bytes, bool]) -> None:
     columns, good, other, bare = case

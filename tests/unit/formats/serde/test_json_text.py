@@ -37,7 +37,7 @@ def tables(draw: st.DrawFn) -> tuple[list[Field], list[tuple[Any, ...] | None]]:
     return columns, draw(st.lists(st.none() | row, max_size=4))
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(tables(), st.booleans())
 def test_columns_are_written_as_rows_are(table: tuple[list[Field], list[tuple[Any, ...] | None]], bare: bool) -> None:
     columns, rows = table

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.errors import BadRecord, WrongType
@@ -31,14 +31,12 @@ def bare(row: tuple[Any, ...], columns: list[Field], wrapped: bool) -> Any:
     return None if row == (None,) and len(columns) == 1 and not wrapped else row
 
 
-@settings(max_examples=150, deadline=None)
 @given(tables(types(TEXT_KEYS)), st.booleans(), st.sampled_from(["JSON", "JSON_SR"]))
 def test_json(table: tuple[list[Field], tuple[Any, ...]], wrapped: bool, name: str) -> None:
     columns, row = table
     assert there_and_back(serde(name, columns, wrapped=wrapped), row) == bare(row, columns, wrapped)
 
 
-@settings(max_examples=200, deadline=None)
 @given(tables(LEAVES), st.sampled_from([",", "|", "TAB", "SPACE", "$", "a", "-"]))
 def test_delimited(table: tuple[list[Field], tuple[Any, ...]], delimiter: str) -> None:
     columns, row = table
@@ -46,14 +44,12 @@ def test_delimited(table: tuple[list[Field], tuple[Any, ...]], delimiter: str) -
     assert there_and_back(serde("DELIMITED", columns, delimiter=delimiter), row) == expected
 
 
-@settings(max_examples=100, deadline=None)
 @given(tables(st.sampled_from([KINDS[k] for k in ("int", "bigint", "double", "string", "bytes")]), most=1))
 def test_kafka(table: tuple[list[Field], tuple[Any, ...]]) -> None:
     columns, row = table
     assert there_and_back(serde("KAFKA", columns), row) == bare(row, columns, wrapped=False)
 
 
-@settings(max_examples=150, deadline=None)
 @given(tables(types(MAP_KEYS)), st.booleans())
 @example(([Field("A", pa.list_(pa.float64()))], ([float("inf")],)), True)
 def test_avro(table: tuple[list[Field], tuple[Any, ...]], wrapped: bool) -> None:
@@ -62,7 +58,6 @@ def test_avro(table: tuple[list[Field], tuple[Any, ...]], wrapped: bool) -> None
     assert there_and_back(made, row) == bare(row, columns, wrapped)
 
 
-@settings(max_examples=150, deadline=None)
 @given(
     tables(types(MAP_KEYS, items=False)),
     st.sampled_from(["PROTOBUF", "PROTOBUF_NOSR"]),
@@ -111,7 +106,6 @@ SERDES = {name: _all_serdes(name) for name in COLUMNS}
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-@settings(max_examples=150, deadline=None)
 @given(payload=st.binary(max_size=60) | JSON_LIKE)
 def test_any_bytes_are_a_row_or_a_bad_record(name: str, payload: bytes) -> None:
     for made in SERDES[name]:

@@ -58,7 +58,7 @@ def test_any_text(text: str) -> None:
     _check(text)
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
 def test_mutations_of_statements(data: st.DataObject) -> None:
     scripts = [*OWN, *(text for _, text, _ in cases())]
