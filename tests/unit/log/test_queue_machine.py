@@ -8,4 +8,4 @@ from tests.queue_machine import QueueMachine
 from tests.worlds import Memory, machine_in
 
 TestQueueInMemory = machine_in(Memory(), QueueMachine, {}).TestCase
-TestQueueInMemory.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+TestQueueInMemory.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

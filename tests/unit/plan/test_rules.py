@@ -194,7 +194,7 @@ def result(query: Query, example: Example, rules: Sequence[Rule]) -> tuple[list[
 
 
 @pytest.mark.parametrize("rules", [*((rule,) for rule in RULES), RULES], ids=[*(r.__name__ for r in RULES), "all"])
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(cases)
 def test_a_rule_changes_nothing(rules: tuple[Rule, ...], example: Example) -> None:
     query = example.query

@@ -15,7 +15,7 @@ from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Raw
 from tests.statements import Example, examples
 
-EXAMPLES = 2000 if os.environ.get("HEADRACE_HYPOTHESIS") == "heavy" else 50
+EXAMPLES = 2000 if os.environ.get("HEADRACE_HYPOTHESIS") == "heavy" else 30
 
 
 class Stores(dict[str, dict[Any, Any]]):
