@@ -34,7 +34,8 @@ _CHUNK = 2048  # one bad payload makes this many go the slow way
 _BLOCK = 1 << 20
 _TEMPORAL = (PRIMITIVES["date"], PRIMITIVES["timestamp"])
 _FAST = tuple(PRIMITIVES[n] for n in ("boolean", "int", "bigint", "float", "double", "string"))
-_NO_JSON = r"[:,\[\s-](NaN|Inf)|[0-9]{300}"  # Arrow's reader takes these words and numbers of any length
+# Arrow's reader takes these words, and numbers of any size in columns that nobody asked for; and -0 is no -0.0.
+_NO_JSON = r"[:,\[\s-](NaN|Inf)|[0-9]{300}|[0-9][eE]\+?[0-9]{3}|[:,\[\s]-0[,}\]\s]"
 
 
 class JsonFormat:

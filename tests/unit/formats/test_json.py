@@ -171,6 +171,13 @@ def test_no_payloads_give_no_rows() -> None:
     assert (decoded.rows.num_rows, len(decoded.good), decoded.rejects) == (0, 0, [])
 
 
+@pytest.mark.parametrize("number", ["9e308", "-9E+308", "1" + 309 * "0", "-0", "NaN"])
+@pytest.mark.parametrize("name", ["b", "unread"])
+def test_numbers_that_need_a_closer_look(name: str, number: str) -> None:
+    payload = pa.array([f'{{"a": "x", "{name}": {number}}}'.encode()], pa.binary())
+    assert decode_fast(payload, Schema.parse("a string, b double")) is None
+
+
 @pytest.mark.parametrize("value", ['"2024-01-01T00:00:00.123Z"', "1704067200123"], ids=["text", "number"])
 def test_timestamps_take_the_fast_way(value: str) -> None:
     payload = pa.array([f'{{"t": {value}, "f": 0.1}}'.encode()], pa.binary())
