@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from headrace.plan.nodes import System
 from headrace.testing.topics import INPUT, Entry
 from tests.conformance import memory
 from tests.conformance.memory import Case, Planned
@@ -77,8 +78,13 @@ def course(planned: Planned, seed: int) -> Course:
     pieces = [records[start:end] for start, end in pairwise([0, *cuts, len(records)])]
     stop = chance.randrange(len(cuts)) if cuts and chance.random() < 0.6 else None
     # In a case's eyes there is one partition; who asks for a record's place must see that one.
-    partitions = 1 if _uses(planned, "ROWPARTITION|ROWOFFSET") else chance.choice((1, 1, 3))
+    partitions = 1 if _sees_places(planned) else chance.choice((1, 1, 3))
     return Course(pieces, stop, chance.choice((1, 2, 3)), partitions)
+
+
+def _sees_places(planned: Planned) -> bool:
+    sources = (source for running in planned.world.running.values() for source in running.query.sources)
+    return any(column.kind in (System.PARTITION, System.OFFSET) for source in sources for column in source.system)
 
 
 def _uses(planned: Planned, names: str) -> bool:

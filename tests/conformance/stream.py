@@ -130,9 +130,9 @@ class StreamCase:
                 program.wait(until_idle=True, on_look=_limit())
 
     def _append(self, pieces: list[Sequence[Entry]]) -> None:
-        """The next piece, all of it at once."""
-        if pieces and (piece := pieces.pop(0)):
-            self._lane.log.append([Append(entry.topic, _row(entry)) for entry in piece])
+        """The next piece, record by record: in one append, topics and partitions would follow each other."""
+        for entry in pieces.pop(0) if pieces else ():
+            self._lane.log.append([Append(entry.topic, _row(entry))])
 
     def _program(self) -> Program:
         # The clock stands still, as in the runner of the cases: time is the records'.
