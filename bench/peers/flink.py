@@ -32,22 +32,22 @@ CONFIG = {
 }
 
 SOURCES = {
-    "kafka": """CREATE TABLE {name} (`user` STRING, page STRING, amount DOUBLE,
+    "kafka": """CREATE TABLE {name} (`user` STRING, page STRING, amount BIGINT,
         `at` TIMESTAMP_LTZ(3) METADATA FROM 'timestamp', WATERMARK FOR `at` AS `at`) WITH (
         'connector' = 'kafka', 'topic' = '{place}', 'properties.bootstrap.servers' = '{servers}',
         'properties.group.id' = '{name}', 'scan.startup.mode' = 'earliest-offset',
         'scan.bounded.mode' = 'latest-offset', 'key.format' = 'raw', 'key.fields' = 'user',
         'value.format' = 'json', 'value.fields-include' = 'EXCEPT_KEY')""",
-    "parquet": """CREATE TABLE {name} (`user` STRING, page STRING, amount DOUBLE, `at` TIMESTAMP(3),
+    "parquet": """CREATE TABLE {name} (`user` STRING, page STRING, amount BIGINT, `at` TIMESTAMP(3),
         WATERMARK FOR `at` AS `at`) WITH (
         'connector' = 'filesystem', 'path' = '{place}', 'format' = 'parquet',
         'parquet.utc-timezone' = 'true')""",
 }
 
 COLUMNS = {
-    "filter": "`user` STRING, page STRING, amount DOUBLE",
-    "keyed": "`user` STRING, n BIGINT, total DOUBLE, PRIMARY KEY (`user`) NOT ENFORCED",
-    "windowed": "`user` STRING, started BIGINT, n BIGINT, total DOUBLE",
+    "filter": "`user` STRING, page STRING, amount BIGINT",
+    "keyed": "`user` STRING, n BIGINT, total BIGINT, PRIMARY KEY (`user`) NOT ENFORCED",
+    "windowed": "`user` STRING, started BIGINT, n BIGINT, total BIGINT",
 }
 
 QUERIES = {

@@ -68,7 +68,7 @@ def realtime_by_hand(work: Work) -> Outcome:
     spark = spark_session(settings, "bench real time", jars=spark_jars(settings))
     raw = spark.readStream.format("kafka").option("kafka.bootstrap.servers", servers)
     raw = raw.option("subscribe", f"{name}-clicks").option("startingOffsets", "earliest").load()
-    click = fn.from_json(raw.value.cast("string"), "page string, amount double").alias("click")
+    click = fn.from_json(raw.value.cast("string"), "page string, amount bigint").alias("click")
     doubled = fn.to_json(fn.struct("click.page", (fn.col("click.amount") * 2).alias("doubled"))).alias("value")
     writing = raw.select("key", click).select("key", doubled).writeStream.format("kafka").outputMode("update")
     writing = writing.option("kafka.bootstrap.servers", servers).option("topic", f"{name}-results")
@@ -143,7 +143,7 @@ def _measured(work: Work, send: Send, poll: Poll) -> list[float]:
 
 
 def _send(send: Send, work: Work, number: int, intended: int) -> None:
-    send(b"user-%07d" % (number % work["users"]), b'{"page":"%d","amount":1.5}' % intended)
+    send(b"user-%07d" % (number % work["users"]), b'{"page":"%d","amount":15}' % intended)
 
 
 def _arrived(poll: Poll, count: int) -> list[tuple[int, int]]:

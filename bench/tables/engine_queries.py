@@ -10,7 +10,7 @@ WINDOW_SECONDS = WINDOW_MS // 1000
 GRACE = "1 HOUR"
 
 _SOURCE = """
-CREATE STREAM clicks (user STRING KEY, page STRING, amount DOUBLE)
+CREATE STREAM clicks (user STRING KEY, page STRING, amount BIGINT)
     WITH (kafka_topic = '{topic}', key_format = 'KAFKA', value_format = 'JSON', partitions = {partitions});
 """
 

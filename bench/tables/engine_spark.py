@@ -29,12 +29,12 @@ from headrace.log.embedded import EmbeddedLog
 from headrace.schema import Schema
 from headrace.settings import Settings
 
-PARQUET = "user string, page string, amount double, at timestamp"
+PARQUET = "user string, page string, amount bigint, at timestamp"
 
 RESULTS: Mapping[str, Schema] = {
-    "filter": Schema.parse("user string key, page string, doubled double"),
-    "keyed": Schema.parse("user string key, n bigint, total double"),
-    "windowed": Schema.parse("user string key, started bigint key, n bigint, total double"),
+    "filter": Schema.parse("user string key, page string, doubled bigint"),
+    "keyed": Schema.parse("user string key, n bigint, total bigint"),
+    "windowed": Schema.parse("user string key, started bigint key, n bigint, total bigint"),
 }
 
 

@@ -17,9 +17,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.engine.batch.carriers import carrier, column, sql_type, values
+from headrace.engine.batch.carriers import carrier, column, values
 from headrace.engine.batch.frames import BOUNDS, ORDER, computed, frame_columns
-from headrace.engine.batch.numbers import wrapped
 from headrace.engine.batch.shipping import packed, unpacked
 from headrace.plan import types as ty
 from headrace.plan.chain.contract import Context
@@ -31,13 +30,18 @@ from headrace.plan.nodes import Window as PlanWindow
 _ORDERED = (ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
 """Types that Spark sorts as the chain does: not DOUBLE, where NaN is the greatest."""
 
+_HALF = "4294967295L"
+
 Form = Callable[[str, pa.DataType], str]
 """SQL from the argument's column and type."""
 
 
 def _sum(argument: str, kind: pa.DataType) -> str:
-    """Sums leave the range and come back: the order of the rows does not count."""
-    return f"coalesce({wrapped(f'sum(cast({argument} as decimal(19,0)))', kind)}, cast(0 as {sql_type(kind)}))"
+    """Sums leave the range and come back, as Java's do: the halves of the numbers are added up, and put together."""
+    low, high = (f"coalesce(sum({half}), 0L)" for half in (f"{argument} & {_HALF}", f"shiftright({argument}, 32)"))
+    if kind == ty.INT:
+        return f"cast(shiftright(shiftleft(coalesce(sum({argument}), 0L), 32), 32) as int)"
+    return f"(shiftleft({high} + shiftright({low}, 32), 32) | ({low} & {_HALF}))"
 
 
 def _least(name: str) -> Form:

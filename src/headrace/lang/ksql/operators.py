@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 
 import pyarrow as pa
 
@@ -124,9 +125,17 @@ def _temporal(left: e.Expression, right: e.Expression) -> tuple[e.Expression, e.
     return None
 
 
+def _beside(side: e.Expression, other: e.Expression) -> e.Expression:
+    """A decimal that is written out is a DOUBLE beside one, if one reads so: no row need be converted."""
+    if other.type != t.DOUBLE or not isinstance(side, e.Literal) or not t.is_decimal(side.type):
+        return side
+    number = float(side.value)
+    return e.Literal(t.DOUBLE, number) if Decimal(repr(number)) == side.value else side
+
+
 def _same(op: str, left: e.Expression, right: e.Expression) -> tuple[e.Expression, e.Expression] | None:
     if t.is_number(left.type) and t.is_number(right.type):
-        return left, right  # numbers are compared exactly whatever their types are
+        return _beside(left, right), _beside(right, left)  # numbers are compared exactly whatever their types are
     if t.NULL in (left.type, right.type):
         return left, right
     if left.type != right.type:
