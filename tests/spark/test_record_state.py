@@ -18,6 +18,7 @@ from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.record import shelf
 from headrace.engine.record.buckets import Address, PageState
 from headrace.engine.record.inspection import Entry, entries, find, holdings
+from headrace.engine.record.spreading import spark_hash
 from tests.spark.conftest import drain
 from tests.statements import planned
 
@@ -57,6 +58,11 @@ def address(number: int) -> Address:
 
 def content(number: int, batch: int) -> bytes:
     return bytes([number, batch]) * (SIZES[number % 5] // 2 if number < 10 else number)
+
+
+def test_pages_go_where_their_numbers_say(spark: SparkSession) -> None:
+    rows = spark.range(-50, 50).selectExpr("cast(id as int) as page", "hash(cast(id as int)) as hash").collect()
+    assert [row.hash for row in rows] == [spark_hash(row.page) for row in rows]
 
 
 def test_both_ways_read_what_either_wrote(spark: SparkSession, tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from headrace.errors import PlanChanged, StateUnreadable
 from headrace.plan.chain.shape import state_shape
 from headrace.plan.nodes import Query
 
-VERSION = 2
+VERSION = 3
 
 
 @dataclass(frozen=True)

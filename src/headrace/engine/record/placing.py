@@ -22,6 +22,7 @@ from headrace.contracts import Batch
 from headrace.engine.batch.paging import Pages, page_of, pages_of
 from headrace.engine.record.forms import Form, forms
 from headrace.engine.record.layout import Layout
+from headrace.engine.record.spreading import numbers_of
 from headrace.engine.record.work import Work
 
 CLOCK = 255
@@ -44,10 +45,12 @@ def packed(batch: Batch, work: Work) -> pa.RecordBatch:
             found[page].append(part.serialize().to_pybytes() + bytes([form.number]))
     payloads = [(page, together(parts)) for page, parts in found.items()]
     payloads += [(page, clock) for clock in clocks for page in range(work.pages)]
-    return pa.RecordBatch.from_arrays(
-        [pa.array([page for page, _ in payloads], pa.int32()), pa.array([data for _, data in payloads], pa.binary())],
-        schema=PACKED,
-    )
+    numbers = numbers_of(work.pages)
+    columns = [
+        pa.array([numbers[page] for page, _ in payloads], pa.int32()),
+        pa.array([data for _, data in payloads], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=PACKED)
 
 
 def _parted(form: Form, work: Work) -> tuple[list[tuple[int, pa.RecordBatch]], bytes]:

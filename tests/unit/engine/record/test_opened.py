@@ -48,7 +48,7 @@ def work_of(query: Query, topics: Iterable[str], pages: int, *, opened: bool) ->
 def ran(case: Case, pages: int, cuts: Iterable[int], tasks: int, *, opened: bool) -> list[Written]:
     """Everything that is written, dead letters too."""
     work = work_of(case.query, (topic for topic, _ in case.records), pages, opened=opened)
-    shelves = [MemoryShelf() for _ in range(pages)]
+    shelves = defaultdict[int, MemoryShelf](MemoryShelf)
     out: list[Written] = []
     edges = [0, *sorted({cut for cut in cuts if cut < len(case.records)}), len(case.records)]
     for start, end in pairwise(edges):

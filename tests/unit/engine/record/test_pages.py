@@ -54,7 +54,7 @@ def in_pages(
 ) -> tuple[list[Record], Counter[str]]:
     topics = dict.fromkeys([*(s.topic for s in example.query.sources), *(topic for topic, _ in example.records), TICKS])
     work = work_for(example.query, tuple(map(Layout, topics)), TICKS, pages, merges=merges)
-    shelves = [MemoryShelf() for _ in range(pages)]
+    shelves = defaultdict[int, MemoryShelf](MemoryShelf)
     out: list[Record] = []
     problems: Counter[str] = Counter()
     edges = [0, *sorted({cut for cut in cuts if cut < len(example.records)}), len(example.records)]
