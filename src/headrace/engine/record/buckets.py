@@ -55,7 +55,8 @@ def place(key: Any, seed: int = 0) -> int:
     """A number that is the same for equal keys, in every process and for ever; `hash` of text is not."""
     if isinstance(key, tuple):
         for part in key:
-            seed = place(part, seed + 1)
+            text = part.__class__ is str  # most keys are one text: spare them a call
+            seed = crc32(part.encode("utf-8", "surrogatepass"), seed + 1) if text else place(part, seed + 1)
         return seed
     if isinstance(key, str):
         return crc32(key.encode("utf-8", "surrogatepass"), seed)
@@ -115,13 +116,13 @@ class BucketStore(MutableMapping[Any, Any]):
         return self._home(key).entries[key]
 
     def get(self, key: Any, default: Any = None) -> Any:
-        return self._home(key).entries.get(key, default)
+        return (self._homes.get(key) or self._home(key)).entries.get(key, default)
 
     def __contains__(self, key: object) -> bool:
         return key in self._home(key).entries
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        home = self._home(key)
+        home = self._homes.get(key) or self._home(key)
         if key not in home.entries:
             self.shape.entries += 1
         home.entries[key] = value
@@ -152,7 +153,8 @@ class BucketStore(MutableMapping[Any, Any]):
             return self._root
         home = self._homes.get(key)
         if home is None:
-            home = self._homes[key] = self._bucket(self.shape.number(key))
+            number = self.shape.number(key)
+            home = self._homes[key] = self._loaded.get(number) or self._bucket(number)
         return home
 
     def _bucket(self, number: int) -> Bucket:
