@@ -29,7 +29,7 @@ _PLACES: Mapping[str, tuple[str, Mapping[str, Side]]] = {
         "a typed embedded topic; Flink reads the same rows as JSON in Kafka, PySpark by hand the same topic",
         {
             OURS: Side(engine_program.embedded, settings={"source": "typed"}),
-            "flink": Side(engine_peers.flink_kafka, needs=_KAFKA),
+            "flink": Side(engine_peers.flink_kafka, needs=_KAFKA, settings={"share": 0.1}),
             "pyspark": Side(engine_spark.embedded),
         },
     ),
@@ -37,13 +37,16 @@ _PLACES: Mapping[str, tuple[str, Mapping[str, Side]]] = {
         "the same Parquet files for all",
         {
             OURS: Side(engine_parquet.parquet),
-            "flink": Side(engine_peers.flink_parquet),
+            "flink": Side(engine_peers.flink_parquet, settings={"share": 1.0}),
             "pyspark": Side(engine_spark.parquet),
         },
     ),
     "kafka": (
         "JSON in Kafka, the same topic for both",
-        {OURS: Side(engine_program.kafka, needs=_KAFKA), "flink": Side(engine_peers.flink_kafka, needs=_KAFKA)},
+        {
+            OURS: Side(engine_program.kafka, needs=_KAFKA),
+            "flink": Side(engine_peers.flink_kafka, needs=_KAFKA, settings={"share": 1.0}),
+        },
     ),
 }
 
