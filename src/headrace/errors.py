@@ -349,6 +349,10 @@ class ProcessLost(Retry, code="process-lost"):
     """A process that worked for a query has died, or did not come up in time."""
 
 
+class OutOfMemory(ProcessLost, code="out-of-memory"):
+    """A process that worked for a query has died because it had not enough memory."""
+
+
 class StateUnreadable(Stop, code="state-unreadable"):
     """A query's state was written by another version, or is damaged."""
 

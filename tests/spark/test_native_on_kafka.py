@@ -10,15 +10,18 @@ import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from headrace.clock import ManualClock
 from headrace.contracts import Append, TopicSpec, dead_letter_topic
 from headrace.control.program import Program
 from headrace.engine.kafka_source import Cuts
 from headrace.engine.native.flow import native_flow
+from headrace.engine.native.moments import Moment, moment
 from headrace.engine.outlook import outlook_on
 from headrace.errors import QueryFailed
 from headrace.log.kafka.log import KafkaLog
@@ -49,7 +52,13 @@ QUERIES = {
     "WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 5 SECONDS) GROUP BY page;",
     "hopping": "CREATE TABLE o WITH (kafka_topic='{0}-out') AS SELECT page, COUNT(*) AS n FROM clicks "
     "WINDOW HOPPING (SIZE 10 SECONDS, ADVANCE BY 4 SECONDS, GRACE PERIOD 2 SECONDS) GROUP BY page;",
+    "final": "CREATE TABLE o WITH (kafka_topic='{0}-out') AS SELECT page, COUNT(*) AS n, SUM(spent) AS s FROM clicks "
+    "WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 5 SECONDS) GROUP BY page EMIT FINAL;",
+    "final hopping": "CREATE TABLE o WITH (kafka_topic='{0}-out') AS SELECT page, COUNT(*) AS n FROM clicks "
+    "WINDOW HOPPING (SIZE 10 SECONDS, ADVANCE BY 4 SECONDS) GROUP BY page EMIT FINAL;",
 }
+ALL_OF_THEM = ("filter", "no key", "final", "final hopping")
+"""What is sent is not merged."""
 Plain = tuple[bytes | None, bytes | None, int]
 
 
@@ -60,14 +69,16 @@ def kafka(kafka_settings: Settings, tmp_path: Path) -> Iterator[KafkaLog]:
 
 
 def clicks(dice: random.Random, start: int, count: int) -> list[Record]:
-    """Some are late, some cannot be read, some have no key or no value."""
+    """Some are late, some cannot be read, some have no key or no value. What does not count lies far ahead in time."""
     made = []
     for n in range(start, start + count):
         time = 100_000 + n * 400 - (dice.choice((1_000, 8_000, 40_000)) if dice.random() < 0.25 else 0)
         key: bytes | None = b"%d" % dice.randrange(5)
         value: bytes | None = json.dumps({"PAGE": f"/{dice.randrange(3)}", "SPENT": dice.randrange(60)}).encode()
-        if dice.random() < 0.1:
-            key, value = dice.choice([(key, b"no json"), (key, None), (None, value), (b"no number", value)])
+        if dice.random() < 0.15:
+            odd = [b"no json", None, b'{"PAGE": null, "SPENT": 1}']
+            key, value = dice.choice([*((key, one) for one in odd), (None, value), (b"no number", value)])
+            time += 600_000 if value in odd else 0
         made.append(Record(value, key, occurred_at=time))
     return made
 
@@ -107,7 +118,7 @@ def test_results_are_those_of_the_chain(
             forget_last_commit(folder / "spark")
     wanted, problems = by_the_chain(query, in_order(kafka, name, Cuts(kafka, name, folder / "spark")))
     got = [(r.key, r.value, r.timestamp) for r in stored(kafka, f"{name}-out")]
-    if kind in ("filter", "no key"):
+    if kind in ALL_OF_THEM:
         assert sorted(got, key=repr) == sorted(wanted, key=repr)
     else:
         assert {key: value for key, value, _ in got} == {key: value for key, value, _ in wanted}
@@ -137,12 +148,38 @@ def test_a_program_begins_at_the_end_and_goes_on(spark: SparkSession, kafka: Kaf
     assert last == {b"1": {"N": 5, "TOTAL": 5}}
 
 
+def test_windows_close_while_nothing_comes(spark: SparkSession, kafka: KafkaLog, name: str) -> None:
+    """By ticks; one comes while the query does not run."""
+    del spark
+    clock, found = ManualClock(1_000_000_000), list[dict]()
+    kafka.create_topic(name, TopicSpec(partitions=2))
+    for count, time in ((2, 101_000), (3, 131_000)):
+        rows = [Record(b'{"PAGE":"/","SPENT":%d}' % n, b"%d" % n, occurred_at=time) for n in range(count)]
+        kafka.append([Append(name, from_records(rows))])
+        with Program(kafka, kafka.settings, clock=clock) as program:
+            program.execute((CLICKS + QUERIES["final"]).format(name))
+            program.wait(until_idle=True)
+            (running,) = program.running.values()
+            assert (running.way, running.progress.deadline) == ("native", time + 14_000)
+            assert len(stored(kafka, f"{name}-out")) == len(found)
+        clock.advance(timedelta(seconds=14))
+        with Program(kafka, kafka.settings, clock=clock) as program:
+            program.execute((CLICKS + QUERIES["final"]).format(name))
+            found.append({"N": count, "S": sum(range(count))})
+            wait_for(program, kafka, f"{name}-out", len(found))
+    assert [json.loads(r.value or b"null") for r in stored(kafka, f"{name}-out")] == found
+
+
+def wait_for(program: Program, log: KafkaLog, topic: str, count: int) -> None:
+    program.wait(on_look=lambda: program.stopping.set() if len(stored(log, topic)) == count else None)
+
+
 def test_a_time_that_is_not_known_is_no_guess(kafka: KafkaLog, tmp_path: Path) -> None:
     from headrace.engine.native.kafka import Times
 
     times = Times(tmp_path)
-    assert times.before(0) == -1
-    times.keep(0, -1, 500)
-    assert (times.before(0), times.before(1)) == (-1, 500)
+    assert times.before(0) is None
+    times.keep(0, Moment(), Moment(500, ((7, 9),)))
+    assert (moment(*times.before(0)), moment(*times.before(1))) == (Moment(), Moment(500, ((7, 9),)))
     with pytest.raises(QueryFailed, match="batch 3"):
         times.before(3)

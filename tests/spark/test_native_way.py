@@ -284,8 +284,8 @@ REFUSED = {
     "CREATE TABLE o AS SELECT item, COUNT(*) AS n FROM sales GROUP BY item HAVING COUNT(*) > 2;": "had fitted before",
     "CREATE TABLE o AS SELECT item, COUNT(*) AS n FROM sales WINDOW TUMBLING (SIZE 1 SECOND) WHERE amount > 2"
     " GROUP BY item;": "pass a filter",
-    "CREATE TABLE o AS SELECT item, COUNT(*) AS n FROM sales WINDOW TUMBLING (SIZE 1 SECOND) GROUP BY item EMIT FINAL;"
-    "": "windows have gone out",
+    "CREATE TABLE o AS SELECT item, COUNT(*) AS n FROM sales WINDOW TUMBLING (SIZE 1 SECOND, RETENTION 2 DAYS)"
+    " GROUP BY item EMIT FINAL;": "retention",
     "CREATE TABLE o AS SELECT item, COUNT(*) AS n FROM sales WINDOW SESSION (1 SECOND) GROUP BY item;": "session",
 }
 

@@ -142,6 +142,7 @@ def _summary(program: Program, ended: str) -> dict[str, Any]:
         "repeated": program.inserts.repeated,
         "asserts": program.questions.held,
         "paused": sorted(program.paused),
+        "left": program.left,
     }
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from decimal import Decimal
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from headrace.cli import output
-from headrace.cli.call import Call
+from headrace.cli.call import Call, check_folder
 from headrace.errors import Unsupported
 from headrace.settings import Size
 
@@ -19,7 +20,60 @@ app = typer.Typer(no_args_is_help=True)
 
 @app.callback()
 def state() -> None:
-    """Look at what a query remembers."""
+    """Look at what queries remember, and remove it."""
+
+
+Query = Annotated[str, typer.Argument(help="The query's id; PROGRAM/ID where several programs have it.")]
+
+
+@app.command("list")
+def list_(ctx: typer.Context, as_json: output.Json = False) -> None:
+    """List the queries that have left a checkpoint, and how much each takes on the disk.
+
+    A query that its script no longer names is among them until it is removed.
+
+    Example: headrace state list
+    """
+    call: Call = ctx.obj
+    call.json |= as_json
+    from headrace.control.remains import remains
+
+    rows = [dataclasses.asdict(found) for found in remains(_folder(call))]
+    if not call.json:
+        rows = [{**row, "used_at": output.time_text(row["used_at"]), "bytes": Size(row["bytes"])} for row in rows]
+    columns = ("query", "way", "batches", "used_at", "files", "bytes", "problem")
+    output.listing(rows, as_json=call.json, columns=columns, empty="no query has left anything")
+
+
+@app.command()
+def remove(
+    ctx: typer.Context, query: Query, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+) -> None:
+    """Remove what a query remembers, for good. Asks first. Its results stay.
+
+    Run again, the query begins anew: it reads its topics from their beginning, and writes its results once more. This
+    is refused while its program runs.
+
+    Example: headrace state remove CTAS_VISITS_3 --yes
+    """
+    call: Call = ctx.obj
+    from headrace.control.remains import remove
+    from headrace.engine.record import inspection
+
+    checkpoint = inspection.find(_folder(call), query)
+    name = f"{checkpoint.folder.parent.name}/{checkpoint.folder.name}"
+    if not yes:
+        typer.confirm(f"Remove all that query {name} remembers?", abort=True, err=True)
+    with call.log() as log:
+        remove(log, checkpoint)
+    output.note(f"query {name} is forgotten")
+
+
+def _folder(call: Call) -> Path:
+    """Of the checkpoints, which lie in the data folder whatever the log is."""
+    data = call.settings().data
+    check_folder(data)
+    return data / "checkpoints"
 
 
 _ANEW = 'to look inside, run it with the setting way = "record", under another --name'
@@ -28,7 +82,7 @@ _ANEW = 'to look inside, run it with the setting way = "record", under another -
 @app.command()
 def show(
     ctx: typer.Context,
-    query: Annotated[str, typer.Argument(help="The query's id; PROGRAM/ID where several programs have it.")],
+    query: Query,
     key: Annotated[str | None, typer.Argument(help="Only entries with this key, or with it as a part.")] = None,
     as_json: output.Json = False,
 ) -> None:
@@ -46,7 +100,7 @@ def show(
     from headrace.engine.session import spark_session
 
     settings = call.settings()
-    checkpoint = inspection.find(call.folder() / "checkpoints", query)
+    checkpoint = inspection.find(_folder(call), query)
     if (way := checkpoint.way()) != "record":
         raise Unsupported(f'query "{query}" runs the {way} way: what it remembers is Spark\'s own', fix=_ANEW)
     spark = spark_session(settings)

@@ -236,4 +236,7 @@ def summary_text(summary: Mapping[str, Any], statuses: Statuses) -> str:
         parts.append(f"{summary['inserted']:,} {rows} inserted{there}")
     if summary["asserts"]:
         parts.append(f"{summary['asserts']:,} asserts held")
+    if summary["left"]:
+        names = ", ".join(f"{summary['program']}/{query}" for query in summary["left"])
+        parts.append(f"no longer in the script, but kept until `headrace state remove`: {names}")
     return "; ".join(parts)

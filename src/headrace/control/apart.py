@@ -69,7 +69,7 @@ class QueryApart:
         return self._checkpoint.position(done) or self._start
 
     def waiting(self) -> int:
-        return self._ground.waiting(self.topics, self.position)
+        return self._ground.waiting(self.topics, self.position) + self.progress.follows
 
     @property
     def is_active(self) -> bool:
@@ -85,7 +85,8 @@ class QueryApart:
         return ProcessLost(
             f"the process of query {self.query.id} has {self._fate}",
             where=str(self.folder),
-            fix="logs/spark.log of the data folder may tell why; run it again: it goes on where it was",
+            fix="logs/spark.log of the data folder may tell why; a system kills what takes too much memory; run it "
+            "again: it goes on where it was",
         )
 
     def drain(self) -> None:

@@ -30,15 +30,16 @@ from headrace.control.hold import Hold
 from headrace.control.inserts import Inserts
 from headrace.control.isolation import Isolation, isolation_of
 from headrace.control.questions import OFFSET_RESET, Questions
+from headrace.control.remains import forgetting, renumbered
 from headrace.control.rows import rows_for
 from headrace.control.running import Running
 from headrace.control.sinks import sink_spec
 from headrace.control.ticks import Ticker
 from headrace.engine.batch.shipping import Setup, no_setup
-from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.checkpoint import Checkpoint, checkpoints, sweep
 from headrace.engine.ground import Position, ground_of
-from headrace.engine.query import ticks_topic, topics_of
-from headrace.errors import BadProperty, HeadraceError, ProcessLost, UnknownTopic, Unsupported
+from headrace.engine.query import topics_of
+from headrace.errors import BadProperty, HeadraceError, OutOfMemory, ProcessLost, UnknownTopic, Unsupported
 from headrace.lang.ksql.ast import AssertSchema, AssertTopic
 from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
@@ -54,7 +55,7 @@ from headrace.settings import Settings
 _PAUSE = 0.5  # seconds between two looks at running queries
 _SHORT_PAUSE = 0.05  # where somebody waits for their end
 _AT_ONCE = 2  # queries that are being started
-_TRIES = 5  # how often a query that lost a process is started again
+_TRIES = {ProcessLost: 5, OutOfMemory: 1}  # how often in a row a query that lost a process is started again
 _logger = logging.getLogger(__name__)
 
 
@@ -86,6 +87,7 @@ class Program:
         self.folder = settings.data / "checkpoints" / name
         self._isolation = isolation or isolation_of(name, log, settings, setup)
         self._hold = Hold(self.folder, name)
+        sweep(self.folder, forgetting(log))
         self.catalog = Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})
         self.queries: dict[str, Enlisted] = {}
         self.running: dict[str, Running] = {}
@@ -98,6 +100,7 @@ class Program:
         self._clock = clock or SystemClock()
         self._ticker = Ticker(log, self._clock)
         self._text = ""
+        self._was_read = False
         self._execution = Execution(Planner(self.catalog, properties), self._apply)
         self.questions = Questions(log, self._execution)
         self._on_answer = on_answer
@@ -125,12 +128,21 @@ class Program:
     def paused(self) -> frozenset[str]:
         return frozenset(name for name, enlisted in self.queries.items() if enlisted.paused)
 
+    @property
+    def left(self) -> list[str]:
+        """Queries of earlier runs that no statement names any more; what they remember is kept."""
+        if not self._was_read:
+            return []  # nobody knows yet
+        known = {self._folder(query).name for query in self.queries}
+        return [there.folder.name for there in checkpoints(self.folder) if there.folder.name not in known]
+
     # -- statements -------------------------------------------------------------------------------------------------
 
     def execute(self, text: str, script: str | None = None) -> list[Action]:
         """Do one statement after another, then begin the queries. The first error stops it."""
         try:
             done = self._execution.run(text, script)
+            self._was_read = True
             self._begin()
             return done
         except _Stopping:
@@ -194,7 +206,9 @@ class Program:
         for name, enlisted in self.queries.items():
             if name in self.running or enlisted.paused or self.stopping.is_set():
                 continue
-            if not at_the_end and self._was_another(enlisted.query):
+            if at_the_end:
+                self._find(enlisted.query)
+            elif self._was_another(enlisted.query):
                 continue
             self._await_turn()
             self._start(enlisted)
@@ -209,6 +223,13 @@ class Program:
         """In a run before, a later statement has replaced the query: it must not touch that one's state."""
         there = Checkpoint(self._folder(query.id)).manifest
         return there is not None and there.text != query.text
+
+    def _find(self, query: Query) -> None:
+        """A statement that stands at another place now goes on from where it was."""
+        folder, known = self._folder(query.id), {self._folder(name).name for name in self.queries}
+        if not folder.exists() and (there := renumbered(self.folder, query, known)) is not None:
+            with translated(self.folder):
+                there.folder.rename(folder)
 
     def _start(self, enlisted: Enlisted) -> None:
         """A process that is lost on the way, or not there in time, is as one that is lost later."""
@@ -227,7 +248,7 @@ class Program:
     def _count_try(self, query: str, lost: ProcessLost) -> None:
         """Raises the error if it is not worth another one."""
         self._tries[query] += 1
-        if self._tries[query] > _TRIES:
+        if self._tries[query] > _TRIES[type(lost)]:
             raise lost
         _logger.warning("query %s is started again: %s", query, lost.what)
 
@@ -257,12 +278,8 @@ class Program:
         """For good: a query of the same name would begin anew."""
         self._halt(query)
         self.queries.pop(query, None)
-        checkpoint = Checkpoint(self._folder(query))
-        manifest = checkpoint.manifest
-        checkpoint.remove()
-        if manifest is not None:
-            with suppress(UnknownTopic):
-                self.log.delete_topic(ticks_topic(manifest.run))
+        with translated(self.folder):
+            Checkpoint(self._folder(query)).remove(forgetting(self.log))
 
     def _control(self, action: actions.Control) -> None:
         for query in action.queries:
@@ -325,8 +342,8 @@ class Program:
                     raise
 
     def _revive(self, name: str, running: Running, failure: HeadraceError) -> None:
-        if not isinstance(failure, ProcessLost):
-            raise failure
+        if not isinstance(failure, ProcessLost) or (isinstance(failure, OutOfMemory) and not self._isolation.apart):
+            raise failure  # all share one memory, which is gone
         if running.progress.batches:
             del self._tries[name]  # what counts is how often in a row
         self._count_try(name, failure)

@@ -43,6 +43,8 @@ class Ticked(Protocol):
     progress: Progress
     ticks: str
     """The topic of its ticks."""
+    topics: tuple[str, ...]
+    """All that it reads, its ticks among them if it needs any."""
     folder: Path
     goes_on: bool
     read_at: int | None
@@ -120,7 +122,8 @@ class Ticker:
 
     def begin(self, running: Ticked) -> None:
         """A query is started. One that goes on is asked, by a tick that moves no time, what it is waiting for."""
-        if running.goes_on and any(isinstance(node, _TIMED) for node in walk(running.query.sink)):
+        timed = any(isinstance(node, _TIMED) for node in walk(running.query.sink))
+        if running.goes_on and timed and running.ticks in running.topics:
             with self._changed:
                 self._watched.setdefault(running.query.id, Watched(running)).recall()
             self._append(running, 0)

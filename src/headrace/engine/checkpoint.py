@@ -14,7 +14,8 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,7 +83,7 @@ class Checkpoint:
             self._write(there)
             return there
         self._check(there, query, way, topics)
-        if there.text != query.text:
+        if (there.query, there.text) != (query.id, query.text):
             there = replace(there, query=query.id, text=query.text)
             self._write(there)
         return there
@@ -122,12 +123,69 @@ class Checkpoint:
 
     def done(self) -> int:
         """The number of the last batch that is committed; -1 before the first."""
-        names = [path.name for path in (self.spark / "commits").glob("[0-9]*")]
+        return self._last("commits")
+
+    def begun(self) -> int:
+        """The number of the last batch of which it is noted what it reads; -1 before the first."""
+        return self._last("offsets")
+
+    def _last(self, kind: str) -> int:
+        names = [path.name for path in (self.spark / kind).glob("[0-9]*")]
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
-    def remove(self) -> None:
-        """Forget all of it."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def forget(self, batch: int) -> None:
+        """As if the batch had not begun. It must be the last one, and not done."""
+        if batch == 0:  # Spark begins no query whose state is there already
+            shutil.rmtree(self.spark / "state", ignore_errors=True)
+        for name in (f".{batch}.crc", str(batch)):  # the checksum first: without it the note is still good
+            (self.spark / "offsets" / name).unlink(missing_ok=True)
+
+    def remove(self, forget: Callable[[str], object]) -> None:
+        """Remove all of it; `forget` is told which life it was, to remove what belongs to that elsewhere.
+
+        First the folder loses its name, so that no query goes on with half of it; after a crash `sweep` does the rest.
+        """
+        if self.folder.exists():
+            gone = self.folder.with_name(f"{_REMOVED}{secrets.token_hex(4)}")
+            self.folder.rename(gone)
+            _finish(gone, forget)
+
+
+def checkpoints(folder: Path) -> list[Checkpoint]:
+    """Those that lie directly in a folder, by name."""
+    found = (path.parent for path in folder.glob("*/manifest.json"))
+    return [Checkpoint(path) for path in sorted(found) if not path.name.startswith(_REMOVED)]
+
+
+def sweep(folder: Path, forget: Callable[[str], object]) -> None:
+    """Finish removals that were interrupted."""
+    for gone in folder.glob(f"{_REMOVED}*"):
+        _finish(gone, forget)
+
+
+def _finish(gone: Path, forget: Callable[[str], object]) -> None:
+    if (run := _life_in(gone)) is not None:
+        forget(run)
+    shutil.rmtree(gone, ignore_errors=True)
+
+
+def _life_in(gone: Path) -> str | None:
+    with suppress(OSError, ValueError, KeyError, TypeError):  # the manifest is damaged, or removed already
+        return json.loads((gone / "manifest.json").read_text())["run"]
+    return None
+
+
+_REMOVED = ".removed-"
+
+
+def ticks_topic(run: str) -> str:
+    """The topic of the ticks of one life of a query."""
+    return f"__ticks.{run}"
+
+
+def cuts_topic(run: str) -> str:
+    """The topic in which one life of a query notes how its input was cut into batches, on Kafka."""
+    return f"__cuts.{run}"
 
 
 def _life_of(query: Query) -> str:
@@ -135,7 +193,7 @@ def _life_of(query: Query) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._-]', '-', query.id)[:150]}.{secrets.token_hex(4)}"
 
 
-_ANEW = "remove the folder to start the query anew"
+_ANEW = "remove its state with `headrace state remove`: the query then begins anew"
 
 
 def _steps(before: dict[str, str], now: dict[str, str]) -> list[tuple[str, str | None, str | None]]:

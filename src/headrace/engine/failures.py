@@ -1,25 +1,36 @@
 """Spark's errors in our words: what a person can act on, of a story that is told through two languages.
 
 An error of ours that was raised in a worker arrives as text; it is read back, so that its code, place and fix stay.
-That a process has died, or was not there in time, is `process-lost`: whoever started the query may start it again.
+That a process has died, or was not there in time, is `process-lost`: whoever started the query may start it again. If
+it had not enough memory that is `out-of-memory`, and not worth many tries.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
 
-from headrace.errors import CODES, DiskFull, HeadraceError, ProcessLost, QueryFailed
+from headrace.errors import CODES, DiskFull, HeadraceError, OutOfMemory, ProcessLost, QueryFailed
 
 GONE = (Py4JError, OSError)
 """What a call to Spark raises when its process has ended, among other things."""
 _LOST = ("failed to connect back", "Python worker exited unexpectedly", "java.io.EOFException", "Broken pipe")
 """What Spark says when a process of Python's has died, or was not there within its 10 s."""
 _AGAIN = "run it again: it goes on where it was; a machine that is too busy may need fewer queries"
+_MEMORY = re.compile(r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|Cannot allocate memory")
+_OUT_OF_MEMORY = (3, 52)
+"""What Java ends with, by itself and by Spark's hand, when it has no memory left."""
+_MORE = (
+    "give it more with `spark_memory`, or smaller batches with `batch_rows` (on Kafka a batch that was begun keeps its "
+    "size), then run it again: it goes on where it was"
+)
+_SECONDS = 5.0  # that a process whose pipes are closed has to be gone
 _NO_SPACE = "No space left on device"
 _FREE = "free space or shorten retention, then run it again: it goes on where it was"
 _TELLERS = ("pyspark.", "py4j.", "org.apache.", "java.")
@@ -35,6 +46,8 @@ def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:
         return told
     if _NO_SPACE in str(error):
         return DiskFull(f"query {query} found no space left", where=str(folder), fix=_FREE)
+    if _MEMORY.search(f"{error} {_stack(error)}") or (is_gone(error) and _exit_code() in _OUT_OF_MEMORY):
+        return OutOfMemory(f"query {query} ran out of memory", where=str(folder), fix=_MORE)
     if is_gone(error) or any(sign in f"{error} {_stack(error)}" for sign in _LOST):
         return ProcessLost(f"query {query} lost a process of its own", where=str(folder), fix=_AGAIN)
     return QueryFailed(
@@ -58,6 +71,16 @@ def retold(query: str, folder: Path) -> Iterator[None]:
 def is_gone(error: BaseException) -> bool:
     """Spark's process does not answer. An error of Java's comes as a subclass, and says that it is still there."""
     return type(error) in (Py4JError, Py4JNetworkError) or isinstance(error, ChildProcessError | ConnectionError)
+
+
+def _exit_code() -> int | None:
+    """How Spark's process ended; None if there is none, or it is still there."""
+    process = getattr(SparkContext._gateway, "proc", None)  # pyright: ignore[reportPrivateUsage]
+    if process is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(_SECONDS)
+    return None
 
 
 def _ours(text: str) -> HeadraceError | None:

@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.contracts import Log
+from headrace.engine.checkpoint import ticks_topic
 from headrace.engine.record.sink import PageSink
 from headrace.engine.record.source import read_pages
 from headrace.engine.record.work import Work
 from headrace.engine.reports import OnReport
+from headrace.engine.trimming import trim_cuts, trim_ticks
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
 
@@ -47,6 +49,10 @@ class Ground(Protocol):
 
     def waiting(self, topics: Sequence[str], position: Position | None) -> int:
         """How many records lie behind a position; None is the beginning."""
+        ...
+
+    def trim(self, run: str, topics: Sequence[str], batch: int, position: Position) -> None:
+        """Let go of what was kept for a replay of records that are gone; the batch is done, up to the position."""
         ...
 
 
@@ -81,6 +87,11 @@ class EmbeddedGround:
     def waiting(self, topics: Sequence[str], position: Position | None) -> int:
         return self._log.waiting(topics, position["sequence"] if position else 0)
 
+    def trim(self, run: str, topics: Sequence[str], batch: int, position: Position) -> None:
+        del batch
+        if ticks_topic(run) in topics:
+            trim_ticks(self._log, run, topics, position["sequence"])
+
 
 class KafkaGround:
     always_shuffled = True  # each task is a producer of its own
@@ -113,3 +124,7 @@ class KafkaGround:
             for topic in topics
             for partition, bounds in self._log.bounds(topic).items()
         )
+
+    def trim(self, run: str, topics: Sequence[str], batch: int, position: Position) -> None:
+        del topics, position  # a cut says what was read
+        trim_cuts(self._log, run, batch)

@@ -21,6 +21,7 @@ from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
 from headrace.contracts import Append, Batch, Log, Topic
+from headrace.engine.checkpoint import cuts_topic
 from headrace.engine.columns import arrow_schema, spark_schema, to_spark
 from headrace.errors import QueryFailed
 from headrace.log.kafka.client import parse_options
@@ -147,7 +148,7 @@ class Cuts:
     def __init__(self, log: Log, query: str, checkpoint: Path) -> None:
         self._log = log
         self._checkpoint = checkpoint
-        self.topic = f"__cuts.{query}"
+        self.topic = cuts_topic(query)
         ensure_topic(log, self.topic)
         self._writer = log.writer(f"cuts.{query}")
 

@@ -80,7 +80,7 @@ def outlook(
     """Of a query over these topics; `begun` is the way that it has gone so far, if it goes on."""
     if settings.way == REALTIME:
         return _in_real_time(query, topics, embedded=embedded)
-    reasons = against_native(query, topics, settings, embedded=embedded)
+    reasons = against_native(query, topics, settings, embedded=embedded) or _rather_not(query, settings, begun)
     way = _chosen(reasons, settings, begun)
     keeps = bool(state_shape(query)) or len(query.sources) > 1 or not embedded
     found = pages_of(query, timed=True)
@@ -113,6 +113,13 @@ def against_native(
     reasons = choose_way(query, topics, every_change=_every(query, settings), kafka=not embedded).reasons
     asked = ('the setting "way" says so',) if settings.way == RECORD else ()
     return (*asked, *reasons)
+
+
+def _rather_not(query: n.Query, settings: Settings, begun: str | None) -> tuple[str, ...]:
+    """What could run natively, and had better not, unless somebody asks for it."""
+    if settings.way != AUTO or begun == NATIVE or len(query.sources) == 1:
+        return ()
+    return ("Spark's join of streams takes more work for each row, and pays on many cores; `way = native` asks for it",)
 
 
 def merging(query: n.Query, settings: Settings) -> bool:

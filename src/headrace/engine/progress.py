@@ -21,6 +21,8 @@ class Progress:
     """By page: when its next tick is due, in event time."""
     entries: dict[int, int] = field(default_factory=dict)
     """By page: how much its state holds."""
+    follows: bool = False
+    """Whether another batch comes at once, whatever there is to read."""
     last: dict[str, Any] = field(default_factory=dict)
     """What Spark says about the last batch."""
 
@@ -43,6 +45,7 @@ class Progress:
     def add(self, reports: Any) -> None:
         """What the pages of a batch say."""
         self.batches += 1
+        self.follows = any(report.follows for report in reports)
         for report in reports:
             self.records += report.records
             self.written += report.written

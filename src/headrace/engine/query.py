@@ -11,6 +11,7 @@ becomes visible once per batch, exactly once, whatever dies in between.
 from __future__ import annotations
 
 import json
+import logging
 import threading
 import time
 from collections.abc import Callable
@@ -25,11 +26,12 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.clock import SystemClock
 from headrace.contracts import Log, dead_letter_spec, dead_letter_topic
 from headrace.engine.batch.shipping import Setup, no_setup
-from headrace.engine.checkpoint import Checkpoint, Manifest
+from headrace.engine.checkpoint import Checkpoint, Manifest, ticks_topic
 from headrace.engine.failures import GONE, failure_of, retold
 from headrace.engine.ground import Ground, Position, ground_of
 from headrace.engine.native.choice import NATIVE, RECORD
 from headrace.engine.native.flow import Flow, native_flow
+from headrace.engine.native.work import is_final
 from headrace.engine.outlook import merging, outlook_on
 from headrace.engine.progress import Progress
 from headrace.engine.realtime.choice import REALTIME
@@ -40,7 +42,10 @@ from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, run_stat
 from headrace.engine.record.target import target_of
 from headrace.engine.record.times import with_batch_time
 from headrace.engine.record.work import work_for
+from headrace.engine.recutting import recut
 from headrace.engine.reports import Report
+from headrace.engine.tidying import tidy
+from headrace.engine.trimming import EVERY
 from headrace.errors import Closed, HeadraceError
 from headrace.log.topics import ensure_topic
 from headrace.plan.nodes import Query
@@ -48,11 +53,6 @@ from headrace.settings import Settings
 
 if TYPE_CHECKING:
     from headrace.engine.realtime.flow import RealtimeFlow
-
-
-def ticks_topic(run: str) -> str:
-    """The topic of the ticks of one life of a query."""
-    return f"__ticks.{run}"
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,10 @@ class Prepared:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """All that it reads; only what works record by record can have a deadline, and needs ticks."""
-        return (*self.manifest.topics, self.ticks) if self.manifest.way == RECORD else self.manifest.topics
+        """All that it reads; natively only windows that come out once have deadlines, and need ticks."""
+        way = self.manifest.way
+        has_ticks = way == RECORD or (way == NATIVE and is_final(self.query))
+        return (*self.manifest.topics, self.ticks) if has_ticks else self.manifest.topics
 
 
 class RunningQuery:
@@ -117,10 +119,10 @@ class RunningQuery:
         return offset or noted or self._start
 
     def waiting(self) -> int:
-        """How many records the query has yet to read."""
+        """How many records the query has yet to read; a batch that follows without any counts as one."""
         if self._realtime is not None:
             return self._realtime.waiting(self.position)
-        return self.ground.waiting(self.topics, self.position)
+        return self.ground.waiting(self.topics, self.position) + self.progress.follows
 
     @property
     def is_active(self) -> bool:
@@ -165,6 +167,7 @@ class RunningQuery:
         if self._spark is not None:
             with suppress(*GONE):
                 self._spark.stop()
+                tidy(self._spark, self.spark_folder)
 
     def drain(self) -> None:
         """Let the batch under way end, and start no other: Spark's own `stop` would break it off.
@@ -202,6 +205,15 @@ class RunningQuery:
         self._batch = batch
         self.progress.add(reports)
         self._on_batch(self, batch, reports)
+        if batch % EVERY == EVERY - 1:
+            self._trim()
+
+    def _trim(self) -> None:
+        done = self._checkpoint.done()
+        try:
+            self.ground.trim(self._life, self.topics, done, self._checkpoint.position(done))
+        except HeadraceError as error:  # the next time will do
+            _logger.warning("what query %s keeps for a replay was not looked through: %s", self.query.id, error)
 
     def _guarded(self, write: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
         """Spark hands errors on as text; those of ours are kept."""
@@ -223,6 +235,7 @@ class RunningQuery:
 OnBatch = Callable[[RunningQuery, int, list[Report]], None]
 """Is told when a batch is in the log: its number, and what its tasks say."""
 _PATIENCE = 15.0  # seconds
+_logger = logging.getLogger(__name__)
 _STARTING = ("Initializing", "Getting offsets")
 """What Spark says of a query that is being started."""
 
@@ -240,11 +253,14 @@ def start(
     """Start a query, or go on with it; its topics must be there. A new one reads what lies behind `start`."""
     prepared = prepare(log, query, settings, folder, start)
     manifest, running = prepared.manifest, RunningQuery(prepared, on_batch)
-    begin = prepared.ground.starting(manifest.start, [name for name in running.topics if name == running.ticks])
+    ticks = [name for name in running.topics if name == running.ticks]
+    begin, run = prepared.ground.starting(manifest.start, ticks), manifest.run
     with retold(query.id, folder):
+        recut(log, prepared.checkpoint, manifest, running.topics, settings.batch_rows)
         if manifest.way == NATIVE:
-            run = manifest.run
-            flow = native_flow(spark, log, query, settings, folder, run, running.report, start=begin, setup=setup)
+            flow = native_flow(
+                spark, log, query, settings, folder, run, running.report, start=begin, setup=setup, ticks="".join(ticks)
+            )
         elif manifest.way == REALTIME:
             from headrace.engine.realtime.flow import realtime_flow  # its client is an extra
 

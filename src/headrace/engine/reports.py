@@ -27,6 +27,10 @@ class Report:
     """The latest time among the records."""
     entries: int = 0
     """How much the page's state holds."""
+    open: list[tuple[int, int]] = field(default_factory=list)
+    """Windows that have rows and have not closed: see `native.moments`. What goes on to others has none."""
+    follows: bool = False
+    """Another batch comes at once, whatever there is to read: it gives out what this one has closed."""
 
     def letter(self, problem: Problem, query: Query) -> Raw:
         """A dead letter: what could not be used, with why and where. It is counted. A strict query ends instead."""

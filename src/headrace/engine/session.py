@@ -19,6 +19,7 @@ from headrace.settings import Settings
 
 _PATIENCE = 10.0  # seconds
 _LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
+_JAVA = "-XX:+ExitOnOutOfMemoryError"  # what is left after it may hang for ever, and look as if it was at work
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -38,10 +39,15 @@ CONF: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",  # costs a read per write
+    "spark.sql.streaming.join.stateFormatVersion": "3",  # one store for a join of streams, where there were four
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # time is input: an idle query does nothing
+    "spark.sql.streaming.minBatchesToRetain": "20",  # what is older nobody asks for; each keeps files in every store
     "spark.sql.streaming.stopTimeout": "30s",
     "spark.sql.warehouse.dir": str(Path(tempfile.gettempdir()) / "headrace-warehouse"),
 }
+
+# The embedded log's source sleeps until there is something; Kafka's is asked whether there is, each time by a request.
+_ON_KAFKA: Mapping[str, str] = {"spark.sql.streaming.pollingDelay": "200ms"}
 
 
 def spark_session(
@@ -80,6 +86,7 @@ def end_spark() -> None:
 def _sized(settings: Settings) -> dict[str, str]:
     return {
         "spark.driver.memory": f"{settings.spark_memory >> 20}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA}",
         "spark.sql.shuffle.partitions": str(settings.spark_shuffle_partitions),
+        **(_ON_KAFKA if settings.log == "kafka" else {}),
     }

@@ -19,6 +19,7 @@ from headrace.engine.columns import from_spark
 from headrace.faultpoints import reach
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.extents import Extent, Writer
+from headrace.log.embedded.writers import EmbeddedWriter
 from headrace.log.rows import prepare, split
 
 STAGED = (
@@ -42,7 +43,7 @@ class EmbeddedSink:
 
     def __init__(self, log: EmbeddedLog, query: str, topics: Sequence[str], unpack: Unpack = from_spark) -> None:
         self._log = log
-        self._writer = log.writer(f"query.{query}")
+        self._writer = writer_of(log, query)
         self._topics = [log.topic(name) for name in topics]
         self._unpack = unpack
 
@@ -70,6 +71,11 @@ class EmbeddedSink:
                 yield from staged_rows(unpack(batch, topics), writer)
 
         return stage
+
+
+def writer_of(log: EmbeddedLog, query: str) -> EmbeddedWriter:
+    """Under which a query's batches are written; who had it before can write no more."""
+    return log.writer(f"query.{query}")
 
 
 def staged_rows(parts: Rows, writer: Writer) -> Iterator[pa.RecordBatch]:

@@ -34,6 +34,7 @@ class Run:
     query: Query
     folder: Path
     ticks: str = TICKS
+    topics: tuple[str, ...] = ("v", TICKS)
     goes_on: bool = False
     read_at: int | None = None
     progress: Progress = field(default_factory=Progress)

@@ -85,11 +85,16 @@ def aggregated(rows: DataFrame, node: Any) -> DataFrame:
 
 def grouped(rows: DataFrame, node: Any, *carried: str) -> tuple[DataFrame, list[str]]:
     """The rows that have a group, with its columns (g0 ...) and the arguments (a0 ...); and the names of the groups."""
+    made, groups = with_groups(rows.where("valued"), node, *carried)
+    return made.where(" and ".join(f"{group} is not null" for group in groups)), groups
+
+
+def with_groups(rows: DataFrame, node: Any, *carried: str) -> tuple[DataFrame, list[str]]:
+    """The same of all rows, those without a group as well."""
     groups = {f"g{i}": named.expression for i, named in enumerate(node.groups)}
     places = iter(range(1 << 30))
     arguments = {f"a{next(places)}": argument for call in node.calls for argument in call.arguments}
-    made = computed(rows.where("valued"), node.input.relation, {**groups, **arguments})
-    made = made.where(" and ".join(f"{group} is not null" for group in groups))
+    made = computed(rows, node.input.relation, {**groups, **arguments})
     return made.select(*ORDER, "time", *groups, *arguments, *carried), list(groups)
 
 

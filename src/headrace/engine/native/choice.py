@@ -12,7 +12,8 @@ from headrace.contracts import Topic
 from headrace.engine.batch.compile import against
 from headrace.engine.batch.expressions import never_fails
 from headrace.engine.batch.grouping import spark_form
-from headrace.engine.native.work import aggregate_of, group_columns, is_ordered
+from headrace.engine.native.join_choice import against_join
+from headrace.engine.native.work import aggregate_of, group_columns, is_final, is_ordered
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
 from headrace.plan.expressions import Call, Expression, Named
@@ -42,24 +43,25 @@ def choose_way(
     """Natively if nothing speaks against it; `topics` are the log's, by name. `every_change` of a table is wanted."""
     plan = optimized(query)
     reasons = tuple(dict.fromkeys(_against(plan, topics, kafka)))
-    if every_change and plan.sink.relation.kind is n.Kind.TABLE:
+    if every_change and plan.sink.relation.kind is n.Kind.TABLE and not is_final(plan):
         reasons = ("every change is to be sent, and natively those of a batch are merged", *reasons)
     return Choice(RECORD if reasons else NATIVE, reasons)
 
 
 def _against(plan: n.Query, topics: Mapping[str, Topic], kafka: bool) -> Iterator[str]:
     source, *others = plan.sources
-    if others:
-        yield "several sources meet"
+    if others and (reasons := tuple(against_join(plan, topics, kafka))):
+        yield from reasons
         return
-    yield from _source(source, topics.get(source.topic))
+    for one in plan.sources:
+        yield from _source(one, topics.get(one.topic))
     sink, found = topics.get(plan.sink.topic), aggregate_of(plan)
     if plan.sink.timestamp is not None and sink is not None and not sink.schema.is_raw:
         yield "a column becomes the time of rows of a topic with a schema"
     for node in n.walk(plan.sink):
-        yield from against(node)
+        yield from _OWN.get(type(node), against)(node)
         yield from _failing(node)
-        if isinstance(node, n.Filter) and node.relation.kind is n.Kind.TABLE:
+        if isinstance(node, n.Filter) and node.relation.kind is n.Kind.TABLE and not is_final(plan):
             yield "whether a row that does not fit had fitted before is known record by record"
     if found is not None:
         yield from _aggregate(found, source, topics.get(source.topic), kafka)
@@ -108,6 +110,20 @@ def _windows(
         yield "windows close when the stream is idle"
     if window.size and window.advance and window.advance > window.size:
         yield "rows between two windows count in none"
+
+
+def _final(node: n.Final) -> Iterator[str]:
+    if node.relation.window is not None and node.relation.window.retention is not None:
+        yield "whether a window's retention is over when it goes out is known record by record"
+
+
+def _join(node: n.StreamJoin) -> Iterator[str]:
+    """All is said already; its columns are those of its sides."""
+    yield from ()
+
+
+_OWN: Mapping[type[n.Node], Callable[[Any], Iterator[str]]] = {n.Final: _final, n.StreamJoin: _join}
+"""Kinds of node that run natively here, and not over a bounded read."""
 
 
 def _failing(node: n.Node) -> Iterator[str]:

@@ -9,6 +9,10 @@ last result of every group that it changed, which is what EMIT CHANGES comes to 
 A window's state goes when it has closed. Lateness is decided before, row by row (see `rows`); Spark's watermark only
 cleans up, and never drops a row: it follows the ends of windows, which are at most a window's size ahead of the time of
 the stream, by size and grace. So it is never ahead of that time less the grace.
+
+With EMIT FINAL it also decides what goes out, so it must be exact. Clocks, rows that have no group, bring it to the end
+of the last window that is closed; it follows by so much that other rows never get that far. Spark gives out in a batch
+what the one before has closed, and runs one without rows if there are none.
 """
 
 from __future__ import annotations
@@ -31,6 +35,9 @@ from headrace.engine.batch.native import Rows, native
 from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.native.columns import matched, same_fields
+from headrace.engine.native.join_frames import Half, Meeting, half, in_order, ordering
+from headrace.engine.native.join_source import read_both
+from headrace.engine.native.joins import JoinWork, join_for
 from headrace.engine.native.sink import NativeSink
 from headrace.engine.native.source import read_rows
 from headrace.engine.native.work import Hops, Work, work_for
@@ -64,22 +71,50 @@ def native_flow(
     *,
     start: str = "earliest",
     setup: Setup = no_setup,
+    ticks: str = "",
 ) -> Flow:
     """The query over its topic; `folder` is its checkpoint's, `run` names its writer. Both topics must be there, and
-    that of the dead letters. Raises SchemaMismatch if a topic has a schema that the statement does not fit.
+    those of the dead letters and of its ticks, if it has any. Raises SchemaMismatch if a topic has a schema that the
+    statement does not fit.
     """
     notes, by_time = str((folder / "notes").resolve()), not isinstance(log, EmbeddedLog)
-    work = work_for(query, notes, setup, by_time=by_time)
-    plan, source = work.plan, log.topic(work.source.topic)
-    if not source.schema.is_raw:
-        matched(work.source.relation.columns, source, work.source.name)
-    sink, mode = log.topic(plan.sink.topic), "update" if work.aggregates else "append"
+    work = work_for(query, notes, setup, by_time=by_time, ticks=ticks)
+    plan, join = work.plan, join_for(query, notes, setup, by_time=by_time)
+    for side in plan.sources:
+        if not (topic := log.topic(side.topic)).schema.is_raw:
+            matched(side.relation.columns, topic, side.name)
+    sink, mode = log.topic(plan.sink.topic), "update" if work.aggregates and not work.final else "append"
+    spark = _going_on(spark) if work.final else spark
     bounds: dict[str, Any] = {"max_rows": settings.batch_rows, "start": start}
     if not isinstance(log, EmbeddedLog):
+        if join is not None:
+            return _of_join_on_kafka(spark, log, join, folder, run, on_report, bounds)
         return _on_kafka(spark, log, work, folder, run, on_report, bounds, mode)
-    rows = compiled(read_rows(spark, log.folder, source.name, work, **bounds), work)
+    if join is not None:
+        return _of_join(spark, log, join, run, on_report, bounds)
+    rows = compiled(read_rows(spark, log.folder, work.source.topic, work, **bounds), work)
     made = encodable(rows, plan.sink, work) if sink.schema.is_raw else typed(rows, plan.sink, sink, work)
     return Flow(made, NativeSink(log, run, work, on_report).write, mode)
+
+
+def _going_on(spark: SparkSession) -> SparkSession:
+    """A session whose queries run a batch without rows, if there is something to give out. Others have no need of it:
+    where windows are only cleaned up, that can wait for rows.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
+    return session
+
+
+def _of_join(
+    spark: SparkSession, log: EmbeddedLog, join: JoinWork, run: str, on_report: OnReport, bounds: dict[str, Any]
+) -> Flow:
+    sink, rows = join.left.plan.sink, met(read_both(spark, log.folder, join, **bounds), join)
+    topic, order = log.topic(sink.topic), ordering(sink.relation)
+    raw = topic.schema.is_raw
+    made = encodable(rows, sink, join.left, *order) if raw else typed(rows, sink, topic, join.left, *order)
+    write = NativeSink(log, run, join.left, on_report).write
+    return Flow(made, lambda results, batch: write(in_order(results), batch), "append")
 
 
 def _on_kafka(
@@ -101,6 +136,18 @@ def _on_kafka(
     return Flow(encodable(rows, plan.sink, work), lanes.write, mode)
 
 
+def _of_join_on_kafka(
+    spark: SparkSession, log: Any, join: JoinWork, folder: Path, run: str, on_report: OnReport, bounds: dict[str, Any]
+) -> Flow:
+    from headrace.engine.kafka_source import Cuts
+    from headrace.engine.native import join_kafka
+
+    sink, cuts = join.left.plan.sink, Cuts(log, run, Checkpoint(folder).spark)
+    rows = met(join_kafka.read_both(spark, log, join, **bounds), join)
+    lanes = join_kafka.JoinLanes(log, run, join.left, cuts, folder, on_report)
+    return Flow(encodable(rows, sink, join.left, *ordering(sink.relation)), lanes.write, "append")
+
+
 # -- what is done with the rows -------------------------------------------------------------------------------------
 
 
@@ -114,6 +161,7 @@ class Running(n.Aggregate):
     """An aggregate whose groups go on from batch to batch."""
 
     hops: Hops | None = None
+    final: bool = False
 
 
 def compiled(read: DataFrame, work: Work) -> DataFrame:
@@ -122,9 +170,23 @@ def compiled(read: DataFrame, work: Work) -> DataFrame:
     def streaming(node: n.Node) -> n.Node:
         if isinstance(node, n.Source):
             return Arrived(**_fields(node))
-        return Running(**_fields(node), hops=work.hops) if isinstance(node, n.Aggregate) else node
+        if isinstance(node, n.Aggregate):
+            return Running(**_fields(node), hops=work.hops, final=work.final)
+        return node
 
     return native(everywhere(work.plan.sink, streaming), framed(read, work)).frame
+
+
+def met(read: DataFrame, join: JoinWork) -> DataFrame:
+    """The same for two streams that are joined."""
+    frames = {work.source.topic: framed(half(read, join, work.side), work) for work in join.sides}
+
+    def streaming(node: n.Node) -> n.Node:
+        if isinstance(node, n.Source):
+            return Half(**_fields(node), frame=frames[node.topic])
+        return Meeting(**_fields(node), join=join) if isinstance(node, n.StreamJoin) else node
+
+    return native(everywhere(join.left.plan.sink, streaming), read).frame
 
 
 def _fields(node: n.Node) -> dict[str, Any]:
@@ -134,7 +196,8 @@ def _fields(node: n.Node) -> dict[str, Any]:
 def framed(read: DataFrame, work: Work) -> DataFrame:
     """What the source gives as a frame. Columns that nobody reads are null.
 
-    Nothing above an aggregate sees headers: where rows lie in several windows, their column carries `now` up to it.
+    Nothing above an aggregate sees headers: where rows lie in several windows, or clocks are among them, their column
+    carries `now` up to it.
     """
     relation, there = work.source.relation, set(read.columns)
     single = len(relation.key) == 1 and "k0" in there
@@ -162,7 +225,8 @@ def _(node: Arrived, records: DataFrame) -> Rows:
 
 @native.register
 def _(node: Running, records: DataFrame) -> Rows:
-    made, by = grouping.grouped(native(node.input, records).frame, node, "headers")
+    group = grouping.with_groups if node.final else grouping.grouped
+    made, by = group(native(node.input, records).frame, node, "headers")
     forms = grouping.spark_forms(node)
     assert forms is not None  # `choice` has seen to it
     if node.hops is None:
@@ -173,29 +237,48 @@ def _(node: Running, records: DataFrame) -> Rows:
     return Rows(grouping.as_frame(bounds, node), node.relation, settled=True)
 
 
+@native.register
+def _(node: n.Final, records: DataFrame) -> Rows:
+    """Spark has seen to it."""
+    return native(node.input, records)
+
+
 def _in_windows(rows: DataFrame, node: Any) -> DataFrame:
     """Each row in its windows, which go by their ends: as times, since Spark cleans up by times only."""
     hops: Hops = node.hops
+    rows = rows.withColumnRenamed("headers", "now")
     if hops.overlap:
-        rows = grouping.in_open_windows(rows.withColumnRenamed("headers", "now"), node.relation.window)
+        rows = grouping.in_open_windows(rows, node.relation.window)
     else:
         rows = rows.withColumn("window_end", f.expr(f"time - time % {hops.size} + {hops.size}"))
     closing = rows.withColumn("closes", f.timestamp_millis("window_end"))
+    if node.final:
+        return _by_clocks(closing, hops)
     return closing.withWatermark("closes", f"{hops.size + hops.grace} milliseconds")
+
+
+def _by_clocks(rows: DataFrame, hops: Hops) -> DataFrame:
+    """Clocks have times between milliseconds. By those they are told apart behind the watermark, as by nothing else:
+    Spark would filter before it.
+    """
+    delay = 2 * hops.size + hops.grace
+    clock = f.expr(f"timestamp_micros((now + {delay}) * 1000 + 1)")
+    marked = rows.withColumn("closes", f.when(f.col("g0").isNull(), clock).otherwise(f.col("closes")))
+    return marked.withWatermark("closes", f"{delay} milliseconds").where("unix_micros(closes) % 1000 = 0")
 
 
 # -- what becomes of the results ------------------------------------------------------------------------------------
 
 
-def encodable(rows: DataFrame, sink: n.Sink, work: Work) -> DataFrame:
-    """What the encoder reads."""
-    return rows.select(*row_columns(sink.relation), *(["headers"] if work.carries_headers else []))
+def encodable(rows: DataFrame, sink: n.Sink, work: Work, *more: str) -> DataFrame:
+    """What the encoder reads, and `more` that goes with it."""
+    return rows.selectExpr(*row_columns(sink.relation), *(["headers"] if work.carries_headers else []), *more)
 
 
 _BOUNDS = {"WINDOWSTART": "window_start", "WINDOWEND": "window_end"}
 
 
-def typed(rows: DataFrame, sink: n.Sink, topic: Topic, work: Work) -> DataFrame:
+def typed(rows: DataFrame, sink: n.Sink, topic: Topic, work: Work, *more: str) -> DataFrame:
     """The columns of a topic that has a schema. One of windows has WINDOWSTART among them, and perhaps WINDOWEND."""
     keys, values = ({f"{letter}{i}": c for i, c in enumerate(those)} for letter, those in _letters(sink.relation))
     bounds = [Field("WINDOWSTART", BIGINT)] if sink.relation.window else []
@@ -205,7 +288,7 @@ def typed(rows: DataFrame, sink: n.Sink, topic: Topic, work: Work) -> DataFrame:
         there = {name.upper(): name for name in topic.schema.names}
         columns += [f"{column} as {quoted(there[name])}" for name, column in _BOUNDS.items() if name in there]
     columns += ["time as `$timestamp`", "if(valued, null, true) as `$deleted`"]
-    return rows.selectExpr(*columns, *(["headers as `$headers`"] if work.carries_headers else []))
+    return rows.selectExpr(*columns, *(["headers as `$headers`"] if work.carries_headers else []), *more)
 
 
 def _letters(relation: n.Relation) -> tuple[tuple[str, tuple[Field, ...]], ...]:

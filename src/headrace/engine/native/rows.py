@@ -55,7 +55,10 @@ class Rows:
 
 def read(batch: Batch, topic: Topic, work: Work) -> Rows:
     """All rows of a batch that have a time; those that cannot be read are told of."""
-    return Rows(*raw.decoded(batch, work)) if topic.schema.is_raw else _typed(batch, topic, work)
+    if not topic.schema.is_raw:
+        return _typed(batch, topic, work)
+    rows = Rows(*raw.decoded(batch, work))
+    return rows if work.hops is None else _near(rows, batch, work.source)
 
 
 # -- topics with a schema -------------------------------------------------------------------------------------------
@@ -122,6 +125,16 @@ def _timed(rows: Rows, batch: Batch, source: Source, last: int | None) -> Rows:
     return rows.where(good)
 
 
+def _near(rows: Rows, batch: Batch, source: Source) -> Rows:
+    """Of a raw topic, on Kafka, where a row's place is its offset."""
+    good = rows.times <= _LAST
+    for place in np.flatnonzero(~good).tolist():
+        offset = rows.columns["sequence"][place].as_py()
+        where = f"topic {source.topic}, partition {batch.partition}, offset {offset}"
+        rows.problems.append(Problem("bad-time", _bad_time(rows, place, source), where, int(rows.times[place])))
+    return rows.where(good)
+
+
 def _bad_time(rows: Rows, place: int, source: Source) -> str:
     time = int(rows.times[place])
     if source.timestamp is not None and time == _NO_TIME:
@@ -140,11 +153,19 @@ def counting(rows: Rows, work: Work) -> Mask | None:
     return np.logical_and.reduce([_bits(valued), *(_bits(group.is_valid()) for group in groups)])
 
 
+def counted(rows: Rows, work: Work) -> Rows:
+    mask = counting(rows, work)
+    return rows if mask is None else rows.where(mask)
+
+
 def time_behind(rows: Rows, work: Work, now: int) -> int:
     """The time of the stream when all rows have arrived; it was `now` before the first."""
+    return int(times_that_count(rows, work).max(initial=now))
+
+
+def times_that_count(rows: Rows, work: Work) -> Times:
     mask = counting(rows, work)
-    times = rows.times if mask is None else rows.times[mask]
-    return max(now, int(times.max())) if len(times) else now
+    return rows.times if mask is None else rows.times[mask]
 
 
 def judged(rows: Rows, work: Work, now: int) -> tuple[Rows, int]:
@@ -170,7 +191,7 @@ def _told(rows: Rows, work: Work, suspect: Mask | None, nows: Times | None) -> R
     """The rows, with what the chain says of those that are suspect."""
     places = [] if suspect is None else np.flatnonzero(suspect)
     if len(places):
-        rows.problems += _reported(rows, work, np.asarray(places), nows)
+        rows.problems += reported(rows, work, np.asarray(places), nows, Judge(work.plan))
     return rows
 
 
@@ -191,10 +212,10 @@ def _bits(array: pa.Array) -> Mask:
     return array.to_numpy(zero_copy_only=False)
 
 
-def _reported(rows: Rows, work: Work, places: npt.NDArray[np.intp], nows: Times | None) -> list[Problem]:
+def reported(rows: Rows, work: Work, places: npt.NDArray[np.intp], nows: Times | None, judge: Judge) -> list[Problem]:
+    """What the judge says of the rows at these places, if it was that time when they came."""
     chosen = {name: column.take(pa.array(places)) for name, column in rows.columns.items()}
     times = [None] * len(places) if nows is None else nows[places].tolist()
-    judge = Judge(work.plan)
     return [p for event, now in zip(_events(chosen, work.source), times, strict=True) for p in judge(event, now)]
 
 
@@ -207,10 +228,12 @@ def _events(columns: dict[str, pa.Array], source: Source) -> Sequence[Event]:
 class Judge:
     """The chain of a query, asked about single rows: what would it report?"""
 
-    def __init__(self, plan: Query) -> None:
+    def __init__(self, plan: Query, clock: str = "clock", entrance: int = 0) -> None:
+        self._clock = clock
         self._stores: dict[str, dict[Any, Any]] = {}
         self._found: list[Problem] = []
         self._chain = Chain(plan, Context(self._store, self._found.append), rules=())
+        self._feed = self._chain.entrances[entrance].feed
 
     def _store(self, name: str) -> Store:
         return self._stores.setdefault(name, {})
@@ -218,9 +241,9 @@ class Judge:
     def __call__(self, event: Event, now: int | None) -> list[Problem]:
         for name, store in self._stores.items():
             store.clear()
-            if now is not None and name.rpartition("/")[2] == "clock":
+            if now is not None and name.rpartition("/")[2] == self._clock:
                 store["now"] = now
-        self._chain.entrances[0].feed([event])
+        self._feed([event])
         found = list(self._found)
         self._found.clear()
         return found

@@ -17,9 +17,11 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
 from headrace.contracts import HEADERS_TYPE, Topic, dead_letter_topic
+from headrace.engine.batch.carriers import quoted
 from headrace.engine.batch.frames import tuples
 from headrace.engine.columns import from_spark
 from headrace.engine.native.headers import column, unpacked
+from headrace.engine.native.moments import Deadlines
 from headrace.engine.native.notes import Attempt
 from headrace.engine.native.work import Work
 from headrace.engine.payloads import Payloads, payloads
@@ -40,21 +42,33 @@ class NativeSink(EmbeddedSink):
         self._dead = dead_letter_topic(self._topic)
         typed = not log.topic(self._topic).schema.is_raw
         super().__init__(log, query, [self._topic, self._dead], _columns if typed else Encoding(work))
+        self._work = work
         self._folder = Path(work.folder)
         self._on_report = on_report
+        self._deadlines = Deadlines(work)
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Write a batch, once. One that is there already is computed all the same: its state must come to be."""
         attempt = Attempt(rows.sparkSession, self._folder)
-        found = rows.mapInArrow(self.stage(), STAGED).collect()
+        found = in_order(rows, self._work).mapInArrow(self.stage(), STAGED).collect()
         notes = attempt.notes()
         self.commit(batch, [*found, *self._letters([letters for _, letters in notes if letters])])
-        self._on_report(batch, [*(report for report, _ in notes), report_of(found, self._topic)])
+        reports = [*(report for report, _ in notes), report_of(found, self._topic)]
+        self._on_report(batch, self._deadlines.told(reports))
 
     def _letters(self, letters: Sequence[bytes]) -> list[tuple[Any, ...]]:
         writer = Writer(self._log.folder / "extents", self._log.owner, int(self._log.settings.inline_bytes))
         dead = self._log.topic(self._dead)
         return staged_extents([(dead, unpacked_rows(payload)) for payload in letters], writer)
+
+
+def in_order(rows: DataFrame, work: Work) -> DataFrame:
+    """Windows that come out once come one after another: for who reads on, time goes forward."""
+    if not work.final:
+        return rows
+    names = {name.upper(): name for name in rows.columns}
+    start = names.get("WINDOWSTART") or names["WINDOW_START"]  # a topic's column, or the frame's
+    return rows.repartition(1).sortWithinPartitions(quoted(start))
 
 
 def report_of(written: Sequence[Any], topic: str) -> Report:

@@ -4,15 +4,19 @@ For windows a row must know the time of the stream when it arrived. It is the la
 all partitions, since the query began. So tasks read spans of the log's order, over all partitions of the topic; how far
 the time had come before a span is found when a batch is cut, and where a batch ends it is part of the offset that Spark
 checkpoints: no state is kept for it, and a replay finds the same.
+
+Ticks count as rows of their time. Where windows come out once, a task's last row is a *clock*, which has no group: by
+it Spark learns how far the stream has come (see `flow`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
@@ -22,23 +26,22 @@ from pyspark.sql.types import StructType
 
 from headrace.contracts import Batch, Topic
 from headrace.engine.native import notes
-from headrace.engine.native.rows import judged, read, time_behind
+from headrace.engine.native.moments import NEVER, Moment, moment, note
+from headrace.engine.native.rows import Rows, Times, counted, judged, read, times_that_count
 from headrace.engine.native.work import Work
 from headrace.engine.reports import Report
 from headrace.engine.source import HeadraceSource, Range, StreamReader, options, registered
 
 _ROWS_PER_SPAN = 250_000
-NEVER = -1
-"""The time of a stream that has had no row."""
 
 
 @dataclass
 class Span(InputPartition):
-    """What one task reads: rows of all partitions with `after < sequence <= upto`; the time before them was `now`."""
+    """What one task reads: rows of all partitions with `after < sequence <= upto`, and how far the stream was then."""
 
     after: int
     upto: int
-    now: int
+    before: Moment
 
 
 class NativeSource(HeadraceSource):
@@ -57,18 +60,27 @@ class NativeReader(StreamReader):
         self.topic = topics[0]
         self.work = work
         self.arrow = work.arrow
-        self._cut: tuple[tuple[int, int, int], list[Span], int] | None = None
+        self._cut: tuple[tuple[int, Moment, int], list[Span], Moment] | None = None
+        self._told: int | None = None
 
     # -- in the driver ----------------------------------------------------------------------------------------------
 
     def initialOffset(self) -> dict:
-        return {**super().initialOffset(), "time": NEVER}
+        return {**super().initialOffset(), "time": NEVER, "open": []}
 
     def latestOffset(self, start: dict, limit: Any) -> dict:
         end = super().latestOffset(start, limit)
         if self.work.hops is None or end["sequence"] == start["sequence"]:
             return end
-        return {**end, "time": self._spans(start, end["sequence"])[1]}
+        behind = self._spans(start, end["sequence"])[1]
+        return {**end, "time": behind.now, "open": behind.open}
+
+    def _awaited(self, after: int, limit: Any) -> int:
+        """What a batch has closed goes out in the next, for which Spark must hear at once if there are no rows."""
+        if not self.work.final or self._told == after:
+            return super()._awaited(after, limit)
+        self._told = after
+        return self._upto(after, limit)
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
         if self.work.hops is None:
@@ -76,66 +88,117 @@ class NativeReader(StreamReader):
         self.check(start["sequence"], start["removed"])
         return self._spans(start, end["sequence"])[0]
 
-    def _spans(self, start: dict, upto: int) -> tuple[list[Span], int]:
-        """The tasks of a batch, and the time behind it. Spark asks for the end and then for the tasks."""
-        batch = (start["sequence"], start["time"], upto)
+    def _spans(self, start: dict, upto: int) -> tuple[list[Span], Moment]:
+        """The tasks of a batch, and the stream behind it. Spark asks for the end and then for the tasks."""
+        batch = (start["sequence"], moment(start["time"], start.get("open", ())), upto)
         if self._cut is None or self._cut[0] != batch:
-            spans, (after, now, _) = list[Span](), batch
+            spans, (after, reached, _) = list[Span](), batch
             while after < upto:
                 end = min(self.view.cut(self.names, after, _ROWS_PER_SPAN), upto)
-                spans.append(Span(after, end, now))
-                after, now = end, self._time_behind(spans[-1])
-            self._cut = batch, spans, now
+                spans.append(Span(after, end, reached))
+                after, reached = end, self._behind(spans[-1])
+            self._cut = batch, spans, reached
         return self._cut[1], self._cut[2]
 
-    def _time_behind(self, span: Span) -> int:
-        now = span.now
+    def _behind(self, span: Span) -> Moment:
+        reached = span.before
         for partition in range(self.topic.partitions):
             for batch in self.view.scan(self.topic.name, partition, span.after, span.upto):
-                now = time_behind(read(batch, self.topic, self.work), self.work, now)
-        return now
+                reached = reached.met(times_that_count(read(batch, self.topic, self.work), self.work), self.work)
+        for tick in self._ticks(span):
+            reached = reached.ticked(latest_time(tick), self.work)
+        return reached
+
+    def _ticks(self, span: Span) -> list[Batch]:
+        """One by one, in order."""
+        found = self.view.scan(self.work.ticks, 0, span.after, span.upto) if self.work.ticks else ()
+        return [replace(batch, rows=batch.rows.slice(i, 1)) for batch in found for i in range(len(batch))]
 
     # -- in a task --------------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        now = partition.now if isinstance(partition, Span) else NEVER
-        return given(self._batches(partition), self.topic, self.work, now, _name(partition))
+        before = partition.before if isinstance(partition, Span) else Moment()
+        return given(self._batches(partition), self.topic, self.work, before, _name(partition))
 
     def _batches(self, partition: InputPartition) -> Iterator[Batch]:
         if isinstance(partition, Range):
             return self.view.scan(partition.topic, partition.partition, partition.after, partition.upto)
         assert isinstance(partition, Span)
-        if self.topic.partitions == 1:
+        ticks = self._ticks(partition)
+        if self.topic.partitions == 1 and not ticks:
             return self.view.scan(self.topic.name, 0, partition.after, partition.upto)
-        return self._in_order(partition)
+        return self._between(ticks, self._in_order(partition))
 
-    def _in_order(self, span: Span) -> Iterator[Batch]:
-        """The rows of all partitions in order of arrival. Bad times are told of with a partition; here it is lost."""
+    def _in_order(self, span: Span) -> pa.Table | None:
+        """The rows of all partitions in order of arrival."""
         parts = [
             batch.rows
             for partition in range(self.topic.partitions)
             for batch in self.view.scan(self.topic.name, partition, span.after, span.upto)
         ]
-        if parts:
-            table = pa.Table.from_batches(parts)
-            (rows,) = table.take(pc.sort_indices(table["$sequence"])).combine_chunks().to_batches()
-            yield Batch(self.topic.name, NEVER, rows, 0)
+        if not parts:
+            return None
+        table = pa.Table.from_batches(parts)
+        return table.take(pc.sort_indices(table["$sequence"])).combine_chunks()
+
+    def _between(self, ticks: Sequence[Batch], rows: pa.Table | None) -> Iterator[Batch]:
+        """Ticks, and the rows between them. Bad times are told of with a partition; of several it is lost."""
+        partition, done = 0 if self.topic.partitions == 1 else NEVER, 0
+        for tick in (*ticks, None):
+            if rows is not None:
+                end = rows.num_rows if tick is None else _place(tick, rows)
+                pieces = rows.slice(done, end - done).to_batches()
+                yield from (Batch(self.topic.name, partition, piece, 0) for piece in pieces)
+                done = end
+            if tick is not None:
+                yield tick
 
 
-def given(batches: Iterable[Batch], topic: Topic, work: Work, now: int, name: str) -> Iterator[pa.RecordBatch]:
+def _place(tick: Batch, rows: pa.Table) -> int:
+    """Where among the rows it came."""
+    return int(np.searchsorted(rows["$sequence"].to_numpy(), tick.rows.column("$sequence")[0].as_py()))
+
+
+def given(batches: Iterable[Batch], topic: Topic, work: Work, before: Moment, name: str) -> Iterator[pa.RecordBatch]:
     """In a task: what Spark gets of the batches; at their end a note of this name is left."""
-    report, letters, arrow = Report(0), [], work.arrow
+    report, letters, behind = Report(0), [], before
     for batch in batches:
+        if batch.topic == work.ticks:
+            behind = behind.ticked(latest_time(batch), work)
+            continue
         rows = read(batch, topic, work)
         report.records += len(batch)
-        if len(rows.times):
-            report.time = max(int(rows.times.max()), NEVER if report.time is None else report.time)
-        rows, now = judged(rows, work, now)
+        # In order of their times, rows are late for what came before all of them only.
+        now = (before if work.by_time else behind).now
+        behind = behind.met(_moving(rows, work), work)
+        rows, _ = judged(rows, work, now)
         letters += [report.letter(problem, work.plan) for problem in rows.problems]
         if len(rows.times):
-            columns = [rows.columns[field.name].cast(field.type) for field in arrow]
-            yield pa.RecordBatch.from_arrays(columns, schema=arrow)
+            yield _arrow(counted(rows, work) if work.final else rows, work)
+    if work.final and behind.now != NEVER:
+        yield _clock(behind, work)
+    note(report, work, before, behind)
     notes.leave(work.folder, name, report, letters)
+
+
+def latest_time(batch: Batch) -> int:
+    return pc.max(batch.rows.column("$timestamp")).as_py()
+
+
+def _moving(rows: Rows, work: Work) -> Times:
+    """With windows, only rows that count in them move the time."""
+    return rows.times if work.hops is None else times_that_count(rows, work)
+
+
+def _arrow(rows: Rows, work: Work) -> pa.RecordBatch:
+    columns = [rows.columns[field.name].cast(field.type) for field in work.arrow]
+    return pa.RecordBatch.from_arrays(columns, schema=work.arrow)
+
+
+def _clock(behind: Moment, work: Work) -> pa.RecordBatch:
+    assert work.hops is not None
+    known = {"time": behind.now, "valued": True, "now": work.hops.closed(behind.now)}
+    return pa.RecordBatch.from_pylist([known], work.arrow)
 
 
 def _name(partition: Any) -> str:
@@ -148,5 +211,6 @@ def read_rows(
 ) -> DataFrame:
     """The topic as a stream of the columns that `work.arrow` says."""
     source = type("NativeSource", (NativeSource,), {"work": work})
-    reader = spark.readStream.format(registered(spark, source)).options(**options(folder, [topic], None, start))
+    topics = [topic, work.ticks] if work.ticks else [topic]
+    reader = spark.readStream.format(registered(spark, source)).options(**options(folder, topics, None, start))
     return reader.option("max_rows", str(max_rows)).load()

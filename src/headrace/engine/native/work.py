@@ -31,6 +31,19 @@ class Hops:
     def overlap(self) -> bool:
         return self.advance < self.size
 
+    def closed(self, now: int) -> int:
+        """The end of the last window that is closed by then; 0 if none can be."""
+        over = now - self.grace - self.size
+        return 0 if over < 0 else over // self.advance * self.advance + self.size
+
+    def first_open(self, now: int) -> int:
+        """The number of the first window that is not; the window's start is its number times the advance."""
+        return max((now - self.grace - self.size) // self.advance + 1, 0)
+
+    def due(self, number: int) -> int:
+        """When that window closes."""
+        return number * self.advance + self.size + self.grace
+
 
 @dataclass(frozen=True)
 class Work:
@@ -49,6 +62,12 @@ class Work:
     folder: str = ""
     """Where tasks leave notes."""
     setup: Setup = no_setup
+    final: bool = False
+    """Windows come out once, when they have closed: the source tells Spark how far the stream has come."""
+    ticks: str = ""
+    """The topic whose records say that time has passed; none if nobody reads them."""
+    side: int = 0
+    """Of two streams that are joined, the number of this one; see `joins`."""
 
     @property
     def plan(self) -> n.Query:
@@ -56,7 +75,7 @@ class Work:
 
     @property
     def source(self) -> n.Source:
-        return self.plan.sources[0]
+        return self.plan.sources[self.side]
 
     @property
     def carries_headers(self) -> bool:
@@ -71,26 +90,31 @@ class Work:
         more += [("keyed", pa.bool_())] if len(self.source.relation.key) > 1 else []
         more += [("sequence", pa.int64())] if self.ordered else []
         more += [("headers", pa.binary())] if self.carries_headers else []
-        more += [("now", pa.int64())] if self.hops and self.hops.overlap else []
+        more += [("now", pa.int64())] if self.hops and (self.hops.overlap or self.final) else []
         return to_arrow_schema(from_arrow_schema(pa.schema([*kinds, *more])), timezone="UTC")
 
 
-def work_for(query: n.Query, folder: str, setup: Setup = no_setup, *, by_time: bool = False) -> Work:
+def work_for(query: n.Query, folder: str, setup: Setup = no_setup, *, by_time: bool = False, ticks: str = "") -> Work:
     plan = optimized(query)
     source = plan.sources[0]
-    columns = tuple(sorted(_wanted(plan, source), key=lambda name: (name[0], int(name[1:]))))
+    columns = tuple(sorted(wanted(plan.sink, source), key=lambda name: (name[0], int(name[1:]))))
     found = aggregate_of(plan)
     if found is None:
         return Work(packed(plan), columns, folder=folder, setup=setup)
     groups = tuple(column_name(named.expression.name, source.relation) for named in found.groups)
     ordered = any(is_ordered(call) for call in found.calls)
     hops = _hops(found.relation.window)
-    return Work(packed(plan), columns, groups, True, hops, by_time, ordered, folder, setup)
+    final = is_final(plan)
+    return Work(packed(plan), columns, groups, True, hops, by_time, ordered, folder, setup, final, ticks)
 
 
 def aggregate_of(plan: n.Query) -> Any:
     """The plan's only aggregate."""
     return next((node for node in n.walk(plan.sink) if isinstance(node, n.Aggregate)), None)
+
+
+def is_final(plan: n.Query) -> bool:
+    return any(isinstance(node, n.Final) for node in n.walk(plan.sink))
 
 
 def is_ordered(call: n.AggregateCall) -> bool:
@@ -105,9 +129,9 @@ def _hops(window: n.Window | None) -> Hops | None:
     return Hops(size, milliseconds(window.advance) or size, grace_of(window))
 
 
-def _wanted(plan: n.Query, source: n.Source) -> set[str]:
+def wanted(top: n.Node, source: n.Source) -> set[str]:
     """The frame's columns that anything above the source reads; what nobody reads is not read from the log."""
-    nodes = [node for node in n.walk(plan.sink) if node is not source]
+    nodes = [node for node in n.walk(top) if node is not source]
     names = {name for node in nodes for name in _names(vars(node))} - set(PSEUDO)
     relation = source.relation
     found = {column_name(name, relation) for name in names if relation.column(name) is not None}

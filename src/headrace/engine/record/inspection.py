@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.checkpoint import Checkpoint, checkpoints
 from headrace.engine.record.buckets import ROOT, Known
 from headrace.engine.record.encoding import decode
 from headrace.errors import UnknownQuery
@@ -44,7 +44,8 @@ class Entry:
 
 def find(folder: Path, name: str) -> Checkpoint:
     """The checkpoint of a query under a folder of checkpoints: by its id, or by PROGRAM/ID where several have it."""
-    there = {path.parent.relative_to(folder).as_posix(): path.parent for path in sorted(folder.rglob("manifest.json"))}
+    programs = sorted(path for path in folder.glob("*") if path.is_dir())
+    there = {f"{path.name}/{one.folder.name}": one.folder for path in programs for one in checkpoints(path)}
     fitting = [place for place in there if f"/{place}".casefold().endswith(f"/{name}".casefold())]
     if len(fitting) == 1:
         return Checkpoint(there[fitting[0]])

@@ -35,6 +35,14 @@ _NOW = "now"
 _STORE_ORDER = itemgetter(0, 1, 2)
 
 
+def reach_of(node: StreamJoin) -> tuple[int, int, int]:
+    """How far apart rows may be, and the grace, in ms."""
+    before, after = millis(node.before), millis(node.after)
+    # Without a grace Kafka Streams keeps rows for a day, or for the window if that is longer.
+    grace = max(DAY - 2 * before, 0) if node.grace is None else millis(node.grace)
+    return before, after, grace
+
+
 class Rows:
     """One side's rows that can still meet a partner: per key their times, sorted, and beside them the rows."""
 
@@ -120,9 +128,7 @@ class StreamJoinStep:
     """See the module. Port 0 is left, port 1 right."""
 
     def __init__(self, node: Any, context: Context) -> None:
-        before, after = millis(node.before), millis(node.after)
-        # Without a grace Kafka Streams keeps rows for a day, or for the window if that is longer.
-        grace = max(DAY - 2 * before, 0) if node.grace is None else millis(node.grace)
+        before, after, grace = reach_of(node)
         order = order_of(node.left)
         self._report = context.report
         self._clock: Store = context.store("clock")

@@ -1,0 +1,86 @@
+"""State that nothing can touch any more leaves the buckets: over many windows, a page holds no more than over a few."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.engine.record.buckets import PageState
+from headrace.plan.chain.contract import Context
+from headrace.plan.chain.pipe import Pipe
+from headrace.plan.chain.records import Raw
+from tests.statements import planned
+from tests.unit.engine.record.shelves import MemoryShelf
+
+SECOND = 1000
+BATCHES = 60
+"""Of 10 s each, with 40 keys that never come again."""
+
+WINDOWED = "CREATE TABLE o AS SELECT id, COUNT(*) AS n, COLLECT_LIST(a) AS l FROM s WINDOW {} GROUP BY id {};"
+TUMBLING = "TUMBLING (SIZE 20 SECONDS, GRACE PERIOD 5 SECONDS)"
+HOPPING = "HOPPING (SIZE 30 SECONDS, ADVANCE BY 10 SECONDS, GRACE PERIOD 5 SECONDS)"
+SESSION = "SESSION (15 SECONDS, GRACE PERIOD 5 SECONDS)"
+JOIN = (
+    "CREATE STREAM o AS SELECT {} AS id, s.a, r.x FROM s {} JOIN r"
+    " WITHIN 10 SECONDS GRACE PERIOD 5 SECONDS ON s.id = r.id;"
+)
+
+STATEMENTS = {
+    "tumbling": WINDOWED.format(TUMBLING, ""),
+    "hopping": WINDOWED.format(HOPPING, ""),
+    "session": WINDOWED.format(SESSION, ""),
+    "tumbling-final": WINDOWED.format(TUMBLING, "EMIT FINAL"),
+    "hopping-final": WINDOWED.format(HOPPING, "EMIT FINAL"),
+    "session-final": WINDOWED.format(SESSION, "EMIT FINAL"),
+    "tumbling-having": WINDOWED.format(TUMBLING, "HAVING COUNT(*) > 1"),
+    "session-having": WINDOWED.format(SESSION, "HAVING COUNT(*) > 1"),
+    "join-inner": JOIN.format("s.id", "INNER"),
+    "join-left": JOIN.format("s.id", "LEFT"),
+    "join-full": JOIN.format("ROWKEY", "FULL"),
+}
+
+
+def batch(number: int) -> Iterator[tuple[str, Raw]]:
+    """Forty keys over ten seconds: most on both sides, some twice, some late."""
+    for i in range(40):
+        key, time = b"%d" % (number * 40 + i), (number * 10 + i // 4) * SECOND
+        yield "s", Raw(key, b'{"A": 1, "B": "b"}', time)
+        if i % 3:
+            yield "r", Raw(key, b'{"A": 2, "X": 7}', time + 1)
+        if i % 5 == 0:
+            yield "s", Raw(key, b'{"A": 3}', max(time - 9 * SECOND, 0))
+
+
+def held(statement: str) -> list[tuple[int, int, int]]:
+    """Entries, buckets and bytes after each batch; the state is read anew for each."""
+    query, shelf, found = planned(statement), MemoryShelf(), list[tuple[int, int, int]]()
+    for number in range(BATCHES):
+        with PageState(shelf, page=0) as state:
+            Pipe(query, Context(state.store)).run(batch(number))
+            state.save()
+        found.append((state.entries, len(shelf), sum(map(len, shelf.values()))))
+    return found
+
+
+@pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS.keys())
+def test_what_is_over_goes(statement: str) -> None:
+    found = held(statement)
+    early, late = found[5:15], found[-10:]
+    assert early[-1][0] > 40, "something is remembered"
+    for before, after in zip(map(max, zip(*early, strict=True)), map(max, zip(*late, strict=True)), strict=True):
+        assert after <= 1.2 * before
+
+
+@pytest.mark.parametrize("name", ["tumbling-final", "session-final", "join-full"])
+def test_all_of_it_goes_when_time_goes_on(name: str) -> None:
+    """A tick is enough; only what time it is stays."""
+    shelf = MemoryShelf()
+    with PageState(shelf, page=0) as state:
+        pipe = Pipe(planned(STATEMENTS[name]), Context(state.store))
+        pipe.run(batch(0))
+        pipe.tick(1000 * SECOND)
+        state.save()
+    kept = {store for store, entries in state.stores.items() if len(entries) and not store.endswith("clock")}
+    assert all(list(state.stores[store]) == [()] for store in kept), "empty timelines"
+    assert len(shelf) == 1
