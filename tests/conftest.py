@@ -18,7 +18,7 @@ from headrace.log.broker import Cluster
 from headrace.settings import Settings
 
 # Without a deadline: on a busy machine an example may take a second.
-hypothesis.settings.register_profile("quick", max_examples=30, deadline=None)
+hypothesis.settings.register_profile("quick", max_examples=20, deadline=None)
 hypothesis.settings.register_profile("heavy", max_examples=1000, deadline=None)
 hypothesis.settings.load_profile(os.environ.get("HEADRACE_HYPOTHESIS", "quick"))
 
