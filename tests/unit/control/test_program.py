@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
@@ -21,17 +19,6 @@ from headrace.settings import Settings
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');\n"
 COPY = "CREATE STREAM copy AS SELECT * FROM clicks;\n"
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(data=tmp_path / "data", upkeep_every=timedelta(0))
-
-
-@pytest.fixture
-def log(settings: Settings) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(settings.data, settings) as opened:
-        yield opened
 
 
 def test_a_query_that_the_script_ends_or_pauses_never_begins(log: EmbeddedLog, settings: Settings) -> None:

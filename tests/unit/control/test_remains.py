@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from datetime import timedelta
 from pathlib import Path
 from typing import ClassVar
 
@@ -24,17 +22,6 @@ from tests.statements import planned
 
 QUERY = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');\n"
-
-
-@pytest.fixture
-def settings(tmp_path: Path) -> Settings:
-    return Settings(data=tmp_path / "data", upkeep_every=timedelta(0))
-
-
-@pytest.fixture
-def log(settings: Settings) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(settings.data, settings) as opened:
-        yield opened
 
 
 @pytest.fixture

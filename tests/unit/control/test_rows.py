@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -32,12 +30,6 @@ ASSERT VALUES copy (id, page) VALUES (1, '/');
 ASSERT VALUES copy (id, page) VALUES (2, NULL);
 """
 USERS = TopicSpec(schema=Schema.parse("id int key, name string"))
-
-
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(tmp_path / "data", Settings(upkeep_every=timedelta(0))) as opened:
-        yield opened
 
 
 def run(log: EmbeddedLog, sink: str, script: str = SCRIPT) -> list[Listing]:

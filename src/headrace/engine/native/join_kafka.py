@@ -22,9 +22,10 @@ from headrace.engine.kafka_rows import batches_of
 from headrace.engine.kafka_source import subscribed, worker_log
 from headrace.engine.native import notes
 from headrace.engine.native.join_frames import sorted_rows
-from headrace.engine.native.join_rows import NEVER, Clocks, Piece, clocks_behind, in_batch
+from headrace.engine.native.join_rows import Clocks, Piece, clocks_behind, in_batch
 from headrace.engine.native.joins import JoinWork
 from headrace.engine.native.kafka import BEFORE, NativeLanes, sequenced
+from headrace.engine.native.moments import NEVER
 from headrace.engine.native.rows import Rows, read
 from headrace.engine.reports import Report
 from headrace.log.kafka.log import KafkaLog

@@ -15,11 +15,10 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.engine.native.joins import JoinWork, names
+from headrace.engine.native.moments import NEVER
 from headrace.engine.native.rows import Judge, Mask, Rows, Times, counted, counting, reported
 from headrace.log.rows import integers, numbers
 
-NEVER = -1
-"""The time of a side that has had no row."""
 _LATEST = 1 << 52
 """The latest `at`, in ms: Spark's times are microseconds. It is no less right for rows that are later."""
 _FIRST = 1

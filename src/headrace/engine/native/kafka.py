@@ -135,9 +135,7 @@ class NativeLanes:
 
     def known(self, kept: Any) -> Any:
         """How far the stream was, as it was kept."""
-        if kept is None or isinstance(kept, int):  # once it was the time alone
-            return Moment() if kept is None else Moment(kept)
-        return moment(*kept)
+        return Moment() if kept is None else moment(*kept)
 
     def reached(self, before: Any, reports: Sequence[Report]) -> Any:
         """How far the stream is behind a batch."""

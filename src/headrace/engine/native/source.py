@@ -1,9 +1,8 @@
 """The embedded log as the source of a native query: rows come as columns of a frame, and tasks leave notes.
 
 For windows a row must know the time of the stream when it arrived. It is the latest time among the rows before it, of
-all partitions, since the query began. So tasks read spans of the log's order, over all partitions of the topic; how far
-the time had come before a span is found when a batch is cut, and where a batch ends it is part of the offset that Spark
-checkpoints: no state is kept for it, and a replay finds the same.
+all partitions, since the query began. So tasks read spans of the log's order, over all partitions of the topic (see
+`spans`).
 
 Ticks count as rows of their time. Where windows come out once, a task's last row is a *clock*, which has no group: by
 it Spark learns how far the stream has come (see `flow`).
@@ -12,55 +11,30 @@ it Spark learns how far the stream has come (see `flow`).
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.pandas.types import from_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.datasource import InputPartition
 
 from headrace.contracts import Batch, Topic
 from headrace.engine.native import notes
 from headrace.engine.native.moments import NEVER, Moment, moment, note
 from headrace.engine.native.rows import Rows, Times, counted, judged, read, times_that_count
+from headrace.engine.native.spans import Span, SpanReader, stream_of
 from headrace.engine.native.work import Work
 from headrace.engine.reports import Report
-from headrace.engine.source import HeadraceSource, Range, StreamReader, options, registered
-
-_ROWS_PER_SPAN = 250_000
+from headrace.engine.source import Range
 
 
-@dataclass
-class Span(InputPartition):
-    """What one task reads: rows of all partitions with `after < sequence <= upto`, and how far the stream was then."""
-
-    after: int
-    upto: int
-    before: Moment
-
-
-class NativeSource(HeadraceSource):
-    work: ClassVar[Work]
-
-    def schema(self) -> StructType:
-        return from_arrow_schema(self.work.arrow)
-
-    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return NativeReader(dict(self.options), self._topics, None, self.work)
-
-
-class NativeReader(StreamReader):
+class NativeReader(SpanReader[Moment]):
     def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Any, work: Work) -> None:
-        super().__init__(options, topics, columns)
+        super().__init__(options, topics, columns, work)
         self.topic = topics[0]
-        self.work = work
-        self.arrow = work.arrow
-        self._cut: tuple[tuple[int, Moment, int], list[Span], Moment] | None = None
         self._told: int | None = None
 
     # -- in the driver ----------------------------------------------------------------------------------------------
@@ -72,7 +46,7 @@ class NativeReader(StreamReader):
         end = super().latestOffset(start, limit)
         if self.work.hops is None or end["sequence"] == start["sequence"]:
             return end
-        behind = self._spans(start, end["sequence"])[1]
+        _, behind = self.spans(start, _reached(start), end["sequence"])
         return {**end, "time": behind.now, "open": behind.open}
 
     def _awaited(self, after: int, limit: Any) -> int:
@@ -86,21 +60,9 @@ class NativeReader(StreamReader):
         if self.work.hops is None:
             return super().partitions(start, end)
         self.check(start["sequence"], start["removed"])
-        return self._spans(start, end["sequence"])[0]
+        return self.spans(start, _reached(start), end["sequence"])[0]
 
-    def _spans(self, start: dict, upto: int) -> tuple[list[Span], Moment]:
-        """The tasks of a batch, and the stream behind it. Spark asks for the end and then for the tasks."""
-        batch = (start["sequence"], moment(start["time"], start.get("open", ())), upto)
-        if self._cut is None or self._cut[0] != batch:
-            spans, (after, reached, _) = list[Span](), batch
-            while after < upto:
-                end = min(self.view.cut(self.names, after, _ROWS_PER_SPAN), upto)
-                spans.append(Span(after, end, reached))
-                after, reached = end, self._behind(spans[-1])
-            self._cut = batch, spans, reached
-        return self._cut[1], self._cut[2]
-
-    def _behind(self, span: Span) -> Moment:
+    def behind(self, span: Span[Moment]) -> Moment:
         reached = span.before
         for partition in range(self.topic.partitions):
             for batch in self.view.scan(self.topic.name, partition, span.after, span.upto):
@@ -109,7 +71,7 @@ class NativeReader(StreamReader):
             reached = reached.ticked(latest_time(tick), self.work)
         return reached
 
-    def _ticks(self, span: Span) -> list[Batch]:
+    def _ticks(self, span: Span[Moment]) -> list[Batch]:
         """One by one, in order."""
         found = self.view.scan(self.work.ticks, 0, span.after, span.upto) if self.work.ticks else ()
         return [replace(batch, rows=batch.rows.slice(i, 1)) for batch in found for i in range(len(batch))]
@@ -129,7 +91,7 @@ class NativeReader(StreamReader):
             return self.view.scan(self.topic.name, 0, partition.after, partition.upto)
         return self._between(ticks, self._in_order(partition))
 
-    def _in_order(self, span: Span) -> pa.Table | None:
+    def _in_order(self, span: Span[Moment]) -> pa.Table | None:
         """The rows of all partitions in order of arrival."""
         parts = [
             batch.rows
@@ -152,6 +114,10 @@ class NativeReader(StreamReader):
                 done = end
             if tick is not None:
                 yield tick
+
+
+def _reached(offset: dict) -> Moment:
+    return moment(offset["time"], offset["open"])
 
 
 def _place(tick: Batch, rows: pa.Table) -> int:
@@ -210,7 +176,5 @@ def read_rows(
     spark: SparkSession, folder: Path, topic: str, work: Work, *, max_rows: int, start: str = "earliest"
 ) -> DataFrame:
     """The topic as a stream of the columns that `work.arrow` says."""
-    source = type("NativeSource", (NativeSource,), {"work": work})
     topics = [topic, work.ticks] if work.ticks else [topic]
-    reader = spark.readStream.format(registered(spark, source)).options(**options(folder, topics, None, start))
-    return reader.option("max_rows", str(max_rows)).load()
+    return stream_of(spark, folder, topics, NativeReader, work, max_rows=max_rows, start=start)
