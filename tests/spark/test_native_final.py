@@ -266,22 +266,23 @@ def closed(log: EmbeddedLog, query: Query, cut: int) -> dict[bytes, int]:
         before = max(ends)
         for part in reader.partitions(start, offset) if offset != start else ():
             for row in (row for batch in reader.read(part) for row in batch.to_pylist()):
-                group = row[work.groups[0]]
+                group = row[work.groups[0] if work.partial is None else "g0"]
                 if group is None:
                     ends.append(row["now"])
                     continue
                 for first in windows_of(row, hops):
                     assert first + hops.size > before  # else Spark would drop it
-                    found[orjson.dumps(group) + first.to_bytes(8)] += 1
+                    found[orjson.dumps(group) + first.to_bytes(8)] += row.get("p0", 1)
     reader.view.close()
     open_view.cache_clear()
     return {key: count for key, count in found.items() if end(key) + hops.size <= max(ends)}
 
 
 def windows_of(row: Any, hops: Hops) -> list[int]:
-    """The starts of the row's windows that were open."""
+    """The starts of the row's windows that were open; those of rows that were added up are."""
+    now = -(1 << 60) if row["now"] is None else row["now"]
     starts = range(row["time"] // hops.advance * hops.advance, max(row["time"] - hops.size, -1), -hops.advance)
-    return [start for start in starts if start + hops.size > row["now"] - hops.grace]
+    return [start for start in starts if start + hops.size > now - hops.grace]
 
 
 def test_in_order_of_times_no_row_is_late_for_another(log: EmbeddedLog) -> None:

@@ -24,7 +24,7 @@ from headrace.errors import PlanChanged, StateUnreadable
 from headrace.plan.chain.shape import state_shape
 from headrace.plan.nodes import Query
 
-VERSION = 3
+VERSION = 4
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 
 from pyspark import SparkContext
@@ -34,6 +37,8 @@ CONF: Mapping[str, str] = {
     # The default has a process made for every file, to set its permissions: a third of a small batch's time.
     "spark.sql.streaming.checkpointFileManagerClass": _CHECKPOINTS,
     "spark.python.daemon.module": "headrace.engine.daemon",  # workers that have imported all they need
+    # Over TCP, every task waits some 40 ms for its input: small writes are held back until others are acknowledged.
+    "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.worker.reuse": "true",  # producers and mapped files live on in the workers
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
@@ -83,8 +88,17 @@ def end_spark() -> None:
             process.wait(_PATIENCE)
 
 
+@cache
+def _sockets() -> str:
+    """A folder for this process's sockets to Spark's workers, which nobody else can enter."""
+    folder = tempfile.mkdtemp(prefix="headrace-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
 def _sized(settings: Settings) -> dict[str, str]:
     return {
+        "spark.python.unix.domain.socket.dir": _sockets(),
         "spark.driver.memory": f"{settings.spark_memory >> 20}m",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA}",
         "spark.sql.shuffle.partitions": str(settings.spark_shuffle_partitions),

@@ -18,6 +18,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+from pyspark.sql.streaming.readwriter import DataStreamReader
 from pyspark.sql.types import StructType
 
 from headrace.contracts import Topic
@@ -26,7 +27,8 @@ from headrace.errors import OffsetLost
 from headrace.log.embedded.view import LogView
 
 _names = itertools.count(1)
-_ROWS_PER_TASK = 250_000
+_TASK_ROWS = (250_000, 1_000_000)
+"""A task is worth its start from so many rows on, and may hold that many at once."""
 _PATIENCE = 1.0
 """Seconds that a query waits for news before it tells Spark that there are none; stopping it takes as long."""
 _PAUSE = 0.002
@@ -44,7 +46,8 @@ class Range(InputPartition):
 
 
 class HeadraceSource(DataSource):
-    """Options: folder, topics (JSON list), start (earliest, latest or a sequence), upto, max_rows, columns, lost."""
+    """Options: folder, topics (JSON list), start (earliest, latest or a sequence), upto, max_rows, task_rows, columns,
+    lost."""
 
     @classmethod
     def name(cls) -> str:
@@ -88,6 +91,10 @@ class _Reading:
     def view(self) -> LogView:
         return open_view(self.options["folder"])
 
+    @property
+    def task_rows(self) -> int:
+        return int(self.options.get("task_rows", _TASK_ROWS[0]))
+
     def first(self) -> int:
         """The position before the first row to read."""
         start = self.options.get("start", "earliest")
@@ -105,7 +112,7 @@ class _Reading:
             )
 
     def ranges(self, after: int, upto: int) -> list[Range]:
-        return [Range(*part) for part in self.view.split(self.names, after, upto, _ROWS_PER_TASK)]
+        return [Range(*part) for part in self.view.split(self.names, after, upto, self.task_rows)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Range)
@@ -194,6 +201,13 @@ def options(folder: Path, topics: Sequence[str], columns: Sequence[str] | None, 
     return given if columns is None else {**given, "columns": json.dumps(list(columns))}
 
 
+def admitted(reader: DataStreamReader, spark: SparkSession, max_rows: int) -> DataStreamReader:
+    """At most so many rows a batch, cut into as many tasks as run at once."""
+    least, most = _TASK_ROWS
+    share = min(max(max_rows // spark.sparkContext.defaultParallelism, least), most)
+    return reader.options(max_rows=str(max_rows), task_rows=str(share))
+
+
 def read_batch(
     spark: SparkSession,
     folder: Path,
@@ -220,4 +234,4 @@ def read_stream(
 ) -> DataFrame:
     """The topics as a stream in one total order."""
     reader = spark.readStream.format(registered(spark)).options(**options(folder, topics, columns, start), lost=lost)
-    return (reader if max_rows is None else reader.option("max_rows", str(max_rows))).load()
+    return (reader if max_rows is None else admitted(reader, spark, max_rows)).load()

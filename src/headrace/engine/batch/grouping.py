@@ -36,7 +36,7 @@ Form = Callable[[str, pa.DataType], str]
 """SQL from the argument's column and type."""
 
 
-def _sum(argument: str, kind: pa.DataType) -> str:
+def sum_of(argument: str, kind: pa.DataType) -> str:
     """Sums leave the range and come back, as Java's do: the halves of the numbers are added up, and put together."""
     low, high = (f"coalesce(sum({half}), 0L)" for half in (f"{argument} & {_HALF}", f"shiftright({argument}, 32)"))
     if kind == ty.INT:
@@ -54,7 +54,7 @@ def _by_offset(name: str) -> Form:
 
 _FORMS: Mapping[str, tuple[Form, tuple[pa.DataType, ...] | None]] = {
     "COUNT": (lambda argument, kind: f"count({argument})", None),
-    "SUM": (_sum, (ty.INT, ty.BIGINT)),
+    "SUM": (sum_of, (ty.INT, ty.BIGINT)),
     "MIN": (_least("min"), _ORDERED),
     "MAX": (_least("max"), _ORDERED),
     "LATEST_BY_OFFSET": (_by_offset("max_by"), None),

@@ -12,6 +12,7 @@ from headrace.contracts import Topic
 from headrace.engine.batch.compile import against
 from headrace.engine.batch.expressions import never_fails
 from headrace.engine.batch.grouping import spark_form
+from headrace.engine.native.conditions import cut
 from headrace.engine.native.join_choice import against_join
 from headrace.engine.native.work import aggregate_of, group_columns, is_final, is_ordered
 from headrace.plan import nodes as n
@@ -55,7 +56,7 @@ def _against(plan: n.Query, topics: Mapping[str, Topic], kafka: bool) -> Iterato
         return
     for one in plan.sources:
         yield from _source(one, topics.get(one.topic))
-    sink, found = topics.get(plan.sink.topic), aggregate_of(plan)
+    sink, found = topics.get(plan.sink.topic), aggregate_of(plan.sink)
     if plan.sink.timestamp is not None and sink is not None and not sink.schema.is_raw:
         yield "a column becomes the time of rows of a topic with a schema"
     for node in n.walk(plan.sink):
@@ -104,8 +105,8 @@ def _windows(
         yield "which records have a time that counts is known once they are decoded"
     if source.timestamp is not None:
         yield "the time of the stream is in a column"
-    if len(below) > 1:
-        yield "only rows that pass a filter move the time of the stream"
+    if any(isinstance(step, n.Filter) and cut(step.condition, source.relation)[1] for step in below):
+        yield "only rows that pass a filter move the time of the stream, and this one is not for Arrow"
     if window.idle is not None:
         yield "windows close when the stream is idle"
     if window.size and window.advance and window.advance > window.size:

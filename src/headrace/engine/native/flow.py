@@ -38,6 +38,7 @@ from headrace.engine.native.columns import matched, same_fields
 from headrace.engine.native.join_frames import Half, Meeting, half, in_order, ordering
 from headrace.engine.native.join_source import read_both
 from headrace.engine.native.joins import JoinWork, join_for
+from headrace.engine.native.partials import Partial
 from headrace.engine.native.sink import NativeSink
 from headrace.engine.native.source import read_rows
 from headrace.engine.native.work import Hops, Work, work_for
@@ -162,6 +163,7 @@ class Running(n.Aggregate):
 
     hops: Hops | None = None
     final: bool = False
+    partial: Partial | None = None
 
 
 def compiled(read: DataFrame, work: Work) -> DataFrame:
@@ -171,10 +173,10 @@ def compiled(read: DataFrame, work: Work) -> DataFrame:
         if isinstance(node, n.Source):
             return Arrived(**_fields(node))
         if isinstance(node, n.Aggregate):
-            return Running(**_fields(node), hops=work.hops, final=work.final)
+            return Running(**_fields(node), hops=work.hops, final=work.final, partial=work.partial)
         return node
 
-    return native(everywhere(work.plan.sink, streaming), framed(read, work)).frame
+    return native(everywhere(work.above, streaming), framed(read, work) if work.partial is None else read).frame
 
 
 def met(read: DataFrame, join: JoinWork) -> DataFrame:
@@ -225,16 +227,26 @@ def _(node: Arrived, records: DataFrame) -> Rows:
 
 @native.register
 def _(node: Running, records: DataFrame) -> Rows:
-    group = grouping.with_groups if node.final else grouping.grouped
-    made, by = group(native(node.input, records).frame, node, "headers")
-    forms = grouping.spark_forms(node)
-    assert forms is not None  # `choice` has seen to it
+    made, by, forms = _rows_of(node, records) if node.partial is None else _parts_of(node.partial, records)
     if node.hops is None:
         return Rows(grouping.as_frame(grouping.in_spark(made, forms, by), node), node.relation, settled=True)
     results = grouping.in_spark(_in_windows(made, node), forms, [*by, "closes"])
     end = f.unix_millis("closes")
     bounds = results.withColumns({"window_end": end, "window_start": end - node.hops.size})
     return Rows(grouping.as_frame(bounds, node), node.relation, settled=True)
+
+
+def _rows_of(node: Running, records: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
+    """What is to be aggregated, by which columns, and how."""
+    group = grouping.with_groups if node.final else grouping.grouped
+    made, by = group(native(node.input, records).frame, node, "headers")
+    forms = grouping.spark_forms(node)
+    assert forms is not None  # `choice` has seen to it
+    return made, by, forms
+
+
+def _parts_of(partial: Partial, records: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
+    return records, [f"g{i}" for i in range(len(partial.groups))], partial.wholes()
 
 
 @native.register

@@ -21,6 +21,7 @@ from headrace.contracts import Batch, Topic
 from headrace.engine.batch.frames import tuples, type_of
 from headrace.engine.native import raw
 from headrace.engine.native.columns import carried, matched
+from headrace.engine.native.conditions import holding
 from headrace.engine.native.headers import packed
 from headrace.engine.native.work import Hops, Work
 from headrace.log.rows import integers, numbers
@@ -54,11 +55,18 @@ class Rows:
 
 
 def read(batch: Batch, topic: Topic, work: Work) -> Rows:
-    """All rows of a batch that have a time; those that cannot be read are told of."""
+    """All rows of a batch that have a time and fit; those that cannot be read are told of."""
     if not topic.schema.is_raw:
-        return _typed(batch, topic, work)
+        return _fitting(_typed(batch, topic, work), work)
     rows = Rows(*raw.decoded(batch, work))
-    return rows if work.hops is None else _near(rows, batch, work.source)
+    return _fitting(rows if work.hops is None else _near(rows, batch, work.source), work)
+
+
+def _fitting(rows: Rows, work: Work) -> Rows:
+    if work.condition is None:
+        return rows
+    fits = holding(work.condition, work.source.relation, rows.columns)
+    return rows.where(_bits(pc.and_(rows.columns["valued"], fits)))
 
 
 # -- topics with a schema -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ it Spark learns how far the stream has come (see `flow`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,6 +24,7 @@ from pyspark.sql.datasource import InputPartition
 from headrace.contracts import Batch, Topic
 from headrace.engine.native import notes
 from headrace.engine.native.moments import NEVER, Moment, moment, note
+from headrace.engine.native.partials import Adder
 from headrace.engine.native.rows import Rows, Times, counted, judged, read, times_that_count
 from headrace.engine.native.spans import Span, SpanReader, stream_of
 from headrace.engine.native.work import Work
@@ -128,6 +129,7 @@ def _place(tick: Batch, rows: pa.Table) -> int:
 def given(batches: Iterable[Batch], topic: Topic, work: Work, before: Moment, name: str) -> Iterator[pa.RecordBatch]:
     """In a task: what Spark gets of the batches; at their end a note of this name is left."""
     report, letters, behind = Report(0), [], before
+    give = _giving(work)
     for batch in batches:
         if batch.topic == work.ticks:
             behind = behind.ticked(latest_time(batch), work)
@@ -140,7 +142,7 @@ def given(batches: Iterable[Batch], topic: Topic, work: Work, before: Moment, na
         rows, _ = judged(rows, work, now)
         letters += [report.letter(problem, work.plan) for problem in rows.problems]
         if len(rows.times):
-            yield _arrow(counted(rows, work) if work.final else rows, work)
+            yield give(rows)
     if work.final and behind.now != NEVER:
         yield _clock(behind, work)
     note(report, work, before, behind)
@@ -156,9 +158,19 @@ def _moving(rows: Rows, work: Work) -> Times:
     return rows.times if work.hops is None else times_that_count(rows, work)
 
 
-def _arrow(rows: Rows, work: Work) -> pa.RecordBatch:
-    columns = [rows.columns[field.name].cast(field.type) for field in work.arrow]
-    return pa.RecordBatch.from_arrays(columns, schema=work.arrow)
+def _giving(work: Work) -> Callable[[Rows], pa.RecordBatch]:
+    """What makes of rows what Spark gets."""
+    schema, add = work.arrow, work.partial and Adder(work.partial)
+
+    def give(rows: Rows) -> pa.RecordBatch:
+        if work.final or add:
+            rows = counted(rows, work)
+        columns = add(rows.columns) if add else rows.columns
+        if add and work.final:
+            columns["now"] = pa.nulls(len(columns["time"]))  # only clocks tell it
+        return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
+
+    return give
 
 
 def _clock(behind: Moment, work: Work) -> pa.RecordBatch:

@@ -18,10 +18,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 from pyspark.sql.types import StructType
 
 from headrace.contracts import Topic
-from headrace.engine.source import HeadraceSource, StreamReader, options, registered
-
-_ROWS = 250_000
-"""Of a span."""
+from headrace.engine.source import HeadraceSource, StreamReader, admitted, options, registered
 
 Reached = TypeVar("Reached")
 
@@ -52,7 +49,7 @@ class SpanReader(StreamReader, Generic[Reached]):
         if self._cut is None or self._cut[0] != batch:
             spans, (after, reached, _) = list[Span[Reached]](), batch
             while after < upto:
-                end = min(self.view.cut(self.names, after, _ROWS), upto)
+                end = min(self.view.cut(self.names, after, self.task_rows), upto)
                 spans.append(Span(after, end, reached))
                 after, reached = end, self.behind(spans[-1])
             self._cut = batch, spans, reached
@@ -83,4 +80,4 @@ def stream_of(
     """The topics as a stream of the columns that `work.arrow` says."""
     source = type("SpanSource", (SpanSource,), {"reads": reader, "work": work})
     given = spark.readStream.format(registered(spark, source)).options(**options(folder, topics, None, start))
-    return given.option("max_rows", str(max_rows)).load()
+    return admitted(given, spark, max_rows).load()

@@ -13,6 +13,8 @@ from headrace.engine.batch.carriers import carrier
 from headrace.engine.batch.expressions import column_name
 from headrace.engine.batch.frames import type_of
 from headrace.engine.batch.shipping import Setup, no_setup, packed, shipped
+from headrace.engine.native.conditions import cut_plan
+from headrace.engine.native.partials import Partial, partial_of
 from headrace.plan import nodes as n
 from headrace.plan.chain.windows import grace_of, milliseconds
 from headrace.plan.expressions import PSEUDO, Column, Expression, Named, columns_of
@@ -68,6 +70,10 @@ class Work:
     """The topic whose records say that time has passed; none if nobody reads them."""
     side: int = 0
     """Of two streams that are joined, the number of this one; see `joins`."""
+    condition: Expression | None = None
+    """Rows for which it does not hold are left out; no one above the source looks for that again."""
+    partial: Partial | None = None
+    """How rows are added up before Spark sees them, if they can be."""
 
     @property
     def plan(self) -> n.Query:
@@ -83,34 +89,61 @@ class Work:
         return not self.aggregates
 
     @property
+    def above(self) -> n.Node:
+        """What is left for Spark, down to the source."""
+        return cut_plan(self.plan)[1]
+
+    @property
     def arrow(self) -> pa.Schema:
         """The columns that the source gives."""
-        kinds = [(name, carrier(type_of(name, self.source.relation))) for name in self.columns]
+        if self.partial is not None:
+            now: list[tuple[str, pa.DataType]] = [("now", pa.int64())] if self.final else []
+            return _as_spark_has_it([*self.partial.fields, *now])
+        columns = self.columns if self.condition is None else _columns(self.above)
+        kinds = [(name, carrier(type_of(name, self.source.relation))) for name in columns]
         more: list[tuple[str, pa.DataType]] = [("time", pa.int64()), ("valued", pa.bool_())]
         more += [("keyed", pa.bool_())] if len(self.source.relation.key) > 1 else []
         more += [("sequence", pa.int64())] if self.ordered else []
         more += [("headers", pa.binary())] if self.carries_headers else []
         more += [("now", pa.int64())] if self.hops and (self.hops.overlap or self.final) else []
-        return to_arrow_schema(from_arrow_schema(pa.schema([*kinds, *more])), timezone="UTC")
+        return _as_spark_has_it([*kinds, *more])
+
+
+def _as_spark_has_it(fields: list[tuple[str, pa.DataType]]) -> pa.Schema:
+    return to_arrow_schema(from_arrow_schema(pa.schema(fields)), timezone="UTC")
 
 
 def work_for(query: n.Query, folder: str, setup: Setup = no_setup, *, by_time: bool = False, ticks: str = "") -> Work:
     plan = optimized(query)
-    source = plan.sources[0]
-    columns = tuple(sorted(wanted(plan.sink, source), key=lambda name: (name[0], int(name[1:]))))
-    found = aggregate_of(plan)
+    source, columns = plan.sources[0], _columns(plan.sink)
+    found, (condition, above) = aggregate_of(plan.sink), cut_plan(plan)
     if found is None:
-        return Work(packed(plan), columns, folder=folder, setup=setup)
+        return Work(packed(plan), columns, folder=folder, setup=setup, condition=condition)
     groups = tuple(column_name(named.expression.name, source.relation) for named in found.groups)
     ordered = any(is_ordered(call) for call in found.calls)
     hops = _hops(found.relation.window)
     final = is_final(plan)
-    return Work(packed(plan), columns, groups, True, hops, by_time, ordered, folder, setup, final, ticks)
+    partial = _partial(aggregate_of(above), hops)
+    return Work(
+        packed(plan), columns, groups, True, hops, by_time, ordered, folder, setup, final, ticks, 0, condition, partial
+    )
 
 
-def aggregate_of(plan: n.Query) -> Any:
-    """The plan's only aggregate."""
-    return next((node for node in n.walk(plan.sink) if isinstance(node, n.Aggregate)), None)
+def _partial(node: Any, hops: Hops | None) -> Partial | None:
+    """Rows that lie in several windows are not added up before it is known which of those are open."""
+    if not isinstance(node.input, n.Source) or (hops and hops.overlap):
+        return None
+    return partial_of(node, node.input.relation, hops and hops.size)
+
+
+def _columns(top: n.Node) -> tuple[str, ...]:
+    source = next(node for node in n.walk(top) if isinstance(node, n.Source))
+    return tuple(sorted(wanted(top, source), key=lambda name: (name[0], int(name[1:]))))
+
+
+def aggregate_of(top: n.Node) -> Any:
+    """The only aggregate of a plan."""
+    return next((node for node in n.walk(top) if isinstance(node, n.Aggregate)), None)
 
 
 def is_final(plan: n.Query) -> bool:

@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from headrace.engine.record.placing import PACKED, packed
 from headrace.engine.record.work import Work
-from headrace.engine.source import HeadraceSource, Range, StreamReader, options, registered
+from headrace.engine.source import HeadraceSource, Range, StreamReader, admitted, options, registered
 
 
 class PageSource(HeadraceSource):
@@ -47,4 +47,4 @@ def read_pages(
     """The topics of a query, and its ticks, as a stream of packed pages."""
     source = type("PageSource", (PageSource,), {"work": work})
     reader = spark.readStream.format(registered(spark, source)).options(**options(folder, topics, None, start))
-    return reader.option("max_rows", str(max_rows)).load()
+    return admitted(reader, spark, max_rows).load()

@@ -1,0 +1,166 @@
+"""Aggregates in two steps: Arrow adds up the rows of a group that a task has in hand, Spark puts such parts together.
+
+So of many rows few go to Spark. It is done where all aggregates of a statement can be cut so, and give exactly what
+they give row by row: sums of whole numbers may leave the range and come back, as in `batch.grouping`.
+
+What a task gives out has the groups (g0 ...), the latest time and the parts (p0 ...). Rows of different windows are
+kept apart; which window a part is in, its time tells. Where nearly every row is a group of its own, rows are given out
+one by one in the same columns, since there is nothing to gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.engine.batch.carriers import carrier
+from headrace.engine.batch.expressions import column_name
+from headrace.engine.batch.frames import type_of
+from headrace.engine.batch.grouping import spark_form, sum_of
+from headrace.log.rows import integers, numbers
+from headrace.plan import types as ty
+from headrace.plan.expressions import Column
+from headrace.plan.nodes import Aggregate, AggregateCall, Relation
+
+Columns = Mapping[str, Any]
+_GROUPS = (ty.BOOLEAN, ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
+_WORTH = 0.5
+"""Of how many rows there may be parts, for the next rows to be added up as well."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """An aggregate in two steps."""
+
+    adding: str
+    """Arrow's name of the first."""
+    alone: Callable[[Any], Any]
+    """The part of a single row, from the column of the argument."""
+    whole: Callable[[str, pa.DataType], str]
+    """SQL that puts parts together, from their column and the argument's type."""
+    counts: bool = False
+    """Parts are whole numbers, whatever the argument is."""
+
+
+def _as_it_is(column: Any) -> Any:
+    return column
+
+
+_FORMS: Mapping[str, Form] = {
+    "COUNT": Form("count", lambda c: c.is_valid().cast(pa.int64()), lambda p, _: f"coalesce(sum({p}), 0L)", True),
+    "SUM": Form("sum", lambda c: c.cast(pa.int64()), sum_of, True),
+    "MIN": Form("min", _as_it_is, lambda p, _: f"min({p})"),
+    "MAX": Form("max", _as_it_is, lambda p, _: f"max({p})"),
+}
+
+
+@dataclass(frozen=True)
+class Part:
+    """Of one aggregate: its function, and the column of a frame that it reads; none if it counts rows."""
+
+    function: str
+    column: str | None
+    kind: pa.DataType
+
+    @property
+    def form(self) -> Form:
+        return _FORMS[self.function]
+
+    @property
+    def type(self) -> pa.DataType:
+        return pa.int64() if self.form.counts else carrier(self.kind)
+
+
+@dataclass(frozen=True)
+class Partial:
+    """All aggregates of a statement in two steps."""
+
+    groups: tuple[tuple[str, pa.DataType], ...]
+    """The columns of a frame, and their types."""
+    parts: tuple[Part, ...]
+    size: int | None = None
+    """Of windows, in milliseconds."""
+
+    @property
+    def fields(self) -> list[tuple[str, pa.DataType]]:
+        """What a task gives out."""
+        groups = [(f"g{i}", carrier(kind)) for i, (_, kind) in enumerate(self.groups)]
+        return [*groups, ("time", pa.int64()), *((f"p{i}", part.type) for i, part in enumerate(self.parts))]
+
+    def wholes(self) -> list[str]:
+        """SQL that puts the parts together."""
+        return [part.form.whole(f"p{i}", part.kind) for i, part in enumerate(self.parts)]
+
+    def added(self, columns: Columns) -> dict[str, Any]:
+        """Rows, all of which have a group, as parts of groups."""
+        groups = {f"g{i}": columns[name] for i, (name, _) in enumerate(self.groups)}
+        windows = {} if self.size is None else {"window": integers(numbers(columns["time"]) // self.size)}
+        arguments = {f"a{i}": columns[part.column] for i, part in enumerate(self.parts) if part.column}
+        table = pa.table({**groups, **windows, **arguments, "time": columns["time"]})
+        steps = [(f"a{i}" if part.column else [], self._step(part)) for i, part in enumerate(self.parts)]
+        made = table.group_by([*groups, *windows], use_threads=False).aggregate([("time", "max"), *steps])
+        names = [*groups, *windows, "time", *(f"p{i}" for i in range(len(self.parts)))]
+        return dict(zip(names, (column.combine_chunks() for column in made.columns), strict=True))
+
+    def _step(self, part: Part) -> str:
+        return part.form.adding if part.column else "count_all"
+
+    def alone(self, columns: Columns) -> dict[str, Any]:
+        """The same, each row by itself."""
+        given = {f"g{i}": columns[name] for i, (name, _) in enumerate(self.groups)} | {"time": columns["time"]}
+        one = integers(np.ones(len(columns["time"]), np.int64))
+        parts = [part.form.alone(columns[part.column]) if part.column else one for part in self.parts]
+        return given | {f"p{i}": part for i, part in enumerate(parts)}
+
+
+class Adder:
+    """In a task: adds up rows, as long as it is worth it."""
+
+    def __init__(self, partial: Partial) -> None:
+        self._partial = partial
+        self._is_worth_it = True
+
+    def __call__(self, columns: Columns) -> dict[str, Any]:
+        if not self._is_worth_it:
+            return self._partial.alone(columns)
+        made, rows = self._partial.added(columns), len(columns["time"])
+        self._is_worth_it = len(made["time"]) <= rows * _WORTH or rows < _FEW
+        return made
+
+
+_FEW = 1_000
+"""Rows that tell nothing about the next ones."""
+
+
+def partial_of(node: Aggregate, relation: Relation, size: int | None) -> Partial | None:
+    """The aggregates over rows of the relation in two steps; None if one of them cannot be cut so."""
+    groups = [_plain(named.expression, relation) for named in node.groups]
+    parts = [_part(call, relation) for call in node.calls]
+    if None in groups or None in parts:
+        return None
+    kinds = [(name, type_of(name, relation)) for name in groups if name]
+    if any(kind not in _GROUPS for _, kind in kinds):
+        return None
+    return Partial(tuple(kinds), tuple(part for part in parts if part), size)
+
+
+def _plain(expression: Any, relation: Relation) -> str | None:
+    name = column_name(expression.name, relation) if isinstance(expression, Column) else None
+    return name if name and name[0] in "kv" else None
+
+
+def _part(call: AggregateCall, relation: Relation) -> Part | None:
+    function = call.function.upper()
+    if function not in _FORMS or spark_form(call, "x") is None:
+        return None
+    if not call.arguments:
+        return Part(function, None, ty.BIGINT)
+    column = _plain(call.arguments[0], relation)
+    kind = call.arguments[0].type
+    if column is None or (function == "COUNT" and ty.is_nested(kind)):
+        return None
+    return Part(function, column, kind)
