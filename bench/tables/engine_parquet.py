@@ -6,6 +6,7 @@ No statement names files yet, so the frame that a topic would give is made here 
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,7 +15,7 @@ from bench.harness.case import Outcome, Work
 from bench.tables.engine_program import settings_of
 from bench.tables.engine_queries import script
 from bench.tables.engine_rows import write_parquet
-from bench.tables.engine_spark import PARQUET, finish, written
+from bench.tables.engine_spark import PARQUET, check_files, finish, written
 from headrace.engine.native.flow import compiled
 from headrace.engine.native.work import work_for
 from headrace.engine.session import spark_session
@@ -28,6 +29,7 @@ def parquet(work: Work) -> Outcome:
     folders = [write_parquet(work.folder / name, rows, work["users"]) for name, rows in sizes.items()]
     spark = spark_session(settings_of(work), "bench")
     _, seconds = [_seconds(spark, work["query"], folder) for folder in folders]
+    check_files(spark, work, folders[1])
     return Outcome(work["records"], seconds)
 
 
@@ -43,4 +45,5 @@ def _results(rows: DataFrame, query: str, folder: Path) -> DataFrame:
     world = World(live=False)
     world.execute(script(query, "clicks", "results"))
     (running,) = world.running.values()
-    return compiled(rows, work_for(running.query, str(folder))).drop("place", "headers")
+    work = replace(work_for(running.query, str(folder)), condition=None, partial=None)  # Spark itself has the rows
+    return compiled(rows, work).drop("place", "headers")

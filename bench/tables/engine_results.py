@@ -23,7 +23,10 @@ _SILENCE = 20.0  # seconds
 
 def check(query: str, rows: Iterable[Row], expected: int) -> None:
     """Raises when the results of a query are not what they should be."""
-    came = sum(1 for _ in rows) if query in ("filter", "pass") else _sum_of_last(rows)
+    compare(query, sum(1 for _ in rows) if query in ("filter", "pass") else _sum_of_last(rows), expected)
+
+
+def compare(query: str, came: int, expected: int) -> None:
     if came != expected:
         raise RuntimeError(f"the results of {query} come to {came:,}, not to {expected:,}")
 

@@ -86,7 +86,19 @@ def parquet(work: Work) -> Outcome:
     folders = [write_parquet(work.folder / name, rows, work["users"]) for name, rows in sizes.items()]
     spark = spark_session(settings, "bench by hand")
     _, seconds = [_parquet(spark, work["query"], folder) for folder in folders]
+    check_files(spark, work, folders[1])
     return Outcome(work["records"], seconds)
+
+
+def check_files(spark: SparkSession, work: Work, folder: Path) -> None:
+    """A figure is never that of another query; what goes nowhere cannot be looked at."""
+    if work["query"] == "filter":
+        found = spark.read.parquet(str(_out(folder))).count()
+        results.compare("filter", found, expected("filter", work["records"], work["users"]))
+
+
+def _out(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}-out")
 
 
 def _parquet(spark: SparkSession, query: str, folder: Path) -> float:
@@ -99,7 +111,7 @@ def _parquet(spark: SparkSession, query: str, folder: Path) -> float:
 
 def written(rows: DataFrame, query: str, folder: Path) -> DataStreamWriter:
     """A filter's rows beside the folder, in files."""
-    out = folder.with_name(f"{folder.name}-out")
+    out = _out(folder)
     writing = _written(rows, query, folder.with_name(f"{folder.name}-checkpoint"))
     return writing.format("parquet").option("path", str(out)) if query == "filter" else writing.format("noop")
 

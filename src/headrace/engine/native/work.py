@@ -91,7 +91,7 @@ class Work:
     @property
     def above(self) -> n.Node:
         """What is left for Spark, down to the source."""
-        return cut_plan(self.plan)[1]
+        return self.plan.sink if self.condition is None else cut_plan(self.plan)[1]
 
     @property
     def arrow(self) -> pa.Schema:
@@ -99,7 +99,7 @@ class Work:
         if self.partial is not None:
             now: list[tuple[str, pa.DataType]] = [("now", pa.int64())] if self.final else []
             return _as_spark_has_it([*self.partial.fields, *now])
-        columns = self.columns if self.condition is None else _columns(self.above)
+        columns = self.columns if self.condition is None else _columns(self.above)  # of a join, this side's
         kinds = [(name, carrier(type_of(name, self.source.relation))) for name in columns]
         more: list[tuple[str, pa.DataType]] = [("time", pa.int64()), ("valued", pa.bool_())]
         more += [("keyed", pa.bool_())] if len(self.source.relation.key) > 1 else []
