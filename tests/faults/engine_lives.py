@@ -25,6 +25,7 @@ from headrace.settings import Settings
 from tests.faults.crew import end_session
 from tests.faults.engine_job import PROGRAM
 
+_DAEMONS = {"pyspark.daemon", "headrace.engine.daemon"}
 STARTING, BETWEEN, BATCH = "starting", "between target and Spark commit", "a batch"
 
 
@@ -107,8 +108,8 @@ def _is_worker(process: psutil.Process) -> bool:
         if not process.name().startswith("python"):
             return False
         line, parent = process.cmdline(), process.parent()
-        if "pyspark.daemon" in line:
-            return parent is not None and "pyspark.daemon" in parent.cmdline()
+        if _DAEMONS & set(line):
+            return parent is not None and bool(_DAEMONS & set(parent.cmdline()))
         return any(word.startswith("pyspark.") for word in line)
     except (psutil.NoSuchProcess, psutil.AccessDenied):
         return False
@@ -117,7 +118,7 @@ def _is_worker(process: psutil.Process) -> bool:
 def what_of(process: psutil.Process) -> str:
     """What kind of worker it is."""
     with contextlib.suppress(psutil.NoSuchProcess):
-        words = [word for word in process.cmdline() if word.startswith("pyspark.") and word != "pyspark.daemon"]
+        words = [word for word in process.cmdline() if word.startswith("pyspark.") and word not in _DAEMONS]
         return words[-1].rpartition(".")[2] if words else "worker"
     return "worker"
 

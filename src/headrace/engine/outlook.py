@@ -16,6 +16,7 @@ from typing import Any
 from headrace.contracts import Log, Topic
 from headrace.engine.batch.paging import pages_of
 from headrace.engine.native.choice import NATIVE, RECORD, choose_way
+from headrace.engine.native.work import work_for
 from headrace.engine.realtime.choice import PROMISE, REALTIME, against_realtime
 from headrace.engine.record.results import merges
 from headrace.errors import BadSetting
@@ -45,6 +46,8 @@ class Outlook:
     """The settings ask for a way that it cannot go."""
     asked: str = NATIVE
     """That way."""
+    by_arrow: tuple[str, ...] = ()
+    """What is done where the records are read, before Spark sees them."""
 
     def as_dict(self) -> dict[str, Any]:
         """For `headrace explain --json`."""
@@ -55,6 +58,7 @@ class Outlook:
         if self.refused:
             return ["is refused", *(f"not {_ADVERB[self.asked]}: {reason}" for reason in self.reasons)]
         told = [f"runs {_MANNER[self.way](self.pages)}; sends {self.changes}; delivered {self.delivery}"]
+        told += [f"by Arrow, while it reads: {' and '.join(self.by_arrow)}"] if self.by_arrow else []
         told += [f"not natively: {reason}" for reason in self.reasons]
         if self.way == RECORD and self.one_page:
             told.append(f"not on several pages: {self.one_page}")
@@ -87,7 +91,15 @@ def outlook(
     pages = (settings.pages if found.are_several else 1) if keeps else 0
     reason = found.reason if keeps else None
     refused = bool(reasons) and settings.way == NATIVE
-    return Outlook(way, reasons, pages, reason, _changes(query, way, settings), refused=refused)
+    early = _by_arrow(query) if way == NATIVE and len(query.sources) == 1 else ()
+    return Outlook(way, reasons, pages, reason, _changes(query, way, settings), refused=refused, by_arrow=early)
+
+
+def _by_arrow(query: n.Query) -> tuple[str, ...]:
+    work = work_for(query, "")
+    whole = not any(isinstance(node, n.Filter) for node in n.walk(work.above))
+    where = ("WHERE" if whole else "a part of WHERE",) if work.condition is not None else ()
+    return (*where, "the first step of GROUP BY") if work.partial is not None else where
 
 
 def _in_real_time(query: n.Query, topics: Mapping[str, Topic], *, embedded: bool) -> Outlook:

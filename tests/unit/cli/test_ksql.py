@@ -163,12 +163,14 @@ def test_how_each_query_will_run(headrace: Program, script: Path) -> None:
     assert said[0] == (
         "runs natively, by Spark's own operators; sends the last change of each key in a batch; delivered exactly once"
     )
+    assert said[1] == "by Arrow, while it reads: the first step of GROUP BY"
+    assert "by Arrow, while it reads: WHERE" in said
     assert said[-2:] == [
         "runs record by record, on 4 pages; sends every change; delivered exactly once",
         "not natively: every change is to be sent, and natively those of a batch are merged",
     ]
     assert "not on several pages: GROUP BY brings rows of several keys together" in said
-    assert f"//   {said[0]}\ndigraph" in headrace("explain", "a.ksql", "--graph").out
+    assert f"//   {said[1]}\ndigraph" in headrace("explain", "a.ksql", "--graph").out
     script.write_text(CLICKS + COUNTS + "ASSERT VALUES counts (page, n) VALUES ('/', 1);\n" + RUNS.splitlines()[1])
     assert ways(headrace("explain", "a.ksql", "--json").json) == {"COUNTS": "record", "BIG": "native"}
 
@@ -186,7 +188,7 @@ def test_how_queries_run_hangs_on_the_settings(headrace: Program, script: Path) 
         'not natively: the setting "way" says so',
     ]
     assert told(changes="record")[0] == "runs record by record, on 4 pages; sends every change; delivered exactly once"
-    assert told(way="native")[1:] == ["is refused", "not natively: what a table held before is known record by record"]
+    assert told(way="native")[2:] == ["is refused", "not natively: what a table held before is known record by record"]
     for name in ("sink", "changes", "way"):
         config.write_text(f'{name} = "other"\n')
         assert headrace("explain", "a.ksql", code=1).err.startswith(f'bad-setting: setting "{name}" cannot be "other"')
