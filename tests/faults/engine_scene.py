@@ -34,7 +34,7 @@ Beat = Callable[[Kill], None]
 # Where the driver dies, and where a worker does; both ways of writing have a point on either side of each commit.
 POINTS = {
     "embedded": ("sink.committed", "sink.staged", "operator.saved", "commit.synced", "operator.ran", "commit.placed"),
-    "kafka": ("lanes.written", "kafka.committed", "cut.journalled", "kafka.produced", "operator.saved", "operator.ran"),
+    "kafka": ("sink.committed", "kafka.committed", "sink.staged", "kafka.produced", "operator.saved", "operator.ran"),
 }
 AHEAD = 2 * engine_job.BATCH_ROWS  # records that are there when a life begins
 EVERY = 0.25  # seconds between two records that are fed then

@@ -21,7 +21,7 @@ def test_cuts_go_with_their_records(log: KafkaLog, name: str) -> None:
             [Append(name, from_records([Record(b"a"), Record(b"b")])), Append(ticks, from_records([Record(b"")]))]
         )
     ends = [bounds.end for topic in (name, ticks) for bounds in log.bounds(topic).values()]
-    writer = log.writer(f"cuts.{name}")
+    writer = log.writer(f"query.{name}")
     for batch in range(6):
         read, ticked = ((end * (batch + 1)) // 6 for end in ends)
         cut = {"batch": batch, "start": {}, "end": {name: {"0": read}, ticks: {"0": ticked}}}

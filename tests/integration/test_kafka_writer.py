@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from confluent_kafka import Producer
 from headrace.contracts import Append, TopicSpec
 from headrace.errors import Closed, WriterFenced, WrongType
 from headrace.log.kafka import KafkaLog
-from headrace.log.rows import from_records
+from headrace.log.kafka.transactions import Part
+from headrace.log.rows import from_records, prepare, split
 from headrace.record import Record
 
 pytestmark = pytest.mark.kafka
@@ -130,3 +132,41 @@ def test_a_crash_around_the_commit_changes_nothing(
     assert (repeated is None) == (last == 1)
     writer.append(2, [Append(name, rows(b"three"))])
     assert values_of(log, name) == [b"zero", b"one", b"two", b"three"]
+
+
+def parts(log: KafkaLog, topic: str, *pieces: pa.RecordBatch) -> list[Part]:
+    known = log.topic(topic)
+    ready = [prepare(piece, known, 1_000) for piece in pieces]
+    return [Part(known, partition, part) for piece in ready for partition, part in split(piece, known, None)]
+
+
+def test_many_rows_in_parts_are_one_append(log: KafkaLog, name: str) -> None:
+    """More of them than a producer's queue holds."""
+    log.create_topic(name, TopicSpec(partitions=2))
+    many = [b"%d" % n for n in range(120_000)]
+    pieces = [from_records([Record(value, value[-1:]) for value in many[n::3]]) for n in range(3)]
+    writer, load = log.writer(name), parts(log, name, *pieces)
+    assert writer.append_parts(0, load)
+    assert not writer.append_parts(0, load)
+    assert values_of(log, name) == [
+        v for p in (0, 1) for part in load if part.partition == p for v in part_values(part)
+    ]
+
+
+def part_values(part: Part) -> list[bytes]:
+    return part.rows.column("value").to_pylist()
+
+
+def test_parts_that_break_off_are_not_there(log: KafkaLog, name: str) -> None:
+    log.create_topic(name)
+    writer, load = log.writer(name), parts(log, name, rows(*[b"a"] * 20_000))
+
+    def broken() -> Iterator[Part]:
+        yield from load
+        raise WrongType("no more")
+
+    with pytest.raises(WrongType):
+        writer.append_parts(0, broken())
+    assert writer.last is None
+    assert writer.append_parts(0, parts(log, name, rows(b"b")))
+    assert values_of(log, name) == [b"b"]

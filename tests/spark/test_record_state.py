@@ -41,11 +41,11 @@ class Shelving(StatefulProcessor):
         left = ways[1 - batch % 2].read([*map(address, range(200))])
         assert left == [None if n % 2 == 0 else content(n, batch) for n in range(200)]
         assert isinstance(shelf.MapShelf(self._map)._way, shelf.LineShelf)
-        with PageState(shelf.MapShelf(self._map), page=0) as state:
-            store = state.store("counts")
-            for number in range(2000):
-                store[(f"key-{number}",)] = store.get((f"key-{number}",), 0) + 1
-            state.save()
+        state = PageState(shelf.MapShelf(self._map), page=0)
+        store = state.store("counts")
+        for number in range(2000):
+            store[(f"key-{number}",)] = store.get((f"key-{number}",), 0) + 1
+        state.save()
         yield pd.DataFrame({"count": [store[("key-7",)]]})
 
     def close(self) -> None:
@@ -84,12 +84,12 @@ class Counting(StatefulProcessor):
         self._map = handle.getMapState("buckets", shelf.KEY_SCHEMA, shelf.VALUE_SCHEMA)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        with PageState(shelf.MapShelf(self._map), page=int(key[0])) as state:
-            for page in (page for frame in rows for page in frame["name"]):
-                groups = state.store("0-aggregate/groups")
-                groups[(page,)] = [groups.get((page,), [0])[0] + 1]
-                state.store("0-aggregate/clock")["now"] = 7
-            state.save()
+        state = PageState(shelf.MapShelf(self._map), page=int(key[0]))
+        for page in (page for frame in rows for page in frame["name"]):
+            groups = state.store("0-aggregate/groups")
+            groups[(page,)] = [groups.get((page,), [0])[0] + 1]
+            state.store("0-aggregate/clock")["now"] = 7
+        state.save()
         yield pd.DataFrame({"entries": [state.entries]})
 
     def close(self) -> None:

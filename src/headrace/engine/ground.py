@@ -1,4 +1,4 @@
-"""A log as queries stand on it: where pages are read, where results go, and how much is left to read.
+"""A log as queries stand on it: how they read it, where results go, and how much is left to read.
 
 Positions are what a source told Spark, out of Spark's own checkpoint: one place in the total order of the embedded log,
 an offset for every partition on Kafka.
@@ -15,10 +15,14 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.contracts import Log
 from headrace.engine.checkpoint import ticks_topic
-from headrace.engine.record.sink import PageSink
+from headrace.engine.native.join_source import read_both
+from headrace.engine.native.joins import JoinWork
+from headrace.engine.native.sink import Telling, ToldBySource
+from headrace.engine.native.source import read_rows
+from headrace.engine.native.work import Work as NativeWork
 from headrace.engine.record.source import read_pages
 from headrace.engine.record.work import Work
-from headrace.engine.reports import OnReport
+from headrace.engine.sink import EmbeddedOutlet, Outlet
 from headrace.engine.trimming import trim_cuts, trim_ticks
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
@@ -31,12 +35,24 @@ Position = Mapping[str, Any]
 
 
 class Ground(Protocol):
-    always_shuffled: bool
-    """Whether what a task writes must hang on its rows alone, and not on how a batch was cut into tasks."""
+    by_time: bool
+    """Whether the rows of a batch are in order of their times, and not as they have arrived."""
 
-    def pages(self, spark: SparkSession, work: Work, topics: Sequence[str], start: str) -> DataFrame: ...
-    def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> Any:
-        """Has `finish`, what tasks do with their results, and `write`, for each batch of what that gives."""
+    def pages(self, spark: SparkSession, work: Work, topics: Sequence[str], start: str) -> DataFrame:
+        """Topics for the record way."""
+        ...
+
+    def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
+        """A topic for the native way."""
+        ...
+
+    def both(self, spark: SparkSession, join: JoinWork, start: str) -> DataFrame:
+        """Two topics that are joined natively."""
+        ...
+
+    def telling(self, folder: Path, work: NativeWork | JoinWork) -> Telling: ...
+    def outlet(self, run: str, folder: Path) -> Outlet:
+        """Where the results of a query go; `folder` is its checkpoint's."""
         ...
 
     def end(self, topics: Sequence[str]) -> Position:
@@ -64,7 +80,7 @@ def ground_of(log: Log, settings: Settings) -> Ground:
 
 
 class EmbeddedGround:
-    always_shuffled = False  # the driver writes a batch in one piece
+    by_time = False
 
     def __init__(self, log: EmbeddedLog, settings: Settings) -> None:
         self._log = log
@@ -73,9 +89,20 @@ class EmbeddedGround:
     def pages(self, spark: SparkSession, work: Work, topics: Sequence[str], start: str) -> DataFrame:
         return read_pages(spark, self._log.folder, work, topics, max_rows=self._settings.batch_rows, start=start)
 
-    def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> PageSink:
-        del checkpoint
-        return PageSink(self._log, query, topics, on_report)
+    def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
+        rows = self._settings.batch_rows
+        return read_rows(spark, self._log.folder, work.source.topic, work, max_rows=rows, start=start)
+
+    def both(self, spark: SparkSession, join: JoinWork, start: str) -> DataFrame:
+        return read_both(spark, self._log.folder, join, max_rows=self._settings.batch_rows, start=start)
+
+    def telling(self, folder: Path, work: NativeWork | JoinWork) -> Telling:
+        del folder, work
+        return ToldBySource()
+
+    def outlet(self, run: str, folder: Path) -> Outlet:
+        del folder
+        return EmbeddedOutlet(self._log, run)
 
     def end(self, topics: Sequence[str]) -> Position:
         return {"sequence": self._log.head(topics)}
@@ -94,7 +121,9 @@ class EmbeddedGround:
 
 
 class KafkaGround:
-    always_shuffled = True  # each task is a producer of its own
+    """Its modules are imported when they are needed: Kafka's client is an extra."""
+
+    by_time = True
 
     def __init__(self, log: KafkaLog, settings: Settings) -> None:
         self._log = log
@@ -105,11 +134,28 @@ class KafkaGround:
 
         return kafka.read_pages(spark, self._log, work, topics, max_rows=self._settings.batch_rows, start=start)
 
-    def sink(self, query: str, topics: Sequence[str], checkpoint: Path, on_report: OnReport) -> Any:
-        from headrace.engine.kafka_source import Cuts
-        from headrace.engine.record.kafka import LaneSink
+    def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
+        from headrace.engine.native import kafka
 
-        return LaneSink(self._log, query, topics, Cuts(self._log, query, checkpoint), on_report)
+        rows = self._settings.batch_rows
+        return kafka.read_rows(spark, self._log, work.source.topic, work, max_rows=rows, start=start)
+
+    def both(self, spark: SparkSession, join: JoinWork, start: str) -> DataFrame:
+        from headrace.engine.native import join_kafka
+
+        return join_kafka.read_both(spark, self._log, join, max_rows=self._settings.batch_rows, start=start)
+
+    def telling(self, folder: Path, work: NativeWork | JoinWork) -> Telling:
+        from headrace.engine.native import join_kafka, kafka
+
+        if isinstance(work, JoinWork):
+            return join_kafka.BothToldByDriver(folder, work.left)
+        return kafka.ToldByDriver(folder, work)
+
+    def outlet(self, run: str, folder: Path) -> Outlet:
+        from headrace.engine.kafka_sink import KafkaOutlet
+
+        return KafkaOutlet(self._log, run, folder)
 
     def end(self, topics: Sequence[str]) -> Position:
         return {topic: {str(p): bounds.end for p, bounds in self._log.bounds(topic).items()} for topic in topics}

@@ -1,82 +1,98 @@
-"""Kafka as a Spark sink: exactly once, by lanes of transactional producers.
+"""Kafka as a Spark sink: exactly once, each batch in one transaction of the query's own writer.
 
-A query's rows hash to a fixed number of lanes. A lane writes its part of a batch in one transaction that also holds
-the batch's number, so a repeat finds it and skips; opening the lane's writer fences a worker that was thought dead.
-What is atomic is a lane's part of a batch: one lane, where a whole batch must be.
+Tasks stage their rows as for the embedded log, large ones in files beside the checkpoint, which live for one batch. The
+driver writes all of them, and how the batch was cut, in the same transaction as the batch's number: so readers see a
+batch as a whole, a repeat is known, and a driver that was replaced can commit nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
-from pyspark import TaskContext
-from pyspark.sql import DataFrame
 
-from headrace.contracts import Append
-from headrace.engine.columns import from_spark
-from headrace.engine.kafka_source import Cuts, worker_log
-from headrace.errors import WriterFenced
+from headrace.contracts import Topic
+from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.kafka_source import Cuts
+from headrace.engine.sink import Sink, Staged, writer_name
+from headrace.errors import QueryFailed
+from headrace.log.embedded.extents import FILE, INLINE, Decoder, Extent, Writer
 from headrace.log.kafka.log import KafkaLog
-from headrace.log.kafka.writer import KafkaWriter
-from headrace.settings import Settings
+from headrace.log.kafka.transactions import Part
 
-_TRIES = 3
-
-
-class KafkaSink:
-    """Writes a query's batches; pass `write` to `foreachBatch`. The number of lanes belongs to the query for ever."""
-
-    def __init__(self, log: KafkaLog, query: str, topics: Sequence[str], cuts: Cuts, *, lanes: int = 2) -> None:
-        self._settings = log.settings
-        self._query = query
-        self._topics = [log.topic(name) for name in topics]
-        self._cuts = cuts
-        self._lanes = lanes
-
-    def write(self, rows: DataFrame, batch: int) -> None:
-        """Write a batch, once."""
-        self._cuts.journal(batch)
-        laned = rows.repartition(self._lanes, *self._lane_columns(rows))
-        laned.mapInArrow(self._lane(batch), "lane int, rows bigint").collect()
-
-    def _lane_columns(self, rows: DataFrame) -> list[str]:
-        """By key, so that a key's rows stay in order; a row without one by all it has, which a repeat gives again."""
-        keys = self._topics[0].schema.key if len(self._topics) == 1 else ()
-        return [f"`{name}`" for name in (keys or rows.columns)]
-
-    def _lane(self, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        settings, query, topics = self._settings, self._query, list(self._topics)
-
-        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            context = TaskContext.get()
-            lane = context.partitionId() if context else 0
-            appends = [Append(topic.name, part) for one in batches for topic, part in from_spark(one, topics)]
-            written = write_lane(settings, f"query.{query}.{lane}", batch, appends)
-            yield pa.RecordBatch.from_pydict({"lane": pa.array([lane], pa.int32()), "rows": pa.array([written])})
-
-        return write
+_STAGED = "staged"
 
 
-def write_lane(settings: Settings, name: str, batch: int, appends: Sequence[Append]) -> int:
-    """In a task: a lane's rows of a batch, in one transaction."""
-    if not appends:
-        return 0
-    for attempt in range(_TRIES):
+class KafkaOutlet:
+    """See `sink.Outlet`; `folder` is the query's checkpoint."""
+
+    def __init__(self, log: KafkaLog, query: str, folder: Path) -> None:
+        self._log = log
+        self._topics: dict[str, Topic] = {}
+        self._cuts = Cuts(log, query, Checkpoint(folder).spark)
+        self._writer = log.writer(writer_name(query))
+        # Only now: who was at it before can write no more, so what was staged is of no use to anybody.
+        self._folder = folder.resolve() / _STAGED
+        shutil.rmtree(self._folder, ignore_errors=True)
+        self._folder.mkdir(parents=True)
+        self.staging = Writer(self._folder, secrets.token_hex(6), int(log.settings.inline_bytes))
+
+    @property
+    def last(self) -> int | None:
+        return self._writer.last
+
+    def topic(self, name: str) -> Topic:
+        """As tasks know it: rows are written as they were staged."""
+        if name not in self._topics:
+            self._topics[name] = self._log.topic(name)
+        return self._topics[name]
+
+    def commit(self, batch: int, staged: Sequence[Staged]) -> None:
         try:
-            lane_writer(settings, name).append(batch, appends)
-            break
-        except WriterFenced:
-            # Another worker of this query has the lane since; it is ours again. A replaced driver does not come this
-            # far: its cut was refused.
-            lane_writer.cache_clear()
-            if attempt == _TRIES - 1:
-                raise
-    return sum(len(append.rows) for append in appends)
+            self._writer.append_parts(batch, Load(self._cuts.part(batch), staged, self._topics, self._folder))
+        finally:
+            self._clear()
+
+    def _clear(self) -> None:
+        """Also what tasks that were tried again have left; not what another driver of the query has staged."""
+        for path in self._folder.glob(f"{self.staging.owner}-*"):
+            path.unlink(missing_ok=True)
 
 
-@cache
-def lane_writer(settings: Settings, name: str) -> KafkaWriter:
-    """This worker's producer for a lane; kept, because a cold transaction costs half a second."""
-    return worker_log(settings).writer(name)
+@dataclass(frozen=True)
+class Load:
+    """A batch as its writer takes it. Files are mapped one after another: a batch may be larger than the memory."""
+
+    cut: Part
+    staged: Sequence[Staged]
+    topics: Mapping[str, Topic]
+    folder: Path
+
+    def __iter__(self) -> Iterator[Part]:
+        yield self.cut
+        decoder = Decoder(self.folder, self.folder, keep=1)
+        for name, partition, extent in self.staged:
+            for rows in self._rows(decoder, extent):
+                yield Part(self.topics[name], partition, rows)
+
+    def _rows(self, decoder: Decoder, extent: Extent) -> list[pa.RecordBatch]:
+        kind = INLINE if extent.file is None else FILE
+        try:
+            return decoder.decode(kind, extent.payload, extent.file, extent.checksum, str(self.folder))
+        except FileNotFoundError as error:
+            raise QueryFailed(
+                "what tasks have staged is gone",
+                where=str(self.folder),
+                fix="another program runs this query, and has begun anew: let it go on, and stop this one",
+            ) from error
+
+
+class KafkaSink(Sink):
+    """Writes a query's batches to Kafka; pass `write` to `foreachBatch`."""
+
+    def __init__(self, log: KafkaLog, query: str, topics: Sequence[str], folder: Path) -> None:
+        super().__init__(KafkaOutlet(log, query, folder), topics)

@@ -2,8 +2,8 @@
 
 Kafka has no order over topics and partitions. One is made when a batch is cut: within a batch rows are ordered by
 (timestamp, topic, partition, offset), and batches follow each other. Spark fixes each cut in its checkpoint before it
-runs the batch; the cut is also written to the log, under the query's writer, so that a replay can repeat the cuts
-after the checkpoint has forgotten them.
+runs the batch; the cut is also written to the log, in one transaction with the batch's results, so that a replay can
+repeat the cuts after the checkpoint has forgotten them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,20 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
-from headrace.contracts import Append, Batch, Log, Topic
+from headrace.clock import SystemClock
+from headrace.contracts import Batch, Log, Topic
 from headrace.engine.checkpoint import cuts_topic
 from headrace.engine.columns import arrow_schema, spark_schema, to_spark
 from headrace.errors import QueryFailed
 from headrace.log.kafka.client import parse_options
 from headrace.log.kafka.encoding import Message
 from headrace.log.kafka.log import KafkaLog
-from headrace.log.rows import from_records
+from headrace.log.kafka.transactions import Part
+from headrace.log.rows import from_records, prepare
 from headrace.log.topics import ensure_topic
 from headrace.record import Record
 from headrace.settings import Settings
@@ -54,10 +57,19 @@ def read_stream(
     columns: Sequence[str] | None = None,
 ) -> DataFrame:
     """The topics as a stream. The rows of a batch come in any order: sort by `ORDER` where it matters."""
-    reader = subscribed(spark.readStream.format("kafka"), settings, topics).option("startingOffsets", start)
+    return _decoded(streamed(spark, settings, topics, start, max_rows), settings, topics, columns)
+
+
+def streamed(
+    spark: SparkSession, settings: Settings, topics: Sequence[Topic], start: str, max_rows: int | None
+) -> DataFrame:
+    """The topics' messages as a stream of batches, as Spark's connector gives them."""
+    reader = subscribed(spark.readStream.format("kafka"), settings, topics).options(startingOffsets=start, **_FETCHING)
     if max_rows is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(max_rows))
-    return _decoded(reader.load(), settings, topics, columns)
+    # For every row Spark asks how large the rows before it are by now, and for that it goes through the lists that are
+    # null, all of them: 100,000 rows without headers would take ten seconds.
+    return reader.load().withColumn("headers", f.coalesce("headers", f.array().cast(_HEADERS)))
 
 
 def read_cut(
@@ -70,6 +82,11 @@ def read_cut(
 
 
 ORDER = ("$timestamp", "$topic", "$partition", "$offset")
+
+_HEADERS = "array<struct<key: string, value: binary>>"
+# Tasks only ask for what is there. Having it, the connector asks on, and the broker would let that question, and those
+# of the next task behind it, wait for half a second.
+_FETCHING = {"kafka.fetch.max.wait.ms": "5"}
 
 
 _Reader = TypeVar("_Reader", DataFrameReader, DataStreamReader)
@@ -139,23 +156,20 @@ def worker_log(settings: Settings) -> KafkaLog:
 
 
 class Cuts:
-    """The journal of a query's cuts: a topic of the log, written exactly once by the query's own writer.
-
-    It also fences: a second driver of the query opens the writer anew, and the first one's next cut is refused before
-    it writes anything else.
-    """
+    """The journal of a query's cuts: a topic of the log, written with the batches themselves (see `kafka_sink`)."""
 
     def __init__(self, log: Log, query: str, checkpoint: Path) -> None:
         self._log = log
         self._checkpoint = checkpoint
         self.topic = cuts_topic(query)
         ensure_topic(log, self.topic)
-        self._writer = log.writer(f"cuts.{query}")
+        self._place = log.topic(self.topic)
 
-    def journal(self, batch: int) -> None:
-        """Write down the cut of a batch that is about to run; raises `WriterFenced` in a driver that was replaced."""
+    def part(self, batch: int) -> Part:
+        """The cut of a batch that has run, to be written with it."""
         cut = {"batch": batch, "start": self._offsets(batch - 1), "end": self._offsets(batch)}
-        self._writer.append(batch, [Append(self.topic, from_records([Record(json.dumps(cut).encode())]))])
+        rows = from_records([Record(json.dumps(cut).encode())])
+        return Part(self._place, 0, prepare(rows, self._place, SystemClock().now()))
 
     def _offsets(self, batch: int) -> Any:
         """What Spark wrote into its checkpoint: one line of offsets per source, after two lines of its own."""
@@ -173,9 +187,6 @@ class Cuts:
             for stored in batch.records():
                 yield Cut(**json.loads(stored.value or b"{}"))
             position = batch.next_offset
-
-    def close(self) -> None:
-        self._writer.close()
 
 
 _FIX = "do not remove files from a checkpoint; start the query anew with an empty one"

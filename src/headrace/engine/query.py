@@ -39,6 +39,7 @@ from headrace.engine.realtime.course import Course
 from headrace.engine.realtime.slots import hold
 from headrace.engine.record.layout import layouts_of
 from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, run_stateless
+from headrace.engine.record.sink import PageSink
 from headrace.engine.record.target import target_of
 from headrace.engine.record.times import with_batch_time
 from headrace.engine.record.work import work_for
@@ -288,14 +289,14 @@ def _record_flow(
 ) -> Flow:
     """What keeps nothing, and reads one topic, whose order its tasks have, needs no operator with state."""
     query, ground = running.query, running.ground
-    keeps = bool(manifest.state) or len(query.sources) > 1 or ground.always_shuffled
+    keeps = bool(manifest.state) or len(query.sources) > 1
     layouts = layouts_of(query, [log.topic(name) for name in running.topics])
     # Without an operator nothing must meet: in one page a partition's records keep their order, whatever their keys.
     count, target = manifest.pages if keeps else 1, target_of(query.sink, log.topic(query.sink.topic))
     work = work_for(query, layouts, running.ticks, count, setup, target=target, merges=merging)
     pages = with_batch_time(ground.pages(spark, work, running.topics, begin), query)
     sinks = (query.sink.topic, dead_letter_topic(query.sink.topic))
-    sink = ground.sink(manifest.run, sinks, running.spark_folder, running.report)
+    sink = PageSink(ground.outlet(manifest.run, running.folder), sinks, running.report)
     if keeps:
         operator = PageOperator(work, sink.finish())
         rows = pages.groupBy("page").transformWithStateInPandas(operator, OUTPUT_SPARK, "append", "None")

@@ -39,7 +39,7 @@ CONF: Mapping[str, str] = {
     "spark.python.daemon.module": "headrace.engine.daemon",  # workers that have imported all they need
     # Over TCP, every task waits some 40 ms for its input: small writes are held back until others are acknowledged.
     "spark.python.unix.domain.socket.enabled": "true",
-    "spark.python.worker.reuse": "true",  # producers and mapped files live on in the workers
+    "spark.python.worker.reuse": "true",  # mapped files and connections live on in the workers
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",

@@ -27,7 +27,7 @@ from headrace.errors import OffsetLost
 from headrace.log.embedded.view import LogView
 
 _names = itertools.count(1)
-_TASK_ROWS = (250_000, 1_000_000)
+_TASK_ROWS = (100_000, 1_000_000)
 """A task is worth its start from so many rows on, and may hold that many at once."""
 _PATIENCE = 1.0
 """Seconds that a query waits for news before it tells Spark that there are none; stopping it takes as long."""

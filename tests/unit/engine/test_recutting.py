@@ -12,7 +12,7 @@ import pytest
 from headrace.contracts import Append
 from headrace.engine.checkpoint import Checkpoint, Manifest
 from headrace.engine.recutting import recut
-from headrace.engine.sink import writer_of
+from headrace.engine.sink import writer_name
 from headrace.errors import WriterFenced
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.rows import from_records
@@ -63,14 +63,14 @@ def test_what_is_larger_than_it_should_be(log: EmbeddedLog, checkpoint: Checkpoi
 
 
 def test_what_is_written_is_never_cut_anew(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
-    writer = writer_of(log, manifest(checkpoint).run)
+    writer = log.writer(writer_name(manifest(checkpoint).run))
     writer.append(1, [Append("o", from_records([Record(b"result")]))])
     recut(log, checkpoint, manifest(checkpoint), ["s"], 1)
     assert checkpoint.begun() == 1
 
 
 def test_who_is_still_at_it_can_write_no_more(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
-    before = writer_of(log, manifest(checkpoint).run)
+    before = log.writer(writer_name(manifest(checkpoint).run))
     recut(log, checkpoint, manifest(checkpoint), ["s"], 1)
     with pytest.raises(WriterFenced):
         before.append(1, [Append("o", from_records([Record(b"result")]))])

@@ -33,18 +33,15 @@ from headrace.engine.batch.edges import row_columns
 from headrace.engine.batch.frames import frame_columns, type_of
 from headrace.engine.batch.native import Rows, native
 from headrace.engine.batch.shipping import Setup, no_setup
-from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.ground import ground_of
 from headrace.engine.native.columns import matched, same_fields
 from headrace.engine.native.join_frames import Half, Meeting, half, in_order, ordering
-from headrace.engine.native.join_source import read_both
 from headrace.engine.native.joins import JoinWork, join_for
 from headrace.engine.native.partials import Partial
 from headrace.engine.native.sink import NativeSink
-from headrace.engine.native.source import read_rows
 from headrace.engine.native.work import Hops, Work, work_for
 from headrace.engine.reports import OnReport
 from headrace.errors import SchemaMismatch
-from headrace.log.embedded import EmbeddedLog
 from headrace.plan import nodes as n
 from headrace.plan.rewriting import everywhere
 from headrace.plan.types import BIGINT, is_nested
@@ -78,24 +75,22 @@ def native_flow(
     those of the dead letters and of its ticks, if it has any. Raises SchemaMismatch if a topic has a schema that the
     statement does not fit.
     """
-    notes, by_time = str((folder / "notes").resolve()), not isinstance(log, EmbeddedLog)
-    work = work_for(query, notes, setup, by_time=by_time, ticks=ticks)
-    plan, join = work.plan, join_for(query, notes, setup, by_time=by_time)
+    ground, notes = ground_of(log, settings), str((folder / "notes").resolve())
+    join = join_for(query, notes, setup, by_time=ground.by_time)
+    work = join.left if join else work_for(query, notes, setup, by_time=ground.by_time, ticks=ticks)
+    plan = work.plan
     for side in plan.sources:
         if not (topic := log.topic(side.topic)).schema.is_raw:
             matched(side.relation.columns, topic, side.name)
-    sink, mode = log.topic(plan.sink.topic), "update" if work.aggregates and not work.final else "append"
     spark = _going_on(spark) if work.final else spark
-    bounds: dict[str, Any] = {"max_rows": settings.batch_rows, "start": start}
-    if not isinstance(log, EmbeddedLog):
-        if join is not None:
-            return _of_join_on_kafka(spark, log, join, folder, run, on_report, bounds)
-        return _on_kafka(spark, log, work, folder, run, on_report, bounds, mode)
-    if join is not None:
-        return _of_join(spark, log, join, run, on_report, bounds)
-    rows = compiled(read_rows(spark, log.folder, work.source.topic, work, **bounds), work)
-    made = encodable(rows, plan.sink, work) if sink.schema.is_raw else typed(rows, plan.sink, sink, work)
-    return Flow(made, NativeSink(log, run, work, on_report).write, mode)
+    rows = met(ground.both(spark, join, start), join) if join else compiled(ground.rows(spark, work, start), work)
+    topic, order = log.topic(plan.sink.topic), ordering(plan.sink.relation) if join else ()
+    raw = topic.schema.is_raw
+    made = encodable(rows, plan.sink, work, *order) if raw else typed(rows, plan.sink, topic, work, *order)
+    write = NativeSink(ground.outlet(run, folder), work, ground.telling(folder, join or work), on_report).write
+    if join:
+        return Flow(made, lambda results, batch: write(in_order(results), batch), "append")
+    return Flow(made, write, "update" if work.aggregates and not work.final else "append")
 
 
 def _going_on(spark: SparkSession) -> SparkSession:
@@ -105,48 +100,6 @@ def _going_on(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
     return session
-
-
-def _of_join(
-    spark: SparkSession, log: EmbeddedLog, join: JoinWork, run: str, on_report: OnReport, bounds: dict[str, Any]
-) -> Flow:
-    sink, rows = join.left.plan.sink, met(read_both(spark, log.folder, join, **bounds), join)
-    topic, order = log.topic(sink.topic), ordering(sink.relation)
-    raw = topic.schema.is_raw
-    made = encodable(rows, sink, join.left, *order) if raw else typed(rows, sink, topic, join.left, *order)
-    write = NativeSink(log, run, join.left, on_report).write
-    return Flow(made, lambda results, batch: write(in_order(results), batch), "append")
-
-
-def _on_kafka(
-    spark: SparkSession,
-    log: Any,
-    work: Work,
-    folder: Path,
-    run: str,
-    on_report: OnReport,
-    bounds: dict[str, Any],
-    mode: str,
-) -> Flow:
-    from headrace.engine.kafka_source import Cuts  # its client is an extra
-    from headrace.engine.native import kafka
-
-    plan, cuts = work.plan, Cuts(log, run, Checkpoint(folder).spark)
-    rows = compiled(kafka.read_rows(spark, log, plan.sources[0].topic, work, **bounds), work)
-    lanes = kafka.NativeLanes(log, run, work, cuts, folder, on_report)
-    return Flow(encodable(rows, plan.sink, work), lanes.write, mode)
-
-
-def _of_join_on_kafka(
-    spark: SparkSession, log: Any, join: JoinWork, folder: Path, run: str, on_report: OnReport, bounds: dict[str, Any]
-) -> Flow:
-    from headrace.engine.kafka_source import Cuts
-    from headrace.engine.native import join_kafka
-
-    sink, cuts = join.left.plan.sink, Cuts(log, run, Checkpoint(folder).spark)
-    rows = met(join_kafka.read_both(spark, log, join, **bounds), join)
-    lanes = join_kafka.JoinLanes(log, run, join.left, cuts, folder, on_report)
-    return Flow(encodable(rows, sink, join.left, *ordering(sink.relation)), lanes.write, "append")
 
 
 # -- what is done with the rows -------------------------------------------------------------------------------------

@@ -109,19 +109,14 @@ def _paired(pairs: DataFrame, node: Meeting, join: JoinWork) -> DataFrame:
 
 # -- in order -------------------------------------------------------------------------------------------------------
 
-_LANE, *_ORDER = "$lane", "$sequence", "$place"
+_HASH, *_ORDER = "$hash", "$sequence", "$place"
 
 
 def ordering(relation: n.Relation) -> tuple[str, ...]:
     """What results bring along so that those of a key come in the order in which the chain would give them."""
-    return (f"hash({', '.join(key_columns(relation))}) as `{_LANE}`", *(f"{name[1:]} as `{name}`" for name in _ORDER))
+    return (f"hash({', '.join(key_columns(relation))}) as `{_HASH}`", *(f"{name[1:]} as `{name}`" for name in _ORDER))
 
 
 def in_order(rows: DataFrame) -> DataFrame:
     """A batch of results, the rows of each key in order: Spark's join gives pairs as it finds them."""
-    return sorted_rows(rows.repartition(f.col(_LANE)))
-
-
-def sorted_rows(rows: DataFrame) -> DataFrame:
-    """The same where rows of a key are together already."""
-    return rows.sortWithinPartitions(*_ORDER).drop(_LANE, *_ORDER)
+    return rows.repartition(f.col(_HASH)).sortWithinPartitions(*_ORDER).drop(_HASH, *_ORDER)

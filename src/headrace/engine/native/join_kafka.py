@@ -1,4 +1,4 @@
-"""Kafka under two streams that are joined: read by Spark's connector as one source, results go out by lanes.
+"""Kafka under two streams that are joined: read by Spark's connector as one source.
 
 Rows of a batch are in order of their times, those of one time by topic (see `kafka_source`). So within a batch no row
 is late, and none has been let go when a partner comes, as partners are less far apart than rows are held: what counts
@@ -19,12 +19,11 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.contracts import Batch
 from headrace.engine.kafka_rows import batches_of
-from headrace.engine.kafka_source import subscribed, worker_log
+from headrace.engine.kafka_source import streamed, worker_log
 from headrace.engine.native import notes
-from headrace.engine.native.join_frames import sorted_rows
 from headrace.engine.native.join_rows import Clocks, Piece, clocks_behind, in_batch
 from headrace.engine.native.joins import JoinWork
-from headrace.engine.native.kafka import BEFORE, NativeLanes, sequenced
+from headrace.engine.native.kafka import BATCH, BEFORE, ToldByDriver, sequenced
 from headrace.engine.native.moments import NEVER
 from headrace.engine.native.rows import Rows, read
 from headrace.engine.reports import Report
@@ -33,16 +32,13 @@ from headrace.log.rows import integers
 from headrace.plan.chain.records import Raw
 from headrace.settings import Settings
 
-_BATCH = "headrace.batch"
-
 
 def read_both(
     spark: SparkSession, log: KafkaLog, work: JoinWork, *, max_rows: int, start: str = "earliest"
 ) -> DataFrame:
     """Both topics as a stream of the columns that `work.arrow` says."""
     topics = [log.topic(side.source.topic) for side in work.sides]
-    reader = subscribed(spark.readStream.format("kafka"), log.settings, topics)
-    rows = reader.option("startingOffsets", start).option("maxOffsetsPerTrigger", str(max_rows)).load()
+    rows = streamed(spark, log.settings, topics, start, max_rows)
     return rows.mapInArrow(_opening(log.settings, work), from_arrow_schema(work.arrow))
 
 
@@ -62,7 +58,7 @@ def _moment(context: TaskContext | None) -> tuple[Clocks, int]:
     """The times before the batch, and its number."""
     if context is None or (before := context.getLocalProperty(BEFORE)) is None:
         return Clocks(), 0
-    return Clocks(*json.loads(before)), int(context.getLocalProperty(_BATCH) or 0)
+    return Clocks(*json.loads(before)), int(context.getLocalProperty(BATCH) or 0)
 
 
 class Taking:
@@ -102,16 +98,8 @@ def placed(rows: Rows, batch: Batch, number: int) -> Rows:
     return rows
 
 
-class JoinLanes(NativeLanes):
+class BothToldByDriver(ToldByDriver):
     """As for other queries; the time of the stream is that of each side."""
-
-    def write(self, rows: DataFrame, batch: int) -> None:
-        rows.sparkSession.sparkContext.setLocalProperty(_BATCH, str(batch))
-        super().write(rows, batch)
-
-    def laned(self, rows: DataFrame) -> DataFrame:
-        """By key, and in order: pairs come from Spark's join as it finds them."""
-        return sorted_rows(super().laned(rows))
 
     def known(self, kept: Any) -> Clocks:
         return Clocks() if kept is None else Clocks(*kept)

@@ -1,4 +1,4 @@
-"""Kafka under a native query: Spark's connector reads, Python opens what it read, results go out by lanes.
+"""Kafka under a native query: Spark's connector reads, Python opens what it read.
 
 Rows of a batch are in order of their times (see `kafka_source`), so what is late is decided by the time of the stream
 before the batch alone; ticks among them only count for the next one. How far the stream was is kept beside the
@@ -18,25 +18,18 @@ from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.contracts import Append, Batch, dead_letter_topic
+from headrace.contracts import Batch
 from headrace.engine.kafka_rows import batches_of
-from headrace.engine.kafka_sink import write_lane
-from headrace.engine.kafka_source import Cuts, subscribed, worker_log
-from headrace.engine.native.moments import Deadlines, Moment, moment, reached
-from headrace.engine.native.notes import Attempt
-from headrace.engine.native.sink import Encoding, in_order, report_of
+from headrace.engine.kafka_source import streamed, worker_log
+from headrace.engine.native.moments import Moment, moment, reached
 from headrace.engine.native.source import given
 from headrace.engine.native.work import Work
-from headrace.engine.record.packing import unpacked_rows
-from headrace.engine.reports import OnReport, Report
+from headrace.engine.reports import Report
 from headrace.errors import QueryFailed
-from headrace.faultpoints import reach
 from headrace.log.kafka.log import KafkaLog
 from headrace.settings import Settings
 
-BEFORE = "headrace.before"
-_LANES = 2  # for ever: a repeat must find its rows in the same ones
-_WRITTEN = "topic string, rows bigint"
+BEFORE, BATCH = "headrace.before", "headrace.batch"
 
 
 def read_rows(
@@ -44,8 +37,7 @@ def read_rows(
 ) -> DataFrame:
     """The topic as a stream of the columns that `work.arrow` says."""
     topics = [log.topic(name) for name in (topic, work.ticks) if name]
-    reader = subscribed(spark.readStream.format("kafka"), log.settings, topics)
-    rows = reader.option("startingOffsets", start).option("maxOffsetsPerTrigger", str(max_rows)).load()
+    rows = streamed(spark, log.settings, topics, start, max_rows)
     return rows.mapInArrow(_opening(log.settings, topic, work), from_arrow_schema(work.arrow))
 
 
@@ -105,33 +97,21 @@ class Times:
             return {}
 
 
-class NativeLanes:
-    """Pass `write` to `foreachBatch`: each lane's part of a batch in one transaction, the dead letters in another."""
+class ToldByDriver:
+    """On Kafka, whose offsets say nothing of time: how far the stream was goes along with the batch."""
 
-    def __init__(self, log: KafkaLog, query: str, work: Work, cuts: Cuts, folder: Path, on_report: OnReport) -> None:
-        self._settings = log.settings
-        self._query = query
-        self._work = work
-        self._cuts = cuts
+    def __init__(self, folder: Path, work: Work) -> None:
         self._times = Times(folder)
-        self._topics = [log.topic(name) for name in (work.plan.sink.topic, dead_letter_topic(work.plan.sink.topic))]
-        self._on_report = on_report
-        self._deadlines = Deadlines(work)
+        self._work = work
+        self._before: Any = None
 
-    def write(self, rows: DataFrame, batch: int) -> None:
-        """Write a batch, once. One that is there already is computed all the same: its state must come to be."""
-        self._cuts.journal(batch)
-        reach("cut.journalled")
-        before, spark = self.known(self._times.before(batch)), rows.sparkSession
-        attempt = Attempt(spark, Path(self._work.folder))
-        spark.sparkContext.setLocalProperty(BEFORE, json.dumps(before))
-        found = self.laned(rows).mapInArrow(self._lane(batch), _WRITTEN).collect()
-        notes = attempt.notes()
-        self._write_letters(batch, [letters for _, letters in notes if letters])
-        reach("lanes.written")
-        reports = [*(report for report, _ in notes), report_of(found, self._topics[0].name)]
-        self._times.keep(batch, before, self.reached(before, reports))
-        self._on_report(batch, self._deadlines.told(reports))
+    def begin(self, spark: SparkSession, batch: int) -> None:
+        self._before = self.known(self._times.before(batch))
+        spark.sparkContext.setLocalProperty(BEFORE, json.dumps(self._before))
+        spark.sparkContext.setLocalProperty(BATCH, str(batch))
+
+    def end(self, batch: int, reports: Sequence[Report]) -> None:
+        self._times.keep(batch, self._before, self.reached(self._before, reports))
 
     def known(self, kept: Any) -> Any:
         """How far the stream was, as it was kept."""
@@ -140,29 +120,3 @@ class NativeLanes:
     def reached(self, before: Any, reports: Sequence[Report]) -> Any:
         """How far the stream is behind a batch."""
         return reached(reports, before, self._work)
-
-    def laned(self, rows: DataFrame) -> DataFrame:
-        """By key, so that a repeat gives a lane the same rows, in their order; groups are so already."""
-        if self._work.aggregates:
-            return in_order(rows, self._work)
-        keys = [name for name in rows.columns if name[0] == "k" and name[1:].isdigit()]
-        return rows.repartition(_LANES, *(keys or ["time"]))
-
-    def _lane(self, batch: int) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-        settings, query, topics, encoding = self._settings, self._query, list(self._topics), Encoding(self._work)
-
-        def write(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            context = TaskContext.get()
-            lane = context.partitionId() if context else 0
-            parts = [part for one in batches for part in encoding(one, topics)]
-            write_lane(settings, f"query.{query}.{lane}", batch, [Append(topic.name, rows) for topic, rows in parts])
-            counts = [(topic.name, len(rows)) for topic, rows in parts]
-            yield pa.RecordBatch.from_pydict(
-                {"topic": pa.array([c[0] for c in counts], pa.string()), "rows": pa.array([c[1] for c in counts])}
-            )
-
-        return write
-
-    def _write_letters(self, batch: int, letters: list[bytes]) -> None:
-        appends = [Append(self._topics[1].name, unpacked_rows(payload)) for payload in letters]
-        write_lane(self._settings, f"query.{self._query}.letters", batch, appends)

@@ -1,5 +1,5 @@
-"""What a native query gives, on its way into the embedded log: encoded and staged in one Python stage, committed with
-the dead letters of the tasks that read, once per batch.
+"""What a native query gives, on its way into a log: encoded and staged in one Python stage, committed with the dead
+letters of the tasks that read, once per batch.
 
 A raw topic gets records in the declared formats; a topic with a schema gets columns, which Python does not look into.
 """
@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from headrace.contracts import HEADERS_TYPE, Topic, dead_letter_topic
 from headrace.engine.batch.carriers import quoted
@@ -27,39 +27,58 @@ from headrace.engine.native.work import Work
 from headrace.engine.payloads import Payloads, payloads
 from headrace.engine.record.packing import ROWS, packed_rows, unpacked_rows
 from headrace.engine.reports import OnReport, Report
-from headrace.engine.sink import STAGED, EmbeddedSink, Rows, staged_extents
-from headrace.log.embedded import EmbeddedLog
-from headrace.log.embedded.extents import Writer
+from headrace.engine.sink import STAGED, Outlet, Rows, Sink, staged_extents
 from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Encoder, Raw
 
 
-class NativeSink(EmbeddedSink):
+class Telling(Protocol):
+    """How the tasks of a batch learn how far the stream was before it."""
+
+    def begin(self, spark: SparkSession, batch: int) -> None: ...
+    def end(self, batch: int, reports: Sequence[Report]) -> None:
+        """The batch is in the log."""
+        ...
+
+
+class ToldBySource:
+    """Its offsets say it."""
+
+    def begin(self, spark: SparkSession, batch: int) -> None:
+        pass
+
+    def end(self, batch: int, reports: Sequence[Report]) -> None:
+        pass
+
+
+class NativeSink(Sink):
     """Pass `write` to `foreachBatch`. The query's results go to the plan's topic, dead letters beside it."""
 
-    def __init__(self, log: EmbeddedLog, query: str, work: Work, on_report: OnReport) -> None:
+    def __init__(self, outlet: Outlet, work: Work, telling: Telling, on_report: OnReport) -> None:
         self._topic = work.plan.sink.topic
-        self._dead = dead_letter_topic(self._topic)
-        typed = not log.topic(self._topic).schema.is_raw
-        super().__init__(log, query, [self._topic, self._dead], _columns if typed else Encoding(work))
+        typed = not outlet.topic(self._topic).schema.is_raw
+        topics = [self._topic, dead_letter_topic(self._topic)]
+        super().__init__(outlet, topics, _columns if typed else Encoding(work))
         self._work = work
         self._folder = Path(work.folder)
+        self._telling = telling
         self._on_report = on_report
         self._deadlines = Deadlines(work)
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Write a batch, once. One that is there already is computed all the same: its state must come to be."""
+        self._telling.begin(rows.sparkSession, batch)
         attempt = Attempt(rows.sparkSession, self._folder)
         found = in_order(rows, self._work).mapInArrow(self.stage(), STAGED).collect()
         notes = attempt.notes()
         self.commit(batch, [*found, *self._letters([letters for _, letters in notes if letters])])
         reports = [*(report for report, _ in notes), report_of(found, self._topic)]
+        self._telling.end(batch, reports)
         self._on_report(batch, self._deadlines.told(reports))
 
     def _letters(self, letters: Sequence[bytes]) -> list[tuple[Any, ...]]:
-        writer = Writer(self._log.folder / "extents", self._log.owner, int(self._log.settings.inline_bytes))
-        dead = self._log.topic(self._dead)
-        return staged_extents([(dead, unpacked_rows(payload)) for payload in letters], writer)
+        dead = self._topics[1]
+        return staged_extents([(dead, unpacked_rows(payload)) for payload in letters], self._outlet.staging)
 
 
 def in_order(rows: DataFrame, work: Work) -> DataFrame:

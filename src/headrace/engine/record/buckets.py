@@ -12,16 +12,15 @@ its bucket was set or deleted.
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterable, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 from zlib import crc32
 
-from headrace.engine.record.encoding import decode, encode
+from headrace.engine.record.encoding import decode, encode, weight
 
-ROOM = 4 << 10
-"""Bytes of a bucket, on average."""
+ROOM = 8 << 10
+"""Bytes of a bucket, on average, before they are packed, as all sizes here are."""
 
 INLINE = 4 << 10
 """Bytes of a store that still lies in the root."""
@@ -33,7 +32,7 @@ PORTION = 1024
 """Buckets read at one go, when a whole store is."""
 
 HELD = 32 << 20
-"""Bytes of a store that a batch holds decoded, which takes some eight times as much memory."""
+"""Bytes of a store that a batch holds decoded, which take some eight times as much memory."""
 
 Address = tuple[str, int]
 """A store's name and the bucket's number."""
@@ -68,7 +67,7 @@ def place(key: Any, seed: int = 0) -> int:
 
 @dataclass(slots=True)
 class Bucket:
-    """Entries that lie together, and how many bytes they are on the shelf; `dirty` if they differ from those."""
+    """Entries that lie together, and how many bytes they were on the shelf; `dirty` if they differ from those."""
 
     entries: dict[Any, Any] = field(default_factory=dict)
     size: int = 0
@@ -96,6 +95,20 @@ class Shape:
         return self.size / self.entries if self.size and self.entries else GUESS
 
 
+_NOTHING: Any = object()
+"""Stands for the value of a key that is not there."""
+
+
+class Slot:
+    """What a batch knows of a key: its value and its bucket. To ask again is to look into one mapping, not into two."""
+
+    __slots__ = ("home", "value")
+
+    def __init__(self, value: Any, home: Bucket) -> None:
+        self.value = value
+        self.home = home
+
+
 class BucketStore(MutableMapping[Any, Any]):
     """One store of a chain on a page. `touches` is how many keys the batch may ask for, if that is known."""
 
@@ -109,29 +122,33 @@ class BucketStore(MutableMapping[Any, Any]):
         self._weight = shape.weight
         self._held = 0
         self._loaded: dict[int, Bucket] = {}
-        self._homes: dict[Any, Bucket] = {}
+        self._slots: dict[Any, Slot] = {}
         self._root = Bucket(decode(inline, self._where) if inline else {})
 
     def __getitem__(self, key: Any) -> Any:
-        return self._home(key).entries[key]
+        value = (self._slots.get(key) or self._slot(key)).value
+        if value is _NOTHING:
+            raise KeyError(key)
+        return value
 
     def get(self, key: Any, default: Any = None) -> Any:
-        return (self._homes.get(key) or self._home(key)).entries.get(key, default)
+        value = (self._slots.get(key) or self._slot(key)).value
+        return default if value is _NOTHING else value
 
     def __contains__(self, key: object) -> bool:
-        return key in self._home(key).entries
+        return (self._slots.get(key) or self._slot(key)).value is not _NOTHING
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        home = self._homes.get(key) or self._home(key)
-        if key not in home.entries:
-            self.shape.entries += 1
-        home.entries[key] = value
-        home.dirty = True
+        slot = self._slots.get(key) or self._slot(key)
+        if slot.value is not value:  # most are changed in place
+            self.shape.entries += slot.value is _NOTHING
+            slot.home.entries[key] = slot.value = value
+        slot.home.dirty = True
 
     def __delitem__(self, key: Any) -> None:
-        home = self._home(key)
-        del home.entries[key]
-        home.dirty = True
+        slot = self._slots.get(key) or self._slot(key)
+        del slot.home.entries[key]
+        slot.value, slot.home.dirty = _NOTHING, True
         self.shape.entries -= 1
 
     def __len__(self) -> int:
@@ -146,16 +163,20 @@ class BucketStore(MutableMapping[Any, Any]):
         for key in list(self):
             del self[key]
 
+    def close(self) -> None:
+        """Let go of what is held."""
+        for held in (self._slots, self._loaded, self._root.entries):
+            held.clear()
+
     # -- finding the bucket of a key --------------------------------------------------------------------------------
 
-    def _home(self, key: Any) -> Bucket:
-        if not self.shape.buckets:
-            return self._root
-        home = self._homes.get(key)
-        if home is None:
+    def _slot(self, key: Any) -> Slot:
+        home = self._root
+        if self.shape.buckets:
             number = self.shape.number(key)
-            home = self._homes[key] = self._loaded.get(number) or self._bucket(number)
-        return home
+            home = self._loaded.get(number) or self._bucket(number)
+        slot = self._slots[key] = Slot(home.entries.get(key, _NOTHING), home)
+        return slot
 
     def _bucket(self, number: int) -> Bucket:
         found = self._loaded.get(number)
@@ -178,7 +199,7 @@ class BucketStore(MutableMapping[Any, Any]):
         """Write what was changed, and begin anew: the batch touches more than should be held."""
         self._shelf.write(self._dirty())
         self._loaded.clear()
-        self._homes.clear()
+        self._slots.clear()
         self._held = 0
 
     def _load_whole(self) -> None:
@@ -188,8 +209,9 @@ class BucketStore(MutableMapping[Any, Any]):
 
     def _load(self, numbers: Sequence[int]) -> None:
         for number, data in zip(numbers, self._shelf.read([(self.name, number) for number in numbers]), strict=True):
-            self._loaded[number] = Bucket() if data is None else Bucket(self._decoded(number, data), len(data))
-            self._held += len(data or b"")
+            bucket = Bucket() if data is None else Bucket(self._decoded(number, data), weight(data))
+            self._loaded[number] = bucket
+            self._held += bucket.size
 
     def _decoded(self, number: int, data: bytes) -> dict[Any, Any]:
         return decode(data, f"{self._where}, bucket {number}")
@@ -211,7 +233,7 @@ class BucketStore(MutableMapping[Any, Any]):
         self.shape = Shape()
         self._held = 0
         self._loaded.clear()
-        self._homes.clear()
+        self._slots.clear()
 
     def _settle(self) -> None:
         """Stay in the root, or move out of it."""
@@ -220,11 +242,13 @@ class BucketStore(MutableMapping[Any, Any]):
         small = len(self._root.entries) <= INLINE // 8
         self.inline = encode(self._root.entries) if small and self._root.entries else b""
         self._root.dirty = False
-        if not small or len(self.inline) > INLINE:
-            self._weight = max(len(self.inline) / len(self._root.entries), 1) if self.inline else GUESS
+        size = weight(self.inline) if self.inline else 0
+        if not small or size > INLINE:
+            self._weight = max(size / len(self._root.entries), 1) if size else GUESS
             self._loaded[0] = Bucket(self._root.entries, dirty=True)
             self.shape.buckets = 1
             self._root, self.inline = Bucket(), b""
+            self._slots.clear()
 
     def _grow(self) -> None:
         """As many buckets as the entries need; a store never goes back, but when it is empty."""
@@ -235,7 +259,7 @@ class BucketStore(MutableMapping[Any, Any]):
         while self.shape.buckets < wanted:
             self._split()
         if self.shape.buckets > before:
-            self._homes.clear()
+            self._slots.clear()
 
     def _spread(self, buckets: int) -> None:
         """All entries anew, for a store that this batch has made more than twice as large."""
@@ -273,7 +297,7 @@ class BucketStore(MutableMapping[Any, Any]):
 
     def _written(self, bucket: Bucket) -> bytes | None:
         data = encode(bucket.entries) if bucket.entries else None
-        size = len(data) if data else 0
+        size = weight(data) if data else 0
         self.shape.size += size - bucket.size
         bucket.size, bucket.dirty = size, False
         return data
@@ -287,13 +311,7 @@ Known = tuple[int, int, int, bytes]
 class PageState:
     """All stores of a page. `save` at the end of its batch.
 
-        with PageState(shelf, page, touches=len(records)) as state:
-            ...
-            state.save()
-
-    Inside the block Python does not look for garbage in rings: a state is a great many small objects and no rings, and
-    looking through all of them again and again while they are read took five sixths of the time. `touches` is how many
-    records the batch has, for deciding how much to read at one go.
+    `touches` is how many records the batch has, for deciding how much to read at one go.
     """
 
     shelf: Shelf
@@ -305,15 +323,6 @@ class PageState:
         self._where = "" if self.page is None else f"page {self.page}, "
         data = self.shelf.read([ROOT])[0]
         self._known: dict[str, Known] = decode(data, f"{self._where}root") if data else {}
-
-    def __enter__(self) -> Self:
-        self._collects = gc.isenabled()
-        gc.disable()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._collects:
-            gc.enable()
 
     def store(self, name: str) -> BucketStore:
         if name not in self.stores:
@@ -329,6 +338,12 @@ class PageState:
 
     def save(self) -> None:
         self.shelf.write(self._changes())
+
+    def close(self) -> None:
+        """Let go of all entries. Steps and what they run in hold each other, and their stores: Python would find that
+        out only by looking through every entry."""
+        for store in self.stores.values():
+            store.close()
 
     def _changes(self) -> Iterator[Change]:
         for store in self.stores.values():

@@ -8,8 +8,9 @@ The first byte names the encoding, four more hold a checksum over it and what fo
 version 2, whose form has stood since 2005: every Python still writes it when asked to, and reads it (a golden table
 holds us to that). It runs at the speed of C, which matters, as this is done for every entry of every touched bucket in
 every batch. It knows no decimals; a state that has some is TAGGED: the same, with each decimal, and each tuple that
-could be taken for one, wrapped. What a later version writes, and what is damaged, is refused, never guessed at:
-`marshal` must not be fed with anything but what it made.
+could be taken for one, wrapped. What is not tiny is packed, by LZ4, with its length before it: on the way to Spark's
+store and in it each byte costs more than packing it does. What a later version writes, and what is damaged, is refused,
+never guessed at: `marshal` must not be fed with anything but what it made.
 """
 
 from __future__ import annotations
@@ -20,12 +21,21 @@ from decimal import Decimal
 from typing import Any
 from zlib import crc32
 
+import pyarrow as pa
+
 from headrace.errors import StateUnreadable
 
 _MARSHAL = 2
 _PLAIN = 1
 _TAGGED = 2
+_PACKED = {_PLAIN: 3, _TAGGED: 4}
+_UNPACKED = {packed: tag for tag, packed in _PACKED.items()}
 _HEADER = 5
+_LENGTH = 4
+_WORTH = range(256, 1 << 30)
+"""Bytes of what is packed: below it saves little, above LZ4 has an end."""
+
+_LZ4 = pa.Codec("lz4_raw")
 _DECIMAL = "\x00decimal"
 _TUPLE = "\x00tuple"
 
@@ -37,6 +47,9 @@ def encode(value: Any) -> bytes:
     except ValueError:
         tag = _TAGGED
         body = marshal.dumps(_tagged(value), _MARSHAL)
+    if len(body) in _WORTH:
+        packed = len(body).to_bytes(_LENGTH, "big") + _LZ4.compress(body, asbytes=True)
+        tag, body = (_PACKED[tag], packed) if len(packed) < len(body) else (tag, body)
     return bytes((tag,)) + crc32(body, tag).to_bytes(4, "big") + body
 
 
@@ -50,11 +63,18 @@ def decode(data: bytes, where: str | None = None) -> Any:
         raise StateUnreadable(
             f"state of {len(data):,} bytes is damaged: its checksum does not fit", where=where, fix=_ANEW
         )
+    if data[0] in _UNPACKED:
+        body = _LZ4.decompress(body[_LENGTH:], int.from_bytes(body[:_LENGTH], "big"))
     return finish(marshal.loads(body))
 
 
+def weight(data: bytes) -> int:
+    """How many bytes there were before they were packed, which tells how much memory and time the value takes."""
+    return int.from_bytes(data[_HEADER : _HEADER + _LENGTH], "big") if data[0] in _UNPACKED else len(data)
+
+
 def _unknown(data: bytes, where: str | None) -> StateUnreadable:
-    known = " and ".join(f"{tag:02x}" for tag in _FINISH)
+    known = ", ".join(f"{tag:02x}" for tag in _FINISH)
     found = f"encoding {data[0]:02x}" if data else "no bytes"
     return StateUnreadable(
         f"state in {found}, but this version knows {known}",
@@ -90,4 +110,9 @@ def _untagged(value: Any) -> Any:
 
 
 _ANEW = "restore the checkpoint from a backup, or start the query anew"
-_FINISH: Mapping[int, Callable[[Any], Any]] = {_PLAIN: lambda value: value, _TAGGED: _untagged}
+_FINISH: Mapping[int, Callable[[Any], Any]] = {
+    _PLAIN: lambda value: value,
+    _TAGGED: _untagged,
+    _PACKED[_PLAIN]: lambda value: value,
+    _PACKED[_TAGGED]: _untagged,
+}

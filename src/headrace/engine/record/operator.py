@@ -8,7 +8,9 @@ due, how much state there is.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any
@@ -59,16 +61,20 @@ class PageOperator(StatefulProcessor):
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
         del timerValues
-        frames = list(rows)
+        with uncollected():
+            results = self._run(int(key[0]), list(rows))
+        yield _output(results).to_pandas()
+
+    def _run(self, page: int, frames: list[Any]) -> list[Output]:
         arrived = unpacked([payload for frame in frames for payload in frame["payload"]], self._work)
-        report = Report(int(key[0]))
-        with PageState(MapShelf(self._map), page=report.page, touches=len(arrived.items)) as state:
-            out = run_records(self._work, arrived, state.store, report, batch_time(frames[0]))
-            state.save()
-            report.entries = state.entries
-            reach("operator.ran")
+        report, state = Report(page), PageState(MapShelf(self._map), page=page, touches=len(arrived.items))
+        out = run_records(self._work, arrived, state.store, report, batch_time(frames[0]))
+        state.save()
+        report.entries = state.entries
+        state.close()
+        reach("operator.ran")
         reach("operator.saved")
-        yield _output([*self._finish(out), (None, report.packed())]).to_pandas()
+        return [*self._finish(out), (None, report.packed())]
 
     def close(self) -> None:
         """Nothing is held between batches."""
@@ -83,11 +89,28 @@ def run_stateless(
         report = Report(0)
         for batch in batches:
             for payload in batch.column("payload").to_pylist():
-                arrived, at = unpacked([payload], work), batch_time(batch)
-                yield _output(finish(run_records(work, arrived, lambda name: {}, report, at)))
+                with uncollected():
+                    results = run_records(work, unpacked([payload], work), lambda name: {}, report, batch_time(batch))
+                yield _output(finish(results))
         yield _output([(None, report.packed())])
 
     return run
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Meanwhile Python does not look for garbage in rings.
+
+    Records and state are a great many small objects and no rings, and looking through all of them again and again took
+    more time than all else. So who calls lets go of them before the end, from where on it is looked for again.
+    """
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
 
 
 def _output(rows: Sequence[Output]) -> pa.RecordBatch:
@@ -114,6 +137,7 @@ def run_records(
     report.deadline = pipe.chain.deadline()
     written = _writer(work).write(merged(results, plan.sink.relation) if work.merges else results, context.report)
     report.written += sum(count for count, _ in written)
+    results.entries.clear()  # the pipe holds them, and itself in rings
     out: list[Output] = [(plan.sink.topic, rows) for _, rows in written]
     return [*out, (dead_letter_topic(plan.sink.topic), packed_rows(dead))] if dead else out
 

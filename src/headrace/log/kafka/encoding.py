@@ -8,6 +8,7 @@ are its headers; the other times travel as headers whose names begin with `hr-`.
 
 from __future__ import annotations
 
+import itertools
 import struct
 from base64 import b64encode
 from collections.abc import Iterable, Sequence
@@ -86,12 +87,18 @@ def _values(rows: pa.RecordBatch, schema: Schema) -> list[bytes | None]:
     return JsonFormat().encode(rows, schema).to_pylist()
 
 
+_BESIDE = ("$headers", "$occurred_at", "$sent_at", "$received_at")
+
+
 def _headers(rows: pa.RecordBatch, times: list[int]) -> Iterable[KafkaHeaders]:
+    if not set(_BESIDE) & set(rows.schema.names) and min(times, default=EARLIEST_TIME) >= EARLIEST_TIME:
+        return itertools.repeat([], rows.num_rows)
+    return _headers_given(rows, times)
+
+
+def _headers_given(rows: pa.RecordBatch, times: list[int]) -> Iterable[KafkaHeaders]:
     nothing = [None] * rows.num_rows
-    given = {
-        name: rows.column(name).to_pylist() if name in rows.schema.names else nothing
-        for name in ("$headers", "$occurred_at", "$sent_at", "$received_at")
-    }
+    given = {name: rows.column(name).to_pylist() if name in rows.schema.names else nothing for name in _BESIDE}
     travelling = [at if at < EARLIEST_TIME else None for at in times]
     for own, *rest in zip(given["$headers"], travelling, *list(given.values())[1:], strict=True):
         yield [(h["name"], h["value"]) for h in own or ()] + header_times(zip(_HEADER_OF, rest, strict=True))

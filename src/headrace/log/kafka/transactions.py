@@ -1,6 +1,7 @@
 """Atomic appends: a transactional producer, which writes all of an append or nothing of it.
 
-Rows for Kafka are *outgoing* messages with their topic and partition; delivery reports say where each one went.
+Rows for Kafka are *outgoing* messages with their topic and partition; delivery reports say where each one went. Many
+rows go by *parts*, which are encoded while they are sent: memory holds a piece of them, and the producer's queue.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ import itertools
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import OffsetSpec  # pyright: ignore[reportPrivateImportUsage]
 
@@ -28,6 +30,7 @@ from headrace.log.rows import prepare, split
 _TRIES = 5
 _VISIBLE = 2.0  # seconds
 _IDLE = 4  # transactional producers that are kept for the next append
+_PIECE = 10_000  # rows that are encoded together
 
 # A batch is as large as it was before; a single message may be as large as its topic allows.
 PRODUCER = {"message_max_bytes": 1_000_000_000, "batch_size": 1_000_000, "compression_type": "lz4"}
@@ -39,6 +42,14 @@ class Outgoing(NamedTuple):
     topic: str
     partition: int
     message: Message
+
+
+class Part(NamedTuple):
+    """Rows of one partition, as `rows.prepare` and `rows.split` give them."""
+
+    topic: Topic
+    partition: int
+    rows: pa.RecordBatch
 
 
 def outgoing(appends: Sequence[Append], topics: Topics, clock: Clock) -> list[Outgoing]:
@@ -80,6 +91,11 @@ class Reports:
         elif self.error is None or self.error[0].code() == KafkaError._PURGE_QUEUE:
             self.error = (error, f"{message.topic()}/{message.partition()}")
 
+    def take_error(self, error: KafkaError | None, message: Any) -> None:
+        """For rows whose place nobody asks for."""
+        if error is not None:
+            self.take(error, message)
+
     def appended(self) -> list[Appended]:
         """Runs of neighbouring offsets; one per partition, unless others wrote in between."""
         runs: list[Appended] = []
@@ -92,7 +108,10 @@ class Reports:
         return runs
 
 
-def send(producer: Producer, out: Outgoing, report: Callable[[KafkaError | None, Any], None]) -> None:
+Report = Callable[[KafkaError | None, Any], None]
+
+
+def send(producer: Producer, out: Outgoing, report: Report) -> None:
     """Queue a message; wait while the queue is full."""
     topic, partition, message = out
     until = time.monotonic() + NEWS.total_seconds()
@@ -116,6 +135,44 @@ def send(producer: Producer, out: Outgoing, report: Callable[[KafkaError | None,
             producer.list_topics(topic, ANSWER.total_seconds())  # it has grown since this producer looked at it
 
 
+Queue = Callable[[Producer, Reports], None]
+"""Queues all that is to be written; is called anew when a transaction is tried again."""
+
+
+def each(messages: Sequence[Outgoing]) -> Queue:
+    """Messages whose places are told."""
+
+    def queue(producer: Producer, reports: Reports) -> None:
+        for out in messages:
+            send(producer, out, reports.take)
+
+    return queue
+
+
+def whole(parts: Iterable[Part]) -> Queue:
+    """Parts, of which only the last place is told. They may be gone through several times."""
+
+    def queue(producer: Producer, reports: Reports) -> None:
+        for topic, partition, rows in parts:
+            for start in range(0, rows.num_rows, _PIECE):
+                messages = encode(rows.slice(start, _PIECE), topic)
+                _send_all(producer, topic.name, partition, messages[:-1], reports.take_error)
+                send(producer, Outgoing(topic.name, partition, messages[-1]), reports.take)
+
+    return queue
+
+
+def _send_all(producer: Producer, topic: str, partition: int, messages: Sequence[Message], report: Report) -> None:
+    """As `send` does, with less ado: there may be millions."""
+    produce = producer.produce
+    for message in messages:
+        key, value, at, headers, _ = message
+        try:
+            produce(topic, value, key, partition, report, timestamp=at, headers=headers)
+        except (BufferError, KafkaException):
+            send(producer, Outgoing(topic, partition, message), report)
+
+
 class Transactor:
     """A transactional producer. `run` is all or nothing; after a `failure` it must not be used again."""
 
@@ -124,17 +181,23 @@ class Transactor:
         self._name = name
         self.failure: HeadraceError | None = None
         self._producer = Producer(
-            client.config(transactional_id=name, transaction_timeout_ms=timeout_ms, linger_ms=0, **PRODUCER)
+            client.config(
+                transactional_id=name,
+                transaction_timeout_ms=timeout_ms,
+                delivery_timeout_ms=min(timeout_ms, millis(DELIVERY)),
+                linger_ms=0,
+                **PRODUCER,
+            )
         )
         with self._translated():
             self._patiently(self._producer.init_transactions)
 
-    def run(self, messages: Sequence[Outgoing], last: Outgoing | None = None) -> list[Appended]:
-        """Write the messages, when they have arrived the last one, and commit; says where the messages went."""
+    def run(self, queue: Queue, last: Outgoing | None = None) -> list[Appended]:
+        """Write what is queued, when it has arrived the last one, and commit; says where the messages went."""
         with self._translated():
             for attempt in itertools.count(1):
                 try:
-                    return self._once(messages, last)
+                    return self._once(queue, last)
                 except KafkaException as error:
                     inner: KafkaError = error.args[0]
                     if inner.fatal() and inner.code() != KafkaError._FATAL:
@@ -145,11 +208,11 @@ class Transactor:
                         raise
         raise AssertionError("unreachable")
 
-    def _once(self, messages: Sequence[Outgoing], last: Outgoing | None) -> list[Appended]:
+    def _once(self, queue: Queue, last: Outgoing | None) -> list[Appended]:
         self._producer.begin_transaction()
-        reports = self._deliver(messages)
+        reports = self._deliver(queue)
         if last is not None:
-            self._deliver([last])
+            self._deliver(each([last]))
         reach("kafka.produced")
         self._patiently(self._producer.commit_transaction)
         reach("kafka.committed")
@@ -158,16 +221,17 @@ class Transactor:
             self._await_visible(placed)
         return placed
 
-    def _deliver(self, messages: Sequence[Outgoing]) -> Reports:
+    def _deliver(self, queue: Queue) -> Reports:
         reports = Reports()
-        with callbacks():
-            for out in messages:
-                send(self._producer, out, reports.take)
-            self._producer.flush(DELIVERY.total_seconds())
-        if reports.error is not None:
-            error, where = reports.error
+        try:
+            with callbacks():
+                queue(self._producer, reports)
+                self._producer.flush(DELIVERY.total_seconds())
+            if reports.error is not None:
+                raise self._client.translate(*reports.error)
+        except HeadraceError:
             self._abort()
-            raise self._client.translate(error, where)
+            raise
         return reports
 
     def _abort(self) -> None:
@@ -234,7 +298,7 @@ class Transactors:
         """Write messages in one transaction."""
         transactor = self._take()
         try:
-            return transactor.run(messages)
+            return transactor.run(each(messages))
         except WriterFenced as error:
             # Nobody else has this name: the broker gave up waiting for the transaction, and aborted it.
             raise BrokerUnreachable(error.what, fix="send the rows again; nothing of them was kept") from error

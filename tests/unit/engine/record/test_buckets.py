@@ -14,6 +14,7 @@ from hypothesis import given
 
 from headrace.engine.record import buckets
 from headrace.engine.record.buckets import ROOT, PageState, place
+from headrace.engine.record.encoding import weight
 from headrace.errors import StateUnreadable
 from tests.unit.engine.record.shelves import MemoryShelf
 from tests.unit.engine.record.values import keys
@@ -123,7 +124,7 @@ def test_buckets_come_one_by_one_and_stay_full() -> None:
         assert shelf.writes <= 100 + 3 * max(1, counts[-1] - counts[-2] if len(counts) > 1 else 0) + 1
     assert counts == sorted(counts)
     assert max(after - before for before, after in pairwise(counts)) <= 3
-    sizes = [len(data) for address, data in shelf.items() if address != ROOT]
+    sizes = [weight(data) for address, data in shelf.items() if address != ROOT]
     assert 0.5 * buckets.ROOM < sum(sizes) / len(sizes) < 2 * buckets.ROOM
     assert max(sizes) < 5 * buckets.ROOM
 
@@ -133,7 +134,7 @@ def test_heavy_values_get_buckets_of_their_own() -> None:
     filled(shelf, 20, value="x" * buckets.ROOM)
     shape = filled(shelf, 1, value="x" * buckets.ROOM).store("groups").shape
     assert shape.buckets >= 15
-    assert shape.size == sum(len(data) for address, data in shelf.items() if address != ROOT)
+    assert shape.size == sum(weight(data) for address, data in shelf.items() if address != ROOT)
 
 
 def test_many_entries_at_once_are_spread_at_once() -> None:

@@ -56,9 +56,9 @@ def held(statement: str) -> list[tuple[int, int, int]]:
     """Entries, buckets and bytes after each batch; the state is read anew for each."""
     query, shelf, found = planned(statement), MemoryShelf(), list[tuple[int, int, int]]()
     for number in range(BATCHES):
-        with PageState(shelf, page=0) as state:
-            Pipe(query, Context(state.store)).run(batch(number))
-            state.save()
+        state = PageState(shelf, page=0)
+        Pipe(query, Context(state.store)).run(batch(number))
+        state.save()
         found.append((state.entries, len(shelf), sum(map(len, shelf.values()))))
     return found
 
@@ -76,11 +76,11 @@ def test_what_is_over_goes(statement: str) -> None:
 def test_all_of_it_goes_when_time_goes_on(name: str) -> None:
     """A tick is enough; only what time it is stays."""
     shelf = MemoryShelf()
-    with PageState(shelf, page=0) as state:
-        pipe = Pipe(planned(STATEMENTS[name]), Context(state.store))
-        pipe.run(batch(0))
-        pipe.tick(1000 * SECOND)
-        state.save()
+    state = PageState(shelf, page=0)
+    pipe = Pipe(planned(STATEMENTS[name]), Context(state.store))
+    pipe.run(batch(0))
+    pipe.tick(1000 * SECOND)
+    state.save()
     kept = {store for store, entries in state.stores.items() if len(entries) and not store.endswith("clock")}
     assert all(list(state.stores[store]) == [()] for store in kept), "empty timelines"
     assert len(shelf) == 1
