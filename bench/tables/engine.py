@@ -69,8 +69,8 @@ _RECORD_CASES = (
         "a count per key, record by record, every change sent on, from the same topic in Kafka",
         {
             OURS: Side(engine_program.kafka, needs=_KAFKA),
-            "quix": Side(engine_peers.quix, needs=_KAFKA, settings={"share": 1.0}),
-            "faust": Side(engine_peers.faust, needs=_KAFKA, settings={"share": 0.1}),
+            "quix": Side(engine_peers.quix, needs=_KAFKA, settings={"share": 0.2}),
+            "faust": Side(engine_peers.faust, needs=_KAFKA, settings={"share": 0.02}),
         },
     ),
     Case("count-10k-keys", "the same from a typed topic, 10,000 keys", {OURS: Side(engine_record.counted)}),

@@ -6,7 +6,7 @@ sees the log's columns, `$topic`, and for each topic one struct column with the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -18,6 +18,19 @@ from headrace.contracts import SYSTEM_COLUMNS, Batch, Topic
 
 TIMES = ("$timestamp", "$occurred_at", "$sent_at", "$received_at")
 _MICROSECONDS = pa.timestamp("us", "UTC")
+_PIECE_ROWS, _PIECE_BYTES = 100_000, 32 << 20
+
+
+def gathered(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches as Spark gives them to Python, which are small, in larger pieces: each piece has a cost of its own."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(map(len, held)) >= _PIECE_ROWS or sum(one.nbytes for one in held) >= _PIECE_BYTES:
+            yield pa.concat_batches(held)
+            held = []
+    if held:
+        yield pa.concat_batches(held)
 
 
 def arrow_schema(topics: Sequence[Topic], columns: Iterable[str] | None = None) -> pa.Schema:

@@ -17,7 +17,6 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 from pyspark.sql.readwriter import DataFrameReader
 from pyspark.sql.streaming.readwriter import DataStreamReader
 
@@ -67,9 +66,7 @@ def streamed(
     reader = subscribed(spark.readStream.format("kafka"), settings, topics).options(startingOffsets=start, **_FETCHING)
     if max_rows is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(max_rows))
-    # For every row Spark asks how large the rows before it are by now, and for that it goes through the lists that are
-    # null, all of them: 100,000 rows without headers would take ten seconds.
-    return reader.load().withColumn("headers", f.coalesce("headers", f.array().cast(_HEADERS)))
+    return reader.load()
 
 
 def read_cut(
@@ -83,7 +80,6 @@ def read_cut(
 
 ORDER = ("$timestamp", "$topic", "$partition", "$offset")
 
-_HEADERS = "array<struct<key: string, value: binary>>"
 # Tasks only ask for what is there. Having it, the connector asks on, and the broker would let that question, and those
 # of the next task behind it, wait for half a second.
 _FETCHING = {"kafka.fetch.max.wait.ms": "5"}

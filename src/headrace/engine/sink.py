@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame
 
 from headrace.clock import SystemClock
 from headrace.contracts import Topic
-from headrace.engine.columns import from_spark
+from headrace.engine.columns import from_spark, gathered
 from headrace.faultpoints import reach
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.extents import Extent, Writer
@@ -98,7 +98,7 @@ class Sink:
         writer, topics, unpack = self._outlet.staging, list(self._topics), self._unpack
 
         def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in batches:
+            for batch in gathered(batches):
                 yield from staged_rows(unpack(batch, topics), writer)
 
         return stage

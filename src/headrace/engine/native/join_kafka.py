@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.contracts import Batch
+from headrace.engine.columns import gathered
 from headrace.engine.kafka_rows import batches_of
 from headrace.engine.kafka_source import streamed, worker_log
 from headrace.engine.native import notes
@@ -47,7 +48,7 @@ def _opening(settings: Settings, work: JoinWork) -> Callable[[Iterator[pa.Record
         context, log = TaskContext.get(), worker_log(settings)
         raw = {side.source.topic for side in work.sides if log.topic(side.source.topic).schema.is_raw}
         taking = Taking(work, log, *_moment(context))
-        for batch in (batch for found in messages for batch in batches_of(found, log, raw)):
+        for batch in (batch for found in gathered(messages) for batch in batches_of(found, log, raw)):
             yield from taking.given(batch)
         taking.leave(str(context.partitionId()) if context else "0")
 

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.contracts import Batch
+from headrace.engine.columns import gathered
 from headrace.engine.kafka_rows import batches_of
 from headrace.engine.kafka_source import streamed, worker_log
 from headrace.engine.native.moments import Moment, moment, reached
@@ -49,7 +50,7 @@ def _opening(
         topic, known = log.topic(name), context and context.getLocalProperty(BEFORE)
         before = moment(*json.loads(known)) if known else Moment()
         raw = {name, work.ticks} if topic.schema.is_raw else {work.ticks}
-        batches = (sequenced(batch) for found in messages for batch in batches_of(found, log, raw))
+        batches = (sequenced(batch) for found in gathered(messages) for batch in batches_of(found, log, raw))
         task = str(context.partitionId()) if context else "0"
         return given(batches, topic, work, before, task)
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from headrace.engine.columns import gathered
 from headrace.engine.kafka_rows import batches_of
 from headrace.engine.kafka_source import streamed, worker_log
 from headrace.engine.record.placing import PACKED_SPARK, packed
@@ -27,7 +28,7 @@ def read_pages(
 def _packing(settings: Settings, work: Work) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         log, raw = worker_log(settings), {layout.topic for layout in work.layouts if layout.columns is None}
-        for messages in batches:
+        for messages in gathered(batches):
             for batch in batches_of(messages, log, raw):
                 if len(batch):
                     yield packed(batch, work)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import struct
 from base64 import b64encode
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -64,16 +64,23 @@ class Decoded:
 
 def encode(rows: pa.RecordBatch, topic: Topic) -> list[Message]:
     """Prepared rows (see `rows.prepare`) as messages."""
+    return [Message(*fields) for fields in encoded(rows, topic)]
+
+
+Fields = tuple[bytes | None, bytes | None, int, KafkaHeaders]
+"""Key, value, time and headers of a message."""
+
+
+def encoded(rows: pa.RecordBatch, topic: Topic) -> Iterator[Fields]:
+    """The same as plain fields, of which there may be millions."""
     keys = key_bytes(rows, topic.schema).to_pylist() if topic.schema.key else [None] * rows.num_rows
     values = _values(rows, topic.schema)
     if "$deleted" in rows.schema.names:
         gone = rows.column("$deleted").to_pylist()
         values = [None if dead else value for value, dead in zip(values, gone, strict=True)]
     times = rows.column("$timestamp").to_pylist()
-    return [
-        Message(key, value, max(at, EARLIEST_TIME), headers)
-        for key, value, at, headers in zip(keys, values, times, _headers(rows, times), strict=True)
-    ]
+    shown = [max(at, EARLIEST_TIME) for at in times] if min(times, default=EARLIEST_TIME) < EARLIEST_TIME else times
+    return zip(keys, values, shown, _headers(rows, times), strict=True)
 
 
 def header_times(times: Iterable[tuple[str, int | None]]) -> KafkaHeaders:
@@ -91,7 +98,8 @@ _BESIDE = ("$headers", "$occurred_at", "$sent_at", "$received_at")
 
 
 def _headers(rows: pa.RecordBatch, times: list[int]) -> Iterable[KafkaHeaders]:
-    if not set(_BESIDE) & set(rows.schema.names) and min(times, default=EARLIEST_TIME) >= EARLIEST_TIME:
+    there = [rows.column(name) for name in _BESIDE if name in rows.schema.names]
+    if all(column.null_count == len(column) for column in there) and min(times, default=EARLIEST_TIME) >= EARLIEST_TIME:
         return itertools.repeat([], rows.num_rows)
     return _headers_given(rows, times)
 

@@ -23,7 +23,7 @@ from headrace.contracts import Append, Appended, Topic, TopicPartition
 from headrace.errors import BrokerUnreachable, Closed, HeadraceError, UserError, WriterFenced
 from headrace.faultpoints import reach
 from headrace.log.kafka.client import ANSWER, DELIVERY, NEWS, Client, callbacks
-from headrace.log.kafka.encoding import Message, encode
+from headrace.log.kafka.encoding import Fields, Message, encode, encoded
 from headrace.log.kafka.topics import Topics
 from headrace.log.rows import prepare, split
 
@@ -91,11 +91,6 @@ class Reports:
         elif self.error is None or self.error[0].code() == KafkaError._PURGE_QUEUE:
             self.error = (error, f"{message.topic()}/{message.partition()}")
 
-    def take_error(self, error: KafkaError | None, message: Any) -> None:
-        """For rows whose place nobody asks for."""
-        if error is not None:
-            self.take(error, message)
-
     def appended(self) -> list[Appended]:
         """Runs of neighbouring offsets; one per partition, unless others wrote in between."""
         runs: list[Appended] = []
@@ -128,7 +123,7 @@ def send(producer: Producer, out: Outgoing, report: Report) -> None:
             )
             return
         except BufferError:
-            producer.poll(0.1)
+            producer.poll(0.01)
         except KafkaException as error:
             if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or time.monotonic() > until:
                 raise
@@ -155,22 +150,27 @@ def whole(parts: Iterable[Part]) -> Queue:
     def queue(producer: Producer, reports: Reports) -> None:
         for topic, partition, rows in parts:
             for start in range(0, rows.num_rows, _PIECE):
-                messages = encode(rows.slice(start, _PIECE), topic)
-                _send_all(producer, topic.name, partition, messages[:-1], reports.take_error)
-                send(producer, Outgoing(topic.name, partition, messages[-1]), reports.take)
+                *most, last = encoded(rows.slice(start, _PIECE), topic)
+                _send_all(producer, topic.name, partition, most)
+                send(producer, Outgoing(topic.name, partition, Message(*last)), reports.take)
 
     return queue
 
 
-def _send_all(producer: Producer, topic: str, partition: int, messages: Sequence[Message], report: Report) -> None:
-    """As `send` does, with less ado: there may be millions."""
+def _send_all(producer: Producer, topic: str, partition: int, messages: Iterable[Fields]) -> None:
+    """As `send` does, with less ado: there may be millions. To be told of each would take more time than all else; if
+    one does not arrive, the transaction cannot be committed.
+    """
     produce = producer.produce
-    for message in messages:
-        key, value, at, headers, _ = message
+    for fields in messages:
+        key, value, at, headers = fields
         try:
-            produce(topic, value, key, partition, report, timestamp=at, headers=headers)
+            if headers:
+                produce(topic, value, key, partition, timestamp=at, headers=headers)
+            else:
+                produce(topic, value, key, partition, timestamp=at)
         except (BufferError, KafkaException):
-            send(producer, Outgoing(topic, partition, message), report)
+            send(producer, Outgoing(topic, partition, Message(*fields)), lambda error, message: None)
 
 
 class Transactor:
