@@ -149,11 +149,34 @@ REFERENCED = st.builds(
     "CREATE TABLE O AS SELECT T.ID, T.W, U.V AS UV FROM T {} JOIN U ON T.V = U.ID;".format,
     st.sampled_from(["", "LEFT"]),
 )
+FIRST = st.builds(
+    "CREATE STREAM O AS SELECT DISTINCT {} FROM S {} {};".format,
+    st.sampled_from(["ID, A, B", "ON (ID) *", "ON (A, B) ID, A + 0 AS N, C", "ON (C, L) *", "ON (UCASE(B)) ID, B"]),
+    st.sampled_from(
+        [
+            "",
+            "WINDOW TUMBLING (SIZE 10 MILLISECONDS, GRACE PERIOD 5 MILLISECONDS)",
+            "WINDOW TUMBLING (SIZE 10 MILLISECONDS)",
+        ]
+    ),
+    _where(_S),
+)
+FIRST_MOVED = st.builds(
+    "CREATE STREAM O AS SELECT DISTINCT {} A, B FROM S {} PARTITION BY A;".format,
+    st.sampled_from(["", "ON (A)", "ON (B)", "ON (ID, A)"]),
+    _where(_S),
+)
+FIRST_OF_MANY = st.builds(
+    "CREATE STREAM O AS SELECT DISTINCT {} UNION ALL SELECT DISTINCT ON (ID) ID, A FROM R {};".format,
+    st.sampled_from(["ID, EXPLODE(L) AS I FROM S", "ID, A FROM S WINDOW TUMBLING (SIZE 10 MILLISECONDS)"]),
+    st.sampled_from(["", "WINDOW TUMBLING (SIZE 5 MILLISECONDS, GRACE PERIOD 5 MILLISECONDS)"]),
+)
 BEST = st.just("CREATE TABLE O AS SELECT ID, V FROM T ORDER BY V DESC LIMIT 2;")
 BOTH = st.just("CREATE STREAM O AS SELECT ID, A FROM S UNION ALL SELECT ID, A FROM R;")
 
 ELEMENTWISE = st.one_of(PLAIN, MOVED, ROWS, BOTH)
-STATEFUL = st.one_of(COUNTED, FINAL, RECOUNTED, ENRICHED, PAIRED, TABLES, REFERENCED, BEST)
+FIRSTS = st.one_of(FIRST, FIRST_MOVED, FIRST_OF_MANY)
+STATEFUL = st.one_of(COUNTED, FINAL, FIRSTS, RECOUNTED, ENRICHED, PAIRED, TABLES, REFERENCED, BEST)
 STATEMENTS = st.one_of(ELEMENTWISE, STATEFUL)
 
 

@@ -54,6 +54,13 @@ SCENES = (
         " tags[-1] AS last, tags[0] AS no, at->x * 2147483647 AS x, at->y / 0e0 AS y, UCASE(page) AS up,"
         " STRUCT(a := page, b := spent / 0) AS s, ARRAY[page, 'q'] AS a, MAP('k' := page) AS m FROM clicks;",
     ),
+    clicks("distinct", "CREATE STREAM o AS SELECT DISTINCT id, page, UCASE(page) AS up FROM clicks WHERE id < 3;"),
+    clicks("distinct-on", "CREATE STREAM o AS SELECT DISTINCT ON (page) id, spent FROM clicks;"),
+    clicks(
+        "distinct-windows",
+        "CREATE STREAM o AS SELECT DISTINCT ON (id) * FROM clicks"
+        " WINDOW TUMBLING (SIZE 30 MILLISECONDS, GRACE PERIOD 10 SECONDS);",
+    ),
     clicks(
         "case",
         "CREATE STREAM o AS SELECT id, CASE WHEN spent > 5 THEN 'much' WHEN page LIKE '/b!%' ESCAPE '!' THEN 'b' END"

@@ -13,7 +13,7 @@ from headrace.settings import Settings
 from tests import streams
 from tests.spark.scenes import SCENES
 
-_CHOSEN = ("select", "count", "tumbling", "enrich")
+_CHOSEN = ("select", "count", "tumbling", "enrich", "distinct-on", "distinct-windows")
 
 
 @pytest.mark.parametrize("scene", [scene for scene in SCENES if scene.name in _CHOSEN], ids=lambda scene: scene.name)

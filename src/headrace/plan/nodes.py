@@ -172,6 +172,20 @@ class Explode(Node):
 
 
 @dataclass(frozen=True)
+class Distinct(Node):
+    """Of rows that are equal in `on`, the first in order of arrival, as it is; nulls are equal to each other.
+
+    With a tumbling `window` it is the first of each window, by the rows' own time, and what was seen in a window is
+    forgotten when it closes. Without one it is remembered for ever.
+    """
+
+    input: Node
+    relation: Relation
+    on: tuple[Named, ...]
+    window: Window | None = None
+
+
+@dataclass(frozen=True)
 class AggregateCall:
     """One aggregate: its column, the chosen overload, arguments per row and the constants it was made with."""
 

@@ -21,6 +21,7 @@ from headrace.plan.expressions import Column, Expression, Lambda, Literal, Varia
 from headrace.plan.nodes import (
     Aggregate,
     Arrival,
+    Distinct,
     Emit,
     Enrich,
     Explode,
@@ -226,11 +227,13 @@ def _(node: Select, needed: Needed) -> Node:
 
 
 @_pruned.register(Filter)
+@_pruned.register(Distinct)
 @_pruned.register(Arrival)
 @_pruned.register(Final)
 @_pruned.register(Emit)
-def _(node: Filter | Arrival | Final | Emit, needed: Needed) -> Node:
+def _(node: Filter | Distinct | Arrival | Final | Emit, needed: Needed) -> Node:
     own = [node.condition] if isinstance(node, Filter) else []
+    own += [named.expression for named in node.on] if isinstance(node, Distinct) else []
     below = _pruned(node.input, _with(needed, *own))
     return replace(node, input=below, relation=replace(node.relation, value=relation_of(below).value))
 

@@ -78,6 +78,12 @@ def _aggregate(node: n.Aggregate) -> Iterator[str]:
     yield from _keys([named.type for named in node.groups])
 
 
+def _distinct(node: n.Distinct) -> Iterator[str]:
+    if node.relation.window is not None:
+        yield "rows that have windows in their key are compared by the chain alone"
+    yield from _keys([named.type for named in node.on])
+
+
 def _source(node: n.Source) -> Iterator[str]:
     if node.relation.kind is n.Kind.TABLE:
         yield from _keys([field.type for field in node.relation.key])
@@ -121,6 +127,7 @@ def _keys(kinds: list[Any]) -> Iterator[str]:
 
 _SPECIAL: Mapping[type[n.Node], Callable[[Any], Iterator[str]]] = {
     n.Aggregate: _aggregate,
+    n.Distinct: _distinct,
     n.Source: _source,
     n.Enrich: _enrich,
     n.TableJoin: _table_join,

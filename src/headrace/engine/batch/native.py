@@ -149,6 +149,18 @@ def _(node: n.Aggregate, records: DataFrame) -> Rows:
     return Rows(grouping.aggregated(below.frame, node), node.relation, settled=True)
 
 
+@native.register
+def _(node: n.Distinct, records: DataFrame) -> Rows:
+    """The first of each group of equal rows; Spark groups nulls together."""
+    below = native(node.input, records)
+    on = {f"on{i}": named.expression for i, named in enumerate(node.on)}
+    made, by = computed(below.frame.where("valued"), below.relation, on), list(on)
+    if node.window is not None:
+        made, by = grouping.in_windows(made, node.window), [*by, "window_start"]
+    numbered = made.withColumn("number", f.row_number().over(Window.partitionBy(*by).orderBy(*ORDER)))
+    return Rows(numbered.where("number = 1").select(*frame_columns(node.relation)), node.relation)
+
+
 # -- tables and joins -----------------------------------------------------------------------------------------------
 
 

@@ -4,8 +4,8 @@ Records may run apart if all state that they touch lies under one key and nothin
 record's page is then a hash of that key. The key may be computed on the way (GROUP BY, PARTITION BY); it is found by
 running the stateless part of the plan, from the source up to the first state, over the record. Stream-stream joins and
 triggers follow the time of the whole stream, so their queries are one page. A windowed aggregate, and EMIT FINAL over
-it, can be several if somebody tells each page what time it is for the others (`Pages.lateness`). `Bound` says under
-which key a node's rows lie:
+it, can be several if somebody tells each page what time it is for the others (`Pages.lateness`); so can DISTINCT.
+`Bound` says under which key a node's rows lie:
 
     free      no state yet: any page will do
     keyed     state under the key that the rows have now
@@ -31,6 +31,7 @@ from headrace.plan.chain.windows import grace_of
 from headrace.plan.expressions import Call, Column, Expression, Named
 from headrace.plan.functions import SCALARS
 from headrace.plan.nodes import payload
+from headrace.plan.rewriting import place, relation_of
 
 PLAIN = (ty.BOOLEAN, ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
 """Types of which equal values are written alike, so that a hash of the text will do."""
@@ -63,7 +64,9 @@ class Bound:
     meetings: tuple[Meeting, ...] = ()
     exploded: bool = False
     lateness: int | None = None
-    """How far behind the stream's time a row may be, in ms, if there is a windowed aggregate."""
+    """How far behind the stream's time a row may be, in ms, if there are windows."""
+    nulls: bool = False
+    """A row with a null in its key, or without one, meets state as well."""
 
 
 @singledispatch
@@ -104,6 +107,8 @@ def _(node: n.Union) -> Bound:
     left, right = bound(node.left), bound(node.right)
     if left.state is not right.state:
         raise OnePage("only one side of UNION has state")
+    if left.lateness is not None or right.lateness is not None:
+        raise OnePage("the sides of UNION have windows, each with its own time")
     return _together(left, right, left.state)
 
 
@@ -122,11 +127,30 @@ def _(node: n.Aggregate) -> Bound:
 
 
 def _windowed(node: n.Aggregate, window: n.Window, below: Bound) -> Bound:
+    _check_windowed(window, below)
+    return replace(_meet(below, node.input, node.groups), lateness=grace_of(window))
+
+
+def _check_windowed(window: n.Window, below: Bound) -> None:
     if below.state is not State.FREE or below.exploded:
         raise OnePage("windows close by the time of the whole stream, which is known before the first state only")
     if window.idle is not None:
         raise OnePage("windows close when the whole stream is idle")
-    return replace(_meet(below, node.input, node.groups), lateness=grace_of(window))
+
+
+@bound.register
+def _(node: n.Distinct) -> Bound:
+    """Equal rows have equal keys if the whole key is compared: they meet on its page, and each key keeps its order."""
+    below = bound(node.input)
+    if below.lateness is not None:
+        raise OnePage("rows of windows are compared again")
+    if node.window is not None:
+        _check_windowed(node.window, below)
+    if not _has_key(node.on, node.input):
+        raise OnePage("DISTINCT compares rows of several keys")
+    under = _unselected(node.input)
+    met = replace(_meet(below, under, _key_of(under)), nulls=True)
+    return met if node.window is None else replace(met, lateness=grace_of(node.window))
 
 
 @bound.register
@@ -165,13 +189,33 @@ def _meet(below: Bound, node: n.Node, groups: tuple[Named, ...] = ()) -> Bound:
 
 
 def _together(left: Bound, right: Bound, state: State) -> Bound:
-    return Bound(state, left.sources + right.sources, left.meetings + right.meetings, left.exploded or right.exploded)
+    sources, meetings = left.sources + right.sources, left.meetings + right.meetings
+    return Bound(state, sources, meetings, left.exploded or right.exploded, nulls=left.nulls or right.nulls)
 
 
 def _is_key(groups: Sequence[Named], node: n.Node) -> bool:
     key = vars(node)["relation"].key
     names = [g.expression.name if isinstance(g.expression, Column) else None for g in groups]
     return names == [column.name for column in key]
+
+
+def _has_key(on: Sequence[Named], node: n.Node) -> bool:
+    """Whether all columns of a key that has some are among what is compared."""
+    relation = relation_of(node)
+    found = {place(relation, named.expression.name) for named in on if isinstance(named.expression, Column)}
+    return bool(relation.key) and {("key", at) for at in range(len(relation.key))} <= found
+
+
+def _unselected(node: n.Node) -> n.Node:
+    """What lies below Selects, through which every row passes under the key that it has."""
+    return _unselected(node.input) if isinstance(node, n.Select) and _key_of(node.input) else node
+
+
+def _key_of(node: n.Node) -> tuple[Named, ...]:
+    """The key's columns as groups; none if there are no such, or not all of them can be named."""
+    relation = relation_of(node)
+    seen = all(place(relation, field.name) == ("key", at) for at, field in enumerate(relation.key))
+    return tuple(Named(field.name, Column(field.type, field.name)) for field in relation.key) if seen else ()
 
 
 # -- pages at work --------------------------------------------------------------------------------------------------
@@ -191,6 +235,8 @@ class Pages:
     """By topic, where the key is just some columns of the source, and all records meet state: these columns."""
     lateness: int | None = None
     """If a page must be told what time it is: by how many ms a row may be late before that matters."""
+    nulls: bool = False
+    """Whether rows with a null in their key move that time too."""
 
     @property
     def are_several(self) -> bool:
@@ -219,7 +265,7 @@ def pages_of(query: n.Query, columns: Mapping[str, Sequence[str]] | None = None,
         return Pages(str(reason))
     finders = {m.source.topic: _finder(m, (columns or {}).get(m.source.topic)) for m in found.meetings}
     plain = {m.source.topic: names for m in found.meetings if (names := _plain(m)) is not None}
-    return Pages(None, finders, plain, found.lateness)
+    return Pages(None, finders, plain, found.lateness, found.nulls)
 
 
 def _plain(meeting: Meeting) -> tuple[str, ...] | None:

@@ -123,7 +123,16 @@ def _join(node: n.StreamJoin) -> Iterator[str]:
     yield from ()
 
 
-_OWN: Mapping[type[n.Node], Callable[[Any], Iterator[str]]] = {n.Final: _final, n.StreamJoin: _join}
+def _distinct(node: n.Distinct) -> Iterator[str]:
+    del node
+    yield "DISTINCT asks for the order of arrival, and Spark keeps any of the equal rows of a batch"
+
+
+_OWN: Mapping[type[n.Node], Callable[[Any], Iterator[str]]] = {
+    n.Final: _final,
+    n.StreamJoin: _join,
+    n.Distinct: _distinct,
+}
 """Kinds of node that run natively here, and not over a bounded read."""
 
 
@@ -147,6 +156,7 @@ _NAMES: Mapping[type[n.Node], str] = {
     n.Rekey: "PARTITION BY",
     n.Explode: "SELECT",
     n.Aggregate: "GROUP BY",
+    n.Distinct: "DISTINCT",
 }
 
 

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -97,21 +98,26 @@ def _met(form: Form, layout: Layout, work: Work) -> Met:
     known, table = (opened_pages if layout.opened else plan_pages)(work), pa.Table.from_batches([form.rows])
     plain, find = known.plain.get(layout.topic), known.finders.get(layout.topic)
     if plain is not None and layout.columns is not None:
-        return _by_columns(table, [layout.travels_as(name) for name in plain], work.pages)
+        return _by_columns(table, [layout.travels_as(name) for name in plain], work.pages, nulls=known.nulls)
     if find is None:  # nothing is kept: what belongs together is what has the same key
         keys = [record.key for record in layout.records(table)] if form.keys is None else form.keys.to_pylist()
         return Met(np.array([page_of(key, work.pages) for key in keys], np.int32), _NONE, _NONE)
     found = [find(record) for record in layout.records(table)]
     pages = np.array([page_of(one and one[1], work.pages) for one in found], np.int32)
-    meeting = [(i, one[0]) for i, one in enumerate(found) if one and one[1] is not None and None not in one[1]]
+    meeting = [(i, one[0]) for i, one in enumerate(found) if one and _meets(one[1], known)]
     where = np.array([i for i, _ in meeting], np.int64)
     return Met(pages, places(table)[where], np.array([time for _, time in meeting], np.int64))
 
 
-def _by_columns(rows: pa.Table, names: Sequence[str], pages: int) -> Met:
+def _meets(key: Any, known: Pages) -> bool:
+    """Whether a row with this key counts where it meets state; without a payload it has none."""
+    return key is not None and (known.nulls or None not in key)
+
+
+def _by_columns(rows: pa.Table, names: Sequence[str], pages: int, *, nulls: bool) -> Met:
     """The same page for all equal keys; each key is looked at once."""
     there = pc.fill_null(pc.invert(rows["$deleted"]), True)
-    for name in names:
+    for name in () if nulls else names:
         there = pc.and_(there, pc.is_valid(rows[name]))
     meeting = there.to_numpy()
     found = _pages_of_keys(rows.select(names).combine_chunks(), pages)

@@ -382,6 +382,13 @@ class OrderItem(Ast):
 
 
 @dataclass(frozen=True)
+class Distinct(Ast):
+    """Of rows that are equal in all of these, only the first; without any, in all columns of the result."""
+
+    on: tuple[Expr, ...] = ()
+
+
+@dataclass(frozen=True)
 class Query(Ast):
     """SELECT. `union` holds further queries of UNION ALL."""
 
@@ -397,6 +404,7 @@ class Query(Ast):
     order_by: tuple[OrderItem, ...] = ()
     limit: int | None = None
     union: tuple[Query, ...] = ()
+    distinct: Distinct | None = None
 
 
 # -- statements -----------------------------------------------------------------------------------------------------

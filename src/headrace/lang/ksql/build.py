@@ -116,6 +116,10 @@ def _as_of(children: list[Any], meta: Meta) -> Part:
     return Part("as_of", (make(ast.AsOf, children, span_of(meta)),))
 
 
+def _distinct(children: list[Any], meta: Meta) -> Part:
+    return Part("distinct", (make(ast.Distinct, children, span_of(meta)),))
+
+
 def _within(children: list[Any], meta: Meta) -> Part:
     bounds = [child for child in children if isinstance(child, timedelta)]
     grace = [child for child in children if isinstance(child, Part)]
@@ -194,6 +198,7 @@ _STATEMENTS: dict[str, Rule] = {
     "late": _pane("late"),
     "results": lambda children, meta: Part("results", (str(children[0]).lower(),)),
     "as_of": _as_of,
+    "distinct": _distinct,
     "within": _within,
     "duration": _duration,
     "inner": _joined("INNER"),

@@ -49,6 +49,7 @@ def _clauses(query: ast.Query) -> Iterator[tuple[str, ast.Expr]]:
     for item in query.select:
         if not isinstance(item.value, ast.Star | ast.StructStar):
             yield "SELECT", item.value
+    yield from (("DISTINCT ON", value) for value in (query.distinct.on if query.distinct else ()))
     if query.where is not None:
         yield "WHERE", query.where
     yield from (("GROUP BY", group) for group in query.group_by)

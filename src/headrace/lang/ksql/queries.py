@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from headrace.errors import BadGrouping, BadKey, BadQuery, BadWindow, SchemaMismatch, StatementError
 from headrace.lang.ksql import ast
+from headrace.lang.ksql.distinct import check_distinct, first_of_rows, first_on
 from headrace.lang.ksql.faults import with_others
 from headrace.lang.ksql.flow import (
     Flow,
@@ -107,13 +108,14 @@ class QueryPlanner:
             return self._grouped(flow, query)
         if query.partition_by:
             flow = self._partitioned(flow, query)
+        flow = first_on(flow, query, self.types)
         found = items(query, flow, flow.scope)
         if self.keyless and not query.partition_by and not any(i.written in k.viable for k in flow.keys for i in found):
             flow = rekeyed(flow, (), (), explicit=True)
         typer = Typer(flow.scope, "SELECT", self.types, _met(exploded))
         typed = [typer.typed(item.written) for item in found]
         result = projected(flow, found, typed, Purpose(self.target, self._clause(query)))
-        return triggered(result, query.emit_when)
+        return triggered(first_of_rows(result, query), query.emit_when)
 
     def _clause(self, query: ast.Query) -> str:
         if query.partition_by:
@@ -127,6 +129,8 @@ class QueryPlanner:
                 span=query.source.span,
                 fix="read the topic as a stream: CREATE STREAM ... WITH (WINDOW_TYPE=...)",
             )
+        if query.distinct is not None:
+            check_distinct(query, query.distinct, flow)
         calls = [call for item in query.select for call in aggregates_in(item.value)]
         if not query.group_by:
             self._check_ungrouped(query, calls)
@@ -147,7 +151,7 @@ class QueryPlanner:
             )
         if query.having is not None:
             raise BadGrouping("HAVING needs a GROUP BY", span=query.having.span, fix="use WHERE")
-        if query.window is not None:
+        if query.window is not None and query.distinct is None:
             raise BadWindow("WINDOW clause requires a GROUP BY clause.", span=query.window.span, fix="add GROUP BY")
         if query.emit is ast.Emit.FINAL:
             raise BadQuery("EMIT FINAL is only supported for windowed aggregations.", span=query.span)

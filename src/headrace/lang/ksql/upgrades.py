@@ -22,6 +22,7 @@ _NEVER = {
     nodes.TableJoin: "TableTableJoin",
     nodes.ForeignKeyJoin: "ForeignKeyTableTableJoin",
     nodes.Final: "TableSuppress",
+    nodes.Distinct: "StreamDistinct",
     nodes.Emit: "TableEmit",
 }
 """Plans whose state a changed query cannot take over."""
@@ -61,6 +62,8 @@ def _properties(plan: nodes.Node) -> Iterator[Property]:
             step = "StreamAggregate" if _reads(part) is Kind.STREAM else "TableAggregate"
             yield step, "nonAggregateColumns", ", ".join(sorted(_seen(part)))
             yield step, "aggregationFunctions", ", ".join(map(_call_text, part.calls))
+        elif isinstance(part, nodes.Distinct):
+            yield _NEVER[nodes.Distinct], "columns", ", ".join(text(named.expression) for named in part.on)
 
 
 def _call_text(call: nodes.AggregateCall) -> str:

@@ -35,6 +35,7 @@ STATEMENTS = {
     "session-final": WINDOWED.format(SESSION, "EMIT FINAL"),
     "tumbling-having": WINDOWED.format(TUMBLING, "HAVING COUNT(*) > 1"),
     "session-having": WINDOWED.format(SESSION, "HAVING COUNT(*) > 1"),
+    "distinct": f"CREATE STREAM o AS SELECT DISTINCT id, a FROM s WINDOW {TUMBLING};",
     "join-inner": JOIN.format("s.id", "INNER"),
     "join-left": JOIN.format("s.id", "LEFT"),
     "join-full": JOIN.format("ROWKEY", "FULL"),

@@ -143,19 +143,22 @@ WINDOWS = (
     "HOPPING (SIZE 10 SECONDS, ADVANCE BY 3 SECONDS, GRACE PERIOD 1 SECONDS)",
     "SESSION (4 SECONDS, GRACE PERIOD 2 SECONDS)",
 )
+COMPARED = ("ON (id) *", "id, n / 4 AS part", "ON (id, page) id, n")
 
 
 @st.composite
 def windowed(draw: st.DrawFn) -> Case:
-    """Windowed counts over rows that are often late."""
+    """Windowed counts, or the first of equal rows in each window, over rows that are often late."""
     timestamp = draw(st.sampled_from(["", ", timestamp='at'"]))
     where, emit = draw(st.sampled_from(["", "WHERE n > 3"])), draw(st.sampled_from(["", "EMIT FINAL"]))
     world = World(live=False)
     world.execute(SOURCE.format(timestamp=timestamp))
-    world.execute(
+    counted = (
         f"CREATE TABLE o AS SELECT page, COUNT(*) AS k, SUM(n) AS s FROM c WINDOW {draw(st.sampled_from(WINDOWS))}"
         f" {where} GROUP BY page {emit};"
     )
+    first = f"CREATE STREAM o AS SELECT DISTINCT {draw(st.sampled_from(COMPARED))} FROM c WINDOW {WINDOWS[0]} {where};"
+    world.execute(draw(st.sampled_from([counted, first])))
     (running,) = world.running.values()
     now, records = 100_000, []
     for offset in range(draw(st.integers(1, 40))):
@@ -164,7 +167,8 @@ def windowed(draw: st.DrawFn) -> Case:
         page, n = draw(st.sampled_from(['"a"', '"b"', '"c"', "null"])), draw(st.integers(0, 9))
         value = f'{{"PAGE": {page}, "N": {n}, "AT": {at + draw(st.sampled_from([0, 500, -500]))}}}'
         payload = draw(st.sampled_from([value, value, value, value, None, "x"]))
-        records.append(("c", Raw(b"1", None if payload is None else payload.encode(), at, offset=offset)))
+        key = draw(st.sampled_from([b"1", b"2", b"3", None]))
+        records.append(("c", Raw(key, None if payload is None else payload.encode(), at, offset=offset)))
     return Case(running.query, records)
 
 

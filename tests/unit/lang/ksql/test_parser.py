@@ -174,6 +174,11 @@ QUERIES: dict[str, ast.Query] = {
     "SELECT * FROM s UNION ALL SELECT * FROM t LIMIT 1": (
         ast.Query((STAR,), S, union=(ast.Query((STAR,), T, limit=1),))
     ),
+    "SELECT DISTINCT a FROM s": ast.Query((ast.SelectItem(A),), S, distinct=ast.Distinct()),
+    "SELECT DISTINCT ON (a, b) * FROM s": ast.Query((STAR,), S, distinct=ast.Distinct((A, B))),
+    "SELECT * FROM s UNION ALL SELECT DISTINCT * FROM t": (
+        ast.Query((STAR,), S, union=(ast.Query((STAR,), T, distinct=ast.Distinct()),))
+    ),
     "SELECT * FROM (SELECT * FROM s) AS x": ast.Query((STAR,), ast.SubqueryRef(FROM_S, "X")),
     "SELECT * FROM s JOIN t ON s.a = t.a": ast.Query((STAR,), ast.Join(S, T, "INNER", ON)),
     "SELECT * FROM s x FULL OUTER JOIN t AS y WITHIN 1 HOUR GRACE PERIOD 1 DAY ON s.a = t.a": ast.Query(
