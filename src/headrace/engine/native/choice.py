@@ -12,9 +12,9 @@ from headrace.contracts import Topic
 from headrace.engine.batch.compile import against
 from headrace.engine.batch.expressions import never_fails
 from headrace.engine.batch.grouping import spark_form
-from headrace.engine.native.conditions import cut
+from headrace.engine.native.conditions import cut, cut_plan
 from headrace.engine.native.join_choice import against_join
-from headrace.engine.native.work import aggregate_of, group_columns, is_final, is_ordered
+from headrace.engine.native.work import aggregate_of, distinct_of, group_columns, is_final, is_ordered
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
 from headrace.plan.expressions import Call, Expression, Named
@@ -23,6 +23,7 @@ from headrace.plan.rules import optimized
 
 NATIVE, RECORD = "native", "record"
 _TIMES = (ty.BIGINT, ty.TIMESTAMP)
+_FILTERED = "only rows that pass a filter move the time of the stream, and this one is not for Arrow"
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,8 @@ def _against(plan: n.Query, topics: Mapping[str, Topic], kafka: bool) -> Iterato
             yield "whether a row that does not fit had fitted before is known record by record"
     if found is not None:
         yield from _aggregate(found, source, topics.get(source.topic), kafka)
+    if distinct_of(plan.sink) is not None:
+        yield from _distinct(plan, topics.get(source.topic), kafka)
 
 
 def _source(source: n.Source, topic: Topic | None) -> Iterator[str]:
@@ -97,6 +100,22 @@ def _aggregate(node: Any, source: n.Source, topic: Topic | None, kafka: bool) ->
         yield from _windows(node.relation.window, below, source, topic, kafka)
 
 
+def _distinct(plan: n.Query, topic: Topic | None, kafka: bool) -> Iterator[str]:
+    if kafka:
+        yield "DISTINCT asks for the order of arrival, which on Kafka no single column tells"
+    (node, *others) = (step for step in n.walk(plan.sink) if isinstance(step, n.Distinct | n.Aggregate))
+    if others or not isinstance(node, n.Distinct):
+        yield "what is compared is grouped, or compared again"
+        return
+    if any(isinstance(step, n.Explode) for step in n.walk(node)):
+        yield "rows of one record are compared, and have one place in the order of arrival"
+    if node.window is not None:
+        yield from _windows(node.window, [], plan.sources[0], topic, kafka)
+        left = distinct_of(cut_plan(plan)[1])
+        if left is not None and any(isinstance(step, n.Filter) for step in n.walk(left)):
+            yield _FILTERED
+
+
 def _windows(
     window: n.Window, below: list[n.Node], source: n.Source, topic: Topic | None, kafka: bool
 ) -> Iterator[str]:
@@ -106,7 +125,7 @@ def _windows(
     if source.timestamp is not None:
         yield "the time of the stream is in a column"
     if any(isinstance(step, n.Filter) and cut(step.condition, source.relation)[1] for step in below):
-        yield "only rows that pass a filter move the time of the stream, and this one is not for Arrow"
+        yield _FILTERED
     if window.idle is not None:
         yield "windows close when the stream is idle"
     if window.size and window.advance and window.advance > window.size:
@@ -123,16 +142,7 @@ def _join(node: n.StreamJoin) -> Iterator[str]:
     yield from ()
 
 
-def _distinct(node: n.Distinct) -> Iterator[str]:
-    del node
-    yield "DISTINCT asks for the order of arrival, and Spark keeps any of the equal rows of a batch"
-
-
-_OWN: Mapping[type[n.Node], Callable[[Any], Iterator[str]]] = {
-    n.Final: _final,
-    n.StreamJoin: _join,
-    n.Distinct: _distinct,
-}
+_OWN: Mapping[type[n.Node], Callable[[Any], Iterator[str]]] = {n.Final: _final, n.StreamJoin: _join}
 """Kinds of node that run natively here, and not over a bounded read."""
 
 

@@ -35,6 +35,7 @@ from headrace.engine.batch.native import Rows, native
 from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.engine.ground import ground_of
 from headrace.engine.native.columns import matched, same_fields
+from headrace.engine.native.distinct import Remembering
 from headrace.engine.native.join_frames import Half, Meeting, half, in_order, ordering
 from headrace.engine.native.joins import JoinWork, join_for
 from headrace.engine.native.partials import Partial
@@ -84,11 +85,12 @@ def native_flow(
             matched(side.relation.columns, topic, side.name)
     spark = _going_on(spark) if work.final else spark
     rows = met(ground.both(spark, join, start), join) if join else compiled(ground.rows(spark, work, start), work)
-    topic, order = log.topic(plan.sink.topic), ordering(plan.sink.relation) if join else ()
+    sorts = join is not None or work.distinct
+    topic, order = log.topic(plan.sink.topic), ordering(plan.sink.relation) if sorts else ()
     raw = topic.schema.is_raw
     made = encodable(rows, plan.sink, work, *order) if raw else typed(rows, plan.sink, topic, work, *order)
     write = NativeSink(ground.outlet(run, folder), work, ground.telling(folder, join or work), on_report).write
-    if join:
+    if sorts:
         return Flow(made, lambda results, batch: write(in_order(results), batch), "append")
     return Flow(made, write, "update" if work.aggregates and not work.final else "append")
 
@@ -127,6 +129,8 @@ def compiled(read: DataFrame, work: Work) -> DataFrame:
             return Arrived(**_fields(node))
         if isinstance(node, n.Aggregate):
             return Running(**_fields(node), hops=work.hops, final=work.final, partial=work.partial)
+        if isinstance(node, n.Distinct):
+            return Remembering(**_fields(node), hops=work.hops)
         return node
 
     return native(everywhere(work.above, streaming), framed(read, work) if work.partial is None else read).frame

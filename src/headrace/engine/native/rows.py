@@ -178,7 +178,7 @@ def times_that_count(rows: Rows, work: Work) -> Times:
 
 def judged(rows: Rows, work: Work, now: int) -> tuple[Rows, int]:
     """The rows for Spark, with all that the chain reports of them; and the time of the stream behind them."""
-    if not work.aggregates or not len(rows.times):
+    if not (work.aggregates or work.distinct) or not len(rows.times):
         return rows, now
     mask = counting(rows, work)
     if work.hops is None:

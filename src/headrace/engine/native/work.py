@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow as pa
@@ -74,6 +74,8 @@ class Work:
     """Rows for which it does not hold are left out; no one above the source looks for that again."""
     partial: Partial | None = None
     """How rows are added up before Spark sees them, if they can be."""
+    distinct: bool = False
+    """Of equal rows only the first goes on."""
 
     @property
     def plan(self) -> n.Query:
@@ -118,7 +120,9 @@ def work_for(query: n.Query, folder: str, setup: Setup = no_setup, *, by_time: b
     source, columns = plan.sources[0], _columns(plan.sink)
     found, (condition, above) = aggregate_of(plan.sink), cut_plan(plan)
     if found is None:
-        return Work(packed(plan), columns, folder=folder, setup=setup, condition=condition)
+        first = distinct_of(plan.sink)
+        made = Work(packed(plan), columns, folder=folder, setup=setup, condition=condition)
+        return replace(made, hops=_hops(first.window), ordered=True, distinct=True) if first else made
     groups = tuple(column_name(named.expression.name, source.relation) for named in found.groups)
     ordered = any(is_ordered(call) for call in found.calls)
     hops = _hops(found.relation.window)
@@ -144,6 +148,11 @@ def _columns(top: n.Node) -> tuple[str, ...]:
 def aggregate_of(top: n.Node) -> Any:
     """The only aggregate of a plan."""
     return next((node for node in n.walk(top) if isinstance(node, n.Aggregate)), None)
+
+
+def distinct_of(top: n.Node) -> n.Distinct | None:
+    """The only DISTINCT of a plan."""
+    return next((node for node in n.walk(top) if isinstance(node, n.Distinct)), None)
 
 
 def is_final(plan: n.Query) -> bool:

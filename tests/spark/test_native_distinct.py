@@ -1,0 +1,137 @@
+"""DISTINCT natively beside the chain in memory: the first of equal rows, in the order of each key, in any batches."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.contracts import HEADERS_TYPE, Append, TopicSpec, dead_letter_topic
+from headrace.engine.native.choice import NATIVE, RECORD, choose_way
+from headrace.engine.native.flow import native_flow
+from headrace.engine.query import ensure_topic
+from headrace.log.embedded import EmbeddedLog
+from headrace.plan.nodes import Query
+from headrace.schema import Schema
+from headrace.settings import Settings
+from tests import streams
+from tests.spark.conftest import drain
+from tests.spark.sales import (
+    SALES,
+    SCHEMA,
+    as_records,
+    assert_same,
+    halves,
+    in_memory,
+    in_order,
+    natively,
+    planned,
+    raw_append,
+    sales,
+    typed_batch,
+)
+from tests.spark.scenes import clicks
+
+pytestmark = pytest.mark.spark
+
+WINDOW = "WINDOW TUMBLING (SIZE 3 SECONDS, GRACE PERIOD 1 SECOND)"
+STATEMENTS = {
+    "rows": "SELECT DISTINCT shop, item, amount > 2 AS much FROM sales WHERE LEN(item) = 2",
+    "on": "SELECT DISTINCT ON (item, amount) * FROM sales",
+    "inside": "SELECT item, EXPLODE(tags) AS tag FROM (SELECT DISTINCT ON (amount) shop, item, tags FROM sales)"
+    " WHERE shop <> 'rome' PARTITION BY item",
+    "windows": f"SELECT DISTINCT ON (item) shop, amount, price FROM sales {WINDOW} WHERE amount <> 3",
+    "windows of a new key": f"SELECT DISTINCT item, shop, amount FROM sales {WINDOW} PARTITION BY item",
+}
+TYPED = TopicSpec(schema=Schema.parse(SCHEMA))
+
+
+def query_of(select: str) -> Query:
+    return planned(f"{SALES}CREATE STREAM o AS {select};")
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+    query = query_of(STATEMENTS[name])
+    topic = log.create_topic("sales", TopicSpec(partitions=3, schema=Schema.parse(SCHEMA)))
+    assert choose_way(query, {"sales": topic}).way == NATIVE
+    rows = sales(11, 60)
+    pieces = [[Append("sales", typed_batch(part)) for part in (p[:6], p[6:])] for p in halves(rows)]
+    found = natively(spark, log, query, pieces, tmp_path / "q", Settings(batch_rows=17), forget=True)
+    wanted = in_memory(query, in_order(log, rows, 3))
+    assert_same(query, found, wanted)
+    assert 3 < len(wanted.written) < 55
+
+
+def test_a_raw_topic(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+    scene = clicks("raw", "CREATE STREAM o AS SELECT DISTINCT ON (page) id, spent FROM clicks;")
+    assert choose_way(scene.query, {"clicks": log.create_topic("clicks", TopicSpec())}).way == NATIVE
+    pieces = [[raw_append(part)] for part in halves(scene.records)]
+    found = natively(spark, log, scene.query, pieces, tmp_path / "q")
+    assert_same(scene.query, found, in_memory(scene.query, scene.records))
+    assert (found.dead["bad-record"], found.dead["null-value"]) == (1, 1)
+
+
+def test_spark_drops_no_row_that_is_on_time_and_closed_windows_go(
+    spark: SparkSession, log: EmbeddedLog, tmp_path: Path
+) -> None:
+    query, rows, progress = query_of(STATEMENTS["windows"]), sales(2, 150, spread=1_500), list[dict]()
+    log.create_topic("sales", TYPED)
+    for topic in ("O", dead_letter_topic("O")):
+        ensure_topic(log, topic)
+    for part in halves(rows):
+        log.append([Append("sales", typed_batch(part))])
+        flow = native_flow(spark, log, query, Settings(batch_rows=30), tmp_path / "q", "run")
+        progress += drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
+    wanted = in_memory(query, as_records(rows))
+    assert streams.by_key(streams.written(log, "O")) == streams.by_key(wanted.written)
+    assert log.bounds(dead_letter_topic("O"))[0].end == wanted.dead.total()
+    assert wanted.dead["late-record"] > 10
+    operators = [batch["stateOperators"][0] for batch in progress]
+    assert sum(operator["numRowsDroppedByWatermark"] for operator in operators) == 0
+    assert sum(operator["numRowsRemoved"] for operator in operators) > 10
+
+
+def test_rows_go_on_with_their_headers_and_in_their_order(
+    spark: SparkSession, log: EmbeddedLog, tmp_path: Path
+) -> None:
+    query = query_of("SELECT DISTINCT ON (amount) * FROM sales")
+    for topic in ("sales", "O"):
+        log.create_topic(topic, TYPED)
+    ensure_topic(log, dead_letter_topic("O"))
+    rows = [({**dict.fromkeys(TYPED.schema.names), "shop": "oslo", "amount": n * 7 % 31}, n) for n in range(60)]
+    headers = pa.array([[{"name": "n", "value": bytes([n])}] for n in range(60)], HEADERS_TYPE)
+    log.append([Append("sales", typed_batch(rows).append_column("$headers", headers))])
+    flow = native_flow(spark, log, query, Settings(batch_rows=25), tmp_path / "q", "run")
+    drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
+    names = [*TYPED.schema.names, "$timestamp", "$headers"]
+    given, found = (log.read(t, 0, 0, max_records=100).rows.select(names).to_pylist() for t in ("sales", "O"))
+    assert found == given[:31]
+
+
+# -- what is left to the record way ---------------------------------------------------------------------------------
+
+REFUSED = {
+    "SELECT DISTINCT ON (price) * FROM sales": "other equals",
+    "SELECT DISTINCT shop, EXPLODE(tags) AS tag FROM sales": "one place in the order",
+    f"SELECT DISTINCT * FROM sales {WINDOW} WHERE LEN(item) = 2": "other equals",
+    f"SELECT DISTINCT ON (item) * FROM sales {WINDOW} WHERE LEN(item) = 2": "pass a filter",
+    "SELECT DISTINCT ON (1 / amount) * FROM sales": "DISTINCT computes what only Python can",
+    "SELECT DISTINCT ON (item) shop, item FROM (SELECT DISTINCT ON (amount) * FROM sales)": "compared again",
+}
+
+
+@pytest.mark.parametrize("select", REFUSED)
+def test_it_says_why(select: str, log: EmbeddedLog) -> None:
+    choice = choose_way(query_of(select), {"sales": log.create_topic("sales", TYPED)})
+    assert choice.way == RECORD
+    assert REFUSED[select] in str(choice)
+
+
+def test_on_kafka_and_over_raw_windows(log: EmbeddedLog) -> None:
+    topic = log.create_topic("sales", TopicSpec())
+    on_kafka = choose_way(query_of(STATEMENTS["on"]), {"sales": topic}, kafka=True)
+    assert on_kafka.reasons == ("DISTINCT asks for the order of arrival, which on Kafka no single column tells",)
+    assert choose_way(query_of(STATEMENTS["windows"]), {"sales": topic}).way == RECORD
