@@ -11,6 +11,7 @@ from pyspark.sql import SparkSession
 from headrace.contracts import HEADERS_TYPE, Append, TopicSpec, dead_letter_topic
 from headrace.engine.native.choice import NATIVE, RECORD, choose_way
 from headrace.engine.native.flow import native_flow
+from headrace.engine.outlook import outlook
 from headrace.engine.query import ensure_topic
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
@@ -135,3 +136,15 @@ def test_on_kafka_and_over_raw_windows(log: EmbeddedLog) -> None:
     on_kafka = choose_way(query_of(STATEMENTS["on"]), {"sales": topic}, kafka=True)
     assert on_kafka.reasons == ("DISTINCT asks for the order of arrival, which on Kafka no single column tells",)
     assert choose_way(query_of(STATEMENTS["windows"]), {"sales": topic}).way == RECORD
+
+
+def test_it_is_chosen_where_all_rows_would_have_to_meet(log: EmbeddedLog) -> None:
+    topics = {"sales": log.create_topic("sales", TYPED), "O": log.create_topic("O", TYPED)}
+
+    def way(select: str, asked: str, begun: str | None = None) -> str:
+        return outlook(query_of(select), topics, Settings(way=asked), embedded=True, begun=begun).way
+
+    anywhere, by_key = STATEMENTS["on"], "SELECT DISTINCT ON (shop, item) * FROM sales"
+    assert [way(anywhere, asked) for asked in ("auto", "record", "native")] == [NATIVE, RECORD, NATIVE]
+    assert [way(by_key, asked) for asked in ("auto", "record", "native")] == [RECORD, RECORD, NATIVE]
+    assert way(by_key, "auto", begun=NATIVE) == NATIVE

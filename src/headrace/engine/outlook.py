@@ -16,7 +16,7 @@ from typing import Any
 from headrace.contracts import Log, Topic
 from headrace.engine.batch.paging import pages_of
 from headrace.engine.native.choice import NATIVE, RECORD, choose_way
-from headrace.engine.native.work import work_for
+from headrace.engine.native.work import distinct_of, work_for
 from headrace.engine.realtime.choice import PROMISE, REALTIME, against_realtime
 from headrace.engine.record.results import merges
 from headrace.errors import BadSetting
@@ -129,9 +129,16 @@ def against_native(
 
 def _rather_not(query: n.Query, settings: Settings, begun: str | None) -> tuple[str, ...]:
     """What could run natively, and had better not, unless somebody asks for it."""
-    if settings.way != AUTO or begun == NATIVE or len(query.sources) == 1:
+    if settings.way != AUTO or begun == NATIVE:
         return ()
-    return ("Spark's join of streams takes more work for each row, and pays on many cores; `way = native` asks for it",)
+    if len(query.sources) > 1:
+        return (_DEAR.format("Spark's join of streams"),)
+    if distinct_of(query.sink) is not None and pages_of(query, timed=True).are_several:
+        return (_DEAR.format("Spark's DISTINCT"),)
+    return ()
+
+
+_DEAR = "{} takes more work for each row, and pays on many cores; `way = native` asks for it"
 
 
 def merging(query: n.Query, settings: Settings) -> bool:
