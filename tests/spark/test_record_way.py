@@ -37,6 +37,9 @@ CREATE STREAM paths WITH (kafka_topic='{name}.paths') AS SELECT id, UCASE(page) 
 CREATE TABLE counts WITH (kafka_topic='{name}.counts') AS SELECT page, COUNT(*) AS n FROM paths GROUP BY page;
 CREATE STREAM who WITH (kafka_topic='{name}.who') AS
   SELECT clicks.id, page, who FROM clicks LEFT JOIN users ON clicks.id = users.id;
+CREATE STREAM once WITH (kafka_topic='{name}.once') AS SELECT DISTINCT id, page FROM clicks;
+CREATE STREAM often WITH (kafka_topic='{name}.often') AS
+  SELECT DISTINCT ON (page) * FROM clicks WINDOW TUMBLING (SIZE 10 MILLISECONDS, GRACE PERIOD 1 SECOND);
 """
 
 
