@@ -101,6 +101,7 @@ def _rows(spark: SparkSession, checkpoint: Checkpoint, *, roots: bool = False) -
 
 
 def _table(spark: SparkSession, checkpoint: Checkpoint) -> DataFrame:
+    _ = spark.streams.active  # what reads the state reports to somebody who comes into being with the streams
     reader = spark.read.format("statestore").option("stateVarName", STATE)
     return reader.load(str(checkpoint.spark)).select(
         "key.page", "user_map_key.store", "user_map_key.bucket", "user_map_value.data"
