@@ -79,7 +79,7 @@ def settings(folder: Path, servers: str = "", master: str = "local[2]") -> Setti
         spark_master=master,
         batch_rows=BATCH_ROWS,
         pages=2,
-        way="record",
+        way="auto",
         changes="record",
         upkeep_every=timedelta(0),
     )
