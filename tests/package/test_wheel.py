@@ -20,6 +20,7 @@ NOBODY = 65534
 SCRIPT = """
 CREATE STREAM CITIES (ID BIGINT KEY, NAME VARCHAR) WITH (KAFKA_TOPIC='cities', FORMAT='JSON', PARTITIONS=1);
 CREATE STREAM LONG AS SELECT ID, LEN(NAME) AS LETTERS FROM CITIES WHERE LEN(NAME) > 4 EMIT CHANGES;
+CREATE TABLE LETTERS AS SELECT LEN(NAME) AS N, COUNT(*) AS CITIES FROM CITIES GROUP BY LEN(NAME);
 INSERT INTO CITIES VALUES (1, 'Oslo');
 INSERT INTO CITIES VALUES (2, 'Turin');
 """
@@ -136,8 +137,10 @@ def test_the_demo_runs(headrace: Installed) -> None:
 
 
 def test_a_script_runs(headrace: Installed) -> None:
-    """Record by record, without Kafka's client."""
+    """Record by record, without Kafka's client; and its state is read by a process that runs nothing."""
     (headrace.home / "cities.ksql").write_text(SCRIPT)
     headrace("run", "cities.ksql", "--until-idle")
     found = headrace("consume", "LONG", "--format", "json")
     assert [json.loads(line)["value"] for line in found.splitlines()] == ['{"LETTERS":5}']
+    (groups,) = json.loads(headrace("state", "show", "CTAS_LETTERS_1", "--json"))
+    assert groups["entries"] == 2
