@@ -38,7 +38,8 @@ from headrace.engine.realtime.choice import REALTIME
 from headrace.engine.realtime.course import Course
 from headrace.engine.realtime.slots import hold
 from headrace.engine.record.layout import layouts_of
-from headrace.engine.record.operator import OUTPUT_SPARK, PageOperator, run_stateless
+from headrace.engine.record.operator import OUTPUT_SPARK, run_stateless
+from headrace.engine.record.processor import PageOperator
 from headrace.engine.record.sink import PageSink
 from headrace.engine.record.target import target_of
 from headrace.engine.record.times import with_batch_time

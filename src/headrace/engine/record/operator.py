@@ -1,4 +1,4 @@
-"""The chain inside Spark's stateful operator: a page's records run through it in order of arrival.
+"""The chain inside Spark's stateful operator (see `processor`): a page's records run through it in order of arrival.
 
 The operator is keyed by page and runs with time mode None: time is input, as ticks are. All state of a page lies in one
 map of buckets (see `buckets`), of which a batch reads and writes what it touches. What comes out are rows of topics
@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.streaming.stateful_processor import StatefulProcessor, StatefulProcessorHandle, TimerValues
 
 from headrace.contracts import dead_letter_topic
 from headrace.engine.record.buckets import PageState
@@ -49,35 +48,23 @@ def as_it_is(results: list[Output]) -> list[Output]:
     return results
 
 
-class PageOperator(StatefulProcessor):
-    """All queries' operator; `work` makes it one query's."""
+def run_page(work: Work, finish: Finish, state: Any, page: int, frames: list[Any]) -> pa.RecordBatch:
+    """A page's batch, as Spark gives it; `state` is the page's map."""
+    with uncollected():
+        results = _run(work, finish, MapShelf(state), page, frames)
+    return _output(results)
 
-    def __init__(self, work: Work, finish: Finish = as_it_is) -> None:
-        self._work = work
-        self._finish = finish
 
-    def init(self, handle: StatefulProcessorHandle) -> None:
-        self._map = handle.getMapState("buckets", "store string, bucket int", "data binary")
-
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[Any]:
-        del timerValues
-        with uncollected():
-            results = self._run(int(key[0]), list(rows))
-        yield _output(results).to_pandas()
-
-    def _run(self, page: int, frames: list[Any]) -> list[Output]:
-        arrived = unpacked([payload for frame in frames for payload in frame["payload"]], self._work)
-        report, state = Report(page), PageState(MapShelf(self._map), page=page, touches=len(arrived.items))
-        out = run_records(self._work, arrived, state.store, report, batch_time(frames[0]))
-        state.save()
-        report.entries = state.entries
-        state.close()
-        reach("operator.ran")
-        reach("operator.saved")
-        return [*self._finish(out), (None, report.packed())]
-
-    def close(self) -> None:
-        """Nothing is held between batches."""
+def _run(work: Work, finish: Finish, shelf: MapShelf, page: int, frames: list[Any]) -> list[Output]:
+    arrived = unpacked([payload for frame in frames for payload in frame["payload"]], work)
+    report, state = Report(page), PageState(shelf, page=page, touches=len(arrived.items))
+    out = run_records(work, arrived, state.store, report, batch_time(frames[0]))
+    state.save()
+    report.entries = state.entries
+    state.close()
+    reach("operator.ran")
+    reach("operator.saved")
+    return [*finish(out), (None, report.packed())]
 
 
 def run_stateless(
