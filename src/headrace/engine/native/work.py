@@ -116,20 +116,25 @@ def _as_spark_has_it(fields: list[tuple[str, pa.DataType]]) -> pa.Schema:
 
 
 def work_for(query: n.Query, folder: str, setup: Setup = no_setup, *, by_time: bool = False, ticks: str = "") -> Work:
+    """What tasks must know of a query over one source."""
     plan = optimized(query)
-    source, columns = plan.sources[0], _columns(plan.sink)
-    found, (condition, above) = aggregate_of(plan.sink), cut_plan(plan)
-    if found is None:
-        first = distinct_of(plan.sink)
-        made = Work(packed(plan), columns, folder=folder, setup=setup, condition=condition)
-        return replace(made, hops=_hops(first.window), ordered=True, distinct=True) if first else made
-    groups = tuple(column_name(named.expression.name, source.relation) for named in found.groups)
-    ordered = any(is_ordered(call) for call in found.calls)
-    hops = _hops(found.relation.window)
-    final = is_final(plan)
-    partial = _partial(aggregate_of(above), hops)
-    return Work(
-        packed(plan), columns, groups, True, hops, by_time, ordered, folder, setup, final, ticks, 0, condition, partial
+    condition, above = cut_plan(plan)
+    work = Work(packed(plan), _columns(plan.sink), folder=folder, setup=setup, condition=condition)
+    if (first := distinct_of(plan.sink)) is not None:
+        return replace(work, hops=_hops(first.window), ordered=True, distinct=True)
+    if (found := aggregate_of(plan.sink)) is None:
+        return work
+    relation, hops = plan.sources[0].relation, _hops(found.relation.window)
+    return replace(
+        work,
+        groups=tuple(column_name(named.expression.name, relation) for named in found.groups),
+        aggregates=True,
+        hops=hops,
+        by_time=by_time,
+        ordered=any(is_ordered(call) for call in found.calls),
+        final=is_final(plan),
+        ticks=ticks,
+        partial=_partial(aggregate_of(above), hops),
     )
 
 
