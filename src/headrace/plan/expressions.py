@@ -234,6 +234,17 @@ def walk(expression: Expression) -> Iterator[Expression]:
         yield from walk(child)
 
 
+def operands(e: Expression, kind: type[And | Or]) -> Iterator[Expression]:
+    """What a chain of one operator joins, in order; however long it is."""
+    waiting = [e]
+    while waiting:
+        top = waiting.pop()
+        if isinstance(top, kind):
+            waiting += [top.right, top.left]
+        else:
+            yield top
+
+
 def columns_of(expression: Expression) -> set[str]:
     """The names of the columns it reads."""
     return {e.name for e in walk(expression) if isinstance(e, Column)}

@@ -152,13 +152,18 @@ def _(node: n.Aggregate, records: DataFrame) -> Rows:
 @native.register
 def _(node: n.Distinct, records: DataFrame) -> Rows:
     """The first of each group of equal rows; Spark groups nulls together."""
-    below = native(node.input, records)
-    on = {f"on{i}": named.expression for i, named in enumerate(node.on)}
-    made, by = computed(below.frame.where("valued"), below.relation, on), list(on)
+    made, by = compared(node, records)
     if node.window is not None:
         made, by = grouping.in_windows(made, node.window), [*by, "window_start"]
     numbered = made.withColumn("number", f.row_number().over(Window.partitionBy(*by).orderBy(*ORDER)))
     return Rows(numbered.where("number = 1").select(*frame_columns(node.relation)), node.relation)
+
+
+def compared(node: n.Distinct, records: DataFrame) -> tuple[DataFrame, list[str]]:
+    """The rows that DISTINCT compares, and the columns in which it does."""
+    below = native(node.input, records)
+    on = {f"on{i}": named.expression for i, named in enumerate(node.on)}
+    return computed(below.frame.where("valued"), below.relation, on), list(on)
 
 
 # -- tables and joins -----------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from headrace.contracts import Topic
 from headrace.engine.batch.compile import against
 from headrace.engine.batch.expressions import never_fails
 from headrace.engine.batch.grouping import spark_form
-from headrace.engine.native.conditions import cut, cut_plan
+from headrace.engine.native.conditions import cut_plan
 from headrace.engine.native.join_choice import against_join
 from headrace.engine.native.work import aggregate_of, distinct_of, group_columns, is_final, is_ordered
 from headrace.plan import nodes as n
@@ -23,7 +23,6 @@ from headrace.plan.rules import optimized
 
 NATIVE, RECORD = "native", "record"
 _TIMES = (ty.BIGINT, ty.TIMESTAMP)
-_FILTERED = "only rows that pass a filter move the time of the stream, and this one is not for Arrow"
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ def _against(plan: n.Query, topics: Mapping[str, Topic], kafka: bool) -> Iterato
         if isinstance(node, n.Filter) and node.relation.kind is n.Kind.TABLE and not is_final(plan):
             yield "whether a row that does not fit had fitted before is known record by record"
     if found is not None:
-        yield from _aggregate(found, source, topics.get(source.topic), kafka)
+        yield from _aggregate(found, plan, topics.get(source.topic), kafka)
     if distinct_of(plan.sink) is not None:
         yield from _distinct(plan, topics.get(source.topic), kafka)
 
@@ -85,9 +84,8 @@ def _source(source: n.Source, topic: Topic | None) -> Iterator[str]:
         yield f"the time of {source.name} is text"
 
 
-def _aggregate(node: Any, source: n.Source, topic: Topic | None, kafka: bool) -> Iterator[str]:
-    below = list(n.walk(node.input))
-    if not all(isinstance(step, n.Filter | n.Source) for step in below):
+def _aggregate(node: Any, plan: n.Query, topic: Topic | None, kafka: bool) -> Iterator[str]:
+    if not all(isinstance(step, n.Filter | n.Source) for step in n.walk(node.input)):
         yield "rows change on their way to GROUP BY, and a null among the groups would go unreported"
     if None in group_columns(node):
         yield "GROUP BY computes its groups, and a null among them would go unreported"
@@ -97,7 +95,7 @@ def _aggregate(node: Any, source: n.Source, topic: Topic | None, kafka: bool) ->
         if kafka and is_ordered(call):
             yield f"{call.function} asks for the order of arrival, which on Kafka no single column tells"
     if node.relation.window is not None:
-        yield from _windows(node.relation.window, below, source, topic, kafka)
+        yield from _windows(node.relation.window, plan, topic, kafka)
 
 
 def _distinct(plan: n.Query, topic: Topic | None, kafka: bool) -> Iterator[str]:
@@ -110,22 +108,19 @@ def _distinct(plan: n.Query, topic: Topic | None, kafka: bool) -> Iterator[str]:
     if any(isinstance(step, n.Explode) for step in n.walk(node)):
         yield "rows of one record are compared, and have one place in the order of arrival"
     if node.window is not None:
-        yield from _windows(node.window, [], plan.sources[0], topic, kafka)
-        left = distinct_of(cut_plan(plan)[1])
-        if left is not None and any(isinstance(step, n.Filter) for step in n.walk(left)):
-            yield _FILTERED
+        yield from _windows(node.window, plan, topic, kafka)
 
 
-def _windows(
-    window: n.Window, below: list[n.Node], source: n.Source, topic: Topic | None, kafka: bool
-) -> Iterator[str]:
+def _windows(window: n.Window, plan: n.Query, topic: Topic | None, kafka: bool) -> Iterator[str]:
     """Stream time must follow from what the log says of its rows; on Kafka it is known before a batch."""
+    above = cut_plan(plan)[1]
+    windowed: Any = aggregate_of(above) or distinct_of(above)
     if not kafka and (topic is None or topic.schema.is_raw):
         yield "which records have a time that counts is known once they are decoded"
-    if source.timestamp is not None:
+    if plan.sources[0].timestamp is not None:
         yield "the time of the stream is in a column"
-    if any(isinstance(step, n.Filter) and cut(step.condition, source.relation)[1] for step in below):
-        yield _FILTERED
+    if any(isinstance(step, n.Filter) for step in n.walk(windowed.input)):
+        yield "only rows that pass a filter move the time of the stream, and this one is not for Arrow"
     if window.idle is not None:
         yield "windows close when the stream is idle"
     if window.size and window.advance and window.advance > window.size:

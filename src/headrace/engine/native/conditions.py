@@ -7,7 +7,7 @@ two, and Spark does the rest.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import reduce, singledispatch
 from typing import Any
@@ -59,22 +59,15 @@ def cut_plan(plan: n.Query) -> tuple[Expression | None, n.Node]:
 
 def cut(condition: Expression, relation: Relation) -> tuple[Expression | None, Expression | None]:
     """What Arrow can apply, and what is left for others; both must hold."""
-    parts = list(_conjuncts(condition))
-    able = [part for part in parts if _is_able(part, relation)]
-    return _all(able), _all([part for part in parts if part not in able])
+    able, left = list[Expression](), list[Expression]()
+    for part in ex.operands(condition, ex.And):
+        (able if _is_able(part, relation) else left).append(part)
+    return _all(able), _all(left)
 
 
 def holding(condition: Expression, relation: Relation, columns: Columns) -> pa.BooleanArray:
     """For every row whether the condition holds."""
     return pc.fill_null(held(condition, relation, columns), False)
-
-
-def _conjuncts(condition: Expression) -> Iterator[Expression]:
-    if isinstance(condition, ex.And):
-        yield from _conjuncts(condition.left)
-        yield from _conjuncts(condition.right)
-    else:
-        yield condition
 
 
 def _all(parts: list[Expression]) -> Expression | None:

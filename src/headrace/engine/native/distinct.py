@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from headrace.engine.batch.frames import computed, frame_columns
-from headrace.engine.batch.native import Rows, native
+from headrace.engine.batch.frames import frame_columns
+from headrace.engine.batch.native import Rows, compared, native
 from headrace.engine.native.work import Hops
 from headrace.plan import nodes as n
 
@@ -29,9 +29,7 @@ class Remembering(n.Distinct):
 
 @native.register
 def _(node: Remembering, records: DataFrame) -> Rows:
-    below = native(node.input, records)
-    on = {f"on{i}": named.expression for i, named in enumerate(node.on)}
-    made, by = computed(below.frame.where("valued"), below.relation, on), list(on)
+    made, by = compared(node, records)
     if node.hops is not None:
         size = node.hops.size
         made, by = made.selectExpr("*", f"timestamp_millis(time - time % {size} + {size}) as closes"), [*by, "closes"]

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from headrace.contracts import HEADERS_TYPE
 from headrace.engine.record.placing import CLOCK, Numbers, StreamTime, apart, places
@@ -136,9 +135,3 @@ def header_items(headers: Headers) -> list[dict[str, Any]] | None:
 
 def unpacked_rows(payload: bytes) -> pa.RecordBatch:
     return pa.ipc.read_record_batch(pa.py_buffer(payload), ROWS)
-
-
-def kept(rows: pa.RecordBatch) -> tuple[pa.RecordBatch, pa.RecordBatch]:
-    """Of what came out: rows of topics, and reports."""
-    is_row = pc.is_valid(rows.column("topic"))
-    return rows.filter(is_row), rows.filter(pc.invert(is_row))

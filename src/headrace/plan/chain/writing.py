@@ -5,7 +5,7 @@ A writer gives a `Piece`. An operand that is needed twice (once to look for null
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -188,7 +188,7 @@ def _(e: ex.Or, code: Code) -> Piece:
 
 def _joined(code: Code, e: ex.And | ex.Or, word: str) -> Piece:
     """A chain of the same operator is one flat text, however long; null counts as false."""
-    pieces = [code.piece(part) for part in _parts(e, type(e))]
+    pieces = [code.piece(part) for part in ex.operands(e, type(e))]
     texts = [_true(code, piece) for piece in pieces]
     return Piece(f"({f' {word} '.join(texts)})", False, _may_fail(code, pieces))
 
@@ -202,16 +202,6 @@ def _true(code: Code, condition: Piece) -> str:
 
 def _may_fail(code: Code, conditions: Sequence[Piece]) -> bool:
     return any(piece.raises or (piece.nullable and code.variables) for piece in conditions)
-
-
-def _parts(e: Expression, kind: type[ex.And | ex.Or]) -> Iterator[Expression]:
-    waiting = [e]
-    while waiting:
-        top = waiting.pop()
-        if isinstance(top, kind):
-            waiting += [top.right, top.left]
-        else:
-            yield top
 
 
 @write.register
