@@ -80,9 +80,13 @@ def read_cut(
 
 ORDER = ("$timestamp", "$topic", "$partition", "$offset")
 
-# Tasks only ask for what is there. Having it, the connector asks on, and the broker would let that question, and those
-# of the next task behind it, wait for half a second.
-_FETCHING = {"kafka.fetch.max.wait.ms": "5"}
+_FETCHING = {
+    # Tasks only ask for what is there. Having it, the connector asks on, and the broker would let that question, and
+    # those of the next task behind it, wait for half a second.
+    "kafka.fetch.max.wait.ms": "5",
+    # The connector takes what was fetched in parts of 500 records, which costs a third of the time.
+    "kafka.max.poll.records": "20000",
+}
 
 
 _Reader = TypeVar("_Reader", DataFrameReader, DataStreamReader)
