@@ -23,13 +23,13 @@ from bench.tables import engine_program as ours
 from bench.tables import log_kafka
 from bench.tables.engine_rows import SCHEMA, make_topic
 from headrace.contracts import Ack, Append, Subscription, TopicSpec
-from headrace.engine.realtime.flow import BATCH
 from headrace.engine.session import spark_session
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.jars import spark_jars
 from headrace.log.kafka.log import KafkaLog
 from headrace.log.rows import from_records
 from headrace.record import Record
+from headrace.settings import Settings
 
 Send = Callable[[bytes, bytes], object]
 Poll = Callable[[], Sequence[bytes | None]]
@@ -73,7 +73,7 @@ def realtime_by_hand(work: Work) -> Outcome:
     writing = raw.select("key", click).select("key", doubled).writeStream.format("kafka").outputMode("update")
     writing = writing.option("kafka.bootstrap.servers", servers).option("topic", f"{name}-results")
     writing = writing.option("checkpointLocation", str(work.folder / "checkpoint"))
-    query = writing.trigger(realTime=BATCH).start()  # pyright: ignore[reportCallIssue]
+    query = writing.trigger(realTime=_every(settings)).start()  # pyright: ignore[reportCallIssue]
     try:
         with _kafka(servers, name) as (send, poll):
             latencies = _measured(work, send, poll)
@@ -82,6 +82,10 @@ def realtime_by_hand(work: Work) -> Outcome:
     finally:
         query.stop()
     return Outcome(len(latencies), len(latencies) / work["rate"], latencies)
+
+
+def _every(settings: Settings) -> str:
+    return f"{settings.realtime_every.total_seconds():g} seconds"
 
 
 def realtime(work: Work) -> Outcome:

@@ -67,6 +67,11 @@ class Settings:
         "Where the queries of a program run: shared (in one process, with one Spark) or process (each in a process of "
         "its own, with a Spark of its own and its memory: one that dies takes no other along).",
     )
+    realtime_every: timedelta = setting(
+        timedelta(minutes=1),
+        "How often a realtime query notes, and tells, how far it is; at least 5s. It pauses for that, for some 0.2 s. "
+        "What came since is done again after a crash, and a stop waits for the next note.",
+    )
     linger: timedelta = setting(timedelta(0), "How long a producer waits for company before it commits.")
     inline_bytes: Size = setting(Size(128 << 10), "Appends up to this size are kept inside the commit log.")
     file_bytes: Size = setting(Size(64 << 20), "Merging stops when an extent file has reached this size.")

@@ -8,6 +8,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import numpy as np
@@ -109,7 +110,9 @@ UNSURE = (b'{"PAGE":1.50}', b'{"PAGE":{"a":1}}', b'{"N":1e17}', b'{"N":0.9999999
 
 @pytest.fixture
 def kafka(kafka_settings: Settings, spark: SparkSession, tmp_path: Path) -> Iterator[KafkaLog]:
-    with KafkaLog(replace(kafka_settings, way="realtime", data=tmp_path / "data")) as opened:
+    with KafkaLog(
+        replace(kafka_settings, way="realtime", realtime_every=timedelta(seconds=5), data=tmp_path / "data")
+    ) as opened:
         yield opened
 
 

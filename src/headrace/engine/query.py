@@ -175,13 +175,14 @@ class RunningQuery:
         """Let the batch under way end, and start no other: Spark's own `stop` would break it off.
 
         Spark notes a batch as done a moment after it is written; without that it would be computed once more. In real
-        time that is every few seconds, and is waited for if there was something to do since.
+        time that is now and then, and is waited for if there was something to do since.
         """
-        self._draining = True
-        if self.way == REALTIME and self._has_more():
+        self._draining, patience = True, _PATIENCE
+        if self._realtime is not None and self._has_more():
             self._batch = self._checkpoint.done() + 1
+            patience += self._realtime.every.total_seconds()
         with self._turn:
-            given_up = time.monotonic() + _PATIENCE
+            given_up = time.monotonic() + patience
         while self._batch > self._checkpoint.done() and self.is_active and time.monotonic() < given_up:
             time.sleep(0.01)
 
@@ -266,7 +267,7 @@ def start(
         elif manifest.way == REALTIME:
             from headrace.engine.realtime.flow import realtime_flow  # its client is an extra
 
-            flow = realtime_flow(spark, log, query, manifest.run, manifest.start)  # type: ignore[arg-type]
+            flow = realtime_flow(spark, log, query, manifest.run, manifest.start, settings.realtime_every)  # type: ignore[arg-type]
         else:
             flow = _record_flow(spark, log, running, manifest, begin, setup, merging(query, settings))
         running.run(flow)

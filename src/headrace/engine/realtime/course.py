@@ -1,4 +1,4 @@
-"""How a realtime query is doing, from what Spark tells about its batches, one every few seconds."""
+"""How a realtime query is doing, from what Spark tells about its batches, one now and then."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@
     flow.writing().option("checkpointLocation", ...).start()
 
 A record that cannot be used keeps its row: it passes every step beside the others, and the one sink writes it to the
-topic of the dead letters. What was read is noted every few seconds; after a crash, what came since then comes again.
+topic of the dead letters. What was read is noted now and then; after a crash, what came since then comes again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
+from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -33,8 +34,6 @@ from headrace.plan import nodes as n
 from headrace.plan.rewriting import everywhere
 from headrace.plan.rules import optimized
 
-BATCH = "10 seconds"
-"""How often it is noted what was read; between two such batches there is a pause."""
 _COUNTED = 32
 
 # Why each of these is set, in a session of the query's own:
@@ -52,6 +51,8 @@ class RealtimeFlow:
     options: dict[str, str]
     log: KafkaLog
     topic: str
+    every: timedelta
+    """How often it is noted what was read."""
 
     @property
     def slots(self) -> int:
@@ -78,11 +79,11 @@ class RealtimeFlow:
 
     def writing(self) -> DataStreamWriter:
         writing = self.rows.writeStream.format("kafka").options(**self.options).outputMode("update")
-        return writing.trigger(realTime=BATCH)  # pyright: ignore[reportCallIssue]
+        return writing.trigger(realTime=f"{self.every // timedelta(milliseconds=1)} milliseconds")  # pyright: ignore[reportCallIssue]
 
 
 def realtime_flow(
-    spark: SparkSession, log: KafkaLog, query: n.Query, run: str, start: Mapping[str, Any] | None
+    spark: SparkSession, log: KafkaLog, query: n.Query, run: str, start: Mapping[str, Any] | None, every: timedelta
 ) -> RealtimeFlow:
     """The query over its topic; `run` names its life, and `start` is the position behind which it begins. All topics
     must be there, and that of the dead letters.
@@ -98,7 +99,7 @@ def realtime_flow(
     made = native(everywhere(sink, _passing), read).frame
     codes = [f.expr(f"count_if(headers.code = {quoted(code)})").alias(code) for code in envelope.CODES]
     counted = made.observe(COUNTS, f.count("*").alias("all"), *codes)
-    return RealtimeFlow(_written(counted, plan, run), _options(log, sink), log, source.topic)
+    return RealtimeFlow(_written(counted, plan, run), _options(log, sink), log, source.topic, every)
 
 
 def _options(log: KafkaLog, sink: n.Sink) -> dict[str, str]:
