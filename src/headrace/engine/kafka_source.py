@@ -66,7 +66,7 @@ def streamed(
     reader = subscribed(spark.readStream.format("kafka"), settings, topics).options(startingOffsets=start, **_FETCHING)
     if max_rows is not None:
         reader = reader.option("maxOffsetsPerTrigger", str(max_rows))
-    return reader.load()
+    return reader.load().drop("timestampType")
 
 
 def read_cut(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -23,6 +24,8 @@ from headrace.settings import Settings
 _PATIENCE = 10.0  # seconds
 _LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
 _JAVA = "-XX:+ExitOnOutOfMemoryError"  # what is left after it may hang for ever, and look as if it was at work
+_COLLECTOR = "-XX:+UseParallelGC"  # Java's default is for large heaps: here it takes a sixth of the time of a query
+_GIVEN = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _CHECKPOINTS = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 
@@ -99,11 +102,17 @@ def _sockets() -> str:
     return folder
 
 
+def java_options(environ: Mapping[str, str]) -> str:
+    """For Spark's process. Java refuses to start with two collectors: one that the environment names stands."""
+    given = " ".join(environ.get(name, "") for name in _GIVEN)
+    return _JAVA if re.search(r"-XX:\+Use\w+GC\b", given) else f"{_JAVA} {_COLLECTOR}"
+
+
 def _sized(settings: Settings) -> dict[str, str]:
     return {
         "spark.python.unix.domain.socket.dir": _sockets(),
         "spark.driver.memory": f"{settings.spark_memory >> 20}m",
-        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {_JAVA}",
+        "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {java_options(os.environ)}",
         "spark.sql.shuffle.partitions": str(settings.spark_shuffle_partitions),
         **(_ON_KAFKA if settings.log == "kafka" else {}),
     }

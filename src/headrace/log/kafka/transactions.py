@@ -185,7 +185,7 @@ class Transactor:
                 transactional_id=name,
                 transaction_timeout_ms=timeout_ms,
                 delivery_timeout_ms=min(timeout_ms, millis(DELIVERY)),
-                linger_ms=0,
+                linger_ms=5,
                 **PRODUCER,
             )
         )
