@@ -36,12 +36,17 @@ def parts_of(messages: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         return
     topics = messages.column("topic").dictionary_encode().indices.to_numpy().astype(np.int64)
     found = topics << 32 | messages.column("partition").to_numpy()
-    different = np.unique(found)
-    if len(different) == 1:
+    if found.min() == found.max():
         yield messages
         return
-    for one in different:
+    for one in np.unique(found):
         yield messages.filter(pa.array(found == one))
+
+
+def of_topic(messages: pa.RecordBatch, topic: str) -> pa.RecordBatch:
+    """Messages that all are of one topic, which was not brought along with each."""
+    places = pa.array(np.zeros(messages.num_rows, np.int8))
+    return messages.append_column("topic", pa.DictionaryArray.from_arrays(places, pa.array([topic])))
 
 
 def _have_headers(messages: pa.RecordBatch) -> bool:

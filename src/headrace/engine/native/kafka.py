@@ -20,7 +20,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.contracts import Batch
 from headrace.engine.columns import gathered
-from headrace.engine.kafka_rows import batches_of
+from headrace.engine.kafka_rows import batches_of, of_topic
 from headrace.engine.kafka_source import streamed, worker_log
 from headrace.engine.native.moments import Moment, moment, reached
 from headrace.engine.native.source import given
@@ -39,6 +39,7 @@ def read_rows(
     """The topic as a stream of the columns that `work.arrow` says."""
     topics = [log.topic(name) for name in (topic, work.ticks) if name]
     rows = streamed(spark, log.settings, topics, start, max_rows)
+    rows = rows if work.ticks else rows.drop("topic")
     return rows.mapInArrow(_opening(log.settings, topic, work), from_arrow_schema(work.arrow))
 
 
@@ -50,7 +51,8 @@ def _opening(
         topic, known = log.topic(name), context and context.getLocalProperty(BEFORE)
         before = moment(*json.loads(known)) if known else Moment()
         raw = {name, work.ticks} if topic.schema.is_raw else {work.ticks}
-        batches = (sequenced(batch) for found in gathered(messages) for batch in batches_of(found, log, raw))
+        pieces = (found if work.ticks else of_topic(found, name) for found in gathered(messages))
+        batches = (sequenced(batch) for found in pieces for batch in batches_of(found, log, raw))
         task = str(context.partitionId()) if context else "0"
         return given(batches, topic, work, before, task)
 
