@@ -120,7 +120,7 @@ def test_a_terminated_query_leaves_nothing_and_begins_anew(log: EmbeddedLog, set
         program.execute(NUMBERS + BIG + insert(20))
         program.wait(until_idle=True)
         program.execute("TERMINATE CSAS_BIG_0; DROP STREAM big DELETE TOPIC;")
-        assert not (program.folder / "CSAS_BIG_0").exists()
+        assert not (settings.data / "checkpoints" / "program" / "CSAS_BIG_0").exists()
         program.execute(BIG)  # the same id, batches that are numbered from 0 again
         program.wait(until_idle=True)
     assert values(log, "BIG") == [{"N": 20}]

@@ -13,59 +13,30 @@ statement ends, pauses or replaces does not run before it, in the first run as i
 
 from __future__ import annotations
 
-import logging
-import re
-import threading
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Self
 
 from headrace.clock import Clock, SystemClock
-from headrace.contracts import Log, TopicSpec
-from headrace.control.hold import Hold
+from headrace.contracts import Log
+from headrace.control.deeds import Deeds
 from headrace.control.inserts import Inserts
 from headrace.control.isolation import Isolation, isolation_of
-from headrace.control.questions import OFFSET_RESET, Questions
-from headrace.control.remains import forgetting, renumbered
-from headrace.control.rows import rows_for
+from headrace.control.questions import Questions
 from headrace.control.running import Running
-from headrace.control.sinks import sink_spec
-from headrace.control.ticks import Ticker
+from headrace.control.supervisor import Enlisted, Supervisor
 from headrace.engine.batch.shipping import Setup, no_setup
-from headrace.engine.checkpoint import Checkpoint, checkpoints, sweep
-from headrace.engine.ground import Position, ground_of
-from headrace.engine.query import topics_of
-from headrace.errors import BadProperty, HeadraceError, OutOfMemory, ProcessLost, UnknownTopic, Unsupported
+from headrace.errors import HeadraceError, Unsupported
 from headrace.lang.ksql.ast import AssertSchema, AssertTopic
 from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
-from headrace.log.embedded.store import translated
-from headrace.log.topics import ensure_topic
 from headrace.plan import catalog as actions
 from headrace.plan.answers.listing import Listing
-from headrace.plan.catalog import Action, Catalog, SourceInfo
-from headrace.plan.chain.contract import Event
-from headrace.plan.nodes import Query
+from headrace.plan.catalog import Action, Catalog
 from headrace.settings import Settings
 
 _PAUSE = 0.5  # seconds between two looks at running queries
 _SHORT_PAUSE = 0.05  # where somebody waits for their end
-_AT_ONCE = 2  # queries that are being started
-_TRIES = {ProcessLost: 5, OutOfMemory: 1}  # how often in a row a query that lost a process is started again
-_logger = logging.getLogger(__name__)
-
-
-@dataclass
-class Enlisted:
-    """A query that a statement made, and the position behind which it is to begin; None is the beginning."""
-
-    query: Query
-    start: Position | None = None
-    paused: bool = False
 
 
 class Program:
@@ -84,33 +55,27 @@ class Program:
         self.log = log
         self.settings = settings
         self.name = name
-        self.folder = settings.data / "checkpoints" / name
-        self._isolation = isolation or isolation_of(name, log, settings, setup)
-        self._hold = Hold(self.folder, name)
-        sweep(self.folder, forgetting(log))
-        self.catalog = Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})
-        self.queries: dict[str, Enlisted] = {}
-        self.running: dict[str, Running] = {}
-        self.failed: dict[str, HeadraceError] = {}
-        """Queries that have ended while others go on; their errors are raised when those are done."""
-        self._tries: Counter[str] = Counter()
-        self.stopping = threading.Event()
+        clock = clock or SystemClock()
+        self._supervisor = Supervisor(
+            log, settings.data / "checkpoints" / name, isolation or isolation_of(name, log, settings, setup), clock
+        )
+        self.stopping = self._supervisor.stopping
         """Set from anywhere, it ends what is being executed or waited for."""
+        self.catalog = Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})
         self.inserts = Inserts(log, name)
-        self._clock = clock or SystemClock()
-        self._ticker = Ticker(log, self._clock)
         self._text = ""
         self._was_read = False
         self._execution = Execution(Planner(self.catalog, properties), self._apply)
         self.questions = Questions(log, self._execution)
         self._on_answer = on_answer
+        deeds = Deeds(log, settings, self._supervisor, clock, lambda: self._execution.planner.properties)
         self._deeds: dict[type, Callable[[Any], None]] = {
-            actions.Create: self._create,
-            actions.Insert: lambda action: self._enlist(action.query),
-            actions.Write: self._write,
-            actions.Delete: self._delete,
-            actions.Control: self._control,
-            actions.Drop: self._drop,
+            actions.Create: deeds.create,
+            actions.Insert: deeds.insert,
+            actions.Write: lambda action: self._write(action, deeds),
+            actions.Delete: lambda action: self._write(action, deeds),
+            actions.Control: deeds.control,
+            actions.Drop: deeds.drop,
             actions.Expect: self._expect,
             actions.ExpectSource: self.questions.expect_source,
             actions.Answer: lambda action: self._on_answer(self.questions.answer(action, self.paused)),
@@ -125,16 +90,26 @@ class Program:
         self.close()
 
     @property
+    def queries(self) -> dict[str, Enlisted]:
+        return self._supervisor.queries
+
+    @property
+    def running(self) -> dict[str, Running]:
+        return self._supervisor.running
+
+    @property
+    def failed(self) -> dict[str, HeadraceError]:
+        """Queries that have ended while others go on; their errors are raised when those are done."""
+        return self._supervisor.failed
+
+    @property
     def paused(self) -> frozenset[str]:
-        return frozenset(name for name, enlisted in self.queries.items() if enlisted.paused)
+        return self._supervisor.paused
 
     @property
     def left(self) -> list[str]:
         """Queries of earlier runs that no statement names any more; what they remember is kept."""
-        if not self._was_read:
-            return []  # nobody knows yet
-        known = {self._folder(query).name for query in self.queries}
-        return [there.folder.name for there in checkpoints(self.folder) if there.folder.name not in known]
+        return self._supervisor.left() if self._was_read else []  # else nobody knows yet
 
     # -- statements -------------------------------------------------------------------------------------------------
 
@@ -154,13 +129,8 @@ class Program:
         self._text = text
         self._deeds[type(action)](action)
 
-    def _create(self, action: actions.Create) -> None:
-        if action.query is None:
-            ensure_topic(self.log, action.source.topic, TopicSpec(partitions=action.source.partitions or 1))
-        else:
-            if action.replaces in self.queries:
-                self._hand_over(action.replaces, action.query.id)
-            self._enlist(action.query)
+    def _write(self, action: actions.Write | actions.Delete, deeds: Deeds) -> None:
+        self.inserts.write(self._text, action.source.topic, deeds.rows(action))
 
     def _ask(self, action: actions.Ask) -> None:
         raise refused_question()
@@ -183,23 +153,11 @@ class Program:
             raise _Stopping
         self.questions.expect(action)
 
-    # -- queries ----------------------------------------------------------------------------------------------------
+    # -- running ----------------------------------------------------------------------------------------------------
 
-    def _enlist(self, query: Query) -> None:
-        for topic in topics_of(query):
-            ensure_topic(self.log, topic)
-        ensure_topic(self.log, query.sink.topic, sink_spec(query.sink, self.settings))
-        self.queries[query.id] = Enlisted(query, self._start_of(query))
-
-    def _start_of(self, query: Query) -> Position | None:
-        """SET 'auto.offset.reset' = 'latest' counts from where the statement stands."""
-        properties = self._execution.planner.properties
-        given = properties.get(OFFSET_RESET, properties.get(f"ksql.streams.{OFFSET_RESET}", "earliest"))
-        if str(given).lower() not in ("earliest", "latest"):
-            raise BadProperty(f"{OFFSET_RESET} cannot be '{given}'", fix="write 'earliest' or 'latest'")
-        if str(given).lower() == "earliest":
-            return None
-        return ground_of(self.log, self.settings).end(topics_of(query))
+    def start_spark(self) -> None:
+        """What the first query would start too, where queries share it; somebody may want to say that it takes long."""
+        self._supervisor.isolation.warm_up()
 
     def _begin(self, *, at_the_end: bool = True) -> None:
         """Start what is enlisted, does not run and is not paused."""
@@ -207,110 +165,10 @@ class Program:
             if name in self.running or enlisted.paused or self.stopping.is_set():
                 continue
             if at_the_end:
-                self._find(enlisted.query)
-            elif self._was_another(enlisted.query):
+                self._supervisor.take_up(enlisted.query)
+            elif self._supervisor.was_another(enlisted.query):
                 continue
-            self._await_turn()
-            self._start(enlisted)
-
-    def _await_turn(self) -> None:
-        """Few at a time: Spark gives up a process of Python's that is not there within 10 s, however busy it is."""
-        while sum(running.is_starting for running in self.running.values()) >= _AT_ONCE:
-            if self.stopping.wait(_SHORT_PAUSE):
-                return
-
-    def _was_another(self, query: Query) -> bool:
-        """In a run before, a later statement has replaced the query: it must not touch that one's state."""
-        there = Checkpoint(self._folder(query.id)).manifest
-        return there is not None and there.text != query.text
-
-    def _find(self, query: Query) -> None:
-        """A statement that stands at another place now goes on from where it was."""
-        folder, known = self._folder(query.id), {self._folder(name).name for name in self.queries}
-        if not folder.exists() and (there := renumbered(self.folder, query, known)) is not None:
-            with translated(self.folder):
-                there.folder.rename(folder)
-
-    def _start(self, enlisted: Enlisted) -> None:
-        """A process that is lost on the way, or not there in time, is as one that is lost later."""
-        name, folder = enlisted.query.id, self._folder(enlisted.query.id)
-        while not self.stopping.is_set():
-            try:
-                with translated(self.folder):
-                    running = self._isolation.start(enlisted.query, folder, enlisted.start, self._ticker.watch)
-            except ProcessLost as lost:
-                self._count_try(name, lost)
-            else:
-                self.running[name] = running
-                self._ticker.begin(running)
-                return
-
-    def _count_try(self, query: str, lost: ProcessLost) -> None:
-        """Raises the error if it is not worth another one."""
-        self._tries[query] += 1
-        if self._tries[query] > _TRIES[type(lost)]:
-            raise lost
-        _logger.warning("query %s is started again: %s", query, lost.what)
-
-    def start_spark(self) -> None:
-        """What the first query would start too, where queries share it; somebody may want to say that it takes long."""
-        self._isolation.warm_up()
-
-    def _folder(self, query: str) -> Path:
-        return self.folder / re.sub(r"[^A-Za-z0-9._-]", "-", query)
-
-    def _halt(self, query: str) -> None:
-        self._ticker.forget(query)
-        self.failed.pop(query, None)
-        if (running := self.running.pop(query, None)) is not None:
-            running.stop()
-
-    def _hand_over(self, old: str, new: str) -> None:
-        """The new query goes on from the old one's checkpoint, and as the same writer; `start` sees if it fits."""
-        self._halt(old)
-        del self.queries[old]
-        before, after = self._folder(old), self._folder(new)
-        if before != after and before.exists() and not after.exists():
-            with translated(self.folder):
-                before.rename(after)
-
-    def _end(self, query: str) -> None:
-        """For good: a query of the same name would begin anew."""
-        self._halt(query)
-        self.queries.pop(query, None)
-        with translated(self.folder):
-            Checkpoint(self._folder(query)).remove(forgetting(self.log))
-
-    def _control(self, action: actions.Control) -> None:
-        for query in action.queries:
-            if action.verb == "TERMINATE":
-                self._end(query)
-                continue
-            self.queries[query].paused = action.verb == "PAUSE"
-            if self.queries[query].paused:
-                self._halt(query)
-
-    def _drop(self, action: actions.Drop) -> None:
-        for query in action.ends:
-            self._end(query)
-        if action.delete_topic:
-            with suppress(UnknownTopic):
-                self.log.delete_topic(action.source.topic)
-
-    # -- rows -------------------------------------------------------------------------------------------------------
-
-    def _write(self, action: actions.Write) -> None:
-        time = self._clock.now() if action.timestamp is None else action.timestamp
-        self._insert(action.source, [(time, action.key, action.value)])
-
-    def _delete(self, action: actions.Delete) -> None:
-        now = self._clock.now()
-        self._insert(action.source, [(now, key, None) for key in action.keys])
-
-    def _insert(self, source: SourceInfo, events: Sequence[Event]) -> None:
-        self.inserts.write(self._text, source.topic, rows_for(self.log.topic(source.topic), source, events))
-
-    # -- running ----------------------------------------------------------------------------------------------------
+            self._supervisor.start(name)
 
     def wait(self, *, until_idle: bool = False, on_look: Callable[[], None] = lambda: None) -> None:
         """Wait until a query fails (its error is raised), `stopping` is set or, if asked for, nothing is left to do.
@@ -328,53 +186,25 @@ class Program:
 
     def revive(self) -> None:
         """Look after queries that have failed; raises the error of one that the others cannot go on without."""
-        for name, running in list(self.running.items()):
-            failure = None if name in self.failed else running.failure()
-            if failure is None:
-                continue
+        for name, failure in self._supervisor.failures():
             try:
-                self._revive(name, running, failure)
+                self._supervisor.start_again(name, failure)
             except HeadraceError as error:
-                _logger.warning("query %s has failed: %s", name, error)
-                self._ticker.forget(name)
-                self.failed[name] = error
-                if not self._isolation.apart or self.failed.keys() >= self.running.keys():
+                self._supervisor.give_up(name, error)
+                if not self._supervisor.isolation.apart or self.failed.keys() >= self.running.keys():
                     raise
-
-    def _revive(self, name: str, running: Running, failure: HeadraceError) -> None:
-        if not isinstance(failure, ProcessLost) or (isinstance(failure, OutOfMemory) and not self._isolation.apart):
-            raise failure  # all share one memory, which is gone
-        if running.progress.batches:
-            del self._tries[name]  # what counts is how often in a row
-        self._count_try(name, failure)
-        running.stop()
-        self._ticker.forget(name)
-        self._await_turn()
-        self._start(self.queries[name])
 
     def is_idle(self) -> bool:
         """Whether every query has done all there is to read, what other queries wrote included."""
-        queries = [running for name, running in self.running.items() if name not in self.failed]
-        before = [running.progress.batches for running in queries]
-        if any(running.waiting() for running in queries):
-            return False
-        # Who ended a batch meanwhile may have written what another, that was looked at before, has yet to read.
-        return before == [running.progress.batches for running in queries]
+        return self._supervisor.is_idle()
 
     def wake(self) -> None:
         """The clock was moved by hand."""
-        self._ticker.wake()
+        self._supervisor.wake()
 
     def close(self) -> None:
         """Let the batches under way end, query after query, and stop."""
-        self._ticker.close()
-        queries = list(self.running.values())
-        for running in queries:
-            running.drain()
-        if queries:
-            with ThreadPoolExecutor(len(queries)) as pool:  # each may take a second to notice
-                list(pool.map(lambda running: running.stop(), queries))
-        self._hold.close()
+        self._supervisor.close()
 
 
 class _Stopping(Exception):
