@@ -1,8 +1,8 @@
-"""A query in a process of its own, as its program sees it: a `Running` whose work is done by `child`, told over pipes.
+"""Queries in other processes, as their program sees them: each a `Running` whose work is done by `child`.
 
-The child has its own Spark. If it dies, of whatever, only its query has failed, with `process-lost`; it may be started
-again from its checkpoint. It ends with this process: when a pipe closes, it goes. It leads a group of processes, which
-is swept when the query is stopped, so that nothing of it is left behind.
+A process has its own Spark, and runs one query or several. If it dies, of whatever, its queries have failed, with
+`process-lost`; they may be started again from their checkpoints. It ends with this process: when a pipe closes, it
+goes. It leads a group of processes, which is swept in the end, so that nothing of it is left behind.
 """
 
 from __future__ import annotations
@@ -19,21 +19,108 @@ import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from headrace.control.aside import appended
-from headrace.control.assignment import DRAIN, STOP, Assignment, error_of
+from headrace.control.assignment import Assignment, Order, Post, Word, error_of
 from headrace.engine.ground import Position
 from headrace.engine.progress import Progress
 from headrace.engine.query import Prepared
 from headrace.engine.reports import Report
 from headrace.errors import HeadraceError, ProcessLost
 
-_PATIENCE = 15.0  # seconds that a child has to end by itself, once nothing is under way
+_PATIENCE = 15.0  # seconds that a process, or a query, has to end by itself, once nothing is under way
+Hear = Callable[[Mapping[str, Any]], None]
+
+
+class Process:
+    """A child; what it says of a query is heard by whoever gave it that query."""
+
+    def __init__(self, post: Post) -> None:
+        self.post = post
+        self.fate = ""
+        """How it ended."""
+        self._ears: dict[str, Hear] = {}
+        self._turn = threading.Lock()
+        self._ended = threading.Event()
+        self._closed = False
+        self._scratch = tempfile.mkdtemp(prefix="headrace-")  # Spark's, which does not clean up when it is killed
+        self._process = _spawned(post.settings.data / "logs" / "spark.log", self._scratch)
+        self._send(post)
+        self._listener = threading.Thread(target=self._listen, name=f"headrace-{self.pid}", daemon=True)
+        self._listener.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
+    def give(self, query: str, assignment: Assignment, hear: Hear) -> None:
+        """A query to run. It hears an empty word when the process has ended."""
+        with self._turn:
+            self._ears[query] = hear
+        self._send(Order(Word.START, query, assignment))
+        if self.has_ended:
+            hear({})
+
+    def say(self, word: Word, query: str) -> None:
+        self._send(Order(word, query))
+
+    def forget(self, query: str) -> None:
+        with self._turn:
+            self._ears.pop(query, None)
+
+    def close(self) -> None:
+        """Let it end by itself, then see to it that nothing of it is left; may be called again."""
+        if self._closed:
+            return  # its number may be another's
+        self._closed = True
+        assert self._process.stdin is not None
+        if self.post.alone:  # it ends when its query does
+            self._ended.wait(_PATIENCE)
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._ended.wait(_PATIENCE)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._listener.join()
+        shutil.rmtree(self._scratch, ignore_errors=True)
+
+    def _send(self, what: Post | Order) -> None:
+        assert self._process.stdin is not None
+        with self._turn, suppress(OSError, ValueError):  # it has ended: then there is nobody to be told
+            pickle.dump(what, self._process.stdin)
+            self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            for line in self._process.stdout:
+                if line.endswith(b"\n"):  # else it died in the middle of it
+                    self._hear(json.loads(line))
+        finally:
+            self.fate = _fate_of(self._process.pid)
+            self._ended.set()
+            with self._turn:
+                ears = list(self._ears.values())
+            for hear in ears:
+                hear({})
+
+    def _hear(self, told: Mapping[str, Any]) -> None:
+        with self._turn:
+            hear = self._ears.get(told["query"])
+        if hear is not None:
+            hear(told)
 
 
 class QueryApart:
-    def __init__(self, prepared: Prepared, assignment: Assignment, on_batch: Callable[[QueryApart], None]) -> None:
+    def __init__(
+        self, prepared: Prepared, process: Process, assignment: Assignment, on_batch: Callable[[QueryApart], None]
+    ) -> None:
         self.query = prepared.query
         self.way = prepared.manifest.way
         self.ticks = prepared.ticks
@@ -50,12 +137,9 @@ class QueryApart:
         self._batch = self._first = prepared.checkpoint.done()
         self._failed: HeadraceError | None = None
         self._draining = False
-        self._begun, self._drained, self._ended = (threading.Event() for _ in range(3))
-        self._fate = ""
-        self._scratch = tempfile.mkdtemp(prefix="headrace-")  # Spark's, which does not clean up when it is killed
-        self._process = _spawned(assignment, self._scratch)
-        self._listener = threading.Thread(target=self._listen, name=f"headrace-{self.query.id}", daemon=True)
-        self._listener.start()
+        self._begun, self._drained, self._stopped, self._ended = (threading.Event() for _ in range(4))
+        self._process = process
+        process.give(self.query.id, assignment, self._hear)
 
     @property
     def pid(self) -> int:
@@ -73,7 +157,7 @@ class QueryApart:
 
     @property
     def is_active(self) -> bool:
-        return self._failed is None and not self._ended.is_set()
+        return self._failed is None and not self._stopped.is_set()
 
     @property
     def is_starting(self) -> bool:
@@ -83,7 +167,7 @@ class QueryApart:
         if self._failed is not None or self._draining or not self._ended.is_set():
             return self._failed
         return ProcessLost(
-            f"the process of query {self.query.id} has {self._fate}",
+            f"the process of query {self.query.id} has {self._process.fate}",
             where=str(self.folder),
             fix="logs/spark.log of the data folder may tell why; a system kills what takes too much memory; run it "
             "again: it goes on where it was",
@@ -91,76 +175,51 @@ class QueryApart:
 
     def drain(self) -> None:
         self._draining = True
-        self._say(DRAIN)
+        self._process.say(Word.DRAIN, self.query.id)
         self._drained.wait()
 
     def stop(self) -> None:
         self.drain()
-        if self._process.returncode is not None:
-            return  # it was stopped before, and its number may be another's
-        self._say(STOP)
-        assert self._process.stdin is not None
-        with suppress(OSError):
-            self._process.stdin.close()
-        self._ended.wait(_PATIENCE)
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._listener.join()
-        shutil.rmtree(self._scratch, ignore_errors=True)
-
-    # -- the child --------------------------------------------------------------------------------------------------
-
-    def _say(self, word: str) -> None:
-        assert self._process.stdin is not None
-        with suppress(OSError, ValueError):  # it has ended: then there is nobody to be told
-            self._process.stdin.write(f"{word}\n".encode())
-            self._process.stdin.flush()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        try:
-            for line in self._process.stdout:
-                if line.endswith(b"\n"):  # else it died in the middle of it
-                    self._hear(json.loads(line))
-        finally:
-            self._fate = _fate_of(self._process.pid)
-            self._ended.set()
-            self._drained.set()
+        self._process.say(Word.STOP, self.query.id)
+        if self._process.post.alone:
+            self._process.close()
+        else:
+            self._stopped.wait(_PATIENCE)
+        self._process.forget(self.query.id)
 
     def _hear(self, told: Mapping[str, Any]) -> None:
-        if "batch" in told:
-            self.batch_time, self.read_at = told["ms"], told["read_at"]
-            self.progress.add([Report(**report) for report in told["reports"]])
-            self._batch = told["batch"]
-            self._on_batch(self)
+        if not told:  # the process has ended
+            events = (self._ended, self._drained, self._stopped)
+        elif "batch" in told:
+            self._note(told)
+            return
         elif "failed" in told:
-            self._failed = error_of(told["failed"])
+            self._failed, events = error_of(told["failed"]), (self._drained,)
         else:
-            {"begun": self._begun, "drained": self._drained}[next(iter(told))].set()
+            named = {"begun": self._begun, "drained": self._drained, "stopped": self._stopped}
+            events = [event for word, event in named.items() if word in told]
+        for event in events:
+            event.set()
+
+    def _note(self, told: Mapping[str, Any]) -> None:
+        """A batch is done."""
+        self.batch_time, self.read_at = told["ms"], told["read_at"]
+        self.progress.add([Report(**report) for report in told["reports"]])
+        self._batch = told["batch"]
+        self._on_batch(self)
 
 
-def _spawned(assignment: Assignment, scratch: str) -> subprocess.Popen[bytes]:
-    """The child, with its assignment on the way."""
+def _spawned(log: Path, scratch: str) -> subprocess.Popen[bytes]:
     path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
-    with appended(assignment.settings.data / "logs" / "spark.log") as log:
-        process = subprocess.Popen(
+    with appended(log) as file:
+        return subprocess.Popen(
             [sys.executable, "-P", "-m", "headrace.control.child"],  # nothing from the working folder by itself
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=log,
+            stderr=file,
             env={**os.environ, "PYTHONPATH": path, "SPARK_LOCAL_DIRS": scratch},
             start_new_session=True,  # Ctrl-C is the program's, which drains
         )
-    assert process.stdin is not None
-    _send(process.stdin, assignment)
-    return process
-
-
-def _send(pipe: IO[bytes], assignment: Assignment) -> None:
-    with suppress(OSError):  # it has died already: the listener says so
-        pickle.dump(assignment, pipe)
-        pipe.flush()
 
 
 def _fate_of(pid: int) -> str:

@@ -1,19 +1,21 @@
-"""What a process that runs one query is told, and what it tells: the words between `apart` and `child`.
+"""What a process that runs queries is told, and what it tells: the words between `apart` and `child`.
 
-The parent sends a pickled `Assignment`, then `drain` or `stop`, each on a line. Everything else goes the other way, as
-JSON objects on a line each:
+The parent sends a pickled `Post`, then pickled `Order`s. Everything else goes the other way, as JSON objects on a line
+each, that name their query:
 
-    {"begun": true}                                   Spark has asked the source for the first time
-    {"batch": 7, "reports": [...], "ms": 120,         a batch is in the log; `ms` is how long the one before it took,
-     "read_at": 1770000000000}                        `read_at` when this one began
-    {"drained": true}                                 the batch under way has ended, no other begins
-    {"failed": {"code": ..., "what": ...}}            why it ended
+    {"query": "Q", "begun": true}                     Spark has asked the source for the first time
+    {"query": "Q", "batch": 7, "reports": [...],      a batch is in the log; `ms` is how long the one before it took,
+     "ms": 120, "read_at": 1770000000000}             `read_at` when this one began
+    {"query": "Q", "drained": true}                   the batch under way has ended, no other begins
+    {"query": "Q", "failed": {"code": ..., ...}}      why it ended
+    {"query": "Q", "stopped": true}                   it has given back what it held
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 from pathlib import Path
 from typing import Any
 
@@ -23,25 +25,44 @@ from headrace.errors import CODES, HeadraceError
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
-DRAIN, STOP = "drain", "stop"
+
+@dataclass(frozen=True)
+class Post:
+    """Of all queries of a process."""
+
+    program: str
+    settings: Settings
+    setup: Setup = no_setup
+    """Runs first, to declare functions of the user's own."""
+    alone: bool = True
+    """Whether there is one query, with which the process ends."""
 
 
 @dataclass(frozen=True)
 class Assignment:
     """One query to run; it is prepared already (see `engine.query.prepare`)."""
 
-    program: str
     query: bytes
     """Packed as for Spark's workers."""
-    settings: Settings
     folder: Path
     start: Position | None = None
-    setup: Setup = no_setup
-    """Runs first, to declare functions of the user's own."""
 
-    @property
-    def plan(self) -> Query:
-        return shipped(self.query, self.setup)
+    def plan(self, setup: Setup) -> Query:
+        return shipped(self.query, setup)
+
+
+class Word(Enum):
+    START = "start"
+    DRAIN = "drain"
+    STOP = "stop"
+
+
+@dataclass(frozen=True)
+class Order:
+    word: Word
+    query: str
+    assignment: Assignment | None = None
+    """What to start."""
 
 
 def error_of(told: Mapping[str, Any]) -> HeadraceError:

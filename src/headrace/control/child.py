@@ -1,8 +1,9 @@
-"""One query in a process of its own, with a Spark of its own: `python -m headrace.control.child`, started by `apart`.
+"""Queries in a process of their own, with a Spark of their own: `python -m headrace.control.child`, started by `apart`.
 
 What to do comes through standard input, what happened goes out through what was standard output (see `assignment`).
 When the input ends, the parent is gone, however it went: then this process ends at once, in the middle of whatever it
-does. That is safe, since it may be killed at any moment. Spark's process ends with it, since its own input does.
+does. That is safe, since it may be killed at any moment. Spark's process ends with it, since its own input does; and
+when Spark's has ended, so does this one.
 """
 
 from __future__ import annotations
@@ -10,68 +11,121 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import sys
 import threading
 import traceback
-from contextlib import closing
 from dataclasses import asdict, replace
 from datetime import timedelta
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, NoReturn, TextIO
 
 from headrace import logfile
-from headrace.control.assignment import DRAIN, STOP, Assignment
+from headrace.contracts import Log
+from headrace.control.assignment import Assignment, Order, Post, Word
 from headrace.engine.failures import failure_of
 from headrace.engine.query import RunningQuery, start
 from headrace.engine.realtime.choice import REALTIME
 from headrace.engine.reports import Report
-from headrace.engine.session import end_spark, spark_session
+from headrace.engine.session import SparkSession, end_spark, spark_has_ended, spark_session
 from headrace.errors import HeadraceError
 from headrace.log import open_log
 from headrace.log.jars import spark_jars
 
-_PAUSE = 0.5  # seconds between two looks at the query
+_PAUSE = 0.5  # seconds between two looks at a query
 _SHORT_PAUSE = 0.05  # while it is starting
 
 
 class Child:
-    def __init__(self, assignment: Assignment, orders: BinaryIO, out: TextIO) -> None:
-        self._assignment = assignment
+    def __init__(self, post: Post, orders: BinaryIO, out: TextIO) -> None:
+        # The parent looks after the log: merging and retention are not done once more for each query.
+        self.settings = replace(post.settings, upkeep_every=timedelta(0))
+        self.post = post
         self._orders = orders
         self._out = out
-        self._turn = threading.Lock()
+        self._turn, self._making = threading.Lock(), threading.Lock()
+        self._ground: tuple[Log, SparkSession] | None = None
+        self._members: dict[str, Member] = {}
+
+    def run(self) -> NoReturn:
+        """Until the parent goes, or the one query is stopped."""
+        logfile.configure(self.settings)
+        while (order := self._next()) is not None:
+            if order.assignment is not None:
+                self._members[order.query] = member = Member(self, order.query, order.assignment)
+                threading.Thread(target=member.run, name=f"headrace-{order.query}", daemon=True).start()
+            elif order.word is Word.DRAIN:
+                # Several may be drained at once, and each has a batch to wait for.
+                threading.Thread(target=self._members[order.query].drain, daemon=True).start()
+            else:
+                self._members[order.query].over.set()
+        os._exit(1)
+
+    def _next(self) -> Order | None:
+        try:
+            return pickle.load(self._orders)
+        except (EOFError, OSError, pickle.UnpicklingError):
+            return None
+
+    def ground(self) -> tuple[Log, SparkSession]:
+        """The log and Spark, made when they are first asked for."""
+        with self._making:
+            if self._ground is None:
+                jars = spark_jars(self.settings) if self.settings.log == "kafka" else ()
+                spark = spark_session(self.settings, f"headrace {self.post.program}", jars=jars)
+                self._ground = open_log(self.settings), spark
+            return self._ground
+
+    def say(self, query: str, **words: Any) -> None:
+        with self._turn:
+            print(json.dumps({"query": query, **words}), file=self._out, flush=True)
+
+    def leave(self) -> NoReturn:
+        """The threads that wait for orders and for Spark must not be waited for."""
+        end_spark()
+        os._exit(0)
+
+
+class Member:
+    """One query, in a thread of its own."""
+
+    def __init__(self, child: Child, name: str, assignment: Assignment) -> None:
+        self._child = child
+        self._name = name
+        self._assignment = assignment
         self._running: RunningQuery | None = None
-        self._over = threading.Event()
+        self._drained = False
+        self._turn = threading.Lock()
+        self.over = threading.Event()
 
     def run(self) -> None:
         """Until the query fails or is stopped."""
-        threading.Thread(target=self._obey, name="headrace-orders", daemon=True).start()
         try:
             self._work()
         except HeadraceError as error:
-            self._say(failed=error.as_dict())
+            self._child.say(self._name, failed=error.as_dict())
         except Exception as error:
             traceback.print_exc()  # into Spark's log
-            self._say(failed=failure_of(error, self._assignment.plan.id, self._assignment.folder).as_dict())
+            failure = failure_of(error, self._name, self._assignment.folder)
+            self._child.say(self._name, failed=failure.as_dict())
+        self._child.say(self._name, stopped=True)
+        if self._child.post.alone or spark_has_ended():
+            self._child.leave()
 
     def _work(self) -> None:
-        given = self._assignment
-        # The parent looks after the log: merging and retention are not done once more for each query.
-        settings = replace(given.settings, upkeep_every=timedelta(0))
-        logfile.configure(settings)
-        jars = spark_jars(settings) if settings.log == "kafka" else ()
-        with closing(open_log(settings)) as log:
-            spark = spark_session(settings, f"headrace {given.program} {given.plan.id}", jars=jars)
-            self._running = running = start(
-                spark, log, given.plan, settings, given.folder, self._told, given.start, given.setup
-            )
-            self._watch(running)
-            running.stop()
+        given, child = self._assignment, self._child
+        log, spark = child.ground()
+        plan = given.plan(child.post.setup)
+        running = start(spark, log, plan, child.settings, given.folder, self._told, given.start, child.post.setup)
+        with self._turn:
+            self._running = running
+        if self._drained:
+            self._drain(running)
+        self._watch(running)
+        running.stop()
 
     def _watch(self, running: RunningQuery) -> None:
-        while running.is_starting and not self._over.wait(_SHORT_PAUSE):
+        while running.is_starting and not self.over.wait(_SHORT_PAUSE):
             pass
-        self._say(begun=True)
-        while not self._over.wait(_PAUSE):
+        self._child.say(self._name, begun=True)
+        while not self.over.wait(_PAUSE):
             if (failure := running.failure()) is not None:
                 raise failure
             if running.way == REALTIME:
@@ -87,31 +141,20 @@ class Child:
 
     def _told(self, running: RunningQuery, batch: int, reports: list[Report]) -> None:
         told = [asdict(report) for report in reports]
-        self._say(batch=batch, reports=told, ms=running.batch_time, read_at=running.read_at)
+        self._child.say(self._name, batch=batch, reports=told, ms=running.batch_time, read_at=running.read_at)
 
-    # -- the parent -------------------------------------------------------------------------------------------------
-
-    def _obey(self) -> None:
-        for line in self._orders:
-            word = line.decode().strip()
-            if word == DRAIN:
-                self._drain()
-            elif word == STOP:
-                self._over.set()
-        if not self._over.is_set():
-            os._exit(1)
-
-    def _drain(self) -> None:
-        if self._running is not None:
-            self._running.drain()
-        self._say(drained=True)
-        if self._running is None:  # it has not begun: there is nothing to be lost
-            end_spark()
-            os._exit(0)
-
-    def _say(self, **words: Any) -> None:
+    def drain(self) -> None:
         with self._turn:
-            print(json.dumps(words), file=self._out, flush=True)
+            self._drained, running = True, self._running
+        if running is not None:
+            self._drain(running)
+        elif self._child.post.alone:  # it has not begun: there is nothing to be lost
+            self._child.say(self._name, drained=True)
+            self._child.leave()
+
+    def _drain(self, running: RunningQuery) -> None:
+        running.drain()
+        self._child.say(self._name, drained=True)
 
 
 def main() -> None:
@@ -122,9 +165,6 @@ def main() -> None:
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
     Child(pickle.load(orders), orders, out).run()
-    end_spark()
-    sys.stderr.flush()
-    os._exit(0)  # the thread that waits for orders must not be waited for
 
 
 if __name__ == "__main__":

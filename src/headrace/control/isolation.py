@@ -1,19 +1,20 @@
-"""Where the queries of a program run: all of them in this process and its one Spark, or each in a process of its own.
+"""Where queries run: all in this process and its one Spark, all in one process aside, or each in one of its own.
 
-Shared is quick to start and small. Apart, a query that eats its memory, or whose Spark dies, takes no other along.
+Shared is quick to start and small. Aside, this process has no Spark, which a server wants: it answers whatever Spark
+does. Each in its own, a query that eats its memory, or whose Spark dies, takes no other along.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from headrace.contracts import Log
-from headrace.control.apart import QueryApart
+from headrace.control.apart import Process, QueryApart
 from headrace.control.aside import output_into
-from headrace.control.assignment import Assignment
+from headrace.control.assignment import Assignment, Post
 from headrace.control.running import Running
 from headrace.engine.batch.shipping import Setup, packed
 from headrace.engine.ground import Position
@@ -34,6 +35,9 @@ class Isolation(Protocol):
         ...
 
     def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running: ...
+    def close(self) -> None:
+        """Give back what queries shared, once all are stopped."""
+        ...
 
 
 OnBatch = Callable[[Any], None]
@@ -62,6 +66,9 @@ class Shared(Surroundings):
             spark, self.log, query, self.settings, folder, lambda running, *_: on_batch(running), begin, self.setup
         )
 
+    def close(self) -> None:
+        """Spark ends with this process."""
+
     def _session(self) -> SparkSession:
         """The process's; made when it is first asked for."""
         with output_into(self.settings.data / "logs" / "spark.log"):
@@ -77,8 +84,43 @@ class Apart(Surroundings):
 
     def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
         prepared = prepare(self.log, query, self.settings, folder, begin)  # what is refused is refused here
-        assignment = Assignment(self.program, packed(query), self.settings, folder, begin, self.setup)
-        return QueryApart(prepared, assignment, on_batch)
+        process = Process(Post(f"{self.program} {query.id}", self.settings, self.setup))
+        return QueryApart(prepared, process, Assignment(packed(query), folder, begin), on_batch)
+
+    def close(self) -> None:
+        """Each process has ended with its query."""
+
+
+@dataclass
+class Aside:
+    """All queries in one other process, which is started anew if it has died."""
+
+    apart: ClassVar[bool] = True
+
+    program: str
+    log: Log
+    settings: Settings
+    setup: Setup
+    _process: Process | None = field(default=None, init=False)
+
+    def warm_up(self) -> None:
+        self._there()
+
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+        prepared = prepare(self.log, query, self.settings, folder, begin)  # what is refused is refused here
+        return QueryApart(prepared, self._there(), Assignment(packed(query), folder, begin), on_batch)
+
+    def _there(self) -> Process:
+        if self._process is not None and self._process.has_ended:
+            self.close()
+        if self._process is None:
+            self._process = Process(Post(self.program, self.settings, self.setup, alone=False))
+        return self._process
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process = None
 
 
 _ISOLATIONS: Mapping[str, Callable[[str, Log, Settings, Setup], Isolation]] = {"shared": Shared, "process": Apart}

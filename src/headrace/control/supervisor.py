@@ -198,4 +198,5 @@ class Supervisor:
         if queries:
             with ThreadPoolExecutor(len(queries)) as pool:  # each may take a second to notice
                 list(pool.map(lambda running: running.stop(), queries))
+        self.isolation.close()
         self._hold.close()

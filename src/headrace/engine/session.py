@@ -94,6 +94,12 @@ def end_spark() -> None:
             process.wait(_PATIENCE)
 
 
+def spark_has_ended() -> bool:
+    """Whether this process has started Spark's, which is no more."""
+    process = getattr(SparkContext._gateway, "proc", None)  # pyright: ignore[reportPrivateUsage]
+    return process is not None and process.poll() is not None
+
+
 @cache
 def _sockets() -> str:
     """A folder for this process's sockets to Spark's workers, which nobody else can enter."""

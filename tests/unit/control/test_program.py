@@ -83,6 +83,8 @@ class Lost:
         self.starts += 1
         raise ProcessLost(f"query {query.id} lost a process of its own")
 
+    def close(self) -> None: ...
+
 
 def test_a_start_that_fails_is_tried_a_few_times(log: EmbeddedLog, settings: Settings) -> None:
     lost = Lost()

@@ -118,6 +118,8 @@ class Nowhere:
     def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
         raise LogBusy(query.id)
 
+    def close(self) -> None: ...
+
 
 def test_a_statement_whose_number_has_changed_goes_on(log: EmbeddedLog, folder: Path, settings: Settings) -> None:
     """Others were taken away above it; of the same statement, that is: one that was changed begins anew."""

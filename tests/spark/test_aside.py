@@ -1,0 +1,52 @@
+"""Queries that share one process beside this one, which has no Spark itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import psutil
+
+from headrace.control.apart import QueryApart
+from headrace.control.isolation import Aside
+from headrace.control.program import Program
+from headrace.engine.batch.shipping import no_setup
+from headrace.log.embedded import EmbeddedLog
+from tests import streams
+from tests.spark.test_program import BIG, NUMBERS, SUMS, insert, values
+
+
+def processes(program: Program) -> list[psutil.Process]:
+    """The one of the queries, and Spark's below it."""
+    (pid,) = {running.pid for running in program.running.values() if isinstance(running, QueryApart)}
+    own = psutil.Process(pid)
+    return [own, *own.children(recursive=True)]
+
+
+def test_queries_of_one_process(tmp_path: Path) -> None:
+    settings = streams.settings(tmp_path, way="record", changes="record")
+    with EmbeddedLog(settings.data, settings) as log:
+        aside = Aside("aside", log, settings, no_setup)
+        with Program(log, settings, isolation=aside) as program:
+            program.execute(NUMBERS + BIG + SUMS + insert(20))
+            program.wait(until_idle=True)
+            everything = processes(program)
+            assert [process.name() for process in everything].count("java") == 1
+
+            # One of them ends, the other one goes on; one that comes joins it.
+            program.execute("TERMINATE CSAS_BIG_0; DROP STREAM big;" + insert(30))
+            program.wait(until_idle=True)
+            assert (values(log, "BIG"), values(log, "SUMS")) == ([{"N": 20}], [{"TOTAL": 20}, {"TOTAL": 50}])
+            program.execute("DROP TABLE sums;" + SUMS.replace("sums", "again") + BIG.replace("big", "bigger"))
+            program.wait(until_idle=True)
+            assert values(log, "BIGGER") == [{"N": 20}, {"N": 30}]
+            assert processes(program)[0] == everything[0]
+
+            # Spark dies, and then the process: both queries are back, in another one.
+            for victim in ("java", everything[0].name()):
+                next(process for process in processes(program) if process.name() == victim).kill()
+                program.execute(insert(1))
+                program.wait(until_idle=True)
+                everything += processes(program)
+        assert values(log, "AGAIN") == [{"TOTAL": total} for total in (20, 50, 51, 52)]
+        assert values(log, "BIGGER") == [{"N": 20}, {"N": 30}]
+    assert psutil.wait_procs(everything, timeout=60)[1] == []
