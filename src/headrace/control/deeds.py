@@ -21,13 +21,16 @@ from headrace.engine.ground import Position, ground_of
 from headrace.engine.query import topics_of
 from headrace.errors import BadProperty, UnknownTopic
 from headrace.log.topics import ensure_topic
-from headrace.plan.catalog import Control, Create, Delete, Drop, Insert, Write
+from headrace.plan.catalog import Action, Control, Create, Delete, Drop, Insert, Write
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
 
 class Deeds:
-    """`properties` are those that count for the statement that is being done."""
+    """First `ready`, which may refuse; then the action is `done`, as often as its statement is read.
+
+    `properties` are those that count for the statement that is being done.
+    """
 
     def __init__(
         self,
@@ -42,25 +45,31 @@ class Deeds:
         self._supervisor = supervisor
         self._clock = clock
         self._properties = properties
+        self._done: dict[type, Callable[[Any, Position | None], None]] = {
+            Create: self._create,
+            Insert: lambda action, start: supervisor.enlist(action.query, start),
+            Control: self._control,
+            Drop: self._drop,
+        }
 
     # -- sources and queries ----------------------------------------------------------------------------------------
 
-    def create(self, action: Create) -> None:
-        if action.query is None:
+    def ready(self, action: Action) -> Position | None:
+        """Make the topics that an action needs; says where a query of its begins, None is the beginning."""
+        query = action.query if isinstance(action, Create | Insert) else None
+        if query is not None:
+            for topic in topics_of(query):
+                ensure_topic(self._log, topic)
+            ensure_topic(self._log, query.sink.topic, sink_spec(query.sink, self._settings))
+            return self._start_of(query)
+        if isinstance(action, Create):
             ensure_topic(self._log, action.source.topic, TopicSpec(partitions=action.source.partitions or 1))
-            return
-        if action.replaces in self._supervisor.queries:
-            self._supervisor.hand_over(action.replaces, action.query.id)
-        self._enlist(action.query)
+        return None
 
-    def insert(self, action: Insert) -> None:
-        self._enlist(action.query)
-
-    def _enlist(self, query: Query) -> None:
-        for topic in topics_of(query):
-            ensure_topic(self._log, topic)
-        ensure_topic(self._log, query.sink.topic, sink_spec(query.sink, self._settings))
-        self._supervisor.enlist(query, self._start_of(query))
+    def do(self, action: Action, start: Position | None = None) -> None:
+        """What an action asks of the queries; those that ask nothing of them are left to others."""
+        if (deed := self._done.get(type(action))) is not None:
+            deed(action, start)
 
     def _start_of(self, query: Query) -> Position | None:
         """SET 'auto.offset.reset' = 'latest' counts from where the statement stands."""
@@ -72,14 +81,23 @@ class Deeds:
             return None
         return ground_of(self._log, self._settings).end(topics_of(query))
 
-    def control(self, action: Control) -> None:
+    def _create(self, action: Create, start: Position | None) -> None:
+        if action.query is None:
+            return
+        if action.replaces in self._supervisor.queries:
+            self._supervisor.hand_over(action.replaces, action.query.id)
+        self._supervisor.enlist(action.query, start)
+
+    def _control(self, action: Control, start: Position | None) -> None:
+        del start
         for query in action.queries:
             if action.verb == "TERMINATE":
                 self._supervisor.end(query)
             else:
                 self._supervisor.pause(query, paused=action.verb == "PAUSE")
 
-    def drop(self, action: Drop) -> None:
+    def _drop(self, action: Drop, start: Position | None) -> None:
+        del start
         for query in action.ends:
             self._supervisor.end(query)
         if action.delete_topic:

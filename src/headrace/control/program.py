@@ -70,12 +70,12 @@ class Program:
         self._on_answer = on_answer
         deeds = Deeds(log, settings, self._supervisor, clock, lambda: self._execution.planner.properties)
         self._deeds: dict[type, Callable[[Any], None]] = {
-            actions.Create: deeds.create,
-            actions.Insert: deeds.insert,
+            actions.Create: lambda action: deeds.do(action, deeds.ready(action)),
+            actions.Insert: lambda action: deeds.do(action, deeds.ready(action)),
             actions.Write: lambda action: self._write(action, deeds),
             actions.Delete: lambda action: self._write(action, deeds),
-            actions.Control: deeds.control,
-            actions.Drop: deeds.drop,
+            actions.Control: deeds.do,
+            actions.Drop: deeds.do,
             actions.Expect: self._expect,
             actions.ExpectSource: self.questions.expect_source,
             actions.Answer: lambda action: self._on_answer(self.questions.answer(action, self.paused)),

@@ -113,6 +113,12 @@ class Supervisor:
         known = {self._place(query).name for query in self.queries}
         return [there.folder.name for there in checkpoints(self.folder) if there.folder.name not in known]
 
+    def forget_left(self) -> None:
+        """Remove those for good."""
+        for name in self.left():
+            with translated(self.folder):
+                Checkpoint(self.folder / name).remove(self._forget)
+
     # -- running ----------------------------------------------------------------------------------------------------
 
     def start(self, query: str) -> None:
@@ -130,9 +136,13 @@ class Supervisor:
                 self._ticker.begin(running)
                 return
 
-    def _await_turn(self) -> None:
+    @property
+    def may_start(self) -> bool:
         """Few at a time: Spark gives up a process of Python's that is not there within 10 s, however busy it is."""
-        while sum(running.is_starting for running in self.running.values()) >= _AT_ONCE:
+        return sum(running.is_starting for running in self.running.values()) < _AT_ONCE
+
+    def _await_turn(self) -> None:
+        while not self.may_start:
             if self.stopping.wait(_PAUSE):
                 return
 

@@ -52,9 +52,21 @@ class Catalog:
     queries: dict[str, Query] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
     """Of topics that exist already, by name; what is not here is made when it is first named."""
+    numbered: int | None = None
+    """What the next query is numbered with; None: how many there are."""
 
     def copy(self) -> Catalog:
-        return Catalog(dict(self.sources), dict(self.types), dict(self.queries), dict(self.partitions))
+        return Catalog(dict(self.sources), dict(self.types), dict(self.queries), dict(self.partitions), self.numbered)
+
+    def restore(self, kept: Catalog) -> None:
+        """Be as a copy was."""
+        for name, value in vars(kept.copy()).items():
+            setattr(self, name, value)
+
+    @property
+    def number(self) -> int:
+        """Of the next query."""
+        return len(self.queries) if self.numbered is None else self.numbered
 
     def readers(self, name: str) -> list[str]:
         """Ids of the queries that read a source."""

@@ -122,7 +122,7 @@ def test_every_kind_of_statement_has_words(headrace: Program, script: Path) -> N
     )
     does = [part["does"].rpartition(") ")[2] for part in headrace("explain", "a.ksql", "--json").json]
     assert does[4:] == [
-        "fill COPY also by query INSERTQUERY_2_2",
+        "fill COPY also by query INSERTQUERY_2",
         'create stream COPY over topic "COPY" (JSON), filled by query CSAS_COPY_1 instead of CSAS_COPY_1',
         "delete rows of T",
         "set property",

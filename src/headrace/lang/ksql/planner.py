@@ -217,7 +217,7 @@ class Planner:
     def _query(
         self, prefix: str, flow: Flow, info: SourceInfo, text: str, properties: Properties, replaces: str | None = None
     ) -> Query:
-        name = (properties.get("QUERY_ID") or "").upper() or replaces or f"{prefix}_{len(self.catalog.queries)}"
+        name = (properties.get("QUERY_ID") or "").upper() or replaces or f"{prefix}_{self.catalog.number}"
         relation = replace(flow.relation, value=info.payload)
         sink = Sink(
             flow.node,
@@ -256,7 +256,7 @@ class Planner:
         if flow.kind is Kind.TABLE:
             raise WrongKind("INSERT INTO can only be used with a query that gives a stream", span=statement.span)
         flow = _matched(flow, target, statement)
-        query = self._query(f"INSERTQUERY_{len(self.catalog.queries)}", flow, target, text, properties)
+        query = self._query("INSERTQUERY", flow, target, text, properties)
         self.catalog.queries[query.id] = query
         return Insert(query)
 
@@ -265,7 +265,7 @@ class Planner:
         query = statement.query
         flow = QueryPlanner(self.catalog, None, "SELECT", self.properties).flow(query)
         sink = Sink(flow.node, flow.relation, "", "", flow.key_format, flow.value_format)
-        return Ask(Query(f"transient_{len(self.catalog.queries)}", sink, text), query.emit is not None, query.limit)
+        return Ask(Query(f"transient_{self.catalog.number}", sink, text), query.emit is not None, query.limit)
 
     @_plan.register
     def _(self, statement: ast.ControlQuery, text: str) -> Action:

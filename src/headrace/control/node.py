@@ -1,0 +1,244 @@
+"""A server's queries: statements come one by one, are journalled and done; queries are looked after until it closes.
+
+    with Node(log, settings) as node:
+        node.execute("CREATE TABLE counts AS SELECT ...;")
+
+A statement either is journalled and done, or left no trace. After a restart the journal is read, and everything is as
+it was: sources, types, queries, which of them are paused. A query that fails for a reason that may pass is started
+again after a pause that grows; others wait for a person, and none of them harms another.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any, Self
+
+from headrace.clock import Clock, SystemClock
+from headrace.contracts import Append, Log
+from headrace.control.deeds import Deeds
+from headrace.control.isolation import Aside, Isolation, isolation_of
+from headrace.control.journal import Entry, Journal
+from headrace.control.questions import Questions
+from headrace.control.replay import Replay
+from headrace.control.supervisor import Supervisor
+from headrace.engine.batch.shipping import Setup, no_setup
+from headrace.errors import HeadraceError, Retry, UnknownTopic, Unsupported
+from headrace.lang.ksql.ast import CreateType, DropType
+from headrace.lang.ksql.execution import Execution
+from headrace.lang.ksql.planner import Planner
+from headrace.plan import catalog as actions
+from headrace.plan.answers.listing import Listing
+from headrace.plan.catalog import Action, Catalog
+from headrace.settings import Settings
+
+NAME = "server"
+_PAUSE = 0.2  # seconds between two looks at the queries
+_LONGEST = 60.0  # seconds until a query that has failed is started again
+_MANY = 100  # entries of a journal that nothing hangs on: then it is written anew
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a statement."""
+
+    text: str
+    action: Action
+    entry: Entry | None = None
+    """If it was journalled."""
+    answer: Listing | None = None
+
+
+@dataclass(frozen=True)
+class Setback:
+    """A query has failed, so often in a row; it is started again at a time by `time.monotonic`, or never."""
+
+    failure: HeadraceError
+    times: int
+    again_at: float | None
+
+
+class Node:
+    def __init__(
+        self,
+        log: Log,
+        settings: Settings,
+        *,
+        clock: Clock | None = None,
+        setup: Setup = no_setup,
+        isolation: Isolation | None = None,
+    ) -> None:
+        self.log = log
+        self.settings = settings
+        clock = clock or SystemClock()
+        isolation = isolation or _isolation(log, settings, setup)
+        self.supervisor = Supervisor(log, settings.data / "checkpoints" / NAME, isolation, clock)
+        self.setbacks: dict[str, Setback] = {}
+        self._journal = Journal(log, clock)
+        self._replay = Replay(Catalog(partitions={topic.name: topic.partitions for topic in log.topics()}))
+        self._properties: Mapping[str, Any] = {}
+        self._deeds = Deeds(log, settings, self.supervisor, clock, lambda: self._properties)
+        self._turn = threading.RLock()
+        self._take_up()
+        self._thread = threading.Thread(target=self._tend, name="headrace-node", daemon=True)
+        self._thread.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def catalog(self) -> Catalog:
+        return self._replay.catalog
+
+    @property
+    def broken(self) -> Mapping[int, HeadraceError]:
+        """Statements of the journal that cannot be done any more, by their numbers."""
+        return self._replay.broken
+
+    def _take_up(self) -> None:
+        """Be as the journal says."""
+        self._replay.read(self._journal.entries)
+        for topic, made_at in self._replay.deleted:
+            self._delete(topic, made_at)
+        for name, enlisted in self._replay.queries.items():
+            self.supervisor.queries[name] = enlisted
+        self.supervisor.forget_left()
+        self._shorten()
+
+    def _shorten(self) -> None:
+        needed = self._replay.needed()
+        if len(self._journal.entries) - len(needed) > _MANY:
+            self._journal.keep(needed)
+
+    # -- statements -------------------------------------------------------------------------------------------------
+
+    def execute(
+        self,
+        text: str,
+        properties: Mapping[str, Any] | None = None,
+        variables: dict[str, str] | None = None,
+        name: str | None = None,
+    ) -> list[Outcome]:
+        """Do one statement after another; the first error stops it, and what came before stays done."""
+        done: list[Outcome] = []
+        with self._turn:
+            self.catalog.numbered = self._journal.next
+            kept = [self.catalog.copy()]
+
+            def apply(action: Action, own_text: str) -> None:
+                try:
+                    done.append(self._do(action, own_text, execution))
+                except BaseException:
+                    self.catalog.restore(kept[0])
+                    raise
+                self.catalog.numbered = self._journal.next
+                kept[0] = self.catalog.copy()
+
+            execution = Execution(Planner(self.catalog, properties), apply, {} if variables is None else variables)
+            execution.run(text, name)
+        return done
+
+    def _do(self, action: Action, text: str, execution: Execution) -> Outcome:
+        self._properties = execution.planner.properties
+        if _is_kept(action):
+            return self._journalled(action, text)
+        if isinstance(action, actions.Write | actions.Delete):
+            self.log.append([Append(action.source.topic, self._deeds.rows(action))])
+        elif isinstance(action, actions.Answer):
+            answer = Questions(self.log, execution).answer(action, self.supervisor.paused)
+            return Outcome(text, action, answer=answer)
+        elif not isinstance(action, actions.Done):
+            raise _refused(action)
+        return Outcome(text, action)
+
+    def _journalled(self, action: Action, text: str) -> Outcome:
+        start, made_at = self._deeds.ready(action), None
+        if isinstance(action, actions.Drop) and action.delete_topic:
+            with suppress(UnknownTopic):
+                made_at = self.log.topic(action.source.topic).created_at
+        entry = self._journal.add(text, self._properties, start, made_at)
+        self._replay.add(entry, action)
+        self._deeds.do(action, start)
+        if isinstance(action, actions.Control):
+            for query in action.queries:
+                self.setbacks.pop(query, None)
+        self._shorten()
+        return Outcome(text, action, entry)
+
+    def _delete(self, topic: str, made_at: int) -> None:
+        with suppress(UnknownTopic):
+            if self.log.topic(topic).created_at == made_at:
+                self.log.delete_topic(topic)
+
+    # -- queries ----------------------------------------------------------------------------------------------------
+
+    def _tend(self) -> None:
+        while not self.supervisor.stopping.wait(_PAUSE):
+            with self._turn:
+                self.look()
+
+    def look(self) -> None:
+        """Note what has failed, and start what is to run."""
+        for name, failure in self.supervisor.failures():
+            self._set_back(name, failure)
+        for name, enlisted in list(self.supervisor.queries.items()):
+            if name in self.supervisor.running or enlisted.paused or not self._is_due(name):
+                continue
+            if not self.supervisor.may_start:
+                return
+            self._start(name)
+
+    def _is_due(self, query: str) -> bool:
+        setback = self.setbacks.get(query)
+        return setback is None or (setback.again_at is not None and setback.again_at <= time.monotonic())
+
+    def _start(self, query: str) -> None:
+        try:
+            self.supervisor.start(query)
+        except HeadraceError as error:
+            self._set_back(query, error)
+
+    def _set_back(self, query: str, failure: HeadraceError) -> None:
+        before, running = self.setbacks.get(query), self.supervisor.running.get(query)
+        times = 1 if before is None or (running is not None and running.progress.batches) else before.times + 1
+        again_at = time.monotonic() + min(2.0 ** (times - 1), _LONGEST) if isinstance(failure, Retry) else None
+        self.setbacks[query] = Setback(failure, times, again_at)
+        _logger.warning("query %s has failed, %s: %s", query, "to be tried again" if again_at else "for good", failure)
+        self.supervisor.halt(query)
+
+    def close(self) -> None:
+        """Let the batches under way end, and stop; everything goes on with the next node."""
+        self.supervisor.stopping.set()
+        self._thread.join()
+        self.supervisor.close()
+        self._journal.close()
+
+
+def _isolation(log: Log, settings: Settings, setup: Setup) -> Isolation:
+    """A server has no Spark itself: what is shared is shared in a process aside."""
+    return (
+        Aside(NAME, log, settings, setup)
+        if settings.isolation == "shared"
+        else isolation_of(NAME, log, settings, setup)
+    )
+
+
+def _is_kept(action: Action) -> bool:
+    """Whether it changes what there is, and so must be known after a restart."""
+    if isinstance(action, actions.Done):
+        return isinstance(action.statement, CreateType | DropType)
+    return isinstance(action, actions.Create | actions.Insert | actions.Control | actions.Drop)
+
+
+def _refused(action: Action) -> Unsupported:
+    if isinstance(action, actions.Ask):
+        return Unsupported("a SELECT has an answer of its own", fix="send it as a query")
+    return Unsupported("ASSERT is for scripts that are tested", fix="run it with `headrace test` or `headrace run`")

@@ -1,0 +1,100 @@
+"""What a journal comes to: the catalog, the queries that are to run, and which entries that still hangs on.
+
+Nothing is done here but planning. What came and went again leaves no trace, so reading a journal twice, or after any
+crash, gives the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.control.journal import Entry
+from headrace.control.supervisor import Enlisted
+from headrace.errors import HeadraceError
+from headrace.lang.ksql.parser import parse_one
+from headrace.lang.ksql.planner import Planner
+from headrace.plan.catalog import Action, Catalog, Control, Create, Done, Drop, Insert
+
+
+@dataclass
+class Replay:
+    catalog: Catalog
+    queries: dict[str, Enlisted] = field(default_factory=dict)
+    deleted: list[tuple[str, int]] = field(default_factory=list)
+    """Topics that were to be deleted, and when they were made."""
+    broken: dict[int, HeadraceError] = field(default_factory=dict)
+    """Entries that cannot be done any more, by their numbers."""
+    _needed: dict[str, list[Entry]] = field(default_factory=dict)
+    """By what they are about."""
+
+    def read(self, entries: Iterable[Entry]) -> None:
+        for entry in entries:
+            self.catalog.numbered = entry.number
+            try:
+                action = Planner(self.catalog, entry.properties).plan(parse_one(entry.text), entry.text)
+            except HeadraceError as error:
+                self.broken[entry.number] = error
+                self._about(f"broken {entry.number}", entry)
+            else:
+                self.add(entry, action)
+
+    def add(self, entry: Entry, action: Action) -> None:
+        """An entry whose action is in the catalog already."""
+        _DEEDS[type(action)](self, entry, action)
+
+    def needed(self) -> list[Entry]:
+        """The entries that count; from these alone all would be as it is."""
+        found = {entry.number: entry for entries in self._needed.values() for entry in entries}
+        return [found[number] for number in sorted(found)]
+
+    def _about(self, thing: str, entry: Entry) -> None:
+        self._needed.setdefault(thing, []).append(entry)
+
+    def _create(self, entry: Entry, action: Create) -> None:
+        self._about(f"source {action.source.name}", entry)
+        if action.query is not None:
+            self.queries.pop(action.replaces or "", None)
+            self.queries[action.query.id] = Enlisted(action.query, entry.start)
+
+    def _insert(self, entry: Entry, action: Insert) -> None:
+        self._about(f"query {action.query.id}", entry)
+        self.queries[action.query.id] = Enlisted(action.query, entry.start)
+
+    def _control(self, entry: Entry, action: Control) -> None:
+        for query in action.queries:
+            self._needed.pop(f"pause {query}", None)
+            if action.verb == "TERMINATE":
+                self._end(entry, query)
+                continue
+            self.queries[query].paused = action.verb == "PAUSE"
+            if action.verb == "PAUSE":
+                self._about(f"pause {query}", entry)
+
+    def _end(self, entry: Entry, query: str) -> None:
+        """Of INSERT INTO nothing is left; a source stays when its query ends, which must be known with it."""
+        ended = self.queries.pop(query)
+        if self._needed.pop(f"query {query}", None) is None:
+            self._about(f"source {ended.query.sink.name}", entry)
+
+    def _drop(self, entry: Entry, action: Drop) -> None:
+        self._needed.pop(f"source {action.source.name}", None)
+        for query in action.ends:
+            self._needed.pop(f"pause {query}", None)
+            self.queries.pop(query, None)
+        if action.delete_topic and entry.deletes is not None:
+            self.deleted.append((action.source.topic, entry.deletes))
+
+    def _done(self, entry: Entry, action: Done) -> None:
+        """Of a type: sources that were made with it must be readable after it is gone."""
+        self._about("types", entry)
+
+
+_DEEDS: dict[type, Callable[[Replay, Entry, Any], None]] = {
+    Create: Replay._create,
+    Insert: Replay._insert,
+    Control: Replay._control,
+    Drop: Replay._drop,
+    Done: Replay._done,
+}

@@ -1,0 +1,51 @@
+"""A server's queries at work: over statements that come one by one, lost processes and restarts."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import psutil
+
+from headrace.control.apart import QueryApart
+from headrace.control.node import Node
+from headrace.log.embedded import EmbeddedLog
+from headrace.settings import Settings
+from tests import streams
+from tests.spark.test_program import NUMBERS, SUMS, insert, values
+
+_PATIENCE = 120.0  # seconds
+
+
+def until_sums(node: Node, log: EmbeddedLog, *totals: int) -> None:
+    """Wait until just these have been written."""
+    given_up = time.monotonic() + _PATIENCE
+    while values(log, "SUMS") != [{"TOTAL": total} for total in totals]:
+        assert time.monotonic() < given_up, (values(log, "SUMS"), node.setbacks)
+        time.sleep(0.05)
+
+
+def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
+    settings: Settings = streams.settings(tmp_path, way="record", changes="record")
+    with EmbeddedLog(settings.data, settings) as log:
+        with Node(log, settings) as node:
+            node.execute(NUMBERS + SUMS)
+            node.execute(insert(1))
+            until_sums(node, log, 1)
+            (running,) = node.supervisor.running.values()
+            assert isinstance(running, QueryApart)
+            psutil.Process(running.pid).kill()
+            node.execute(insert(2))
+            until_sums(node, log, 1, 3)
+            (setback,) = node.setbacks.values()
+            assert setback.failure.code == "process-lost"
+        with Node(log, settings) as node:
+            node.execute("PAUSE CTAS_SUMS_1;" + insert(3))
+        with Node(log, settings) as node:
+            assert (list(node.supervisor.queries), node.supervisor.paused) == (["CTAS_SUMS_1"], {"CTAS_SUMS_1"})
+            node.execute("RESUME CTAS_SUMS_1;")
+            until_sums(node, log, 1, 3, 6)
+            node.execute("DROP TABLE sums DELETE TOPIC;" + SUMS)
+            until_sums(node, log, 1, 3, 6)
+            assert list(node.supervisor.queries) == ["CTAS_SUMS_5"]
+        assert not (settings.data / "checkpoints" / "server" / "CTAS_SUMS_1").exists()

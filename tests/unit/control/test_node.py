@@ -1,0 +1,150 @@
+"""What a server knows, and knows again after a restart, without any query at work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import ClassVar
+
+import pytest
+from hypothesis import given
+from hypothesis import settings as tried
+from hypothesis import strategies as st
+
+from headrace.clock import SystemClock
+from headrace.contracts import TopicSpec
+from headrace.control import node as nodes
+from headrace.control.isolation import OnBatch
+from headrace.control.journal import TOPIC, Journal
+from headrace.control.node import Node
+from headrace.control.replay import Replay
+from headrace.control.running import Running
+from headrace.engine.ground import Position
+from headrace.errors import BadTopicName, HeadraceError, LogBusy, Unsupported, WriterFenced
+from headrace.log.embedded import EmbeddedLog
+from headrace.plan.catalog import Catalog
+from headrace.plan.nodes import Query
+from headrace.settings import Settings
+
+CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');"
+COUNTS = "CREATE TABLE counts AS SELECT id, COUNT(*) AS n FROM clicks GROUP BY id;"
+
+
+class Nowhere:
+    """Where no query ever runs."""
+
+    apart: ClassVar[bool] = True
+
+    def warm_up(self) -> None: ...
+
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+        raise LogBusy(query.id)
+
+    def close(self) -> None: ...
+
+
+@pytest.fixture
+def opened(log: EmbeddedLog, settings: Settings) -> Iterator[Callable[[], Node]]:
+    made: list[Node] = []
+
+    def opened() -> Node:
+        for node in made:
+            node.close()
+        made[:] = [Node(log, settings, isolation=Nowhere())]
+        return made[0]
+
+    yield opened
+    for node in made:
+        node.close()
+
+
+def known(node: Node) -> tuple[object, ...]:
+    queries = {name: (one.query, one.start, one.paused) for name, one in node.supervisor.queries.items()}
+    there = node.catalog.copy()
+    return there.sources, there.types, there.queries, queries
+
+
+def test_everything_is_there_after_a_restart(opened: Callable[[], Node]) -> None:
+    node = opened()
+    node.execute("CREATE TYPE place AS STRUCT<x INT, y INT>;" + CLICKS)
+    node.execute(COUNTS, {"auto.offset.reset": "latest"})
+    node.execute("CREATE STREAM copy AS SELECT * FROM clicks; INSERT INTO copy SELECT * FROM clicks;")
+    node.execute("PAUSE CSAS_COPY_3; TERMINATE INSERTQUERY_4; DROP TYPE place;")
+    before = known(node)
+    assert list(node.supervisor.queries) == ["CTAS_COUNTS_2", "CSAS_COPY_3"]
+    assert known(opened()) == before
+    node = opened()
+    node.execute("RESUME CSAS_COPY_3; CREATE STREAM other AS SELECT * FROM copy;")
+    assert "CSAS_OTHER_9" in node.supervisor.queries  # numbers go on
+
+
+def test_a_topic_that_came_after_a_deleted_one_stays(opened: Callable[[], Node], log: EmbeddedLog) -> None:
+    opened().execute(CLICKS + "DROP STREAM clicks DELETE TOPIC;")
+    assert "clicks" not in [topic.name for topic in log.topics()]
+    log.create_topic("clicks", TopicSpec(partitions=3))
+    opened()
+    assert log.topic("clicks").partitions == 3
+
+
+def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], log: EmbeddedLog) -> None:
+    node = opened()
+    node.execute(CLICKS)
+    before = known(node), log.bounds(TOPIC)
+    with pytest.raises(BadTopicName):
+        node.execute("CREATE STREAM bad WITH (kafka_topic='no/name') AS SELECT * FROM clicks;")
+    with pytest.raises(Unsupported):
+        node.execute("SELECT * FROM clicks EMIT CHANGES;")
+    assert (known(node), log.bounds(TOPIC)) == before
+
+
+def test_one_server_at_a_time(opened: Callable[[], Node], log: EmbeddedLog) -> None:
+    node = opened()
+    Journal(log, SystemClock()).close()
+    with pytest.raises(WriterFenced):
+        node.execute(CLICKS)
+    assert node.catalog.sources == {}
+
+
+_STATEMENTS = st.sampled_from(
+    [
+        CLICKS,
+        COUNTS,
+        "CREATE STREAM copy AS SELECT * FROM clicks;",
+        "CREATE OR REPLACE STREAM copy AS SELECT id, page, 1 AS one FROM clicks;",
+        "INSERT INTO copy SELECT * FROM clicks;",
+        "DROP STREAM copy;",
+        "DROP TABLE counts DELETE TOPIC;",
+        "DROP STREAM clicks;",
+        "PAUSE ALL;",
+        "RESUME ALL;",
+        "TERMINATE ALL;",
+        "CREATE TYPE place AS STRUCT<x INT>;",
+        "DROP TYPE place;",
+        "CREATE STREAM placed (p place) WITH (kafka_topic='placed', format='JSON', partitions=1);",
+        "ALTER STREAM clicks ADD COLUMN more INT;",
+        "DROP STREAM placed;",
+    ]
+)
+
+
+@tried(max_examples=40, deadline=None)
+@given(statements=st.lists(_STATEMENTS, max_size=25))
+def test_a_shortened_journal_comes_to_the_same(statements: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+    given = Settings(data=tmp_path_factory.mktemp("node"))
+    with EmbeddedLog(given.data, given) as log:
+        with Node(log, given, isolation=Nowhere()) as node:
+            for statement in statements:
+                with suppress(HeadraceError):
+                    node.execute(statement)
+            before = known(node)
+        for most in (nodes._MANY, -1):
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(nodes, "_MANY", most)
+                with Node(log, given, isolation=Nowhere()) as again:
+                    assert (known(again), again.broken) == (before, {})
+        shortened = Journal(log, SystemClock())
+        replay = Replay(Catalog())
+        replay.read(shortened.entries)
+        assert replay.needed() == shortened.entries
+        shortened.close()
