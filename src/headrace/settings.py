@@ -72,6 +72,10 @@ class Settings:
         "How often a realtime query notes, and tells, how far it is; at least 5s. It pauses for that, for some 0.2 s. "
         "What came since is done again after a crash, and a stop waits for the next note.",
     )
+    park_after: timedelta = setting(
+        timedelta(minutes=5),
+        "A server's query that has had nothing to read for so long leaves Spark until there is something; 0: never.",
+    )
     linger: timedelta = setting(timedelta(0), "How long a producer waits for company before it commits.")
     inline_bytes: Size = setting(Size(128 << 10), "Appends up to this size are kept inside the commit log.")
     file_bytes: Size = setting(Size(64 << 20), "Merging stops when an extent file has reached this size.")

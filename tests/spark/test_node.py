@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 
 import psutil
@@ -17,12 +19,17 @@ from tests.spark.test_program import NUMBERS, SUMS, insert, values
 _PATIENCE = 120.0  # seconds
 
 
+def until(holds: Callable[[], bool], told: Callable[[], object] = lambda: None) -> None:
+    given_up = time.monotonic() + _PATIENCE
+    while not holds():
+        assert time.monotonic() < given_up, told()
+        time.sleep(0.05)
+
+
 def until_sums(node: Node, log: EmbeddedLog, *totals: int) -> None:
     """Wait until just these have been written."""
-    given_up = time.monotonic() + _PATIENCE
-    while values(log, "SUMS") != [{"TOTAL": total} for total in totals]:
-        assert time.monotonic() < given_up, (values(log, "SUMS"), node.setbacks)
-        time.sleep(0.05)
+    wanted = [{"TOTAL": total} for total in totals]
+    until(lambda: values(log, "SUMS") == wanted, lambda: (values(log, "SUMS"), node.setbacks))
 
 
 def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
@@ -49,3 +56,18 @@ def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
             until_sums(node, log, 1, 3, 6)
             assert list(node.supervisor.queries) == ["CTAS_SUMS_5"]
         assert not (settings.data / "checkpoints" / "server" / "CTAS_SUMS_1").exists()
+
+
+def test_a_query_leaves_spark_while_it_has_nothing_to_do(tmp_path: Path) -> None:
+    settings: Settings = streams.settings(
+        tmp_path, way="record", changes="record", park_after=timedelta(milliseconds=500)
+    )
+    with EmbeddedLog(settings.data, settings) as log:
+        for first in (True, False):
+            with Node(log, settings) as node:
+                if first:
+                    node.execute(NUMBERS + SUMS + insert(1))
+                    until_sums(node, log, 1)
+                until(lambda node=node: "CTAS_SUMS_1" in node.parked and not node.supervisor.running)
+                node.execute(insert(2))
+                until_sums(node, log, *((1, 3) if first else (1, 3, 5)))

@@ -5,7 +5,8 @@
 
 A statement either is journalled and done, or left no trace. After a restart the journal is read, and everything is as
 it was: sources, types, queries, which of them are paused. A query that fails for a reason that may pass is started
-again after a pause that grows; others wait for a person, and none of them harms another.
+again after a pause that grows; others wait for a person, and none of them harms another. One that has had nothing to
+do for a while leaves Spark until it has.
 """
 
 from __future__ import annotations
@@ -23,9 +24,11 @@ from headrace.contracts import Append, Log
 from headrace.control.deeds import Deeds
 from headrace.control.isolation import Aside, Isolation, isolation_of
 from headrace.control.journal import Entry, Journal
+from headrace.control.parking import Idleness, Parked
 from headrace.control.questions import Questions
 from headrace.control.replay import Replay
 from headrace.control.supervisor import Supervisor
+from headrace.control.ticks import is_timed
 from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.errors import HeadraceError, Retry, UnknownTopic, Unsupported
 from headrace.lang.ksql.ast import CreateType, DropType
@@ -77,8 +80,11 @@ class Node:
         self.settings = settings
         clock = clock or SystemClock()
         isolation = isolation or _isolation(log, settings, setup)
-        self.supervisor = Supervisor(log, settings.data / "checkpoints" / NAME, isolation, clock)
+        self.supervisor = Supervisor(log, settings, NAME, isolation, clock)
         self.setbacks: dict[str, Setback] = {}
+        self.parked: dict[str, Parked] = {}
+        """Queries that are not in Spark, since they have nothing to do."""
+        self._idleness = Idleness(settings.park_after.total_seconds())
         self._journal = Journal(log, clock)
         self._replay = Replay(Catalog(partitions={topic.name: topic.partitions for topic in log.topics()}))
         self._properties: Mapping[str, Any] = {}
@@ -108,9 +114,12 @@ class Node:
         self._replay.read(self._journal.entries)
         for topic, made_at in self._replay.deleted:
             self._delete(topic, made_at)
-        for name, enlisted in self._replay.queries.items():
-            self.supervisor.queries[name] = enlisted
+        self.supervisor.queries.update(self._replay.queries)
         self.supervisor.forget_left()
+        if self.settings.park_after:
+            for name, enlisted in self.supervisor.queries.items():
+                if not is_timed(enlisted.query):
+                    self._park(name)
         self._shorten()
 
     def _shorten(self) -> None:
@@ -186,21 +195,35 @@ class Node:
                 self.look()
 
     def look(self) -> None:
-        """Note what has failed, and start what is to run."""
+        """Note what has failed, let go what has nothing to do, and start what is to run."""
         for name, failure in self.supervisor.failures():
             self._set_back(name, failure)
-        for name, enlisted in list(self.supervisor.queries.items()):
-            if name in self.supervisor.running or enlisted.paused or not self._is_due(name):
-                continue
-            if not self.supervisor.may_start:
-                return
-            self._start(name)
+        for name, running in list(self.supervisor.running.items()):
+            if self._idleness.may_leave(running):
+                self.supervisor.halt(name)
+                self._park(name)
+        for name in self.supervisor.queries:
+            if self._is_due(name):
+                if not self.supervisor.may_start:
+                    return
+                self._start(name)
+
+    def _park(self, query: str) -> None:
+        """Until it has something to do. If it cannot be looked at, `start` will say why."""
+        with suppress(HeadraceError):
+            self.parked[query] = Parked(self.supervisor.prepared(query))
 
     def _is_due(self, query: str) -> bool:
+        """Whether it is to be started now."""
+        if query in self.supervisor.running or self.supervisor.queries[query].paused:
+            return False
+        if (parked := self.parked.get(query)) is not None and parked.is_done:
+            return False
         setback = self.setbacks.get(query)
         return setback is None or (setback.again_at is not None and setback.again_at <= time.monotonic())
 
     def _start(self, query: str) -> None:
+        self.parked.pop(query, None)
         try:
             self.supervisor.start(query)
         except HeadraceError as error:

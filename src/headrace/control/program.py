@@ -56,9 +56,7 @@ class Program:
         self.settings = settings
         self.name = name
         clock = clock or SystemClock()
-        self._supervisor = Supervisor(
-            log, settings.data / "checkpoints" / name, isolation or isolation_of(name, log, settings, setup), clock
-        )
+        self._supervisor = Supervisor(log, settings, name, isolation or isolation_of(name, log, settings, setup), clock)
         self.stopping = self._supervisor.stopping
         """Set from anywhere, it ends what is being executed or waited for."""
         self.catalog = Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})

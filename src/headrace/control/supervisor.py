@@ -23,9 +23,11 @@ from headrace.control.running import Running
 from headrace.control.ticks import Ticker
 from headrace.engine.checkpoint import Checkpoint, checkpoints, sweep
 from headrace.engine.ground import Position
+from headrace.engine.query import Prepared, prepare
 from headrace.errors import HeadraceError, OutOfMemory, ProcessLost
 from headrace.log.embedded.store import translated
 from headrace.plan.nodes import Query
+from headrace.settings import Settings
 
 _PAUSE = 0.05  # seconds between two looks at queries that are being started
 _AT_ONCE = 2  # queries that are being started
@@ -45,8 +47,10 @@ class Enlisted:
 class Supervisor:
     """Of the queries whose checkpoints lie in one folder, which is held by one process at a time."""
 
-    def __init__(self, log: Log, folder: Path, isolation: Isolation, clock: Clock) -> None:
-        self.folder = folder
+    def __init__(self, log: Log, settings: Settings, name: str, isolation: Isolation, clock: Clock) -> None:
+        self.folder = folder = settings.data / "checkpoints" / name
+        self._log = log
+        self._settings = settings
         self.isolation = isolation
         self.queries: dict[str, Enlisted] = {}
         self.running: dict[str, Running] = {}
@@ -54,7 +58,7 @@ class Supervisor:
         """Queries that have ended, and are not started again."""
         self.stopping = threading.Event()
         """Set from anywhere, it lets nothing more begin."""
-        self._hold = Hold(folder, folder.name)
+        self._hold = Hold(folder, name)
         self._forget = forgetting(log)
         sweep(folder, self._forget)
         self._tries: Counter[str] = Counter()
@@ -118,6 +122,12 @@ class Supervisor:
         for name in self.left():
             with translated(self.folder):
                 Checkpoint(self.folder / name).remove(self._forget)
+
+    def prepared(self, query: str) -> Prepared:
+        """What is known of it without running it; raises what `start` would refuse."""
+        enlisted = self.queries[query]
+        with translated(self.folder):
+            return prepare(self._log, enlisted.query, self._settings, self._place(query), enlisted.start)
 
     # -- running ----------------------------------------------------------------------------------------------------
 

@@ -104,6 +104,11 @@ class Watched:
                 self.pace = kept
 
 
+def is_timed(query: Query) -> bool:
+    """Whether it may wait for a moment in time."""
+    return any(isinstance(node, _TIMED) for node in walk(query.sink))
+
+
 def _file(running: Ticked) -> Path:
     return running.folder / "time.json"
 
@@ -122,8 +127,7 @@ class Ticker:
 
     def begin(self, running: Ticked) -> None:
         """A query is started. One that goes on is asked, by a tick that moves no time, what it is waiting for."""
-        timed = any(isinstance(node, _TIMED) for node in walk(running.query.sink))
-        if running.goes_on and timed and running.ticks in running.topics:
+        if running.goes_on and is_timed(running.query) and running.ticks in running.topics:
             with self._changed:
                 self._watched.setdefault(running.query.id, Watched(running)).recall()
             self._append(running, 0)
