@@ -365,6 +365,10 @@ class ProgramRunning(UserError, code="program-running"):
     """A program of that name is running on the same data."""
 
 
+class BadRequest(UserError, code="bad-request"):
+    """A request to a server is not what it must be."""
+
+
 class UnknownQuery(UserError, code="unknown-query"):
     """No query of that name has left a checkpoint."""
 

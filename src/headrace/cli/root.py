@@ -19,6 +19,7 @@ COMMANDS: Mapping[str, str] = {
     "check": "Find every error of a KSQL script before anything of it runs.",
     "explain": "Show what the statements of a KSQL script do, and the plan of each query.",
     "run": "Run a KSQL script over the log, on Spark, until it is stopped.",
+    "up": "Serve: statements come over HTTP, and their queries run on.",
     "test": "Run a KSQL script in memory, and compare what comes out with what is expected.",
     "topic": "Create, list, describe, alter and delete topics.",
     "produce": "Append lines of files or of standard input to a topic.",

@@ -14,7 +14,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -134,26 +134,27 @@ class Node:
         text: str,
         properties: Mapping[str, Any] | None = None,
         variables: dict[str, str] | None = None,
-        name: str | None = None,
-    ) -> list[Outcome]:
-        """Do one statement after another; the first error stops it, and what came before stays done."""
-        done: list[Outcome] = []
+        *,
+        on_done: Callable[[Outcome], None] = lambda outcome: None,
+    ) -> None:
+        """Do one statement after another; the first error stops it, and what came before stays done, and is told."""
         with self._turn:
             self.catalog.numbered = self._journal.next
             kept = [self.catalog.copy()]
 
             def apply(action: Action, own_text: str) -> None:
                 try:
-                    done.append(self._do(action, own_text, execution))
+                    outcome = self._do(action, own_text, execution)
                 except BaseException:
                     self.catalog.restore(kept[0])
                     raise
                 self.catalog.numbered = self._journal.next
                 kept[0] = self.catalog.copy()
+                on_done(outcome)
 
-            execution = Execution(Planner(self.catalog, properties), apply, {} if variables is None else variables)
-            execution.run(text, name)
-        return done
+            planner = Planner(self.catalog, properties)
+            execution = Execution(planner, apply, {} if variables is None else variables, reads_files=False)
+            execution.run(text)
 
     def _do(self, action: Action, text: str, execution: Execution) -> Outcome:
         self._properties = execution.planner.properties

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headrace.errors import HeadraceError, StatementError
+from headrace.errors import HeadraceError, StatementError, Unsupported
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.parser import Reading, read
 from headrace.lang.ksql.planner import Planner
@@ -24,6 +24,8 @@ class Execution:
     apply: Callable[[Action, str], None]
     """Do what a statement asks for; the second argument is the statement's text."""
     variables: dict[str, str] = field(default_factory=dict)
+    reads_files: bool = True
+    """Whether RUN SCRIPT is done: not for who is elsewhere, and must not look into this machine's files."""
     _scripts: list[str | None] = field(default_factory=list)
 
     def run(self, text: str, name: str | None = None) -> list[Action]:
@@ -40,6 +42,8 @@ class Execution:
         statement = reading.statement
         if statement is None:
             raise reading.error or LookupError("a statement or an error is read")
+        if isinstance(statement, ast.RunScript) and not self.reads_files:
+            raise Unsupported("RUN SCRIPT is not done by a server", span=statement.span, fix="send what is in the file")
         if isinstance(statement, ast.RunScript):
             name, text = named_script(statement, self._scripts)
             return self.run(text, name)

@@ -1,0 +1,111 @@
+"""The paths of ksqlDB's REST interface.
+
+Each row of `ROUTES` is one request; what it does is one function from the node and the body to a JSON value. A node
+waits for its log, so it is asked on other threads than the one that serves.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from headrace.control.node import NAME, Node
+from headrace.errors import BadRequest, HeadraceError
+from headrace.serve.ksql.entities import entity
+from headrace.serve.ksql.refusals import refusal
+
+MOST_BODY = 16 << 20
+CONTENT_TYPE = "application/vnd.ksql.v1+json"
+Body = Mapping[str, Any]
+Answered = tuple[int, Any]
+
+
+def ksql_app(node: Node) -> Starlette:
+    """The interface over a node."""
+    return Starlette(routes=[_route(node, *row) for row in ROUTES])
+
+
+# -- requests -------------------------------------------------------------------------------------------------------
+
+
+def statements(node: Node, body: Body) -> Answered:
+    """POST /ksql: one statement after another; what comes before an error is done, and told with it."""
+    text, properties = body.get("ksql"), body.get("streamsProperties") or {}
+    variables = body.get("sessionVariables") or {}
+    if not isinstance(text, str) or not isinstance(properties, dict) or not isinstance(variables, dict):
+        raise BadRequest('the body has no "ksql"', fix='send {"ksql": "SHOW STREAMS;", "streamsProperties": {}}')
+    done: list[Any] = []
+    named = {str(name): str(value) for name, value in variables.items()}
+    try:
+        node.execute(text, properties, named, on_done=done.append)
+    except HeadraceError as error:
+        return refusal(error, text, _entities(done))
+    return 200, _entities(done)
+
+
+def _entities(outcomes: list[Any]) -> list[Any]:
+    return [told for told in map(entity, outcomes) if told is not None]
+
+
+def info(node: Node, body: Body) -> Answered:
+    """GET /info."""
+    told = {"version": version("headrace"), "kafkaClusterId": NAME, "ksqlServiceId": NAME, "serverStatus": "RUNNING"}
+    return 200, {"KsqlServerInfo": told}
+
+
+def healthcheck(node: Node, body: Body) -> Answered:
+    """GET /healthcheck: whether the log answers."""
+    node.log.topics()
+    fine = {"isHealthy": True}
+    return 200, {"isHealthy": True, "details": {"metastore": fine, "kafka": fine, "commandRunner": fine}}
+
+
+def cluster(node: Node, body: Body) -> Answered:
+    """GET /clusterStatus: there is one."""
+    return 200, {"clusterStatus": {NAME: {"hostAlive": True}}}
+
+
+ROUTES: tuple[tuple[str, str, Callable[[Node, Body], Answered]], ...] = (
+    ("POST", "/ksql", statements),
+    ("GET", "/info", info),
+    ("GET", "/healthcheck", healthcheck),
+    ("GET", "/clusterStatus", cluster),
+)
+
+
+# -- how they come and go -------------------------------------------------------------------------------------------
+
+
+def _route(node: Node, method: str, path: str, answer: Callable[[Node, Body], Answered]) -> Route:
+    async def answered(request: Request) -> Response:
+        try:
+            body = await _body(request) if method == "POST" else {}
+            status, document = await run_in_threadpool(answer, node, body)
+        except HeadraceError as error:
+            status, document = refusal(error)
+        return Response(json.dumps(document, default=str), status, media_type=CONTENT_TYPE)
+
+    return Route(path, answered, methods=[method])
+
+
+async def _body(request: Request) -> Body:
+    received = bytearray()
+    async for part in request.stream():
+        received += part
+        if len(received) > MOST_BODY:
+            raise BadRequest(f"the body is longer than {MOST_BODY} bytes", fix="send it in parts")
+    try:
+        body = json.loads(received)
+    except ValueError as error:
+        raise BadRequest(f"the body is no JSON: {error}", fix='send {"ksql": "..."}') from error
+    if not isinstance(body, dict):
+        raise BadRequest("the body is no JSON object", fix='send {"ksql": "..."}')
+    return body

@@ -1,0 +1,36 @@
+"""Why something was refused, as ksqlDB's clients read it: a status, an error code, a message; and our own words beside.
+
+`code`, `where` and `fix` are ours. What a caller got wrong is 400, what may pass by itself is 503, all else is 500.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.errors import BadRequest, HeadraceError, Retry, StatementError, UserError
+
+BAD_REQUEST, BAD_STATEMENT, NOT_FOUND, FAILED, NOT_READY = 40000, 40001, 40400, 50000, 50300
+
+
+def refusal(error: HeadraceError, statement: str = "", entities: Sequence[Any] = ()) -> tuple[int, dict[str, Any]]:
+    """The status and the document; `entities` are of the statements before it, which were done."""
+    code = _code_of(error)
+    document: dict[str, Any] = {"@type": "generic_error", "error_code": code, "message": _message(error)}
+    if code == BAD_STATEMENT:
+        document |= {"@type": "statement_error", "statementText": statement, "entities": list(entities)}
+    return code // 100, {**document, "code": error.code, "where": error.where, "fix": error.fix}
+
+
+def _code_of(error: HeadraceError) -> int:
+    if isinstance(error, BadRequest):
+        return BAD_REQUEST
+    if isinstance(error, UserError):
+        return BAD_STATEMENT
+    return NOT_READY if isinstance(error, Retry) else FAILED
+
+
+def _message(error: HeadraceError) -> str:
+    """ksqlDB's clients look at the words, and show them to people."""
+    place = f"{error.where}: " if isinstance(error, StatementError) and error.where else ""
+    return f"{place}{error.what}"

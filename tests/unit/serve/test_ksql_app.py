@@ -1,0 +1,83 @@
+"""ksqlDB's REST interface, over a real server and a node whose queries never begin."""
+
+from __future__ import annotations
+
+import json
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.control.node import Node
+from headrace.log.embedded import EmbeddedLog
+from headrace.serve.ksql.app import ksql_app
+from headrace.serve.server import Server
+from headrace.settings import Settings
+from tests.unit.control.test_node import CLICKS, COUNTS, Nowhere
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path / "data") as opened:
+        yield opened
+
+
+@pytest.fixture
+def address(log: EmbeddedLog) -> Iterator[str]:
+    settings = Settings(data=log.folder)
+    with Node(log, settings, isolation=Nowhere()) as node, Server(ksql_app(node)).running() as server:
+        yield server.address
+
+
+def asked(address: str, body: Any = None) -> tuple[int, Any]:
+    data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(address, data)) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        return error.code, json.load(error)
+
+
+def done(address: str, text: str, **more: Any) -> list[Any]:
+    status, told = asked(f"{address}/ksql", {"ksql": text, **more})
+    assert status == 200, told
+    return told
+
+
+def test_statements_and_what_became_of_them(address: str, log: EmbeddedLog) -> None:
+    told = done(address, CLICKS + COUNTS + "SET 'a' = 'b'; CREATE TYPE p AS STRUCT<x INT>;")
+    commands = ["stream/`CLICKS`/create", "table/`COUNTS`/create", "type/`P`/create"]
+    assert [one["commandId"] for one in told] == commands
+    assert [one["commandStatus"]["message"] for one in told] == [
+        "Stream created",
+        "Created query with ID CTAS_COUNTS_1",
+        "Registered custom type with name 'P'",
+    ]
+    assert [one["commandSequenceNumber"] for one in told] == [0, 1, 2]
+    assert done(address, "INSERT INTO clicks VALUES (1, '${page}');", sessionVariables={"page": "/"}) == []
+    assert log.bounds("clicks")[0].end == 1
+    told = done(address, "LIST STREAMS; PAUSE CTAS_COUNTS_1; DROP TABLE counts DELETE TOPIC;")
+    assert [one["@type"] for one in told] == ["streams", "currentStatus", "currentStatus"]
+    assert [stream["name"] for stream in told[0]["streams"]] == ["CLICKS"]
+    assert told[2]["commandStatus"]["message"] == "Source `COUNTS` (topic: COUNTS) was dropped."
+
+
+def test_what_is_refused_says_why_and_what_was_done_before_it(address: str) -> None:
+    status, told = asked(f"{address}/ksql", {"ksql": CLICKS + "CREATE STREAM x AS SELECT nothing FROM clicks;"})
+    assert (status, told["@type"], told["error_code"]) == (400, "statement_error", 40001)
+    assert told["code"] == "column-not-found"
+    assert [one["commandId"] for one in told["entities"]] == ["stream/`CLICKS`/create"]
+    for body in (b"{", b"[]", {"ksql": 3}, {"ksql": "LIST STREAMS;", "streamsProperties": [1]}):
+        status, told = asked(f"{address}/ksql", body)
+        assert (status, told["@type"], told["code"]) == (400, "generic_error", "bad-request")
+    status, told = asked(f"{address}/ksql", {"ksql": "RUN SCRIPT '/etc/hosts';"})
+    assert (status, told["code"]) == (400, "unsupported")
+
+
+def test_about_the_server(address: str) -> None:
+    assert asked(f"{address}/info")[1]["KsqlServerInfo"]["serverStatus"] == "RUNNING"
+    assert asked(f"{address}/healthcheck")[1]["isHealthy"] is True
+    assert asked(f"{address}/clusterStatus")[1]["clusterStatus"]["server"]["hostAlive"] is True
