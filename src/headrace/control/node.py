@@ -176,11 +176,14 @@ class Node:
                 made_at = self.log.topic(action.source.topic).created_at
         entry = self._journal.add(text, self._properties, start, made_at)
         self._replay.add(entry, action)
-        self._deeds.do(action, start)
-        if isinstance(action, actions.Control):
-            for query in action.queries:
-                self.setbacks.pop(query, None)
-        self._shorten()
+        for query in _concerned(action):
+            self.parked.pop(query, None)
+            self.setbacks.pop(query, None)
+        try:
+            self._deeds.do(action, start)
+            self._shorten()
+        except HeadraceError as error:  # it is journalled: what is left to do is done when the journal is read next
+            _logger.warning("%s is done, but for: %s", text, error)
         return Outcome(text, action, entry)
 
     def _delete(self, topic: str, made_at: int) -> None:
@@ -192,8 +195,11 @@ class Node:
 
     def _tend(self) -> None:
         while not self.supervisor.stopping.wait(_PAUSE):
-            with self._turn:
-                self.look()
+            try:
+                with self._turn:
+                    self.look()
+            except Exception as error:  # a log that does not answer, say: the next look may be better
+                _logger.warning("queries were not looked at: %s", error, exc_info=not isinstance(error, HeadraceError))
 
     def look(self) -> None:
         """Note what has failed, let go what has nothing to do, and start what is to run."""
@@ -253,6 +259,15 @@ def _isolation(log: Log, settings: Settings, setup: Setup) -> Isolation:
         if settings.isolation == "shared"
         else isolation_of(NAME, log, settings, setup)
     )
+
+
+def _concerned(action: Action) -> tuple[str, ...]:
+    """Queries that an action begins, ends or holds."""
+    if isinstance(action, actions.Create | actions.Insert):
+        return (action.query.id,) if action.query else ()
+    if isinstance(action, actions.Control):
+        return action.queries
+    return action.ends if isinstance(action, actions.Drop) else ()
 
 
 def _is_kept(action: Action) -> bool:

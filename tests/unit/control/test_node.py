@@ -98,6 +98,23 @@ def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], log: Embedd
     assert (known(node), log.bounds(TOPIC)) == before
 
 
+def test_what_is_journalled_is_done_though_not_at_once(
+    opened: Callable[[], Node], log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    node = opened()
+    node.execute(CLICKS)
+    with monkeypatch.context() as patch:
+        patch.setattr(log, "delete_topic", _busy)
+        node.execute("DROP STREAM clicks DELETE TOPIC;")
+    assert (node.catalog.sources, log.topic("clicks").partitions) == ({}, 1)
+    assert opened().catalog.sources == {}
+    assert "clicks" not in [topic.name for topic in log.topics()]
+
+
+def _busy(name: str) -> None:
+    raise LogBusy(name)
+
+
 def test_one_server_at_a_time(opened: Callable[[], Node], log: EmbeddedLog) -> None:
     node = opened()
     Journal(log, SystemClock()).close()
