@@ -63,14 +63,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     results: list[Result] = []
     for part, kills in shares(given.kills, given.only).items():
         console.print(f"{part}: {kills} kills, seed {given.seed}")
-        results.append(play(part, given.seed, kills, _counted(console, kills), batch=True))
+        results.append(result := play(part, given.seed, kills, _counted(console, kills), batch=True))
+        console.print(summary([result]))  # the other part takes long
+        _tell(console, result)
     console.print(deaths(results), summary(results))
-    for result in results:
-        for text, times in Counter(result.told).most_common(5):
-            console.print(f"{result.part}: {times} times told: {text}")
-        for violation in result.found.violations[:20]:
-            console.print(f"{result.part}: {violation}", style="red")
     return 0 if all(result.good for result in results) else 1
+
+
+def _tell(console: Console, result: Result) -> None:
+    for text, times in Counter(result.told).most_common(5):
+        console.print(f"{result.part}: {times} times told: {text}")
+    for violation in result.found.violations[:20]:
+        console.print(f"{result.part}: {violation}", style="red")
 
 
 def _counted(console: Console, kills: int):
