@@ -83,12 +83,12 @@ def _event(decoder: Decoder, record: tuple[Any, ...]) -> tuple[int | None, Any, 
 def row_arrays(events: list[Any], relation: Relation) -> Iterator[pa.Array]:
     """Events as the columns of `row_columns`."""
     yield pa.array([time for time, _, _ in events], pa.int64())
-    yield pa.array([key is not None for _, key, _ in events])
+    yield pa.array([key is not None for _, key, _ in events], pa.bool_())
     for i, field in enumerate(relation.key):
         yield column([key and key[i] for _, key, _ in events], field.type)
     for bound in (0, 1) if relation.window else ():
         yield pa.array([key and key[-1][bound] for _, key, _ in events], pa.int64())
-    yield pa.array([row is not None for _, _, row in events])
+    yield pa.array([row is not None for _, _, row in events], pa.bool_())
     for i, field in enumerate(relation.value):
         yield column([row and row[i] for _, _, row in events], field.type)
 

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.contracts import HEADERS_TYPE, SYSTEM_COLUMNS, Batch
+from headrace.contracts import HEADERS_TYPE, SYSTEM_COLUMNS, Batch, Topic, TopicSpec
 from headrace.engine.native.raw import decoded, one_by_one
+from headrace.engine.native.rows import read
 from headrace.engine.native.work import Work, work_for
 from headrace.testing.world import World
 
@@ -94,3 +95,11 @@ def test_a_lie_among_many_is_told_as_ever(lie: bytes) -> None:
     values[600] = lie
     check(batch([b"k"] * 1000, values, list(range(1000))), work_of(FILTER))
     check(batch([b"k"] * 1000, values, list(range(1000))), work_of(COUNT, ", timestamp='d'"))
+
+
+@pytest.mark.parametrize("values", [[], [b"{"], [b"{", b"[]"]])
+def test_a_batch_of_which_nothing_can_be_read(values: list[bytes | None]) -> None:
+    """A condition is looked at all the same."""
+    work = work_of("CREATE STREAM o AS SELECT * FROM c WHERE a > 1 AND b = 'x';")
+    found = read(batch([b"k"] * len(values), values, [1] * len(values)), Topic("c", TopicSpec(), 0), work)
+    assert (len(found.times), len(found.problems)) == (0, len(values))
