@@ -22,6 +22,7 @@ from headrace.engine.opening import WORTH, Opened, Opener, opener
 from headrace.engine.record.layout import raw_records
 from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Decoder
+from headrace.schema import Field
 
 Columns = dict[str, pa.Array]
 _OWN = ("time", "keyed", "valued")
@@ -41,11 +42,8 @@ def decoded(batch: Batch, work: Work) -> tuple[Columns, list[Problem]]:
 
 
 def _at_once(opened: Opened, batch: Batch, work: Work) -> Columns:
-    relation = work.source.relation
-    fields = {
-        f"{letter}{i}": f for letter, those in (("k", relation.key), ("v", relation.value)) for i, f in enumerate(those)
-    }
-    columns = {name: carried(opened.columns[fields[name].name], fields[name].type) for name in work.columns}
+    fields = _fields(work)
+    columns = {name: carried(opened.columns[field.name], field.type) for name, field in fields.items()}
     columns |= {"time": opened.times, "keyed": opened.keyed, "valued": opened.valued}
     return columns | _envelope(batch, work)
 
@@ -58,8 +56,16 @@ def one_by_one(batch: Batch, work: Work) -> tuple[Columns, list[Problem]]:
     events = [event for event in made if not isinstance(event, Problem)]
     good = np.array([not isinstance(event, Problem) for event in made], bool)
     arrays = dict(zip(row_columns(relation), row_arrays(events, relation), strict=True))
-    columns = {name: arrays[name] for name in (*work.columns, *_OWN)}
+    columns = {name: arrays[name] for name in (*_fields(work), *_OWN)}
     return columns | _envelope(_some(batch, good), work), problems
+
+
+def _fields(work: Work) -> dict[str, Field]:
+    """All of the source, by the frame's columns: also those that nobody reads, since a dead letter shows them."""
+    relation = work.source.relation
+    return {
+        f"{letter}{i}": f for letter, those in (("k", relation.key), ("v", relation.value)) for i, f in enumerate(those)
+    }
 
 
 def _some(batch: Batch, mask: npt.NDArray[np.bool_]) -> Batch:
