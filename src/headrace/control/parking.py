@@ -9,9 +9,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from headrace.control.running import Running
 from headrace.control.ticks import is_timed
+from headrace.engine.ground import Position
 from headrace.engine.query import Prepared
 from headrace.engine.realtime.choice import REALTIME
 
@@ -25,8 +27,12 @@ class Parked:
     @property
     def is_done(self) -> bool:
         """Whether there is still nothing to read."""
-        there = self.prepared
-        return not there.ground.waiting(there.topics, there.checkpoint.position() or there.manifest.start)
+        return not self.prepared.ground.waiting(self.prepared.topics, self._position)
+
+    @cached_property
+    def _position(self) -> Position | None:
+        """It does not move while nobody runs the query, and is asked for several times a second."""
+        return self.prepared.checkpoint.position() or self.prepared.manifest.start
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import Any
 
 from headrace.errors import BadRequest, HeadraceError, Retry, StatementError, UserError
 
-BAD_REQUEST, BAD_STATEMENT, NOT_FOUND, FAILED, NOT_READY = 40000, 40001, 40400, 50000, 50300
+BAD_REQUEST, BAD_STATEMENT, FAILED, NOT_READY = 40000, 40001, 50000, 50300
 
 
 def refusal(error: HeadraceError, statement: str = "", entities: Sequence[Any] = ()) -> tuple[int, dict[str, Any]]:
