@@ -8,15 +8,15 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 # Many short lives of Spark's: its second compiler costs more than it saves.
-test conformance-ksql faults-log faults-engine: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+test conformance-ksql conformance-rest faults-log faults-engine: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 demo: setup ## a click stream, counted by Spark, moving in your terminal
 	@.venv/bin/headrace demo
 
 test: setup-test check ## everything, on real parts
-	$(PYTEST) tests/conformance tests/contract tests/integration
-	$(PYTEST) tests/spark tests/docs
-	$(PYTEST) tests/faults
+	$(PYTEST) tests/docs & docs=$$!; $(PYTEST) tests/conformance tests/contract tests/integration; rest=$$?; wait $$docs && exit $$rest
+	$(PYTEST) -m "not long" tests/spark
+	$(PYTEST) tests/soak & soak=$$!; $(PYTEST) tests/faults; faults=$$?; wait $$soak && exit $$faults
 	$(PYTEST) tests/package
 
 check: setup-test ## format, lint, types, imports, unit tests; under a minute
@@ -24,6 +24,9 @@ check: setup-test ## format, lint, types, imports, unit tests; under a minute
 	$(PY) -m ruff check -q .
 	.venv/bin/lint-imports --no-cache >/dev/null || .venv/bin/lint-imports --no-cache
 	.venv/bin/pyright --warnings & types=$$!; $(PYTEST) -n 2 tests/unit; units=$$?; wait $$types && exit $$units
+
+test-long: setup-test ## what `make test` leaves out, as it takes long
+	$(PYTEST) -m long tests/spark
 
 properties: setup-test ## the property tests again, with many examples each; half an hour
 	HEADRACE_HYPOTHESIS=heavy $(PYTEST) -n 2 tests/unit
@@ -34,6 +37,10 @@ conformance-ksql: setup-test ## the public cases of ksqlDB (CORPUS=path ONLY=tex
 			--seed $(or $(SEED),0) --sample $(or $(SAMPLE),24) \
 			--actual "$(or $(ACTUAL),build/conformance/$$(basename $$corpus))" || failed=1; \
 	done; exit $${failed:-0}
+
+conformance-rest: setup-test ## the public cases of ksqlDB's REST interface, through the real server (CORPUS=path ONLY=text SAMPLE=n SEED=n)
+	$(PY) -m tests.conformance.rest --corpus "$(or $(CORPUS),$(CORPORA)/ksql/rest_public.jsonl)" --only "$(ONLY)" \
+		--sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) --actual "$(or $(ACTUAL),build/conformance/rest.jsonl)"
 
 bless: setup-test ## write the expected plans of tests/golden anew
 	$(PY) -m tests.golden
@@ -53,6 +60,12 @@ bench-chain: setup-test ## the chain in memory beside hand-written loops (ONLY=n
 bench-engine: setup-test ## queries on Spark beside Flink, Quix Streams, Faust and PySpark by hand (ONLY=name QUICK=1)
 	$(PY) -m bench engine $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
+bench-serve: setup-test ## a server under load: pulls, pushes, inserts, many statements (ONLY=name QUICK=1)
+	$(PY) -m bench serve $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
+
+soak: setup-test ## a server under load for an hour: memory, files and threads stay flat (MINUTES=n)
+	$(PY) -m tests.soak --minutes $(or $(MINUTES),60)
+
 format: setup-test ## format and mend what ruff can
 	$(PY) -m ruff format -q . && $(PY) -m ruff check -q --fix .
 
@@ -60,7 +73,7 @@ docs: setup-test ## regenerate the reference pages
 	$(PY) -m tools.reference
 
 lock: ## pin the newest compatible versions
-	uv pip compile -q --group dev --extra kafka --extra avro --extra server pyproject.toml --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
+	uv pip compile -q --group dev --extra kafka --extra avro --extra server --extra postgres pyproject.toml --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean: ## remove what the targets made
 	rm -rf .venv build dist bench/results headrace-data
@@ -71,4 +84,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test check conformance-ksql bless faults-log faults-engine bench-log bench-chain bench-engine format docs lock clean setup setup-test
+.PHONY: help demo test test-long check conformance-ksql conformance-rest bless faults-log faults-engine bench-log bench-chain bench-engine bench-serve soak format docs lock clean setup setup-test

@@ -16,6 +16,7 @@ import pytest
 from headrace.log import jars
 from headrace.log.broker import Cluster
 from headrace.settings import Settings
+from tests.postgres import Postgres, programs
 
 # Without a deadline: on a busy machine an example may take a second.
 hypothesis.settings.register_profile("quick", max_examples=20, deadline=None)
@@ -36,6 +37,15 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
 @pytest.fixture(scope="session")
 def kafka_settings(cluster: Cluster) -> Settings:
     return Settings(log="kafka", kafka_servers=cluster.bootstrap, group_session=timedelta(seconds=2))
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL of our own. Schemas are named after data folders, so tests do not meet."""
+    if programs() is None:
+        pytest.skip("PostgreSQL's server is not installed here: what is particular to it is not tested")
+    with Postgres.start() as running:
+        yield running
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import inspect
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from datetime import timedelta
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ from headrace.component import Option, components
 from headrace.contracts import TOPIC_OPTIONS, TopicSpec
 from headrace.errors import CODES, HeadraceError, Retry, Stop, UserError
 from headrace.schema import Schema
+from headrace.serve.api.app import PREFIX, ROUTES
+from headrace.serve.api.parameters import PAYLOAD, Parameter, parameters_of
+from headrace.serve.api.route import Route
 from headrace.settings import Settings, Size, duration_text, size_text
 from tools.function_pages import functions
 
@@ -158,6 +162,36 @@ def topic_options() -> Iterator[str]:
     yield _table(("option", "field", "default", "meaning"), rows)
 
 
+# -- the API over HTTP ------------------------------------------------------------------------------------------------
+
+
+def api() -> Iterator[str]:
+    yield "# API\n"
+    yield (
+        f"Paths are below `{PREFIX}`; `GET {PREFIX}/openapi.json` tells the same to programs. How it is used is in "
+        "[the guide](../guide/api.md). `GET /metrics` has the server's numbers in the text format of Prometheus.\n"
+    )
+    for noun, routes in groupby(ROUTES, key=lambda route: route.path.split("/")[1]):
+        yield f"## {noun}\n"
+        for route in routes:
+            yield from _route(route)
+
+
+def _route(route: Route) -> Iterator[str]:
+    yield f"### {route.method} {route.path}\n\n{route.doc}\n"
+    declared = () if route.parameters is None else parameters_of(route.parameters)
+    rows = [(f"`{one.name}`", one.place, _left_out(one), one.doc) for one in declared if one.place != PAYLOAD]
+    if rows:
+        yield _table(("parameter", "in", "default", "meaning"), rows)
+    for one in declared:
+        if one.place == PAYLOAD:
+            yield f"Body: {one.doc} Content types: {', '.join(f'`{kind}`' for kind in one.types)}.\n"
+
+
+def _left_out(one: Parameter) -> str:
+    return "required" if one.required else "" if one.default in (None, ()) else f"`{_text(one.default)}`"
+
+
 def _text(value: Any) -> str:
     if value is None:
         return "none"
@@ -181,6 +215,7 @@ PAGES: Mapping[str, Callable[[], Iterator[str]]] = {
     "errors.md": errors,
     "components.md": component_pages,
     "topic-options.md": topic_options,
+    "api.md": api,
     "functions.md": functions,
 }
 

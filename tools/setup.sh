@@ -44,7 +44,7 @@ if ! grep -qsxF -e "$stamp" -e "${stamp/#demo/test}" .venv/.stamp; then
   say "installing pinned Python packages (Spark is 450 MB: the first time takes a minute or two)"
   export PIP_CONSTRAINT=$PWD/requirements.lock PIP_DISABLE_PIP_VERSION_CHECK=1
   [ "$purpose" = demo ] || .venv/bin/python -m pip install --quiet -r requirements.lock
-  .venv/bin/python -m pip install --quiet -e .
+  .venv/bin/python -m pip install --quiet -e '.[server]'
   echo "$stamp" > .venv/.stamp
 fi
 

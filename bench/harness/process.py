@@ -71,7 +71,8 @@ def execute(
 
 
 def _environment() -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+    """What is measured is what lies beside the harness, wherever the environment has its own from."""
+    return {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "PYTHONUNBUFFERED": "1"}
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: timedelta) -> tuple[bool, float]:

@@ -1,35 +1,40 @@
-"""The demo: a generated click stream goes into an embedded log, Spark counts it per page and minute, a table moves.
+"""The demo: the whole system on a generated click stream: a server, statements, Spark, and a table that moves.
 
-It is also the shortest example of the whole path: log -> Spark -> log -> somebody who watches.
+It does what a project of `headrace init` does: its statements run in a server, clicks go into the log, and whoever
+asks is told what follows. The table in the terminal is such a question.
 """
 
 from __future__ import annotations
 
+import json
 import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
-import pyarrow as pa
 from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headrace.contracts import Ack, Append, Subscription, TopicSpec
+from headrace import project
+from headrace.contracts import Ack, Append
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.embedded.consumer import EmbeddedConsumer
-from headrace.schema import Schema
+from headrace.record import Record
 from headrace.settings import Settings
 
+if TYPE_CHECKING:
+    from headrace.control.node import Node
+    from headrace.control.pushes import Subscription
+
 PAGES = ("/", "/search", "/cart", "/checkout", "/login", "/help", "/offers", "/news", "/profile", "/about")
-CLICKS = Schema.parse("user bigint key, page string, dwell double")
-COUNTS = Schema.parse("page string key, minute timestamp key, views bigint, dwell double")
+QUESTION = "SELECT page, WINDOWSTART AS minute, views, dwell FROM page_views EMIT CHANGES;"
 _TICK = 0.1  # seconds between appends
 
 
@@ -39,12 +44,18 @@ class Scene:
 
     counts: dict[tuple[str, datetime], tuple[int, float]] = field(default_factory=dict)
     sent: int = 0
-    batches: int = 0
+    changes: int = 0
+    address: str = ""
     started: float = field(default_factory=time.monotonic)
 
-    def count_batch(self) -> None:
-        """Spark has finished a micro-batch."""
-        self.batches += 1
+    def take(self, row: bytes) -> None:
+        page, minute, views, dwell = json.loads(row)
+        self.counts[page, datetime.fromtimestamp(minute / 1000)] = (views, dwell)
+        self.changes += 1
+
+    @property
+    def total(self) -> int:
+        return sum(views for views, _ in self.counts.values())
 
     def table(self) -> Group:
         """The newest minute, page by page, with the minute before beside it."""
@@ -61,35 +72,56 @@ class Scene:
             views, dwell = self.counts.get((page, now), (0, 0.0)) if now else (0, 0.0)
             earlier = self.counts.get((page, before), (0, 0.0))[0] if before else 0
             bar = "█" * round(32 * views / most)
-            table.add_row(page, f"{earlier:,}", f"{views:,}", f"{dwell / views:.1f} s" if views else "", bar)
+            table.add_row(page, f"{earlier:,}", f"{views:,}", f"{dwell:.1f} s" if views else "", bar)
         rate = self.sent / max(time.monotonic() - self.started, 0.001)
-        status = f"{self.sent:,} clicks appended ({rate:,.0f}/s), {self.batches} micro-batches counted by Spark"
-        return Group(table, Text(status, style="dim"))
+        status = f"{self.sent:,} clicks appended ({rate:,.0f}/s), {self.changes:,} changes pushed"
+        return Group(table, Text(status, style="dim"), *self._next())
+
+    def _next(self) -> list[Text]:
+        if not self.address:
+            return []
+        lines = [f"headrace sql --server {self.address}    and there, for example:", *project.QUESTIONS[:2]]
+        return [Text(f"try next: {lines[0]}"), *(Text(f"  {line}", style="green") for line in lines[1:])]
 
 
 def run(console: Console, settings: Settings, *, seconds: float | None, plain: bool, rate: int = 5_000) -> Scene:
     """Run until the time is over or Ctrl-C; returns what was seen last."""
-    # Imported here: Spark takes a second to import, which `headrace --help` should not cost.
-    from headrace.engine.clicks import counting
+    # Imported here: it takes a second, which `headrace --help` should not cost.
+    from headrace.control.node import Node
 
-    scene = Scene()
+    scene, news = Scene(), threading.Event()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-demo-")))
-        log = stack.enter_context(EmbeddedLog(folder / "data"))
-        log.create_topic("clicks", TopicSpec(partitions=2, schema=CLICKS))
-        log.create_topic("page_counts", TopicSpec(schema=COUNTS, compact=True))
-        counts = log.consumer("watchers", Subscription(("page_counts",)))
-        stack.callback(counts.close)
-        stack.callback(_look, counts, scene)
-        with console.status("starting Spark and waiting for its first result ..."):
-            check = stack.enter_context(counting(log, settings, folder / "checkpoint", scene.count_batch))
+        given = replace(settings, data=folder / "data", log="embedded")
+        log = stack.enter_context(EmbeddedLog(given.data, given))
+        with console.status("starting the system, Spark with it ..."):
+            node = stack.enter_context(Node(log, given))
+            node.execute(project.STATEMENTS)
+            scene.address = _served(node, stack)
+            question = node.asked(QUESTION)
+            answers = node.pushes.subscribe(question, from_beginning=True, notify=news.set)
+            stack.callback(node.pushes.unsubscribe, answers)
             stack.enter_context(_clicking(log, scene, rate))
             while not scene.counts:
-                check()
-                _look(counts, scene)
+                _look(node, answers, news, scene)
         with suppress(KeyboardInterrupt):
-            _watch(console, counts, scene, seconds, plain, check)
+            _watch(console, lambda: _look(node, answers, news, scene), scene, seconds, plain)
     return scene
+
+
+def _served(node: Node, stack: ExitStack) -> str:
+    """The server's address; without the libraries for it there is none."""
+    from headrace.errors import MissingPart
+    from headrace.serve import require_libraries
+
+    try:
+        require_libraries()
+    except MissingPart:
+        return ""
+    from headrace.serve.application import application
+    from headrace.serve.server import Server
+
+    return stack.enter_context(Server(application(node)).running()).address
 
 
 @contextmanager
@@ -100,9 +132,9 @@ def _clicking(log: EmbeddedLog, scene: Scene, rate: int) -> Iterator[None]:
     def click() -> None:
         dice = np.random.default_rng(7)
         while not stop.wait(_TICK):
-            rows = _some_clicks(dice, round(rate * _TICK))
-            log.append([Append("clicks", rows)], ack=Ack.ALL)
-            scene.sent += rows.num_rows
+            records = _some_clicks(dice, round(rate * _TICK))
+            log.append([Append("clicks", records)], ack=Ack.ALL)
+            scene.sent += len(records)
 
     thread = threading.Thread(target=click, name="clicks", daemon=True)
     scene.started = time.monotonic()
@@ -114,39 +146,34 @@ def _clicking(log: EmbeddedLog, scene: Scene, rate: int) -> Iterator[None]:
         thread.join()
 
 
-def _some_clicks(dice: np.random.Generator, count: int) -> pa.RecordBatch:
+def _some_clicks(dice: np.random.Generator, count: int) -> list[Record]:
     """Some pages are dearer than others, and the favour wanders, so that there is something to see."""
     favour = 1.2 + np.sin(time.time() / 7 + np.arange(len(PAGES)) * 1.7)
     chosen = dice.choice(len(PAGES), count, p=favour / favour.sum())
-    return pa.RecordBatch.from_pydict(
-        {
-            "user": pa.array(dice.integers(0, 100_000, count)),
-            "page": pa.array(PAGES).take(pa.array(chosen)),
-            "dwell": pa.array(dice.exponential(8.0, count)),
-        }
-    )
+    columns = zip(dice.integers(0, 100_000, count).tolist(), chosen.tolist(), dice.exponential(8.0, count), strict=True)
+    return [
+        Record(b'{"PAGE":"%b","DWELL":%.3f}' % (PAGES[page].encode(), dwell), b"%d" % visitor)
+        for visitor, page, dwell in columns
+    ]
 
 
-def _look(counts: EmbeddedConsumer, scene: Scene) -> None:
-    """Take in what Spark has counted since the last look."""
-    for batch in counts.poll(timedelta(milliseconds=250)):
-        for row in batch.rows.to_pylist():
-            scene.counts[row["page"], row["minute"]] = (row["views"], row["dwell"])
+def _look(node: Node, answers: Subscription, news: threading.Event, scene: Scene) -> None:
+    """Take in what has come since the last look; says so if a query has failed for good."""
+    news.wait(0.25)
+    news.clear()
+    for row in answers.take():
+        if not row.deleted:
+            scene.take(row.text)
+    for failure in (answers.failure, *(s.failure for s in node.setbacks.values() if s.again_at is None)):
+        if failure is not None:
+            raise failure
 
 
-def _watch(
-    console: Console,
-    counts: EmbeddedConsumer,
-    scene: Scene,
-    seconds: float | None,
-    plain: bool,
-    check: Callable[[], None],
-) -> None:
+def _watch(console: Console, look: Callable[[], None], scene: Scene, seconds: float | None, plain: bool) -> None:
     deadline = None if seconds is None else time.monotonic() + seconds
     with Live(scene.table(), console=console, refresh_per_second=8, transient=plain, auto_refresh=not plain) as live:
         while deadline is None or time.monotonic() < deadline:
-            check()
-            _look(counts, scene)
+            look()
             if not plain:
                 live.update(scene.table())
     if plain:

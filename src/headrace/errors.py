@@ -116,6 +116,10 @@ class TopicExists(UserError, code="topic-exists"):
     """A topic of that name exists already."""
 
 
+class TopicInUse(UserError, code="topic-in-use"):
+    """Streams, tables or queries stand on the topic."""
+
+
 class BadTopicName(UserError, code="bad-topic-name"):
     """A topic name is 1 to 249 letters, digits, dots, dashes and underscores."""
 
@@ -318,6 +322,33 @@ class RegistryRefused(UserError, code="registry-refused"):
     """The schema registry refused a request, or answered with something else than a registry does."""
 
 
+# -- servers, seen from outside -------------------------------------------------------------------------------------
+
+
+class NoServer(UserError, code="no-server"):
+    """No server runs on the data folder."""
+
+
+class ServerUnreachable(Retry, code="server-unreachable"):
+    """No server answers at the address, or one does not end that was told to."""
+
+
+class ConnectionLost(Retry, code="connection-lost"):
+    """A server went away in the middle of an answer, so it is not known what was done."""
+
+
+class ServerRefused(UserError, code="server-refused"):
+    """A server refuses a request in words of its own."""
+
+
+class ServerFailed(Stop, code="server-failed"):
+    """A server failed at a request, or answers what no such server answers."""
+
+
+class BadShellCommand(UserError, code="bad-shell-command"):
+    """A command of the shell is unknown, or is not written as it must be."""
+
+
 # -- surroundings ---------------------------------------------------------------------------------------------------
 
 
@@ -357,6 +388,22 @@ class StateUnreadable(Stop, code="state-unreadable"):
     """A query's state was written by another version, or is damaged."""
 
 
+class ViewUnreadable(Stop, code="view-unreadable"):
+    """A view was written by another version, is damaged, or is kept as another table by somebody else."""
+
+
+class ViewBehind(Retry, code="view-behind"):
+    """A view has not come as far as it was asked to, within the time that was given."""
+
+
+class DatabaseUnreachable(Retry, code="database-unreachable"):
+    """The database of the views does not answer, or cannot serve the request now."""
+
+
+class DatabaseRefused(Stop, code="database-refused"):
+    """The database of the views refuses the user, or what the user needs."""
+
+
 class PlanChanged(UserError, code="plan-changed"):
     """A query does not fit the checkpoint that it would go on from."""
 
@@ -369,8 +416,72 @@ class BadRequest(UserError, code="bad-request"):
     """A request to a server is not what it must be."""
 
 
+class UnknownCommand(UserError, code="unknown-command"):
+    """A server is asked about a command that it does not know."""
+
+
+class SlowReader(UserError, code="slow-reader"):
+    """Somebody who asked does not read what comes fast enough."""
+
+
+class BodyTooLarge(BadRequest, code="body-too-large"):
+    """The body of a request is larger than a server takes."""
+
+
+class UnknownContentType(BadRequest, code="unknown-content-type"):
+    """The body of a request, or the answer that it wants, has a form that is not known in that place."""
+
+
+class UnknownPath(BadRequest, code="unknown-path"):
+    """A server has nothing at that path, or not for that method."""
+
+
+class ForeignOrigin(BadRequest, code="foreign-origin"):
+    """A web page of another server has sent the request."""
+
+
+class BadToken(BadRequest, code="bad-token"):
+    """A text that should name positions in topics does not."""
+
+
+class SequenceGap(UserError, code="sequence-gap"):
+    """A producer's numbers must follow each other: what lies between would be taken for a repeat later."""
+
+
+class TooManyReaders(Retry, code="too-many-readers"):
+    """As many read from the server live as it allows."""
+
+
+class ServerBusy(Retry, code="server-busy"):
+    """A server has as much to do as it takes at once."""
+
+
+class UnknownView(UserError, code="unknown-view"):
+    """There is no table of that name that can be asked."""
+
+
+class UnknownLetter(UserError, code="unknown-letter"):
+    """There is no dead letter at that place."""
+
+
+class LetterSettled(UserError, code="letter-settled"):
+    """The dead letter was replayed or discarded before."""
+
+
+class NotReplayable(UserError, code="not-replayable"):
+    """A dead letter does not say which record it is of, or that record is gone."""
+
+
 class UnknownQuery(UserError, code="unknown-query"):
     """No query of that name has left a checkpoint."""
+
+
+class NotVerifiable(UserError, code="not-verifiable"):
+    """What a query writes cannot be held against an answer that is computed later."""
+
+
+class InputGone(UserError, code="input-gone"):
+    """Records that a query has read, or written, were removed, so that nobody can compute its results again."""
 
 
 # -- KSQL -----------------------------------------------------------------------------------------------------------
@@ -454,6 +565,18 @@ class BadReplacement(StatementError, code="bad-replacement"):
 
 class BadQuery(StatementError, code="bad-query"):
     """The clauses of the query do not go together."""
+
+
+class NotQueryable(StatementError, code="not-queryable"):
+    """The rows of the table are not kept, so it cannot be asked."""
+
+
+class FunctionExists(UserError, code="function-exists"):
+    """A function of one's own has the name of a built-in one."""
+
+
+class BadPython(UserError, code="bad-python"):
+    """A call of the Python API has an argument with which nothing can be done."""
 
 
 class Unsupported(StatementError, code="unsupported"):

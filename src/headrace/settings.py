@@ -76,6 +76,15 @@ class Settings:
         timedelta(minutes=5),
         "A server's query that has had nothing to read for so long leaves Spark until there is something; 0: never.",
     )
+    views: str = setting(
+        "sqlite", "Where tables that can be asked are kept: sqlite (files in the data folder) or postgres."
+    )
+    views_url: str = setting(
+        "",
+        "PostgreSQL's database for views: postgresql://user:password@host:5432/database, with ?sslmode= disable, "
+        "prefer, require or verify-full (and sslrootcert=), or ?host= the folder of a Unix socket.",
+        secret=True,
+    )
     linger: timedelta = setting(timedelta(0), "How long a producer waits for company before it commits.")
     inline_bytes: Size = setting(Size(128 << 10), "Appends up to this size are kept inside the commit log.")
     file_bytes: Size = setting(Size(64 << 20), "Merging stops when an extent file has reached this size.")

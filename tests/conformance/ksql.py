@@ -32,14 +32,14 @@ ACTUAL = Path("build/conformance/ksql.jsonl")
 def main(arguments: Sequence[str] | None = None) -> int:
     options = _parser().parse_args(arguments)
     lines = [line for line in options.corpus.read_text(encoding="utf-8").splitlines() if line.strip()]
-    chosen = [line for line in lines if _is_chosen(read_json(line), options.only)]
+    chosen = [line for line in lines if is_chosen(read_json(line), options.only)]
     if options.mode == "stream":
         chosen = _sampled(chosen, options.seed, options.sample)
         if not chosen:
             print("no case is left to stream")
             return 0
     outcomes = _outcomes(options, chosen)
-    _write(options.actual, outcomes.lines)
+    write(options.actual, outcomes.lines)
     verdict = verdicts.compared(verdicts.comparer_of(options.corpus, "compare_ksql.py"), chosen, options.actual)
     if options.why:
         print("\n".join([*verdicts.grouped(verdict.failures), verdict.closing]))
@@ -63,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _is_chosen(case: memory.Case, only: str) -> bool:
+def is_chosen(case: memory.Case, only: str) -> bool:
     return not only or any(only.lower() in case[field].lower() for field in ("id", "file", "name"))
 
 
@@ -137,7 +137,7 @@ def _too_long(*_: Any) -> None:
     raise TimeoutError(f"no result in {LONGEST} seconds")
 
 
-def _write(path: Path, lines: Sequence[str]) -> None:
+def write(path: Path, lines: Sequence[str]) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 

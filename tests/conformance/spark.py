@@ -16,12 +16,13 @@ from headrace.engine.batch import chain
 from headrace.engine.batch.records import frame, headers_of
 from headrace.engine.session import spark_session
 from headrace.errors import QueryFailed
+from headrace.lang.ksql.properties import STRICT
 from headrace.plan.chain.records import Raw
 from headrace.plan.nodes import Query
 from headrace.settings import Settings, Size
 from headrace.testing.running import raw
 from headrace.testing.topics import INPUT
-from headrace.testing.world import STRICT, World
+from headrace.testing.world import World
 from tests.conformance import functions, memory, native
 from tests.conformance.memory import Case, Outcome, Planned
 

@@ -1,7 +1,8 @@
 """Holds what the job wrote against an undisturbed run of every query in memory, record by record for each key.
 
 On the embedded log a query's input has one order, and what was fed is run whole, through a world in memory, as well. On
-Kafka the order is that of the query's journalled cuts. The same input as one batch on Spark gives the third answer.
+Kafka the order is that of the query's journalled cuts. The third answer is that of `headrace verify`, one batch on
+Spark.
 """
 
 from __future__ import annotations
@@ -9,11 +10,11 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from operator import itemgetter
 
 from headrace.contracts import Log, dead_letter_topic
-from headrace.engine.batch import chain
-from headrace.engine.batch.records import frame
+from headrace.control.subjects import Subject
+from headrace.control.supervisor import place_of
+from headrace.control.verifying import verify
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.kafka_source import Cut
 from headrace.engine.session import SparkSession
@@ -47,16 +48,22 @@ def check(log: Log, given: Settings, fed: Sequence[Fed], spark: SparkSession | N
     """Everything that the job wrote; with Spark, beside the batch answer too."""
     found = Findings(facts=len(fed))
     for topic in sorted({record[0] for record in fed}):
-        wanted, there = [record[1:] for record in fed if record[0] == topic], written(log, topic)
-        if not isinstance(log, EmbeddedLog):
-            wanted, there = _keyed_first(wanted), _keyed_first(there)
-        compare(f"fed {topic}", wanted, there, found)
+        wanted = [record[1:] for record in fed if record[0] == topic]
+        if isinstance(log, EmbeddedLog):
+            compare(f"fed {topic}", wanted, _in_order(log, topic), found)
+        else:
+            compare(f"fed {topic}", _keyed_first(wanted), _keyed_first(written(log, topic)), found)
     for query in queries():
         check_query(log, given, query, found, spark)
     if isinstance(log, EmbeddedLog):
         for topic, wanted in _world(fed).items():
             compare(f"{topic} beside a whole world", wanted, written(log, topic), found)
     return found
+
+
+def _in_order(log: Log, topic: str) -> list[Output]:
+    rows = sorted(stored(log, topic), key=lambda row: row.sequence or 0)
+    return [(row.key, row.value, row.timestamp) for row in rows]
 
 
 def _keyed_first(rows: Sequence[Output]) -> list[Output]:
@@ -73,7 +80,7 @@ def check_query(log: Log, given: Settings, query: Query, found: Findings, spark:
     compare(topic, wanted, got, found)
     compare(dead, sorted(letters, key=repr), sorted(map(_letter, stored(log, dead)), key=repr), found, at=1)
     if spark is not None:
-        compare(f"{topic} beside the batch answer", _batch(spark, query, inputs), got, found)
+        check_answer(log, given, query, found, spark)
 
 
 def arrived(log: Log, given: Settings, query: Query) -> list[Input]:
@@ -137,11 +144,12 @@ def _world(fed: Iterable[Fed]) -> dict[str, list[Output]]:
     return {topic: [(e.key, e.value, e.timestamp) for e in world.topics[topic]] for topic in sinks}
 
 
-def _batch(spark: SparkSession, query: Query, inputs: Iterable[Input]) -> list[Output]:
-    rows = frame(spark, [(query.id, *one) for one in inputs]).coalesce(1)
-    results = chain.run(rows, query).where("problem is null").toArrow().to_pylist()
-    ordered = sorted(results, key=itemgetter("sequence", "index"))
-    return [(row["key"], row["value"], row["time"]) for row in ordered]
+def check_answer(log: Log, given: Settings, query: Query, found: Findings, spark: SparkSession) -> None:
+    subject = Subject(query, place_of(given.data / "checkpoints" / PROGRAM, query.id))
+    for one in verify(log, given, subject, spark=spark).differences:
+        kind = DIFFERS if one.expected and one.found else LOST if one.expected else DUPLICATE
+        where = f"{query.sink.topic} beside the batch answer, key {one.key}"
+        found.add(kind, f"{where}: {one.found} instead of {one.expected}")
 
 
 # -- comparison -----------------------------------------------------------------------------------------------------

@@ -132,7 +132,7 @@ def test_without_kafka_one_is_told_what_to_install(headrace: Installed) -> None:
 
 def test_the_demo_runs(headrace: Installed) -> None:
     seen = headrace("demo", "--seconds", "5", "--plain")
-    assert re.search(r"[1-9]\d* micro-batches counted by Spark", seen)
+    assert re.search(r"[1-9][\d,]* changes pushed", seen)
     assert re.search(r"[1-9][\d,]* clicks counted", seen)
 
 

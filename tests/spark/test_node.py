@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
 
@@ -15,15 +13,7 @@ from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
 from tests import streams
 from tests.spark.test_program import NUMBERS, SUMS, insert, values
-
-_PATIENCE = 120.0  # seconds
-
-
-def until(holds: Callable[[], bool], told: Callable[[], object] = lambda: None) -> None:
-    given_up = time.monotonic() + _PATIENCE
-    while not holds():
-        assert time.monotonic() < given_up, told()
-        time.sleep(0.05)
+from tests.waiting import until
 
 
 def until_sums(node: Node, log: EmbeddedLog, *totals: int) -> None:

@@ -60,7 +60,7 @@ def test_paths_are_expanded() -> None:
 
 
 def test_secrets_are_marked() -> None:
-    assert [o.name for o in resolve(environ={}) if o.secret] == ["kafka_options"]
+    assert [o.name for o in resolve(environ={}) if o.secret] == ["kafka_options", "views_url"]
 
 
 @pytest.mark.parametrize(

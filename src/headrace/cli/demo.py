@@ -16,9 +16,10 @@ def demo(
     plain: Annotated[bool, typer.Option(help="Print one table at the end instead of a moving one.")] = False,
     rate: Annotated[int, typer.Option(help="Clicks generated per second.")] = 5_000,
 ) -> None:
-    """A generated click stream goes into an embedded log, Spark counts it per page and minute, a table moves.
+    """The whole system on a generated click stream: a server, statements, Spark, and a table that moves.
 
-    Everything lives in a temporary folder that is removed at the end.
+    It prints what to try meanwhile in another terminal. Everything lives in a temporary folder that is removed at the
+    end; `headrace init` makes a folder with the same, to keep.
 
     Example: headrace demo --seconds 30
     """
@@ -27,6 +28,5 @@ def demo(
     call: Call = ctx.obj
     console = Console()
     scene = run(console, call.settings(), seconds=seconds, plain=plain or not console.is_terminal, rate=rate)
-    total = sum(views for views, _ in scene.counts.values())
-    console.print(f"[dim]{total:,} clicks counted; every one of them exactly once.[/]")
-    console.print("Next: [bold]headrace topic create events[/], then [bold]headrace produce events[/] and type.")
+    console.print(f"[dim]{scene.total:,} clicks counted; every one of them exactly once.[/]")
+    console.print("Next: [bold]headrace init clicks[/] makes a folder with all of this, to keep and to change.")

@@ -10,6 +10,7 @@ from headrace.cli import places
 from headrace.cli.printing import Printer
 from headrace.contracts import Batch, Consumer, Log, Lost, Subscription, Topic, TopicPartition
 from headrace.errors import BadFilter, GroupFenced, OffsetLost, OffsetOutOfRange, UnknownPartition
+from headrace.log.news import News
 
 _PAGE = 5_000
 _PAUSE = timedelta(milliseconds=200)
@@ -23,6 +24,7 @@ class Direct:
         self, log: Log, wanted: Subscription, printer: Printer, start: places.Place, partition: int | None, lost: Lost
     ) -> None:
         self._log = log
+        self._news = News(log)
         self._wanted = wanted
         self._pattern = _compiled(wanted.pattern)
         self._printer = printer
@@ -37,14 +39,14 @@ class Direct:
         self._look(self._start)
         ends = None if follow else self._ends()
         while left != 0:
-            rung = _rings(self._log)
+            self._news.look()
             before = dict(self._positions)
             for partition in before:
                 left = self._turn(partition, None if ends is None else ends[partition], left)
             if self._positions == before:
                 if not follow:
                     return
-                _wait(self._log, rung)
+                self._news.wait(1.0)
                 self._look(places.EARLIEST)  # what came into being since is read from its beginning
 
     def _look(self, start: places.Place) -> None:
@@ -131,16 +133,3 @@ def _compiled(pattern: str | None) -> re.Pattern[str] | None:
         raise BadFilter(
             f'pattern "{pattern}" is no regular expression: {error}', fix='for example "orders-.*"'
         ) from error
-
-
-def _rings(log: Log) -> int | None:
-    """How often something was committed; None on a log that does not tell."""
-    store = getattr(log, "store", None)
-    return None if store is None else store.bell.rings
-
-
-def _wait(log: Log, rung: int | None) -> None:
-    if rung is None:
-        time.sleep(_PAUSE.total_seconds())
-    else:
-        log.wait(rung, timedelta(seconds=1))  # type: ignore[attr-defined] - it has a bell

@@ -13,13 +13,20 @@ from typer.main import get_command
 from headrace.errors import HeadraceError
 
 # Each command with its line in `headrace --help`. It stands here so that the help need not import the command, which
-# is in the module `headrace.cli.NAME`.
+# is in the module `headrace.cli.NAME`, dashes as underscores.
 COMMANDS: Mapping[str, str] = {
     "demo": "A click stream, counted by Spark, moving in your terminal.",
+    "init": "Make a project folder to begin with.",
     "check": "Find every error of a KSQL script before anything of it runs.",
     "explain": "Show what the statements of a KSQL script do, and the plan of each query.",
     "run": "Run a KSQL script over the log, on Spark, until it is stopped.",
     "up": "Serve: statements come over HTTP, and their queries run on.",
+    "sql": "Talk KSQL to a server: at a prompt, from a file, or from a pipe.",
+    "down": "End the server of a data folder, and wait until it has.",
+    "status": "How the server of a data folder and its queries are doing.",
+    "logs": "What the server has logged.",
+    "verify": "Compute a query's results again, and compare them with what it has written.",
+    "support-bundle": "Gather what somebody who helps must know into one file, without records and secrets.",
     "test": "Run a KSQL script in memory, and compare what comes out with what is expected.",
     "topic": "Create, list, describe, alter and delete topics.",
     "produce": "Append lines of files or of standard input to a topic.",
@@ -42,11 +49,12 @@ _OF_THE_PROGRAM = ("install_completion", "show_completion")  # typer gives them 
 
 def load(name: str) -> Any:
     """The command of that name with its options: its module's `app`, or its one function of that name."""
-    module = importlib.import_module(f"headrace.cli.{name}")
+    own = name.replace("-", "_")
+    module = importlib.import_module(f"headrace.cli.{own}")
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer()
-        app.command()(getattr(module, name))
+        app.command()(getattr(module, own))
     command = get_command(app)
     command.params = [p for p in command.params if p.name not in _OF_THE_PROGRAM]
     command.name = name

@@ -8,7 +8,6 @@ import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,7 +15,7 @@ import typer
 
 from headrace.cli import output, scripts
 from headrace.cli.call import Call
-from headrace.lang.ksql.script import Checked, read_script
+from headrace.lang.ksql.script import Checked
 from headrace.plan import catalog
 
 if TYPE_CHECKING:
@@ -40,7 +39,7 @@ def run(
     plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a moving table.")] = False,
     as_json: output.Json = False,
 ) -> None:
-    """Run a KSQL script over the log, on Spark, until it is stopped.
+    """Run a KSQL script, or the app of a Python file, over the log, on Spark, until it is stopped.
 
     The whole script is checked first. Then its topics are made, its rows inserted, its questions answered and its
     queries run. Ctrl-C lets the batches under way end; a second Ctrl-C ends at once. Run again, the program goes on
@@ -49,16 +48,19 @@ def run(
     Example: headrace run pageviews.ksql
 
     Example: headrace run pageviews.ksql --until-idle --json
+
+    Example: headrace run app.py
     """
     call: Call = ctx.obj
     call.json |= as_json
-    program_name = _named(name or re.sub(r"[^A-Za-z0-9._-]", "-", file.stem))
-    found = scripts.checked(file)
+    script = scripts.read(file)
+    program_name = _named(name or re.sub(r"[^A-Za-z0-9._-]", "-", script.program))
+    found = scripts.checked(script)
     _refuse_questions(found)
     scripts.refuse(found, as_json=call.json)
     from headrace.cli.watching import display
 
-    _run(call, file, found, program_name, display(plain=plain, as_json=call.json), until_idle, seconds)
+    _run(call, script, found, program_name, display(plain=plain, as_json=call.json), until_idle, seconds)
 
 
 def _named(name: str) -> str:
@@ -80,15 +82,22 @@ def _refuse_questions(found: Checked) -> None:
 
 
 def _run(
-    call: Call, file: Path, found: Checked, name: str, display: Display, until_idle: bool, seconds: float | None
+    call: Call,
+    script: scripts.Statements,
+    found: Checked,
+    name: str,
+    display: Display,
+    until_idle: bool,
+    seconds: float | None,
 ) -> None:
-    text = read_script(file)
     with call.log(create=True, long=True) as log:
         with display.busy("loading Spark"):
             from headrace.control.program import Program
             from headrace.control.status import Watch
+            from headrace.engine.batch.shipping import no_setup
 
-        program = Program(log, call.settings(), name=name, on_answer=display.answer)
+        setup = script.setup or no_setup
+        program = Program(log, call.settings(), name=name, on_answer=display.answer, setup=setup)
         watch, ended = Watch(), "failed"
         with _signals_kept():
             try:
@@ -98,7 +107,7 @@ def _run(
                         program.start_spark()
                     _drain_on_signals(program)  # Spark has taken Ctrl-C for itself
                 with display.busy("starting the queries"):
-                    program.execute(text, str(file))
+                    program.execute(script.text, script.name)
                 ended = _watched(program, watch, display, until_idle, seconds)
             finally:
                 with display.busy("letting the batches under way end"):

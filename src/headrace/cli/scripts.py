@@ -1,7 +1,10 @@
-"""KSQL scripts on the command line: how they are named, read and looked through, and how their errors are shown."""
+"""Scripts on the command line, KSQL or Python: how they are named, read and looked through, and how their errors are
+shown."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -9,14 +12,38 @@ import typer
 
 from headrace.cli import faults, output
 from headrace.errors import HeadraceError, StatementError
-from headrace.lang.ksql.script import Checked, check_script, read_script
+from headrace.lang.ksql.files import read_script
+from headrace.lang.ksql.script import Checked, check_script
 
 Script = Annotated[Path, typer.Argument(metavar="FILE.ksql", help="The script.", exists=True, dir_okay=False)]
 
 
-def checked(file: Path) -> Checked:
+@dataclass(frozen=True)
+class Statements:
+    """What a file says in KSQL. If it is Python, `setup` is what every process must do that runs it."""
+
+    name: str
+    """As errors say it."""
+    text: str
+    program: str
+    """As it is called when it runs."""
+    setup: Callable[[], None] | None = None
+
+
+def read(file: Path) -> Statements:
+    """The statements of a script, or of the app that a Python file makes."""
+    if file.suffix != ".py":
+        return Statements(str(file), read_script(file), file.stem)
+    from headrace.lang.python.loading import load
+
+    code, app = load(file)
+    return Statements(f"{file}, in its KSQL", app.text, app.name or file.stem, code)
+
+
+def checked(script: Path | Statements) -> Checked:
     """The script, looked through."""
-    return check_script(read_script(file), str(file))
+    statements = read(script) if isinstance(script, Path) else script
+    return check_script(statements.text, statements.name)
 
 
 def refuse(found: Checked, *, as_json: bool) -> None:

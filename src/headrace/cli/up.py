@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import signal
-from typing import Annotated
+import threading
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli import output
 from headrace.cli.call import Call
+
+if TYPE_CHECKING:
+    from headrace.control.node import Node
+    from headrace.settings import Settings
 
 
 def up(
@@ -17,8 +22,8 @@ def up(
 ) -> None:
     """Serve: statements come over HTTP, with the interface that ksqlDB's clients know, and their queries run on.
 
-    What was created is there again after a restart. Ctrl-C lets the batches under way end. It listens on this machine
-    only.
+    What was created is there again after a restart. Ctrl-C, or `headrace down`, lets the batches under way end; SIGHUP
+    reads the settings again. It listens on this machine only.
 
     Example: headrace up --port 8088
     """
@@ -26,13 +31,31 @@ def up(
 
     require_libraries()
     from headrace.control.node import Node
-    from headrace.serve.ksql.app import ksql_app
+    from headrace.control.presence import announced
+    from headrace.serve.application import application
     from headrace.serve.server import Server
 
     call: Call = ctx.obj
-    with call.log(create=True, long=True) as log, Node(log, call.settings()) as node:
-        server = Server(ksql_app(node), "127.0.0.1", port)
+    settings = call.settings()
+    with call.log(create=True, long=True) as log, Node(log, settings) as node:
+        server = Server(application(node), "127.0.0.1", port)
         for one in (signal.SIGINT, signal.SIGTERM):
             signal.signal(one, lambda *_: server.stop())
+        _reload_on_signal(call, settings, node)
         output.note(f"headrace listens on {server.address}; Ctrl-C ends it")
-        server.run()
+        with announced(settings.data, server.address):
+            server.run()
+
+
+def _reload_on_signal(call: Call, settings: Settings, node: Node) -> None:
+    """In a thread of its own: what is interrupted may be writing to the log file."""
+    from headrace.control.reloading import reload
+
+    turn, known = threading.Lock(), [settings]
+
+    def again() -> None:
+        with turn:
+            known[0] = reload(known[0], call.settings)
+            node.reload(known[0])
+
+    signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=again, name="headrace-reload").start())

@@ -3,6 +3,8 @@
     follower = Follower(log, query, from_beginning=False)
     while (entries := follower.step()) is not None: ...
 
+One that goes `to_the_end` that was there when it began ends there: a question about a stream that is answered.
+
 Records are taken in the order in which they came: on the embedded log that is the one order over all topics, on Kafka
 their times, among those that are there at a look. No Spark is needed, and nothing is kept: who asks again begins anew.
 """
@@ -19,11 +21,11 @@ import pyarrow.compute as pc
 
 from headrace.contracts import Batch, Log, TopicPartition
 from headrace.engine.query import topics_of
-from headrace.engine.record.layout import Layout, layouts_of
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Headers, Raw
+from headrace.plan.layout import Layout, layouts_of
 from headrace.plan.nodes import Query
 
 MOST = 2_000  # records of a partition that are looked at together
@@ -32,17 +34,17 @@ MOST = 2_000  # records of a partition that are looked at together
 class Follower:
     """Of one query. `step` gives what follows from records that have come: events, or changes of a table."""
 
-    def __init__(self, log: Log, query: Query, *, from_beginning: bool) -> None:
+    def __init__(self, log: Log, query: Query, *, from_beginning: bool, to_the_end: bool = False) -> None:
         self._log = log
         self._topics = topics_of(query)
         topics = [log.topic(name) for name in self._topics]
         typed = {layout.topic: layout for layout in layouts_of(query, topics)}
         self._layouts = {t.name: Layout(t.name) if t.schema.is_raw else typed[t.name] for t in topics}
-        self._places = {
-            TopicPartition(topic, partition): bounds.start if from_beginning else bounds.end
-            for topic in self._topics
-            for partition, bounds in log.bounds(topic).items()
-        }
+        found = {TopicPartition(t, p): bounds for t in self._topics for p, bounds in log.bounds(t).items()}
+        self._places = {place: bounds.start if from_beginning else bounds.end for place, bounds in found.items()}
+        self._ends = {place: bounds.end for place, bounds in found.items()} if to_the_end else {}
+        self.time = -1
+        """The latest time of a record."""
         self.problems: list[Problem] = []
         """What could not be read, since the last step."""
         self._made: list[Any] = []
@@ -64,6 +66,7 @@ class Follower:
         records = list(self._next())
         if not records:
             return None
+        self.time = max(self.time, *(record.time for _, record in records))
         self._pipe.run(records)
         return self._made
 
@@ -76,7 +79,8 @@ class Follower:
     def _next(self) -> Iterator[tuple[str, Raw]]:
         """In order, as far as that is known: of no partition more than what all others have shown, too."""
         last = self._log.head(self._topics) if isinstance(self._log, EmbeddedLog) else None
-        found = {place: self._log.read(*place, offset, max_records=MOST) for place, offset in self._places.items()}
+        due = {p: offset for p, offset in self._places.items() if p not in self._ends or offset < self._ends[p]}
+        found = {place: self._log.read(*place, offset, max_records=MOST) for place, offset in due.items()}
         for batch in found.values():
             if last is not None and len(batch) >= MOST:
                 last = min(last, pc.max(batch.rows.column("$sequence")).as_py())
@@ -86,7 +90,9 @@ class Follower:
     def _part(self, place: TopicPartition, batch: Batch, last: int | None) -> list[tuple[int, str, Raw]]:
         """The batch's records up to the last that counts, with their places in the order."""
         rows = batch.rows
-        if last is not None and pc.max(rows.column("$sequence")).as_py() > last:
+        if (end := self._ends.get(place)) is not None and batch.next_offset > end:
+            rows = rows.filter(pc.less(rows.column("$offset"), end))
+        if rows.num_rows and last is not None and pc.max(rows.column("$sequence")).as_py() > last:
             rows = rows.filter(pc.less_equal(rows.column("$sequence"), last))
         if not rows.num_rows:
             return []

@@ -49,12 +49,8 @@ class Journal:
         self._log = log
         self._clock = clock
         self._writer = log.writer(_WRITER)
-        self.entries: list[Entry] = []
-        self.next = 0
-        """The number of the next entry; none is given twice."""
-        for found in _read(log):
-            self.entries = [*([] if found["whole"] else self.entries), *(Entry(**one) for one in found["entries"])]
-            self.next = found["next"]
+        self.entries, self.next = journalled(log)
+        """`next` is the number of the next entry; none is given twice."""
 
     def add(
         self, text: str, properties: Mapping[str, Any], start: Position | None = None, deletes: int | None = None
@@ -80,6 +76,16 @@ class Journal:
 
     def close(self) -> None:
         self._writer.close()
+
+
+def journalled(log: Log) -> tuple[list[Entry], int]:
+    """All entries, and the number of the next, for anybody who looks; the topic must be there."""
+    entries: list[Entry] = []
+    following = 0
+    for found in _read(log):
+        entries = [*([] if found["whole"] else entries), *(Entry(**one) for one in found["entries"])]
+        following = found["next"]
+    return entries, following
 
 
 def _read(log: Log) -> Iterator[dict[str, Any]]:

@@ -22,22 +22,29 @@ from typing import Any, Self
 from headrace.clock import Clock, SystemClock
 from headrace.contracts import Append, Log
 from headrace.control.deeds import Deeds
+from headrace.control.inlets import Inlet
 from headrace.control.isolation import Aside, Isolation, isolation_of
 from headrace.control.journal import Entry, Journal
 from headrace.control.parking import Idleness, Parked
+from headrace.control.prepared import Preparing
+from headrace.control.pulls import Pulls
+from headrace.control.pushes import Pushes
 from headrace.control.questions import Questions
 from headrace.control.replay import Replay
 from headrace.control.supervisor import Supervisor
+from headrace.control.tables import Tables
 from headrace.control.ticks import is_timed
 from headrace.engine.batch.shipping import Setup, no_setup
-from headrace.errors import HeadraceError, Retry, UnknownTopic, Unsupported
-from headrace.lang.ksql.ast import CreateType, DropType
+from headrace.errors import BadQuery, HeadraceError, Retry, UnknownTopic, Unsupported
+from headrace.lang.ksql.asking import asked
+from headrace.lang.ksql.ast import CreateType, DropType, Query
 from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
 from headrace.plan import catalog as actions
 from headrace.plan.answers.listing import Listing
 from headrace.plan.catalog import Action, Catalog
 from headrace.settings import Settings
+from headrace.views.stores import store_of
 
 NAME = "server"
 _PAUSE = 0.2  # seconds between two looks at the queries
@@ -78,7 +85,8 @@ class Node:
     ) -> None:
         self.log = log
         self.settings = settings
-        clock = clock or SystemClock()
+        store = store_of(settings)  # refused, if at all, before anything is started
+        self._clock = clock = clock or SystemClock()
         isolation = isolation or _isolation(log, settings, setup)
         self.supervisor = Supervisor(log, settings, NAME, isolation, clock)
         self.setbacks: dict[str, Setback] = {}
@@ -90,6 +98,10 @@ class Node:
         self._properties: Mapping[str, Any] = {}
         self._deeds = Deeds(log, settings, self.supervisor, clock, lambda: self._properties)
         self._turn = threading.RLock()
+        self.tables = Tables(log, store)
+        self.pulls = Pulls(log, self.tables)
+        self.pushes = Pushes(log, clock)
+        self.preparing = Preparing(self._planned)
         self._take_up()
         self._thread = threading.Thread(target=self._tend, name="headrace-node", daemon=True)
         self._thread.start()
@@ -116,6 +128,7 @@ class Node:
             self._delete(topic, made_at)
         self.supervisor.queries.update(self._replay.queries)
         self.supervisor.forget_left()
+        self.tables.settle(self.catalog)
         if self.settings.park_after:
             for name, enlisted in self.supervisor.queries.items():
                 if not is_timed(enlisted.query):
@@ -156,6 +169,29 @@ class Node:
             execution = Execution(planner, apply, {} if variables is None else variables, reads_files=False)
             execution.run(text)
 
+    def asked(
+        self, text: str, properties: Mapping[str, Any] | None = None, variables: dict[str, str] | None = None
+    ) -> actions.Ask:
+        """What a SELECT asks for: `pulls` and `pushes` answer it."""
+        found: list[Action] = []
+        with self._turn:
+            self.catalog.numbered = self._journal.next
+            planner = Planner(self.catalog.copy(), properties)
+            named = {} if variables is None else variables
+            Execution(planner, lambda action, _: found.append(action), named, reads_files=False).run(text)
+        if len(found) != 1 or not isinstance(found[0], actions.Ask):
+            raise BadQuery("this is not one SELECT", fix="send other statements to /ksql, and one SELECT at a time")
+        return found[0]
+
+    def _planned(self, query: Query) -> actions.Ask:
+        with self._turn:
+            return asked(query, self.catalog, {}, "")
+
+    def inlet(self, name: str) -> Inlet:
+        """Rows for a stream or table."""
+        with self._turn:
+            return Inlet(self.log, self.catalog, name, self._clock)
+
     def _do(self, action: Action, text: str, execution: Execution) -> Outcome:
         self._properties = execution.planner.properties
         if _is_kept(action):
@@ -181,6 +217,8 @@ class Node:
             self.setbacks.pop(query, None)
         try:
             self._deeds.do(action, start)
+            self.tables.settle(self.catalog)
+            self.preparing.forget()
             self._shorten()
         except HeadraceError as error:  # it is journalled: what is left to do is done when the journal is read next
             _logger.warning("%s is done, but for: %s", text, error)
@@ -244,10 +282,18 @@ class Node:
         _logger.warning("query %s has failed, %s: %s", query, "to be tried again" if again_at else "for good", failure)
         self.supervisor.halt(query)
 
+    def reload(self, settings: Settings) -> None:
+        """Settings that count at once (see `reloading`)."""
+        with self._turn:
+            self.settings = settings
+            self._idleness.after = settings.park_after.total_seconds()
+
     def close(self) -> None:
         """Let the batches under way end, and stop; everything goes on with the next node."""
         self.supervisor.stopping.set()
         self._thread.join()
+        self.pushes.close()
+        self.tables.close()
         self.supervisor.close()
         self._journal.close()
 

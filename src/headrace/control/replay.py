@@ -28,6 +28,8 @@ class Replay:
     """Entries that cannot be done any more, by their numbers."""
     _needed: dict[str, list[Entry]] = field(default_factory=dict)
     """By what they are about."""
+    _read: dict[str, set[str]] = field(default_factory=dict)
+    """Of sources that queries made, what those read."""
 
     def read(self, entries: Iterable[Entry]) -> None:
         for entry in entries:
@@ -55,6 +57,7 @@ class Replay:
     def _create(self, entry: Entry, action: Create) -> None:
         self._about(f"source {action.source.name}", entry)
         if action.query is not None:
+            self._read[action.source.name] = {source.name for source in action.query.sources}
             self.queries.pop(action.replaces or "", None)
             self.queries[action.query.id] = Enlisted(action.query, entry.start)
 
@@ -79,7 +82,11 @@ class Replay:
             self._about(f"source {ended.query.sink.name}", entry)
 
     def _drop(self, entry: Entry, action: Drop) -> None:
-        self._needed.pop(f"source {action.source.name}", None)
+        gone = self._needed.pop(f"source {action.source.name}", [])
+        self._read.pop(action.source.name, None)
+        for name in (name for name, read in self._read.items() if action.source.name in read):
+            # What was made of it, and whose query has ended, cannot be read without it.
+            self._needed[f"source {name}"] = [*gone, entry, *self._needed[f"source {name}"]]
         for query in action.ends:
             self._needed.pop(f"pause {query}", None)
             self.queries.pop(query, None)

@@ -7,11 +7,11 @@ it, as they would lie in a raw topic.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import starmap
 
 import pyarrow as pa
 
 from headrace.contracts import Batch, Topic
-from headrace.engine.record.layout import layouts_of
 from headrace.engine.record.results import Results
 from headrace.engine.record.target import target_of
 from headrace.engine.record.writing import Writer, unpacked
@@ -19,8 +19,9 @@ from headrace.errors import BadRecord, Unsupported
 from headrace.log.rows import from_records
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.contract import Event, Problem
-from headrace.plan.chain.hand import encoded, sink_of, source_of
+from headrace.plan.chain.hand import encoding, sink_of, source_of
 from headrace.plan.chain.records import Decoder, Encoder, Raw
+from headrace.plan.layout import layouts_of
 from headrace.plan.nodes import Query
 from headrace.record import Record, StoredRecord
 
@@ -28,7 +29,7 @@ from headrace.record import Record, StoredRecord
 def rows_for(topic: Topic, source: SourceInfo, events: Sequence[Event]) -> pa.RecordBatch:
     """Events of a source as the topic takes them."""
     if topic.schema.is_raw:
-        records = [encoded(source, *event) for event in events]
+        records = starmap(encoding(source), events)
         return from_records([Record(record.value, record.key, occurred_at=record.time) for record in records])
     sink = sink_of(source)
     ((_, payload),) = Writer(sink, target_of(sink, topic)).write(Results(list(events)), _refuse(source))

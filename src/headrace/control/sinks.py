@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from headrace.contracts import Topic, TopicSpec
-from headrace.engine.record.layout import layouts_of
 from headrace.errors import BadSchema, BadSetting, SchemaMismatch
 from headrace.plan.chain.records import BOUNDS, needed_bounds
+from headrace.plan.layout import layouts_of
 from headrace.plan.nodes import Query, Sink, Source
 from headrace.schema import Schema
 from headrace.settings import Settings

@@ -98,7 +98,7 @@ class Supervisor:
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
     def _place(self, query: str) -> Path:
-        return self.folder / re.sub(r"[^A-Za-z0-9._-]", "-", query)
+        return place_of(self.folder, query)
 
     def take_up(self, query: Query) -> None:
         """A statement that stands at another place now goes on from where it was."""
@@ -220,3 +220,8 @@ class Supervisor:
                 list(pool.map(lambda running: running.stop(), queries))
         self.isolation.close()
         self._hold.close()
+
+
+def place_of(folder: Path, query: str) -> Path:
+    """Of a query's checkpoint among those of its program."""
+    return folder / re.sub(r"[^A-Za-z0-9._-]", "-", query)

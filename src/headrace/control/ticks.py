@@ -25,14 +25,14 @@ from headrace.contracts import Append, Log
 from headrace.engine.progress import Progress
 from headrace.errors import HeadraceError
 from headrace.log.rows import from_records
-from headrace.plan.nodes import Emit, Final, Node, Query, StreamJoin, walk
+from headrace.plan.nodes import Emit, Final, Node, Operate, Query, StreamJoin, walk
 from headrace.record import Record
 
 _logger = logging.getLogger(__name__)
 _AGAIN = 0.05  # seconds until a query that was busy is looked at again
 _LONGEST = 3600.0  # seconds that a wait lasts; the system's calls know no longer ones than years
 _BATCH = 60_000  # milliseconds; what is further off is not how long a batch took
-_TIMED: tuple[type[Node], ...] = (Final, Emit, StreamJoin)
+_TIMED: tuple[type[Node], ...] = (Final, Emit, StreamJoin, Operate)
 """What can have a deadline."""
 
 

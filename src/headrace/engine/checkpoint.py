@@ -4,27 +4,30 @@
     <folder>/spark/           Spark's: what was read, what was committed, and the state
 
 A plan that has changed may go on if its state has the same shape. Otherwise it is refused, with what differs: state
-that is read by another plan gives wrong results, silently.
+that is read by another plan gives wrong results, silently. The same goes for Python code by which state was made; other
+code may change, which is noted.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
 import secrets
 import shutil
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from headrace.errors import PlanChanged, StateUnreadable
-from headrace.plan.chain.shape import state_shape
+from headrace.plan.chain.shape import own_code, state_code, state_shape
 from headrace.plan.nodes import Query
 
 VERSION = 4
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,10 @@ class Manifest:
     """The name of this life of the query: of its writer and its ticks. One that begins anew has another."""
     start: dict[str, Any] | None = None
     """The position behind which it began to read; None is the beginning."""
+    code: dict[str, str] = field(default_factory=dict)
+    """Functions and operators of the user's own, each with its version."""
+    since: int = 0
+    """The first batch by this statement: those before it were by another, with state of the same shape."""
     version: int = VERSION
 
 
@@ -79,14 +86,16 @@ class Checkpoint:
         there = self.manifest
         if there is None:
             shape, begin = state_shape(query), None if start is None else dict(start)
-            there = Manifest(query.id, way, pages, topics, shape, query.text, _life_of(query), begin)
+            there = Manifest(query.id, way, pages, topics, shape, query.text, _life_of(query), begin, own_code(query))
             self._write(there)
             return there
         self._check(there, query, way, topics)
-        if (there.query, there.text) != (query.id, query.text):
-            there = replace(there, query=query.id, text=query.text)
-            self._write(there)
-        return there
+        code = own_code(query)
+        since = there.since if (there.text, there.code) == (query.text, code) else self.begun() + 1
+        now = replace(there, query=query.id, text=query.text, code=code, since=since)
+        if now != there:
+            self._write(now)
+        return now
 
     def _check(self, there: Manifest, query: Query, way: str, topics: tuple[str, ...]) -> None:
         for what, before, now in (
@@ -101,6 +110,21 @@ class Checkpoint:
                     where=str(self.folder),
                     fix=f"give the statement another name, or {_ANEW}",
                 )
+        self._check_code(there.code, query)
+
+    def _check_code(self, before: dict[str, str], query: Query) -> None:
+        kept = state_code(query)
+        for name, version in own_code(query).items():
+            was = before.get(name, version)
+            if was != version and name in kept:
+                raise PlanChanged(
+                    f"query {query.id} has changed: its state was made by another code of {name}",
+                    where=str(self.folder),
+                    fix=f'if its state fits the new code, say so there: version = "{was}"; else give the statement '
+                    f"another name, or {_ANEW}",
+                )
+            if was != version:
+                _logger.warning("query %s goes on with another code of %s", query.id, name)
 
     def _write(self, manifest: Manifest) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)

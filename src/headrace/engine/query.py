@@ -37,7 +37,6 @@ from headrace.engine.progress import Progress
 from headrace.engine.realtime.choice import REALTIME
 from headrace.engine.realtime.course import Course
 from headrace.engine.realtime.slots import hold
-from headrace.engine.record.layout import layouts_of
 from headrace.engine.record.operator import OUTPUT_SPARK, run_stateless
 from headrace.engine.record.processor import PageOperator
 from headrace.engine.record.sink import PageSink
@@ -50,6 +49,7 @@ from headrace.engine.tidying import tidy
 from headrace.engine.trimming import EVERY
 from headrace.errors import Closed, HeadraceError
 from headrace.log.topics import ensure_topic
+from headrace.plan.layout import layouts_of
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
@@ -74,10 +74,8 @@ class Prepared:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """All that it reads; natively only windows that come out once have deadlines, and need ticks."""
-        way = self.manifest.way
-        has_ticks = way == RECORD or (way == NATIVE and is_final(self.query))
-        return (*self.manifest.topics, self.ticks) if has_ticks else self.manifest.topics
+        """All that it reads."""
+        return topics_read(self.query, self.manifest)
 
 
 class RunningQuery:
@@ -310,3 +308,9 @@ def _record_flow(
 def topics_of(query: Query) -> tuple[str, ...]:
     """What a query reads."""
     return tuple(dict.fromkeys(source.topic for source in query.sources))
+
+
+def topics_read(query: Query, manifest: Manifest) -> tuple[str, ...]:
+    """The same with its ticks; natively only windows that come out once have deadlines, and need ticks."""
+    has_ticks = manifest.way == RECORD or (manifest.way == NATIVE and is_final(query))
+    return (*manifest.topics, ticks_topic(manifest.run)) if has_ticks else manifest.topics

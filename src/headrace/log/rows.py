@@ -28,8 +28,8 @@ GIVEN = ("$timestamp", "$headers", "$deleted", "$occurred_at", "$sent_at", "$rec
 def from_records(records: Sequence[Record]) -> pa.RecordBatch:
     """Rows of a raw topic. Columns that no record uses are left out."""
     columns: dict[str, pa.Array] = {
-        "key": _binary([r.key for r in records]),
-        "value": _binary([r.value for r in records]),
+        "key": binary([r.key for r in records]),
+        "value": binary([r.value for r in records]),
     }
     if any(r.headers for r in records):
         columns["$headers"] = pa.array(
@@ -42,7 +42,7 @@ def from_records(records: Sequence[Record]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
-def _binary(values: Sequence[bytes | None]) -> pa.Array:
+def binary(values: Sequence[bytes | None]) -> pa.Array:
     """What `pa.array(values, pa.binary())` gives, without its first call's second: that one imports pandas."""
     offsets = np.zeros(len(values) + 1, np.int32)
     np.cumsum([len(value) if value else 0 for value in values], out=offsets[1:])
@@ -144,7 +144,7 @@ def _repeat(value: int, count: int) -> pa.Array:
 
 
 def integers(numbers: npt.NDArray[np.int64]) -> pa.Array:
-    """Numbers as a column, without copying them (and, like `_binary`, without importing pandas)."""
+    """Numbers as a column, without copying them (and, like `binary`, without importing pandas)."""
     return pa.Array.from_buffers(pa.int64(), len(numbers), [None, pa.py_buffer(numbers)])
 
 

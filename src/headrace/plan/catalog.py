@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.plan.expressions import Expression
 from headrace.plan.nodes import Format, Kind, Query, Relation, SystemColumn, Timestamp, payload
 from headrace.schema import Field
 
@@ -34,11 +35,20 @@ class SourceInfo:
     system: tuple[SystemColumn, ...] = ()
     partitions: int | None = None
     read_only: bool = False
+    derived: bool = False
+    """Made by a query: CREATE ... AS SELECT."""
+    indexes: tuple[tuple[str, ...], ...] = ()
+    """Columns by which rows that are kept can be looked up, beside the key."""
     text: str = field(default="", compare=False)
 
     @property
     def kind(self) -> Kind:
         return self.relation.kind
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether it is a table whose rows are kept, to be asked: a query fills it, or it is declared SOURCE TABLE."""
+        return self.kind is Kind.TABLE and (self.derived or self.read_only)
 
     @property
     def payload(self) -> tuple[Field, ...]:
@@ -130,12 +140,26 @@ class Drop:
 
 
 @dataclass(frozen=True)
+class Shown:
+    """A column of an answer: what it is called there, and whether it is one of the key or a bound of the window."""
+
+    name: str
+    type: pa.DataType
+    in_key: bool = False
+
+
+@dataclass(frozen=True)
 class Ask:
-    """A query that answers somebody: `push` goes on, else it is answered from what is there."""
+    """A query that answers somebody: `push` goes on, else it is answered from what is there.
+
+    `columns` are those of SELECT in their order; `order` is that of the rows, each with whether it goes downwards.
+    """
 
     query: Query
     push: bool
     limit: int | None = None
+    columns: tuple[Shown, ...] = ()
+    order: tuple[tuple[Expression, bool], ...] = ()
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from headrace.plan.nodes import (
     Timestamp,
     Window,
 )
+from headrace.plan.operators import OperatorKind
 from headrace.plan.rules import optimized
 from headrace.plan.triggers import After, Every, Panes, PerBatch, PerRecord
 from headrace.schema import type_name
@@ -126,6 +127,7 @@ _VALUES: Mapping[type, Callable[[Any], str]] = {
     AggregateCall: lambda c: (
         f"{c.name} = {c.function}({', '.join((*map(text, c.arguments), *map(repr, c.constants)))})"
     ),
+    OperatorKind: lambda k: k.name,
     timedelta: str,
     bool: lambda b: str(b).lower(),
 }
@@ -161,6 +163,11 @@ def _(expression: e.Literal) -> str:
     if isinstance(expression.value, str):
         return "'" + expression.value.replace("'", "''") + "'"
     return "null" if expression.value is None else str(expression.value)
+
+
+@text.register
+def _(expression: e.Parameter) -> str:
+    return "?"
 
 
 @text.register(e.Arithmetic)

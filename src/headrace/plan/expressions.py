@@ -7,7 +7,7 @@ gives null; a failing condition drops the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,27 @@ class Literal(Expression):
     """A constant, as its chain value."""
 
     value: Any
+
+
+class Cell:
+    """Holds the value of a parameter; each is only itself."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+@dataclass(frozen=True)
+class Parameter(Expression):
+    """A value, never null, that may be another whenever a question is asked; `convert` makes it one of the type."""
+
+    cell: Cell
+    convert: Callable[[Any], Any] | None = None
+
+    @property
+    def value(self) -> Any:
+        return self.cell.value if self.convert is None else self.convert(self.cell.value)
 
 
 @dataclass(frozen=True)

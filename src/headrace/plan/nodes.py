@@ -19,6 +19,7 @@ from headrace.schema import Field
 
 if TYPE_CHECKING:
     from headrace.plan.functions.declare import AggregateOverload
+    from headrace.plan.operators import OperatorKind
 
 
 class Kind(StrEnum):
@@ -237,6 +238,15 @@ class Arrival(Node):
 
     input: Node
     relation: Relation
+
+
+@dataclass(frozen=True)
+class Operate(Node):
+    """What an operator of the user's own makes of a stream: state and timers by key."""
+
+    input: Node
+    relation: Relation
+    operator: OperatorKind
 
 
 class JoinKind(StrEnum):

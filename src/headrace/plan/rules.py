@@ -17,7 +17,7 @@ from typing import cast
 
 from headrace.plan.chain.compile import evaluator
 from headrace.plan.chain.contract import Context, Problem
-from headrace.plan.expressions import Column, Expression, Lambda, Literal, Variable, columns_of, walk
+from headrace.plan.expressions import Column, Expression, Lambda, Literal, Parameter, Variable, columns_of, walk
 from headrace.plan.nodes import (
     Aggregate,
     Arrival,
@@ -73,7 +73,7 @@ def _folded(node: Node) -> Node:
 def _constant(expression: Expression) -> Expression | None:
     if isinstance(expression, Literal | Lambda):
         return expression  # a lambda's parts mean something else outside of it
-    if any(isinstance(part, Column | Variable | Lambda) for part in walk(expression)):
+    if any(isinstance(part, Column | Variable | Lambda | Parameter) for part in walk(expression)):
         return None
     if not is_repeatable(expression):
         return None

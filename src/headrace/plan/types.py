@@ -125,6 +125,11 @@ def type_text(kind: pa.DataType, null: str = "NULL") -> str:
     return str(kind).upper()
 
 
+def named(name: str) -> pa.DataType:
+    """The type without parts whose `type_text` that is; NULL for any other text."""
+    return next((kind for kind, text in _NAMES.items() if text == name), NULL)
+
+
 def identifier_text(name: str) -> str:
     """A name in backticks."""
     return "`" + name.replace("`", "``") + "`"

@@ -19,10 +19,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headrace.errors import BadCompatibility, BadMode, BadSchema, BadVersion, HeadraceError, UnknownSchema
+from headrace.errors import (
+    BadCompatibility,
+    BadMode,
+    BadRequest,
+    BadSchema,
+    BadVersion,
+    BodyTooLarge,
+    HeadraceError,
+    UnknownSchema,
+)
 from headrace.formats.serde.registry_client import CONTENT_TYPE
 from headrace.formats.serde.registry_state import KINDS, REGISTRY, Kind, Version
 from headrace.formats.serde.registry_store import StoredRegistry
+from headrace.serve.bodies import body_of, document
 from headrace.serve.schema_errors import code_of, codes_of, message_of, status_of
 
 MOST_BODY = 2 << 20
@@ -259,18 +269,10 @@ async def _body(request: Request) -> dict[str, Any]:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind not in _TYPES:
         raise HTTPException(415, f"send the content type {CONTENT_TYPE}")
-    data = bytearray()
-    async for chunk in request.stream():
-        data += chunk
-        if len(data) > MOST_BODY:
-            raise HTTPException(413, f"the body is larger than {MOST_BODY} bytes")
     try:
-        body = json.loads(data)
-    except (ValueError, RecursionError):
-        raise HTTPException(400, "the body is no JSON") from None
-    if not isinstance(body, dict):
-        raise HTTPException(400, "the body is no JSON object")
-    return body
+        return document(await body_of(request, MOST_BODY))
+    except BadRequest as error:
+        raise HTTPException(413 if isinstance(error, BodyTooLarge) else 400, error.what) from None
 
 
 def _response(status: int, value: Any) -> Response:

@@ -23,7 +23,9 @@ from headrace.errors import PortTaken
 
 _logger = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost")
+_STILL = 30.0  # seconds after which the kernel drops a connection whose other side takes nothing of what was sent
 _GRACE = 3.0  # seconds for requests under way when the server stops
+_REQUESTS = 1 << 30  # of one connection: who asks often keeps it
 
 
 class Server:
@@ -37,6 +39,7 @@ class Server:
             raise PortTaken(
                 f"cannot listen on {host}:{port}: {error}", fix="end the process that listens there, or use --port"
             ) from error
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _STILL))
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self._loop = asyncio.new_event_loop()
@@ -68,10 +71,19 @@ class Server:
             thread.join()
 
     async def _serve(self) -> None:
+        self._loop.set_exception_handler(_went_wrong)
         config = Config()
         config.bind = [f"fd://{self._socket.detach()}"]
         config.graceful_timeout = _GRACE
-        config.read_timeout = 30  # type: ignore[assignment] - hypercorn declares its default only
         config.include_server_header = False
+        config.keep_alive_max_requests = _REQUESTS
         config.errorlog = _logger  # type: ignore[assignment] - a logger is allowed, and not declared
         await serve(self._app, config, shutdown_trigger=self._end.wait)  # type: ignore[arg-type]
+
+
+def _went_wrong(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A connection that is gone is nothing to tell of."""
+    if isinstance(context.get("exception"), OSError):
+        _logger.debug("a connection broke: %s", context["exception"])
+    else:
+        loop.default_exception_handler(context)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import ClassVar
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as tried
 from hypothesis import strategies as st
 
@@ -146,6 +146,7 @@ _STATEMENTS = st.sampled_from(
 
 
 @tried(max_examples=40, deadline=None)
+@example(statements=[CLICKS, COUNTS, "TERMINATE ALL;", "DROP STREAM clicks;"])
 @given(statements=st.lists(_STATEMENTS, max_size=25))
 def test_a_shortened_journal_comes_to_the_same(statements: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     given = Settings(data=tmp_path_factory.mktemp("node"))

@@ -13,7 +13,7 @@ import pytest
 
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
-from headrace.serve.ksql.app import ksql_app
+from headrace.serve.application import application
 from headrace.serve.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import CLICKS, COUNTS, Nowhere
@@ -28,7 +28,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 @pytest.fixture
 def address(log: EmbeddedLog) -> Iterator[str]:
     settings = Settings(data=log.folder)
-    with Node(log, settings, isolation=Nowhere()) as node, Server(ksql_app(node)).running() as server:
+    with Node(log, settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
         yield server.address
 
 
@@ -81,3 +81,13 @@ def test_about_the_server(address: str) -> None:
     assert asked(f"{address}/info")[1]["KsqlServerInfo"]["serverStatus"] == "RUNNING"
     assert asked(f"{address}/healthcheck")[1]["isHealthy"] is True
     assert asked(f"{address}/clusterStatus")[1]["clusterStatus"]["server"]["hostAlive"] is True
+
+
+def test_what_became_of_commands(address: str) -> None:
+    done(address, CLICKS)
+    status, told = asked(f"{address}/status")
+    assert (status, told) == (200, {"commandStatuses": {"stream/`CLICKS`/create": "SUCCESS"}})
+    status, told = asked(f"{address}/status/stream/%60CLICKS%60/create")
+    assert (status, told["status"]) == (200, "SUCCESS")
+    status, told = asked(f"{address}/status/stream/%60NOTHING%60/create")
+    assert (status, told["code"]) == (404, "unknown-command")

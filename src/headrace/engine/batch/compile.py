@@ -23,6 +23,7 @@ UNSUPPORTED: Mapping[type[n.Node], str] = {
     n.Arrival: "the time of arrival is not in the input",
     n.ForeignKeyJoin: "a change on the right reaches many keys",
     n.Top: "what leaves the first rows is a change of its own",
+    n.Operate: "an operator of one's own is Python",
 }
 """Kinds of node that only the chain runs, with the reason."""
 

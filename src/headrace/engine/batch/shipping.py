@@ -1,7 +1,8 @@
 """A plan on its way to Spark's workers.
 
-A plan is plain values but for the functions it calls. Those travel as their names, so that a worker runs the function
-it has itself, compiled once, and not a copy.
+A plan is plain values but for the functions it calls and the operators it uses. Those travel as their names, so that a
+worker runs what it has itself, compiled once, and not a copy. Whose names they are, the setup of the plan says: what it
+declares is in place while the plan is unpacked, and the plan keeps it.
 """
 
 from __future__ import annotations
@@ -9,17 +10,18 @@ from __future__ import annotations
 import io
 import pickle
 from collections.abc import Callable, Mapping
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any
 
-from headrace.plan.functions import AGGREGATES, SCALARS
+from headrace.plan.functions import AGGREGATES, OWN, SCALARS
 from headrace.plan.functions.declare import AggregateFunction, AggregateOverload, Function, Overload
+from headrace.plan.operators import OPERATORS, OperatorKind
 
 _TABLES: Mapping[str, Mapping[str, Function | AggregateFunction]] = {"scalar": SCALARS, "aggregate": AGGREGATES}
 _KINDS = {Overload: "scalar", AggregateOverload: "aggregate"}
 
 Reference = tuple[str, str, int]
-"""Scalar or aggregate, the function's name, and which of its overloads."""
+"""Scalar, aggregate or operator, its name, and which of its overloads."""
 
 
 def packed(plan: Any) -> bytes:
@@ -49,29 +51,34 @@ def shipped(data: bytes, setup: Setup = no_setup) -> Any:
 
 class _Packer(pickle.Pickler):
     def persistent_id(self, obj: Any) -> Reference | None:
+        if isinstance(obj, OperatorKind):
+            return ("operator", obj.name, 0)
         kind = _KINDS.get(type(obj))
         return None if kind is None else _reference(kind, obj)
 
 
 class _Unpacker(pickle.Unpickler):
-    def persistent_load(self, pid: Any) -> Overload | AggregateOverload:
+    def persistent_load(self, pid: Any) -> Overload | AggregateOverload | OperatorKind:
         kind, name, number = pid
+        if kind == "operator":
+            return OPERATORS[name]
         return _TABLES[kind][name].overloads[number]
 
 
 def _reference(kind: str, overload: Any) -> Reference:
-    found = _references(kind, len(_TABLES[kind])).get(id(overload))
+    found = _references(kind, len(_TABLES[kind]), len(OWN)).get(id(overload))
     if found is None:
         raise LookupError(f"{overload.signature} belongs to no declared function")
     return found
 
 
-@cache
-def _references(kind: str, size: int) -> dict[int, Reference]:
-    """Where each overload is declared; asked anew when functions have been added."""
-    del size
+@lru_cache(4)
+def _references(kind: str, size: int, declared: int) -> dict[int, Reference]:
+    """Where each overload is declared, those that have lost their names too; asked anew when some have been added."""
+    del size, declared
+    named = [*_TABLES[kind].items(), *((function.name.upper(), function) for function in OWN)]
     return {
         id(overload): (kind, name, number)
-        for name, function in _TABLES[kind].items()
+        for name, function in named
         for number, overload in enumerate(function.overloads)
     }

@@ -9,10 +9,10 @@ from typing import Any
 from headrace.contracts import Topic
 from headrace.engine.batch.paging import PLAIN
 from headrace.engine.native.joins import join_of, key_column
-from headrace.engine.opening import opener
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
 from headrace.plan.chain.stream_join import reach_of
+from headrace.plan.opening import opener
 from headrace.plan.rewriting import relation_of
 
 _LONG = 3_600_000

@@ -18,10 +18,10 @@ from headrace.engine.batch.edges import row_arrays, row_columns
 from headrace.engine.native.columns import carried
 from headrace.engine.native.headers import packed
 from headrace.engine.native.work import Work
-from headrace.engine.opening import WORTH, Opened, Opener, opener
-from headrace.engine.record.layout import raw_records
 from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Decoder
+from headrace.plan.layout import raw_records
+from headrace.plan.opening import WORTH, Opened, Opener, opener
 from headrace.schema import Field
 
 Columns = dict[str, pa.Array]

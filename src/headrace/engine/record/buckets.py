@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from zlib import crc32
 
-from headrace.engine.record.encoding import decode, encode, weight
+from headrace.plan.encoding import decode, encode, weight
 
 ROOM = 8 << 10
 """Bytes of a bucket, on average, before they are packed, as all sizes here are."""

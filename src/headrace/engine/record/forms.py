@@ -14,8 +14,8 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from headrace.contracts import Batch
-from headrace.engine.opening import Mask, Opener, opener
 from headrace.engine.record.work import Work
+from headrace.plan.opening import Mask, Opener, opener
 
 
 class Form(NamedTuple):

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from headrace.engine.checkpoint import Checkpoint, checkpoints
 from headrace.engine.record.buckets import ROOT, Known
-from headrace.engine.record.encoding import decode
 from headrace.errors import UnknownQuery
+from headrace.plan.encoding import decode
 
 STATE = "buckets"
 """The name of the operator's state."""

@@ -22,9 +22,9 @@ import pyarrow.compute as pc
 from headrace.contracts import Batch
 from headrace.engine.batch.paging import Pages, page_of, pages_of
 from headrace.engine.record.forms import Form, forms
-from headrace.engine.record.layout import Layout
 from headrace.engine.record.spreading import numbers_of
 from headrace.engine.record.work import Work
+from headrace.plan.layout import Layout
 
 CLOCK = 255
 BOTH = 254

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from headrace.engine.batch.shipping import Setup, no_setup, packed, shipped
-from headrace.engine.record.layout import Layout
 from headrace.engine.record.target import Target
+from headrace.plan.layout import Layout
 from headrace.plan.nodes import Query
 
 

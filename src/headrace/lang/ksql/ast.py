@@ -11,6 +11,7 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
+from headrace.plan.expressions import Cell
 from headrace.plan.triggers import Results, Trigger
 from headrace.span import NOWHERE, Span
 
@@ -97,6 +98,13 @@ class BooleanLiteral(Ast):
 @dataclass(frozen=True)
 class NullLiteral(Ast):
     pass
+
+
+@dataclass(frozen=True)
+class Given(Ast):
+    """A literal of a question that was lifted out of it: text, or a number that fits an INT."""
+
+    cell: Cell
 
 
 @dataclass(frozen=True)
@@ -269,6 +277,7 @@ Expr = (
     | StringLiteral
     | BooleanLiteral
     | NullLiteral
+    | Given
     | TypedLiteral
     | Arithmetic
     | Unary
@@ -327,6 +336,15 @@ class SubqueryRef(Ast):
 
 
 @dataclass(frozen=True)
+class OperatorRef(Ast):
+    """Ours, as SQL calls a table function: what an operator of the user's own makes of a stream's rows, key by key."""
+
+    name: str
+    source: SourceRef | SubqueryRef
+    alias: str | None = None
+
+
+@dataclass(frozen=True)
 class Within(Ast):
     before: timedelta
     after: timedelta
@@ -344,7 +362,7 @@ class Join(Ast):
     within: Within | None = None
 
 
-From = SourceRef | SubqueryRef | Join
+From = SourceRef | SubqueryRef | OperatorRef | Join
 
 
 @dataclass(frozen=True)

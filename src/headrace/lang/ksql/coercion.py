@@ -31,6 +31,8 @@ def cast_to(expression: e.Expression, kind: pa.DataType) -> e.Expression:
         if convert is not None:
             with suppress(ValueError, ArithmeticError):
                 return e.Literal(kind, convert(expression.value))
+    if isinstance(expression, e.Parameter) and expression.convert is None and kind in (t.BIGINT, t.DOUBLE):
+        return e.Parameter(kind, expression.cell, caster(expression.type, kind))
     return e.Cast(kind, expression)
 
 

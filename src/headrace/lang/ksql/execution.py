@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError, StatementError, Unsupported
 from headrace.lang.ksql import ast
+from headrace.lang.ksql.files import named_script
 from headrace.lang.ksql.parser import Reading, read
 from headrace.lang.ksql.planner import Planner
-from headrace.lang.ksql.script import named_script
 from headrace.plan.catalog import Action
 from headrace.span import place
 
@@ -45,7 +45,7 @@ class Execution:
         if isinstance(statement, ast.RunScript) and not self.reads_files:
             raise Unsupported("RUN SCRIPT is not done by a server", span=statement.span, fix="send what is in the file")
         if isinstance(statement, ast.RunScript):
-            name, text = named_script(statement, self._scripts)
+            name, text = named_script(statement.path, statement.span, self._scripts)
             return self.run(text, name)
         try:
             action = self.planner.plan(statement, reading.text)

@@ -43,6 +43,8 @@ class Flow:
     infos: tuple[SourceInfo, ...]
     foreign: str | None = None
     """The left source of a foreign-key join, for messages."""
+    shown: tuple[str, ...] = ()
+    """The columns of SELECT in the order in which they were written."""
 
     @property
     def kind(self) -> Kind:

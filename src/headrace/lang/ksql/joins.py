@@ -60,7 +60,7 @@ class _Side:
         return isinstance(self.written, ast.Name)
 
 
-Leaf = Callable[[ast.SourceRef | ast.SubqueryRef], Flow]
+Leaf = Callable[[ast.SourceRef | ast.SubqueryRef | ast.OperatorRef], Flow]
 """How a source or a subquery becomes a flow."""
 
 
@@ -299,6 +299,8 @@ def _foreign(join: ast.Join, left: _Side, right: _Side) -> Flow:
             f"Got {expression_text(left.written)} = {expression_text(right.written)}.",
             span=join.on.span,
         )
+    if left.flow.relation.window is not None or right.flow.relation.window is not None:
+        raise BadJoin("Foreign-key table-table joins are not supported on windowed tables.", span=join.span)
     if join.kind in ("RIGHT", "FULL"):
         raise BadJoin(f"{join.kind} OUTER JOIN on a foreign key is not supported", span=join.span)
     relation = _output(left.flow, right.flow, left.flow.keys, Kind.TABLE)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
 
 # fmt: off
 RESERVED = frozenset((
@@ -26,3 +29,10 @@ ONLY_BEFORE: Mapping[str, tuple[str, ...]] = {
 
 def may_be_keyword(word: str, following: str) -> bool:
     return following in ONLY_BEFORE.get(word, (following,))
+
+
+@cache
+def keywords() -> frozenset[str]:
+    """Every keyword of the grammar, found in its text: to show them, nothing needs to be built."""
+    grammar = files("headrace.lang.ksql").joinpath("grammar.lark").read_text()
+    return frozenset(re.findall(r'"([A-Z_]+)"', re.sub(r"(?m)//.*$", "", grammar)))

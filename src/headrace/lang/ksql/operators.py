@@ -33,9 +33,15 @@ def arithmetic(node: ast.Arithmetic, left: e.Expression, right: e.Expression) ->
     if node.op == "||" or (node.op == "+" and t.STRING in (left.type, right.type)):
         return _concatenation(node, left, right)
     op = e.Op(node.op)
-    kinds = [k for k in (left.type, right.type) if k != t.NULL]
+    if t.NULL in (left.type, right.type):
+        raise TypeMismatch(
+            f"Error processing expression: {expression_text(node)}. Arithmetic on types {type_text(left.type)} and "
+            f"{type_text(right.type)} are not supported.",
+            span=node.span,
+            fix="say what the null is: CAST(NULL AS INT)",
+        )
     kind = common_type([left.type, right.type])
-    if kind is None or kind == t.NULL or not all(t.is_number(k) for k in kinds):
+    if kind is None or not all(t.is_number(k) for k in (left.type, right.type)):
         raise TypeMismatch(
             f"Error processing expression: {expression_text(node)}. Unsupported arithmetic types. "
             f"{_base(left.type)} {_base(right.type)}",
@@ -43,7 +49,7 @@ def arithmetic(node: ast.Arithmetic, left: e.Expression, right: e.Expression) ->
             fix="cast one side so that both are numbers",
         )
     if t.is_decimal(kind):
-        sides = [cast_to(side, t.as_decimal(side.type) if side.type != t.NULL else kind) for side in (left, right)]
+        sides = [cast_to(side, t.as_decimal(side.type)) for side in (left, right)]
         return e.Arithmetic(_decimal_result(op, sides[0].type, sides[1].type), op, sides[0], sides[1])
     return e.Arithmetic(kind, op, cast_to(left, kind), cast_to(right, kind))
 

@@ -28,6 +28,7 @@ from headrace.errors import (
     WrongKind,
 )
 from headrace.lang.ksql import ast, questions, rows, shapes, sources
+from headrace.lang.ksql.asking import asked
 from headrace.lang.ksql.coercion import cast_to
 from headrace.lang.ksql.flow import Flow, known
 from headrace.lang.ksql.properties import (
@@ -46,7 +47,7 @@ from headrace.lang.ksql.upgrades import check_upgrade
 from headrace.plan import expressions as e
 from headrace.plan import nodes
 from headrace.plan import types as t
-from headrace.plan.catalog import Action, Ask, Catalog, Control, Create, Done, Drop, ExpectSource, Insert, SourceInfo
+from headrace.plan.catalog import Action, Catalog, Control, Create, Done, Drop, ExpectSource, Insert, SourceInfo
 from headrace.plan.nodes import Kind, Query, Relation, Sink
 from headrace.schema import Field
 
@@ -187,7 +188,10 @@ class Planner:
         topic = properties.get("KAFKA_TOPIC") or f"{prefix}{statement.name}"
         partitions = properties.get("PARTITIONS")
         time = shapes.time_column(relation, properties)
-        return SourceInfo(statement.name, topic, relation, key, value, time, partitions=partitions)
+        indexes = shapes.index_columns(relation, properties, kept=True)
+        return SourceInfo(
+            statement.name, topic, relation, key, value, time, partitions=partitions, derived=True, indexes=indexes
+        )
 
     def _check_states(self, flow: Flow, node: ast.Ast) -> None:
         """ksqlDB keeps an aggregate's state in the source's value format, and refuses what that cannot hold."""
@@ -262,10 +266,7 @@ class Planner:
 
     @_plan.register
     def _(self, statement: ast.SelectStatement, text: str) -> Action:
-        query = statement.query
-        flow = QueryPlanner(self.catalog, None, "SELECT", self.properties).flow(query)
-        sink = Sink(flow.node, flow.relation, "", "", flow.key_format, flow.value_format)
-        return Ask(Query(f"transient_{self.catalog.number}", sink, text), query.emit is not None, query.limit)
+        return asked(statement.query, self.catalog, self.properties, text)
 
     @_plan.register
     def _(self, statement: ast.ControlQuery, text: str) -> Action:

@@ -50,23 +50,27 @@ class Names:
         return next(n for i in range(1, 1 << 20) if (n := f"{name}_{i}") not in taken)
 
 
-def items(query: ast.Query, flow: Flow, scope: Scope) -> list[Item]:
-    """The columns of SELECT in order, stars spread out."""
+def items(query: ast.Query, flow: Flow, scope: Scope, *, answered: bool = False) -> list[Item]:
+    """The columns of SELECT in order, stars spread out.
+
+    What is `answered` to somebody, not stored, may have columns named as those that every source has, and a star has
+    the bounds of a window, too.
+    """
     names = Names(scope)
     found: list[Item] = []
     for select in query.select:
         if isinstance(select.value, ast.Star):
-            found += _starred(select.value, query, flow, scope, names)
+            found += _starred(select.value, query, flow, scope, names, bounds=answered)
         elif isinstance(select.value, ast.StructStar):
             found += _struct_fields(select.value, scope)
         else:
-            found.append(_item(select, scope, names))
+            found.append(_item(select, scope, names, reserved=not answered))
         names.given |= {item.name for item in found}
     _check_names(query, found)
     return found
 
 
-def _item(select: ast.SelectItem, scope: Scope, names: Names) -> Item:
+def _item(select: ast.SelectItem, scope: Scope, names: Names, *, reserved: bool) -> Item:
     written = qualified(select.value, scope, "SELECT")
     if select.alias is not None:
         if select.alias in SYSTEM_TYPES:
@@ -77,7 +81,7 @@ def _item(select: ast.SelectItem, scope: Scope, names: Names) -> Item:
             )
         return Item(select.alias, written)
     name = _natural_name(written, scope, names)
-    if name in SYSTEM_TYPES:
+    if reserved and name in SYSTEM_TYPES:
         raise BadName(
             f"Reserved column name in select: `{name}`. Please remove or alias the column.",
             span=select.span,
@@ -96,12 +100,14 @@ def _natural_name(written: ast.Expr, scope: Scope, names: Names) -> str:
     return names.column()
 
 
-def _starred(star: ast.Star, query: ast.Query, flow: Flow, scope: Scope, names: Names) -> list[Item]:
+def _starred(star: ast.Star, query: ast.Query, flow: Flow, scope: Scope, names: Names, *, bounds: bool) -> list[Item]:
     if star.source is not None and star.source not in scope.sources:
         scope.resolve(ast.Name("*", star.source, span=star.span), "SELECT")
     columns = scope.visible(star.source)
     if query.partition_by:
         columns = _behind_a_new_key(columns, flow, scope)
+    elif bounds or scope.is_join:
+        columns = _with_bounds(columns, flow, scope)
     found = [Item(_star_name(c, scope), c.written) for c in columns]
     if query.partition_by:
         written = [item.written for item in found]
@@ -119,6 +125,17 @@ def _behind_a_new_key(columns: list[ScopeColumn], flow: Flow, scope: Scope) -> l
         pseudo = [c for c in scope.columns if c.source == alias and c.hidden and scope.is_join and mine]
         ordered += [c for c in mine if c.name not in old] + pseudo + [c for c in mine if c.name in old]
     return [c for c in columns if c.source is None] + ordered
+
+
+def _with_bounds(columns: list[ScopeColumn], flow: Flow, scope: Scope) -> list[ScopeColumn]:
+    """The bounds of a source's window stand behind its key."""
+    ordered = [c for c in columns if c.source is None]
+    for alias, info in zip(scope.sources, flow.infos, strict=True):
+        mine = [c for c in columns if c.source == alias]
+        keys = {f.name for f in info.relation.key}
+        bounds = [c for c in scope.columns if c.source == alias and c.hidden and c.name in e.BOUNDS and mine]
+        ordered += [c for c in mine if c.name in keys] + bounds + [c for c in mine if c.name not in keys]
+    return ordered
 
 
 def _star_name(column: ScopeColumn, scope: Scope) -> str:
@@ -177,7 +194,7 @@ def projected(flow: Flow, found: Sequence[Item], typed: Sequence[e.Expression], 
     named = tuple(e.Named(item.name, x) for item, x in values)
     key = tuple(Field(item.name if item else f"${k.name}", k.type) for item, k in zip(keys, flow.keys, strict=True))
     relation = replace(flow.relation, key=key, value=tuple(Field(n.name, n.type) for n in named))
-    return flow.on(Select(flow.node, relation, named), relation)
+    return replace(flow.on(Select(flow.node, relation, named), relation), shown=tuple(item.name for item in found))
 
 
 def _check_typed(item: Item, expression: e.Expression) -> None:

@@ -24,6 +24,7 @@ from headrace.lang.ksql.flow import (
 )
 from headrace.lang.ksql.grouping import Grouped, aggregates_in, grouped
 from headrace.lang.ksql.joins import Leaf, from_clause
+from headrace.lang.ksql.operating import operated
 from headrace.lang.ksql.projection import Purpose, items, projected
 from headrace.lang.ksql.scope import Scope, ScopeColumn, parts_of, qualified
 from headrace.lang.ksql.text import expression_text, schema_text, type_text
@@ -34,7 +35,7 @@ from headrace.plan import types as t
 from headrace.plan.catalog import Catalog
 from headrace.plan.functions import find
 from headrace.plan.functions.declare import Function
-from headrace.plan.nodes import Explode, Filter, Kind, Top, Union
+from headrace.plan.nodes import Explode, Filter, Kind, Relation, Top, Union
 from headrace.schema import Field
 
 
@@ -49,6 +50,7 @@ class QueryPlanner:
         settings: Mapping[str, Any],
         *,
         keyless: bool = False,
+        answered: bool = False,
     ) -> None:
         self.catalog = catalog
         self.types: Mapping[str, pa.DataType] = catalog.types
@@ -57,6 +59,8 @@ class QueryPlanner:
         self.settings = settings
         self.keyless = keyless
         """A stream whose key is not selected has none, as in ksqlDB's newer planner, instead of being refused."""
+        self.answered = answered
+        """The result goes to somebody who asks, and is not stored."""
 
     def flow(self, query: ast.Query) -> Flow:
         """The whole query: its parts of UNION ALL one after another, ORDER BY and LIMIT last."""
@@ -66,7 +70,9 @@ class QueryPlanner:
         return self._topped(flow, query)
 
     def _leaf(self, used: set[str]) -> Leaf:
-        def leaf(source: ast.SourceRef | ast.SubqueryRef) -> Flow:
+        def leaf(source: ast.SourceRef | ast.SubqueryRef | ast.OperatorRef) -> Flow:
+            if isinstance(source, ast.OperatorRef):
+                return operated(leaf(source.source), source)
             if isinstance(source, ast.SubqueryRef):
                 inner = QueryPlanner(self.catalog, None, self.statement, self.settings).flow(source.query)
                 return subquery_flow(inner, source.alias or "SUBQUERY")
@@ -85,11 +91,15 @@ class QueryPlanner:
             raise BadQuery(
                 "ORDER BY needs a LIMIT in a query that never ends", span=query.order_by[0].span, fix="add LIMIT"
             )
-        scope = Scope(tuple(ScopeColumn(None, f.name, f.name, f.type) for f in flow.relation.columns), ())
-        typer = Typer(scope, "ORDER BY", self.types)
-        order = tuple((typer.typed(item.value), item.descending) for item in query.order_by)
+        order = self.order(query, flow.relation)
         relation = replace(flow.relation, kind=Kind.TABLE)
         return flow.on(Top(flow.node, relation, order, query.limit), relation)
+
+    def order(self, query: ast.Query, relation: Relation) -> tuple[tuple[e.Expression, bool], ...]:
+        """ORDER BY, over the columns of the result."""
+        scope = Scope(tuple(ScopeColumn(None, f.name, f.name, f.type) for f in relation.columns), ())
+        typer = Typer(scope, "ORDER BY", self.types)
+        return tuple((typer.typed(item.value), item.descending) for item in query.order_by)
 
     def _one(self, query: ast.Query) -> Flow:
         used = used_names(query)
@@ -109,7 +119,7 @@ class QueryPlanner:
         if query.partition_by:
             flow = self._partitioned(flow, query)
         flow = first_on(flow, query, self.types)
-        found = items(query, flow, flow.scope)
+        found = items(query, flow, flow.scope, answered=self.answered)
         if self.keyless and not query.partition_by and not any(i.written in k.viable for k in flow.keys for i in found):
             flow = rekeyed(flow, (), (), explicit=True)
         typer = Typer(flow.scope, "SELECT", self.types, _met(exploded))
@@ -214,7 +224,7 @@ class QueryPlanner:
 
     def _grouped(self, flow: Flow, query: ast.Query) -> Flow:
         groups = grouped(flow, query, self.types, self.settings)
-        found = items(query, flow, groups.scope)
+        found = items(query, flow, groups.scope, answered=self.answered)
         typer = groups.typer("SELECT")
         typed, over = [], []
         for item in found:

@@ -29,28 +29,36 @@ _TEXT_LITERALS = (t.DATE, t.TIME, t.TIMESTAMP)
 
 
 def inserted(statement: ast.InsertValues, catalog: Catalog) -> Write:
-    source = known(catalog, statement.target, statement)
-    if source.read_only:
-        raise SourceReadOnly(f"Cannot insert values into read-only {source.kind}: {source.name}", span=statement.span)
+    source = insertable(known(catalog, statement.target, statement))
     values = _by_column(statement.columns, statement.values, source, catalog, statement)
     headers = [c.name for c in source.system if c.name in values]
     if headers:
         raise BadQuery(f"Cannot insert into HEADER columns: {', '.join(headers)}", span=statement.span)
     for name in values.keys() & {ROWPARTITION, ROWOFFSET}:
         raise BadQuery(f"Inserting into column `{name}` is not allowed.", span=statement.span)
-    if source.relation.window is not None:
-        raise BadQuery(f"Cannot insert values into windowed {source.kind} {source.name}", span=statement.span)
     key = tuple(values.get(f.name) for f in source.relation.key)
+    check_key(source, key)
+    names = [f.name for f in source.payload]
+    time = values.get(e.ROWTIME)
+    return Write(source, key, tuple(values.get(n) for n in names), time)
+
+
+def insertable(source: SourceInfo) -> SourceInfo:
+    """The source, if rows may be written into it by hand."""
+    if source.read_only:
+        raise SourceReadOnly(f"Cannot insert values into read-only {source.kind}: {source.name}")
+    if source.relation.window is not None:
+        raise BadQuery(f"Cannot insert values into windowed {source.kind} {source.name}")
+    return source
+
+
+def check_key(source: SourceInfo, key: Sequence[Any]) -> None:
     if source.kind is Kind.TABLE and any(v is None for v in key):
         names = ", ".join(f.name for f in source.relation.key)
         raise BadQuery(
             f"Failed to insert values into '{source.name}'. "
-            f"Value for primary key column(s) {names} is required for tables",
-            span=statement.span,
+            f"Value for primary key column(s) {names} is required for tables"
         )
-    names = [f.name for f in source.payload]
-    time = values.get(e.ROWTIME)
-    return Write(source, key, tuple(values.get(n) for n in names), time)
 
 
 def deleted(statement: ast.DeleteFrom, catalog: Catalog) -> Delete:

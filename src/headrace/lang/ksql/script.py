@@ -9,18 +9,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from headrace.errors import BadScript, BadType, HeadraceError, KsqlSyntaxError, SourceNotFound, StatementError
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.advice import advised
+from headrace.lang.ksql.files import named_script
 from headrace.lang.ksql.parser import Reading, read
 from headrace.lang.ksql.planner import Planner
 from headrace.lang.ksql.scope import parts_of
 from headrace.lang.ksql.tokens import Kind, Token
 from headrace.plan.catalog import Action, Catalog
-from headrace.span import Span, place
+from headrace.span import place
 
 
 @dataclass(frozen=True)
@@ -65,25 +65,6 @@ def check_script(
 # -- files ----------------------------------------------------------------------------------------------------------
 
 
-def read_script(path: Path | str, span: Span | None = None) -> str:
-    """The text of a script's file; `span` is that of the RUN SCRIPT which names it."""
-    try:
-        return Path(path).read_text(encoding="utf-8")
-    except OSError as error:
-        raise BadScript(f'script "{path}" cannot be read: {error.strerror}', span=span, fix="check its path") from error
-    except UnicodeDecodeError as error:
-        raise BadScript(f'script "{path}" is no UTF-8 text', span=span, fix="save it as UTF-8") from error
-
-
-def named_script(statement: ast.RunScript, around: Sequence[str | None]) -> tuple[str, str]:
-    """Name and text of the script that RUN SCRIPT names; `around` are the scripts it stands in, the innermost last."""
-    inside = around[-1] if around else None
-    path = Path(inside).parent / statement.path if inside else Path(statement.path)
-    if any(name is not None and Path(name).resolve() == path.resolve() for name in around):
-        raise BadScript(f'script "{path}" runs itself', span=statement.span, fix="remove the RUN SCRIPT")
-    return str(path), read_script(path, statement.span)
-
-
 # -- checking -------------------------------------------------------------------------------------------------------
 
 
@@ -113,7 +94,7 @@ class _Check:
         if reading.error is not None:
             raise reading.error
         if isinstance(statement, ast.RunScript):
-            path, inner = named_script(statement, self._around)
+            path, inner = named_script(statement.path, statement.span, self._around)
             self.script(inner, path)
         elif statement is not None:
             action = self.planner.plan(statement, reading.text)

@@ -13,7 +13,7 @@ from headrace.lang.ksql.queries import check_key_type
 from headrace.lang.ksql.scope import SYSTEM_TYPES
 from headrace.plan import types as t
 from headrace.plan.functions.datetime_format import compiled, parser
-from headrace.plan.nodes import Format, Relation, Timestamp
+from headrace.plan.nodes import Format, Kind, Relation, Timestamp
 from headrace.schema import Field
 
 
@@ -85,6 +85,30 @@ def time_column(relation: Relation, properties: Properties) -> Timestamp | None:
             "'TIMESTAMP_FORMAT' set in the WITH clause can only be used when the timestamp column is of type STRING.",
         )
     return Timestamp(field.name)
+
+
+def index_columns(relation: Relation, properties: Properties, *, kept: bool) -> tuple[tuple[str, ...], ...]:
+    """Of INDEXES='city; city, amount': columns by which a table that is kept can be looked up."""
+    text = properties.get("INDEXES")
+    if text is None:
+        return ()
+    if relation.kind is not Kind.TABLE or not kept:
+        raise properties.error(
+            "INDEXES", "INDEXES are for tables that can be asked", "use CREATE SOURCE TABLE or CREATE TABLE AS SELECT"
+        )
+    return tuple(
+        tuple(_indexed(name.strip(), relation, properties) for name in index.split(","))
+        for index in text.split(";")
+        if index.strip()
+    )
+
+
+def _indexed(name: str, relation: Relation, properties: Properties) -> str:
+    field = relation.column(name.strip("`")) or relation.column(name.upper())
+    if field is None:
+        known = ", ".join(field.name for field in relation.columns)
+        raise properties.error("INDEXES", f"the table has no column '{name}'", f"its columns are: {known}")
+    return field.name
 
 
 def _check_pattern(pattern: str, properties: Properties) -> None:

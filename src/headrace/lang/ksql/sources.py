@@ -48,6 +48,7 @@ def declared(statement: ast.CreateSource, catalog: Catalog, settings: Mapping[st
         system,
         properties.get("PARTITIONS"),
         statement.read_only,
+        indexes=shapes.index_columns(relation, properties, kept=statement.read_only),
     )
 
 

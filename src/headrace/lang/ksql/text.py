@@ -109,6 +109,7 @@ _TEXTS: dict[type, Callable[[Any], str]] = {
     ast.DecimalLiteral: lambda v: format(v.value, "f"),
     ast.DoubleLiteral: _double,
     ast.StringLiteral: lambda v: _quoted(v.value),
+    ast.Given: lambda v: _quoted(v.cell.value) if isinstance(v.cell.value, str) else str(v.cell.value),
     ast.BooleanLiteral: lambda v: str(v.value).lower(),
     ast.NullLiteral: lambda v: "null",
     ast.TypedLiteral: lambda v: f"{v.kind} {_quoted(v.text)}",

@@ -107,6 +107,10 @@ class Typer:
         return e.Literal(t.NULL, None)
 
     @_typed.register
+    def _(self, node: ast.Given) -> e.Expression:
+        return e.Parameter(t.STRING if isinstance(node.cell.value, str) else t.INT, node.cell)
+
+    @_typed.register
     def _(self, node: ast.TypedLiteral) -> e.Expression:
         kind = {"DATE": t.DATE, "TIME": t.TIME, "TIMESTAMP": t.TIMESTAMP}[node.kind]
         return e.Literal(kind, literal_as(node.text, kind, node.span))

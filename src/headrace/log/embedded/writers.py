@@ -121,3 +121,9 @@ class EmbeddedWriter:
 
     def close(self) -> None:
         """Nothing to give back: the name stays ours until somebody else opens it."""
+
+
+def last_of(log: EmbeddedLog, name: str) -> int | None:
+    """The highest number of a writer's, for somebody who only looks: whoever has it is not fenced."""
+    found = log.store.query("SELECT last FROM writers WHERE name = ?", name)
+    return found[0][0] if found else None

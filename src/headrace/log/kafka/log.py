@@ -115,6 +115,10 @@ class KafkaLog:
     def bounds(self, topic: str) -> dict[int, Bounds]:
         return self._open._reader.bounds(topic)
 
+    def ends(self, topic: str) -> dict[int, int]:
+        """Where partitions end with all that is in open transactions, which readers do not see yet."""
+        return self._open._reader.ends(topic)
+
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
         return self._open._reader.offset_at(topic, partition, timestamp)
 

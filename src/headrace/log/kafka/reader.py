@@ -59,6 +59,11 @@ class Reader:
         ends = self._client.offsets({here: OffsetSpec.latest() for here in places})
         return {here: Bounds(starts[here], ends[here]) for here in places}
 
+    def ends(self, name: str) -> dict[int, int]:
+        places = [TopicPartition(name, partition) for partition in range(self._topics.get(name).partitions)]
+        found = self._client.offsets({here: OffsetSpec.latest() for here in places}, committed=False)
+        return {here.partition: end for here, end in found.items()}
+
     def check_offset(self, here: TopicPartition, offset: int) -> Bounds:
         """The partition's bounds, if the offset lies within them."""
         self._check(*here)

@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from headrace.plan.answers.listing import Column, Fact, Listing, Table
+from headrace.plan.answers.columns import QUERIES, VARIATIONS, notes_of
+from headrace.plan.answers.listing import Fact, Listing, Table
 from headrace.plan.answers.schemas import fields_table, window_type
 from headrace.plan.answers.surroundings import Surroundings, TopicFacts
 from headrace.plan.catalog import SourceInfo
@@ -30,7 +31,7 @@ def described(source: SourceInfo, around: Surroundings, *, extended: bool) -> Li
         "sourceDescription",
         facts=(Fact("name", "Name", source.name, is_name=True), *facts),
         tables=(fields_table(source.relation, source.system), *tables),
-        notes=_notes(extended),
+        notes=notes_of(extended=extended),
         nested=True,
     )
 
@@ -70,24 +71,7 @@ def _queries_of(source: SourceInfo, around: Surroundings) -> list[Table]:
     ]
 
 
-def _notes(extended: bool) -> tuple[str, ...]:
-    if extended:
-        return ("For query topology and execution plan please run: EXPLAIN <QueryId>",)
-    return ("For runtime statistics and query details run: DESCRIBE <Stream,Table> EXTENDED;",)
-
-
 # -- queries --------------------------------------------------------------------------------------------------------
-
-QUERIES = (
-    Column("id", "Query ID", is_name=True),
-    Column("queryType", "Query Type"),
-    Column("", "Status"),
-    Column("sinks", "Sink Name", is_name=True),
-    Column("sinkKafkaTopics", "Sink Kafka Topic"),
-    Column("queryString", "Query String"),
-    Column("state"),
-    Column("statusCount"),
-)
 
 
 def query_table(name: str, queries: Iterable[Query], around: Surroundings) -> Table:
@@ -142,16 +126,15 @@ def function_described(name: str, function: Function | AggregateFunction) -> Lis
     """What it does, and every way to call it."""
     ways = [(overload, parse_signature(overload.signature)) for overload in function.overloads]
     rows = tuple((_call(name, way), str(way.result), _arguments(way), function.doc) for _, way in ways)
-    columns = (Column("", "Variation"), Column("returnType", "Returns"), Column("arguments"), Column("description"))
     facts = (
         Fact("name", "Name", name.upper()),
         Fact("description", "Overview", function.doc),
         Fact("type", "Type", function_kind(function)),
-        Fact("", "Category", function.area.upper()),
-        Fact("", "Example" if function.example[0] else "", " = ".join(function.example)),
+        Fact("category", "Category", function.area.upper()),
+        Fact("example", "Example" if function.example[0] else "", " = ".join(function.example)),
         *(Fact(field, "", value) for field, value in (("author", ""), ("version", ""), ("path", "internal"))),
     )
-    return Listing("describe_function", facts=facts, tables=(Table("functions", columns, rows),))
+    return Listing("describe_function", facts=facts, tables=(Table("functions", VARIATIONS, rows),))
 
 
 def _call(name: str, signature: Signature) -> str:

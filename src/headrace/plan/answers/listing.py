@@ -98,3 +98,8 @@ class Listing:
         yield from ((table.name, table.documents()) for table in self.tables if table.name)
         if self.parts_name:
             yield self.parts_name, [part.body() for part in self.parts]
+
+
+def once(parts: tuple[Listing, ...]) -> tuple[Listing, ...]:
+    """Of the same note only the last."""
+    return tuple(replace(part, notes=()) for part in parts[:-1]) + parts[-1:]

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
 from headrace.plan import functions
+from headrace.plan.answers import columns
 from headrace.plan.answers.descriptions import described, explained, function_described, function_kind, query_table
-from headrace.plan.answers.listing import Column, Listing, Table, Typed
+from headrace.plan.answers.listing import Column, Listing, Table, Typed, once
 from headrace.plan.answers.schemas import schema
 from headrace.plan.answers.surroundings import Surroundings
 from headrace.plan.catalog import About, Answer, SourceInfo
@@ -24,22 +25,14 @@ def answered(question: Answer, around: Surroundings) -> Listing:
 
 # -- sources --------------------------------------------------------------------------------------------------------
 
-_SOURCES = (
-    Column("topic", "Kafka Topic"),
-    Column("keyFormat", "Key Format"),
-    Column("valueFormat", "Value Format"),
-    Column("isWindowed", "Windowed"),
-    Column("type"),
-)
-
 
 def _sources(kind: Kind) -> Callable[[Answer, Surroundings], Listing]:
     def listed(question: Answer, around: Surroundings) -> Listing:
         found = sorted((s for s in around.catalog.sources.values() if s.kind is kind), key=lambda s: s.name)
         if question.extended or question.described:
             parts = tuple(described(source, around, extended=question.extended) for source in found)
-            return Listing("source_descriptions", parts=_once(parts), parts_name="sourceDescriptions")
-        return _listing(f"{kind}s", (_name(f"{kind.capitalize()} Name"), *_SOURCES), map(_source_row, found))
+            return Listing("source_descriptions", parts=once(parts), parts_name="sourceDescriptions")
+        return _listing(f"{kind}s", columns.source_columns(kind), map(_source_row, found))
 
     return listed
 
@@ -47,11 +40,6 @@ def _sources(kind: Kind) -> Callable[[Answer, Surroundings], Listing]:
 def _source_row(source: SourceInfo) -> tuple[object, ...]:
     formats = (source.key_format.name, source.value_format.name)
     return source.name, source.topic, *formats, source.relation.window is not None, source.kind.upper()
-
-
-def _once(parts: tuple[Listing, ...]) -> tuple[Listing, ...]:
-    """Of the same note only the last."""
-    return tuple(replace(part, notes=()) for part in parts[:-1]) + parts[-1:]
 
 
 def _described(question: Answer, around: Surroundings) -> Listing:
@@ -62,20 +50,13 @@ def _described(question: Answer, around: Surroundings) -> Listing:
 
 
 def _topics(question: Answer, around: Surroundings) -> Listing:
-    columns = (
-        Column("name", "Kafka Topic"),
-        Column("", "Partitions"),
-        Column("", "Partition Replicas"),
-        Column("replicaInfo"),
-        *((Column("consumerCount", "Consumers"), Column("consumerGroupCount", "ConsumerGroups")) * question.extended),
-    )
     rows: list[tuple[object, ...]] = []
     for name, topic in sorted(around.topics.items()):
         if question.all or not name.startswith(HIDDEN):
             counts = (topic.consumers, topic.groups) if question.extended else ()
             rows.append((name, topic.partitions, topic.replicas, [topic.replicas] * topic.partitions, *counts))
     kind = "kafka_topics_extended" if question.extended else "kafka_topics"
-    return Listing(kind, tables=(Table("topics", columns, tuple(rows)),))
+    return Listing(kind, tables=(Table("topics", columns.topic_columns(extended=question.extended), tuple(rows)),))
 
 
 def _queries(question: Answer, around: Surroundings) -> Listing:
@@ -84,8 +65,7 @@ def _queries(question: Answer, around: Surroundings) -> Listing:
         parts = tuple(explained(query, around) for query in queries)
         return Listing("query_descriptions", parts=parts, parts_name="queryDescriptions")
     table = query_table("queries", queries, around)
-    notes = ("For detailed information on a Query run: EXPLAIN <Query ID>;",)
-    return Listing("queries", tables=(table,), notes=notes)
+    return Listing("queries", tables=(table,), notes=columns.QUERY_NOTES)
 
 
 def _explained(question: Answer, around: Surroundings) -> Listing:
@@ -100,7 +80,7 @@ def _explained(question: Answer, around: Surroundings) -> Listing:
 def _functions(question: Answer, around: Surroundings) -> Listing:
     known = sorted({**functions.SCALARS, **functions.AGGREGATES}.items())
     rows = ((name, function.area.upper(), function_kind(function)) for name, function in known)
-    return _listing("functions", (_name("Function Name"), Column("category", "Category"), Column("type")), rows)
+    return _listing("functions", columns.FUNCTIONS, rows)
 
 
 def _function(question: Answer, around: Surroundings) -> Listing:
@@ -112,45 +92,29 @@ def _function(question: Answer, around: Surroundings) -> Listing:
 
 def _types(question: Answer, around: Surroundings) -> Listing:
     types = sorted(around.catalog.types.items())
-    columns = (_name("Type Name"), Column("", "Schema"), Column("schema"))
-    return _listing("types", columns, ((name, Typed(kind), schema(kind)) for name, kind in types))
+    return _listing("types", columns.TYPES, ((name, Typed(kind), schema(kind)) for name, kind in types))
 
 
 def _properties(question: Answer, around: Surroundings) -> Listing:
-    columns = (
-        Column("name", "Property"),
-        Column("scope", "Scope"),
-        Column("level", "Default override"),
-        Column("value", "Effective Value"),
-        Column("editable"),
-    )
     values = {**around.defaults, **around.properties}
     levels = dict.fromkeys(around.properties, "SESSION")
     rows = ((name, "KSQL", levels.get(name, ""), str(values[name]), True) for name in sorted(values))
-    return _listing("properties", columns, rows)
+    return _listing("properties", columns.PROPERTIES, rows)
 
 
 def _variables(question: Answer, around: Surroundings) -> Listing:
-    columns = (Column("name", "Variable Name"), Column("value", "Value"))
-    return _listing("variables", columns, sorted(around.variables.items()))
+    return _listing("variables", columns.VARIABLES, sorted(around.variables.items()))
 
 
 # -- connectors: there is no Kafka Connect --------------------------------------------------------------------------
 
 
 def _connectors(question: Answer, around: Surroundings) -> Listing:
-    columns = (
-        Column("name", "Connector Name"),
-        Column("type", "Type"),
-        Column("className", "Class"),
-        Column("state", "Status"),
-    )
-    return _listing("connectors", columns, ())
+    return _listing("connectors", columns.CONNECTORS, ())
 
 
 def _plugins(question: Answer, around: Surroundings) -> Listing:
-    columns = (Column("className", "Class"), Column("type", "Type"), Column("version", "Version"))
-    return _listing("connectorsPlugins", columns, ())
+    return _listing("connectorsPlugins", columns.PLUGINS, ())
 
 
 # -- all of them ----------------------------------------------------------------------------------------------------
@@ -163,13 +127,9 @@ _KINDS: Mapping[str, str] = {
 }
 
 
-def _name(heading: str) -> Column:
-    return Column("name", heading, is_name=True)
-
-
-def _listing(name: str, columns: tuple[Column, ...], rows: Iterable[tuple[object, ...]]) -> Listing:
+def _listing(name: str, head: tuple[Column, ...], rows: Iterable[tuple[object, ...]]) -> Listing:
     """One table and nothing else; ksqlDB's kind is mostly the field's name."""
-    return Listing(_KINDS.get(name, name), tables=(Table(name, columns, tuple(rows)),))
+    return Listing(_KINDS.get(name, name), tables=(Table(name, head, tuple(rows)),))
 
 
 _ANSWERS: Mapping[About, Callable[[Answer, Surroundings], Listing]] = {

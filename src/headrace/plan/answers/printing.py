@@ -11,7 +11,8 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from headrace.plan.answers.listing import Column, Fact, Listing, Table
+from headrace.plan.answers.columns import RECORDS
+from headrace.plan.answers.listing import Fact, Listing, Table
 from headrace.plan.answers.schemas import window_type
 from headrace.plan.catalog import Answer, SourceInfo
 from headrace.plan.chain.records import FAULTS, Raw, key_serde, serde
@@ -20,7 +21,6 @@ from headrace.plan.types import STRING, type_text
 from headrace.schema import Field
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_COLUMNS = tuple(Column(name, name) for name in ("rowtime", "key", "value", "partition"))
 _JSON = Format("JSON")
 NOTHING = "<null>"
 NO_DATA = "unknown - no data processed"
@@ -36,7 +36,7 @@ def printed(question: Answer, records: Iterable[Raw], source: SourceInfo | None)
         Fact("keyFormat", "Key format", _declared(source, is_key=True) or guessed_format(keys)),
         Fact("valueFormat", "Value format", _declared(source, is_key=False) or guessed_format(values)),
     )
-    return Listing("print", question.text, facts, (Table("records", _COLUMNS, rows, inline=True),))
+    return Listing("print", question.text, facts, (Table("records", RECORDS, rows, inline=True),))
 
 
 def _time(ms: int) -> str:

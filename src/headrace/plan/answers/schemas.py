@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
 
 from headrace.plan import types as t
-from headrace.plan.answers.listing import Column, Table, Typed
+from headrace.plan.answers.columns import FIELDS
+from headrace.plan.answers.listing import Table, Typed
 from headrace.plan.nodes import Kind, Relation, System, SystemColumn, Window
 
-FIELDS = (Column("name", "Field", is_name=True), Column("", "Type"), Column("schema"), Column("type"))
 _MARKS = {Kind.STREAM: "(key)", Kind.TABLE: "(primary key)"}
 
 
 def fields_table(relation: Relation, system: Sequence[SystemColumn] = ()) -> Table:
     """The columns, the key's first, each with its type and its part."""
     headers = {column.name: column for column in system}
-    keys = [(f.name, Typed(f.type, _key_mark(relation)), schema(f.type), "KEY") for f in relation.key]
+    mark = key_mark(relation.kind, window_type(relation.window))
+    keys = [(f.name, Typed(f.type, mark), schema(f.type), "KEY") for f in relation.key]
     values: list[tuple[Any, ...]] = []
     for field in relation.value:
         header = headers.get(field.name)
@@ -27,9 +28,9 @@ def fields_table(relation: Relation, system: Sequence[SystemColumn] = ()) -> Tab
     return Table("fields", FIELDS, (*keys, *values))
 
 
-def _key_mark(relation: Relation) -> str:
-    window = f" (Window type: {window_type(relation.window)})" if relation.window else ""
-    return f"{_MARKS[relation.kind]}{window}"
+def key_mark(kind: Kind, window: str | None) -> str:
+    """What stands behind the type of a column that is a key."""
+    return f"{_MARKS[kind]} (Window type: {window})" if window else _MARKS[kind]
 
 
 def _header_mark(column: SystemColumn) -> str:
@@ -53,3 +54,17 @@ def schema(kind: pa.DataType) -> dict[str, Any]:
     elif t.is_decimal(kind):
         found["parameters"] = {"precision": kind.precision, "scale": kind.scale}
     return found
+
+
+def type_of(told: Mapping[str, Any]) -> pa.DataType:
+    """The type that `schema` tells. It does not tell a map's keys: they are taken for strings, as almost all are."""
+    name, member = told["type"], told.get("memberSchema") or {}
+    if name == "ARRAY":
+        return t.array(type_of(member))
+    if name == "MAP":
+        return t.map_of(t.STRING, type_of(member))
+    if name == "STRUCT":
+        return t.struct((field["name"], type_of(field["schema"])) for field in told.get("fields") or ())
+    if name == "DECIMAL":
+        return t.decimal(told["parameters"]["precision"], told["parameters"]["scale"])
+    return t.named(name)

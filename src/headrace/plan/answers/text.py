@@ -20,6 +20,14 @@ def listing_text(listing: Listing, reserved: Container[str] = ()) -> str:
     return "\n".join(_Text(reserved).lines(listing))
 
 
+def table_cells(listing: Listing, reserved: Container[str] = ()) -> Iterator[tuple[list[str], list[list[str]]]]:
+    """The headings and cells of each table that people see, those of its parts as well."""
+    text = _Text(reserved)
+    yield from (text.cells(table) for table in _seen(listing))
+    for part in listing.parts:
+        yield from table_cells(part, reserved)
+
+
 def quoted(name: str, reserved: Container[str] = ()) -> str:
     """A name as it must be written in a statement."""
     return name if _PLAIN.fullmatch(name) and name not in reserved else t.identifier_text(name)
@@ -49,7 +57,7 @@ class _Text:
             yield from ["", *piece] if number else piece
 
     def _pieces(self, listing: Listing) -> Iterator[list[str]]:
-        seen = [table for table in listing.tables if any(column.heading for column in table.columns)]
+        seen = _seen(listing)
         inline = any(table.inline for table in seen)
         facts = [self._fact(fact, 0 if inline else _HEADING_WIDTH) for fact in listing.facts if fact.heading]
         untitled = [line for table in seen if not table.title for line in self._table(table)]
@@ -65,10 +73,14 @@ class _Text:
         return f"{heading}: {self._cell(fact, fact.value)}".rstrip()
 
     def _table(self, table: Table) -> list[str]:
+        headings, cells = self.cells(table)
+        return [_inline(headings, row) for row in cells] if table.inline else _grid(headings, cells)
+
+    def cells(self, table: Table) -> tuple[list[str], list[list[str]]]:
+        """Its headings and what stands under them."""
         shown = [(place, column) for place, column in enumerate(table.columns) if column.heading]
         cells = [[self._cell(column, row[place]) for place, column in shown] for row in table.rows]
-        headings = [column.heading for _, column in shown]
-        return [_inline(headings, row) for row in cells] if table.inline else _grid(headings, cells)
+        return [column.heading for _, column in shown], cells
 
     def _cell(self, column: Column | Fact, value: Any) -> str:
         if isinstance(value, tuple | list):
@@ -79,6 +91,10 @@ class _Text:
             return str(value).lower()
         text = "" if value is None else str(value)
         return quoted(text, self._reserved) if column.is_name and text else text
+
+
+def _seen(listing: Listing) -> list[Table]:
+    return [table for table in listing.tables if any(column.heading for column in table.columns)]
 
 
 def _titled(title: str, lines: Sequence[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from headrace.errors import BadRecord
@@ -13,10 +14,20 @@ from headrace.plan.nodes import Sink, Source
 
 def encoded(source: SourceInfo, time: int, key: Any, row: Any) -> Raw:
     """A row as the source's formats have it. A source's time column is read, never set."""
-    record = Encoder(sink_of(source)).encode((time, key, row))
-    if isinstance(record, Problem):
-        raise BadRecord(f"the row cannot be written to {source.name}: {record.reason}", fix="change the values")
-    return record
+    return encoding(source)(time, key, row)
+
+
+def encoding(source: SourceInfo) -> Callable[[int, Any, Any], Raw]:
+    """The same for many rows: to look at the formats takes longer than to write one."""
+    encode = Encoder(sink_of(source)).encode
+
+    def encoded(time: int, key: Any, row: Any) -> Raw:
+        record = encode((time, key, row))
+        if isinstance(record, Problem):
+            raise BadRecord(f"the row cannot be written to {source.name}: {record.reason}", fix="change the values")
+        return record
+
+    return encoded
 
 
 def decoded(source: SourceInfo, record: Raw) -> Event:

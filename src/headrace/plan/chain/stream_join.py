@@ -158,13 +158,17 @@ class StreamJoinStep:
         return out
 
     def tick(self, now: int) -> Batch:
-        """Time passes without rows. Before the first row there is no time that could pass."""
+        """Time passes without rows, for both sides, each of which else goes by its own rows.
+
+        Before the first row there is no time that could pass, and a tick that is not ahead changes nothing: a query
+        that goes on is sent one, to say what it waits for.
+        """
         out: list[Event] = []
-        if self._clock.get(_NOW) is not None:
-            reached = self._advance(now)
+        reached = self._clock.get(_NOW)
+        if reached is not None and now > reached:
             for side in self._rows:
-                side.advance(reached)
-            self._close(reached, out)
+                side.advance(self._advance(now))
+            self._close(now, out)
         return out
 
     def deadline(self) -> int | None:

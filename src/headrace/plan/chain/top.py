@@ -54,7 +54,7 @@ class TopStep:
         self._old = old
         self._keeps_all = node.input.relation.kind is Kind.TABLE
         self._values = evaluator([e for e, _ in node.order], node.input.relation, context, WHERE)
-        self._rank = _ranker([down for _, down in node.order])
+        self._rank = ranker([down for _, down in node.order])
         self._sorted: SortedList | None = None
 
     def process(self, port: int, batch: Batch) -> Batch:
@@ -128,7 +128,7 @@ class TopStep:
         return self._sorted
 
 
-def _ranker(downwards: Sequence[bool]) -> Callable[[Any], Rank]:
+def ranker(downwards: Sequence[bool]) -> Callable[[Any], Rank]:
     """Values of the order -> what sorts as they should."""
     return lambda values: tuple(_place(v, down) for v, down in zip(values, downwards, strict=True))
 

@@ -85,6 +85,11 @@ def _(e: ex.Literal, code: Code) -> Piece:
     return Piece(code.constant(e.value), nullable=e.value is None)
 
 
+@write.register
+def _(e: ex.Parameter, code: Code) -> Piece:
+    return Piece(f"{code.constant(e)}.value", nullable=False)
+
+
 # -- numbers --------------------------------------------------------------------------------------------------------
 
 _RANGES = {

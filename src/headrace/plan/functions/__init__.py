@@ -5,11 +5,11 @@ A module of this room declares functions in a tuple `FUNCTIONS` or `AGGREGATES`;
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import TypeVar
 
-from headrace.errors import UnknownFunction
+from headrace.errors import FunctionExists, UnknownFunction
 from headrace.plan.functions import (
     aggregates,
     aggregates_collect,
@@ -69,10 +69,37 @@ def _by_name(functions: Iterable[Declared]) -> Mapping[str, Declared]:
 
 _DECLARED = [f for module in MODULES for kind in ("FUNCTIONS", "AGGREGATES") for f in getattr(module, kind, ())]
 
-SCALARS: Mapping[str, Function] = _by_name(f for f in _DECLARED if isinstance(f, Function))
+_SCALARS: dict[str, Function] = dict(_by_name(f for f in _DECLARED if isinstance(f, Function)))
+SCALARS: Mapping[str, Function] = _SCALARS
 """Scalar and table functions by every name they have, in upper case."""
 
 AGGREGATES: Mapping[str, AggregateFunction] = _by_name(f for f in _DECLARED if isinstance(f, AggregateFunction))
+
+
+_BUILT_IN = frozenset((*SCALARS, *AGGREGATES))
+_OWN: list[Function] = []
+OWN: Sequence[Function] = _OWN
+"""All that users ever declared: a plan keeps the one that it was made with."""
+
+
+def declare(function: Function, where: str | None = None) -> None:
+    """Add a user's own function. One of his that has the name already makes way, for statements still to come."""
+    if (name := function.name.upper()) in _BUILT_IN:
+        raise FunctionExists(f'there is a function "{name}" already', where=where, fix="give yours another name")
+    adopt([function])
+
+
+def adopt(functions: Iterable[Function]) -> None:
+    """Have these of users' own in place of others of their names."""
+    for function in functions:
+        _SCALARS[function.name.upper()] = function
+        if all(function is not known for known in _OWN):
+            _OWN.append(function)
+
+
+def own() -> list[Function]:
+    """Those of users' own that have their names now."""
+    return [function for name, function in _SCALARS.items() if name not in _BUILT_IN]
 
 
 def find(name: str) -> Function | AggregateFunction | None:

@@ -43,6 +43,8 @@ class Overload:
     returns: Returns | None = None
     typed: bool = False
     spark: str | None = None
+    version: str = ""
+    """Of a user's own: what tells its code from another's."""
 
 
 @dataclass(frozen=True)

@@ -7,30 +7,35 @@ waits for its log, so it is asked on other threads than the one that serves.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
-from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
 from headrace.control.node import NAME, Node
-from headrace.errors import BadRequest, HeadraceError
+from headrace.errors import BadRequest, HeadraceError, UnknownCommand
+from headrace.serve.bodies import body_of, document
 from headrace.serve.ksql.entities import entity
+from headrace.serve.ksql.inserts import inserting
+from headrace.serve.ksql.queries import Asking
 from headrace.serve.ksql.refusals import refusal
 
-MOST_BODY = 16 << 20
 CONTENT_TYPE = "application/vnd.ksql.v1+json"
 Body = Mapping[str, Any]
 Answered = tuple[int, Any]
 
 
-def ksql_app(node: Node) -> Starlette:
+def ksql_routes(node: Node) -> list[Route]:
     """The interface over a node."""
-    return Starlette(routes=[_route(node, *row) for row in ROUTES])
+    asking = Asking(node)
+    questions = {"/query": asking.query, "/query-stream": asking.query_stream, "/close-query": asking.close_query}
+    routes = [Route(path, _asked(answer), methods=["POST"]) for path, answer in questions.items()]
+    inserts = Route("/inserts-stream", inserting(node), methods=["POST"])
+    return [*(_route(node, *row) for row in ROUTES), *routes, inserts]
 
 
 # -- requests -------------------------------------------------------------------------------------------------------
@@ -55,6 +60,22 @@ def _entities(outcomes: list[Any]) -> list[Any]:
     return [told for told in map(entity, outcomes) if told is not None]
 
 
+def status(node: Node, body: Body) -> Answered:
+    """GET /status: what became of the commands that made what is there. What is not there any more is not told."""
+    return 200, {"commandStatuses": dict.fromkeys(_commands(node), "SUCCESS")}
+
+
+def command(node: Node, body: Body) -> Answered:
+    """GET /status/{kind}/{name}/{deed}: of one command."""
+    if body["command"] not in _commands(node):
+        raise UnknownCommand(f"command {body['command']} is not known", fix="GET /status lists those that are")
+    return 200, {"status": "SUCCESS", "message": "", "queryId": None}
+
+
+def _commands(node: Node) -> list[str]:
+    return [f"{source.kind}/`{source.name}`/create" for source in list(node.catalog.sources.values())]
+
+
 def info(node: Node, body: Body) -> Answered:
     """GET /info."""
     told = {"version": version("headrace"), "kafkaClusterId": NAME, "ksqlServiceId": NAME, "serverStatus": "RUNNING"}
@@ -75,6 +96,8 @@ def cluster(node: Node, body: Body) -> Answered:
 
 ROUTES: tuple[tuple[str, str, Callable[[Node, Body], Answered]], ...] = (
     ("POST", "/ksql", statements),
+    ("GET", "/status", status),
+    ("GET", "/status/{command:path}", command),
     ("GET", "/info", info),
     ("GET", "/healthcheck", healthcheck),
     ("GET", "/clusterStatus", cluster),
@@ -87,7 +110,7 @@ ROUTES: tuple[tuple[str, str, Callable[[Node, Body], Answered]], ...] = (
 def _route(node: Node, method: str, path: str, answer: Callable[[Node, Body], Answered]) -> Route:
     async def answered(request: Request) -> Response:
         try:
-            body = await _body(request) if method == "POST" else {}
+            body = await _body(request) if method == "POST" else request.path_params
             status, document = await run_in_threadpool(answer, node, body)
         except HeadraceError as error:
             status, document = refusal(error)
@@ -96,16 +119,18 @@ def _route(node: Node, method: str, path: str, answer: Callable[[Node, Body], An
     return Route(path, answered, methods=[method])
 
 
+def _asked(answer: Callable[[Request, Body], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+    async def answered(request: Request) -> Response:
+        body: Body = {}
+        try:
+            body = await _body(request)
+            return await answer(request, body)
+        except HeadraceError as error:
+            status, document = refusal(error, str(body.get("ksql", body.get("sql", ""))))
+            return Response(json.dumps(document, default=str), status, media_type=CONTENT_TYPE)
+
+    return answered
+
+
 async def _body(request: Request) -> Body:
-    received = bytearray()
-    async for part in request.stream():
-        received += part
-        if len(received) > MOST_BODY:
-            raise BadRequest(f"the body is longer than {MOST_BODY} bytes", fix="send it in parts")
-    try:
-        body = json.loads(received)
-    except ValueError as error:
-        raise BadRequest(f"the body is no JSON: {error}", fix='send {"ksql": "..."}') from error
-    if not isinstance(body, dict):
-        raise BadRequest("the body is no JSON object", fix='send {"ksql": "..."}')
-    return body
+    return document(await body_of(request))

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from headrace.errors import BadRequest, HeadraceError, Retry, StatementError, UserError
+from headrace.errors import BadRequest, HeadraceError, Retry, StatementError, UnknownCommand, UserError
 
-BAD_REQUEST, BAD_STATEMENT, FAILED, NOT_READY = 40000, 40001, 50000, 50300
+BAD_REQUEST, BAD_STATEMENT, UNKNOWN, FAILED, NOT_READY = 40000, 40001, 40400, 50000, 50300
 
 
 def refusal(error: HeadraceError, statement: str = "", entities: Sequence[Any] = ()) -> tuple[int, dict[str, Any]]:
@@ -25,6 +25,8 @@ def refusal(error: HeadraceError, statement: str = "", entities: Sequence[Any] =
 def _code_of(error: HeadraceError) -> int:
     if isinstance(error, BadRequest):
         return BAD_REQUEST
+    if isinstance(error, UnknownCommand):
+        return UNKNOWN
     if isinstance(error, UserError):
         return BAD_STATEMENT
     return NOT_READY if isinstance(error, Retry) else FAILED

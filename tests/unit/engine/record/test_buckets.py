@@ -14,8 +14,8 @@ from hypothesis import given
 
 from headrace.engine.record import buckets
 from headrace.engine.record.buckets import ROOT, PageState, place
-from headrace.engine.record.encoding import weight
 from headrace.errors import StateUnreadable
+from headrace.plan.encoding import weight
 from tests.unit.engine.record.shelves import MemoryShelf
 from tests.unit.engine.record.values import keys
 

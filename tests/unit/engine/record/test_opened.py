@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from headrace.contracts import HEADERS_TYPE, SYSTEM_COLUMNS, Batch, Topic, TopicSpec
 from headrace.engine.batch.paging import pages_of
 from headrace.engine.record.buckets import PageState
-from headrace.engine.record.layout import Layout, layouts_of, opened_layout
 from headrace.engine.record.operator import run_records
 from headrace.engine.record.packing import unpacked, unpacked_rows
 from headrace.engine.record.placing import packed
 from headrace.engine.record.work import Work, work_for
 from headrace.engine.reports import Report
 from headrace.plan.chain.records import Headers, Raw
+from headrace.plan.layout import Layout, layouts_of, opened_layout
 from headrace.plan.nodes import Query
 from headrace.schema import Schema
 from headrace.testing.world import World

@@ -17,7 +17,6 @@ from hypothesis import strategies as st
 from headrace.contracts import SYSTEM_COLUMNS, Batch
 from headrace.engine.batch.paging import pages_of
 from headrace.engine.record.buckets import PageState
-from headrace.engine.record.layout import Layout
 from headrace.engine.record.operator import run_records
 from headrace.engine.record.packing import unpacked, unpacked_rows
 from headrace.engine.record.placing import packed
@@ -27,6 +26,7 @@ from headrace.engine.reports import Report
 from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Raw
+from headrace.plan.layout import Layout
 from headrace.plan.nodes import Kind, Query
 from headrace.testing.world import World
 from tests.statements import Example, examples

@@ -12,7 +12,6 @@ import pytest
 from headrace.contracts import SYSTEM_COLUMNS, Batch, Topic, TopicSpec
 from headrace.control.sinks import sink_spec
 from headrace.engine.record import writing
-from headrace.engine.record.layout import layouts_of
 from headrace.engine.record.results import Results
 from headrace.engine.record.target import target_of
 from headrace.engine.record.writing import Writer, unpacked
@@ -20,6 +19,7 @@ from headrace.errors import SchemaMismatch
 from headrace.log.rows import conform, prepare
 from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Decoder, Raw
+from headrace.plan.layout import layouts_of
 from headrace.plan.nodes import Query, Sink, Source
 from headrace.schema import Schema
 from headrace.settings import Settings

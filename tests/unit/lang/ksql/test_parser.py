@@ -274,7 +274,7 @@ ERRORS: dict[str, tuple[str, str, int]] = {
     "SELECT * FROM s GROUP BY a AND b;": ('"AND"', "", 28),
     "SELECT * FROM s GROUP BY a, (b, x);": ('","', "", 31),
     "SELECT * FROM s WHERE a IN ();": ("an expression", "", 29),
-    "SELECT * FROM F(a);": ('"("', "", 16),
+    "SELECT * FROM F(a);": ("expected TABLE", "", 17),
     "SELECT": ("ends too early", "an expression", 7),
     "SELECT 'abc FROM s": ("a text begins here", "close it", 8),
     "SELECT a# FROM s;": ('"#"', "backticks", 9),

@@ -45,6 +45,26 @@ def test_a_statement_sees_what_the_ones_before_it_made() -> None:
     assert (catalog.readers("CLICKS"), catalog.writers("COUNTS")) == (["CTAS_COUNTS_0"], ["CTAS_COUNTS_0"])
 
 
+def test_a_table_that_can_be_asked_has_the_indexes_it_names() -> None:
+    catalog = Catalog()
+    columns = "(id INT PRIMARY KEY, city STRING, `Amount` DOUBLE)"
+    planned(
+        f"CREATE SOURCE TABLE t {columns} WITH (kafka_topic='t', format='JSON', indexes='city; `Amount`, CITY;');"
+        f"{CLICKS} CREATE TABLE counts WITH (indexes='n') AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;",
+        catalog,
+    )
+    assert catalog.sources["T"].indexes == (("CITY",), ("Amount", "CITY"))
+    assert catalog.sources["COUNTS"].indexes == (("N",),)
+    for text in (
+        f"CREATE TABLE u {columns} WITH (kafka_topic='t', format='JSON', indexes='city');",
+        "CREATE STREAM u (city STRING) WITH (kafka_topic='t', format='JSON', indexes='city');",
+        f"CREATE SOURCE TABLE u {columns} WITH (kafka_topic='t', format='JSON', indexes='town');",
+        f"CREATE SOURCE TABLE u {columns} WITH (kafka_topic='t', format='JSON', indexes='city,');",
+    ):
+        with pytest.raises(HeadraceError, match="bad-property"):
+            planned(text, catalog)
+
+
 def test_a_refused_statement_leaves_no_trace() -> None:
     catalog = Catalog()
     planned(CLICKS, catalog)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import BadScript, HeadraceError
-from headrace.lang.ksql.script import Checked, check_script, read_script
+from headrace.lang.ksql.files import read_script
+from headrace.lang.ksql.script import Checked, check_script
 from headrace.plan.catalog import Catalog, Create
 from tests.unit.lang.ksql.corpus import cases
 

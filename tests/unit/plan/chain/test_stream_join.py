@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.plan.nodes import JoinKind, Kind, StreamJoin
@@ -193,6 +193,20 @@ def test_cut_anywhere_is_one_piece(
 ) -> None:
     node = join(kind, before, after, grace)
     assert Bench(node).run_cut(entries, {min(c, len(entries)) for c in at}) == Bench(node).run(entries)
+
+
+@example(JoinKind.LEFT, 1, 2, 2, [l(40, 1, "x"), r(5, 1, "y")], {1})
+@given(kinds, graces, st.integers(0, 8), st.integers(0, 8), rows, cuts)
+def test_a_tick_that_moves_no_time_changes_nothing(
+    kind: JoinKind, grace: int | None, before: int, after: int, entries: list[Any], at: set[int]
+) -> None:
+    node = join(kind, before, after, grace)
+    plain, ticked, found = Bench(node), Bench(node), list[Any]()
+    for place, entry in enumerate(entries):
+        if place in at:
+            found += ticked.step.tick(0)
+        found += ticked.run([entry])
+    assert (found, ticked.codes) == ([e for entry in entries for e in plain.run([entry])], plain.codes)
 
 
 def pairs(entries: list[Any], before: int, after: int) -> list[Any]:

@@ -8,13 +8,13 @@ import pyarrow as pa
 import pytest
 
 from headrace.contracts import SYSTEM_COLUMNS, Batch, Topic, TopicSpec
-from headrace.engine.record.layout import Layout, layouts_of
 from headrace.engine.record.operator import run_records
 from headrace.engine.record.packing import unpacked, unpacked_rows
 from headrace.engine.record.placing import packed
 from headrace.engine.record.work import work_for
 from headrace.engine.reports import Report
 from headrace.errors import SchemaMismatch
+from headrace.plan.layout import Layout, layouts_of
 from headrace.plan.nodes import Query
 from headrace.schema import Schema
 from headrace.testing.world import World

@@ -17,12 +17,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.contracts import HEADERS_TYPE, Batch, Topic
-from headrace.engine.opening import WORTH, Opened, opener
 from headrace.errors import SchemaMismatch
 from headrace.plan import types as ty
 from headrace.plan.chain.contract import Event
 from headrace.plan.chain.records import BOUNDS, Headers, Raw, needed_bounds
 from headrace.plan.nodes import Query, Source, payload
+from headrace.plan.opening import WORTH, Opened, opener
 from headrace.plan.reading import columns_read
 from headrace.plan.rewriting import draws
 from headrace.schema import Field, type_name

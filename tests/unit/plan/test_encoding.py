@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.engine.record.encoding import decode, encode, weight
 from headrace.errors import StateUnreadable
+from headrace.plan.encoding import decode, encode, weight
 from tests.unit.engine.record.values import same, values
 
 # Written by version 1 of the encoding. They lie in checkpoints: no later version may read them otherwise.

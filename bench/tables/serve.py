@@ -1,0 +1,39 @@
+"""Table `serve`: a server under load, over HTTP on this machine. Workloads and targets: bench/settings/serve.toml."""
+
+from __future__ import annotations
+
+from bench.harness.case import OURS, Case, Side, Table
+from bench.tables import serve_inserts, serve_pulls, serve_pushes, serve_statements
+
+TABLE = Table(
+    "serve",
+    "A server under load",
+    (
+        Case(
+            "pull",
+            "single rows of a table by key: as fast as it goes, and the latency at a fixed rate",
+            {OURS: Side(serve_pulls.http1), "http2": Side(serve_pulls.http2)},
+            unit="questions",
+        ),
+        Case(
+            "push-shared",
+            "all ask the same; from the intended append until a subscriber holds the row",
+            {OURS: Side(serve_pushes.pushed)},
+            unit="rows",
+        ),
+        Case(
+            "push-different",
+            "twenty questions; from the intended append until a subscriber holds the row",
+            {OURS: Side(serve_pushes.pushed)},
+            unit="rows",
+        ),
+        Case("insert-lines", "lines of JSON, each acknowledged", {OURS: Side(serve_inserts.lines)}, unit="rows"),
+        Case("insert-arrow", "batches of Arrow", {OURS: Side(serve_inserts.arrow)}, unit="records"),
+        Case(
+            "statements",
+            "ten active queries and forty idle ones; from the intended append until the result can be read",
+            {OURS: Side(serve_statements.statements)},
+            unit="rows",
+        ),
+    ),
+)

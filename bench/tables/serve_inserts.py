@@ -1,0 +1,79 @@
+"""Cases insert-*: rows come over HTTP, many in each request, and are durable when they are acknowledged."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Awaitable, Callable
+
+import pyarrow as pa
+
+from bench.harness.case import Outcome, Work
+from bench.tables.serve_server import Server, server
+from bench.tables.serve_wire import Wire
+
+_STREAM = """
+CREATE STREAM orders (id STRING KEY, item STRING, amount BIGINT, price DOUBLE)
+  WITH (kafka_topic='orders', format='JSON', partitions=1);
+"""
+ARROW = "application/vnd.apache.arrow.stream"
+Send = Callable[[Wire], Awaitable[None]]
+"""Sends one batch, and is back when it is acknowledged."""
+
+
+def lines(work: Work) -> Outcome:
+    """`/inserts-stream`: lines of JSON, each acknowledged."""
+    rows = (_row(n) for n in range(work["batch_rows"]))
+    body = b"\n".join([b'{"target": "ORDERS"}', *(json.dumps(row).encode() for row in rows)])
+
+    async def send(wire: Wire) -> None:
+        told = await wire.ask("/inserts-stream", body)
+        if (count := told.count(b'"ok"')) != work["batch_rows"]:
+            raise RuntimeError(f"{count} of {work['batch_rows']} rows were taken: {told[:500]!r}")
+
+    return _measured(send, work)
+
+
+def arrow(work: Work) -> Outcome:
+    """`/api/v1/topics/orders/records`: the records of the same rows as columns."""
+    rows = [_row(n) for n in range(work["batch_rows"])]
+    keys = [json.dumps(row.pop("ID")).encode() for row in rows]
+    batch = pa.record_batch({"key": keys, "value": [json.dumps(row).encode() for row in rows]})
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    body = sink.getvalue().to_pybytes()
+
+    async def send(wire: Wire) -> None:
+        told = json.loads(await wire.ask("/api/v1/topics/orders/records", body, ARROW))
+        if told["records"] != work["batch_rows"]:
+            raise RuntimeError(f"{told}")
+
+    return _measured(send, work)
+
+
+def _row(n: int) -> dict[str, object]:
+    return {"ID": f"o{n}", "ITEM": f"item {n % 100}", "AMOUNT": n, "PRICE": n / 4}
+
+
+def _measured(send: Send, work: Work) -> Outcome:
+    with server(work.folder / "data") as there:
+        there.ksql(_STREAM)
+        return asyncio.run(_sent(there, send, work))
+
+
+async def _sent(there: Server, send: Send, work: Work) -> Outcome:
+    wires = [await Wire.open(there.port) for _ in range(work["clients"])]
+    await asyncio.gather(*(_until(send, wire, time.monotonic() + work["warmup_seconds"]) for wire in wires))
+    start = time.monotonic()
+    counts = await asyncio.gather(*(_until(send, wire, start + work["seconds"]) for wire in wires))
+    return Outcome(sum(counts) * work["batch_rows"], time.monotonic() - start)
+
+
+async def _until(send: Send, wire: Wire, end: float) -> int:
+    count = 0
+    while time.monotonic() < end:
+        await send(wire)
+        count += 1
+    return count

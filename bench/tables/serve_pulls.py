@@ -1,0 +1,104 @@
+"""Case pull: a table of many keys is asked for one row at a time, by clients that keep their connections.
+
+Two phases. As fast as it goes: the rate. Then paced: each client follows a schedule, and latency counts from the
+intended time, so that a stall is not forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from bench.harness.case import Outcome, Work
+from bench.harness.latency import SECOND, Schedule, millis_since
+from bench.tables.serve_server import Server, server, until
+from bench.tables.serve_streams import Stream
+from bench.tables.serve_wire import Wire
+from headrace.contracts import Append, TopicSpec
+from headrace.log.embedded import EmbeddedLog
+from headrace.record import Record
+
+_TABLE = """
+CREATE SOURCE TABLE accounts (id STRING PRIMARY KEY, name STRING, amount BIGINT)
+  WITH (kafka_topic='accounts', key_format='KAFKA', value_format='JSON');
+"""
+_AT_ONCE = 10_000
+
+Ask = Callable[[bytes], Awaitable[bytes]]
+"""Sends a body to `/query-stream` and gives the answer."""
+
+
+def http1(work: Work) -> Outcome:
+    with _filled(work.folder, work["keys"]) as there:
+        return asyncio.run(_over_wires(there, work))
+
+
+def http2(work: Work) -> Outcome:
+    """All clients on one connection, each with a stream of its own."""
+    with _filled(work.folder, work["keys"]) as there:
+        return asyncio.run(_over_streams(there, work))
+
+
+@contextmanager
+def _filled(folder: Path, keys: int) -> Iterator[Server]:
+    with closing(EmbeddedLog(folder / "data")) as log:
+        log.create_topic("accounts", TopicSpec())
+        for start in range(0, keys, _AT_ONCE):
+            log.append([Append("accounts", [_record(n) for n in range(start, min(start + _AT_ONCE, keys))])])
+    with server(folder / "data") as there:
+        there.ksql(_TABLE)
+        until(lambda: bool(there.rows(f"SELECT * FROM accounts WHERE id = 'k{keys - 1}';")), "the table is filled")
+        yield there
+
+
+def _record(n: int) -> Record:
+    return Record(json.dumps({"NAME": f"name {n}", "AMOUNT": n}).encode(), b"k%d" % n)
+
+
+async def _over_wires(there: Server, work: Work) -> Outcome:
+    wires = [await Wire.open(there.port) for _ in range(work["clients"])]
+    return await _measured([lambda body, wire=wire: wire.ask("/query-stream", body) for wire in wires], work)
+
+
+async def _over_streams(there: Server, work: Work) -> Outcome:
+    stream = await Stream.open(there.port)
+    return await _measured([lambda body: stream.ask("/query-stream", body)] * work["clients"], work)
+
+
+async def _measured(asks: list[Ask], work: Work) -> Outcome:
+    await asyncio.gather(*(_closed(ask, work["keys"], work["warmup_seconds"]) for ask in asks))
+    counts = await asyncio.gather(*(_closed(ask, work["keys"], work["seconds"]) for ask in asks))
+    start = time.monotonic_ns()
+    paced = await asyncio.gather(*(_paced(ask, i, start, work) for i, ask in enumerate(asks)))
+    return Outcome(sum(counts), work["seconds"], [value for values in paced for value in values])
+
+
+async def _closed(ask: Ask, keys: int, seconds: float) -> int:
+    end, count = time.monotonic() + seconds, 0
+    while time.monotonic() < end:
+        await _asked(ask, keys)
+        count += 1
+    return count
+
+
+async def _paced(ask: Ask, index: int, start: int, work: Work) -> list[float]:
+    """Clients take turns."""
+    rate, taken = work["paced_rate"], list[float]()
+    own = rate / work["clients"]
+    for intended in Schedule(start + round(index * SECOND / rate), own, round(own * work["seconds"])):
+        await asyncio.sleep((intended - time.monotonic_ns()) / SECOND)
+        await _asked(ask, work["keys"])
+        taken.append(millis_since(intended, time.monotonic_ns()))
+    return taken
+
+
+async def _asked(ask: Ask, keys: int) -> None:
+    n = random.randrange(keys)
+    answer = await ask(b'{"sql":"SELECT * FROM accounts WHERE id = \'k%d\';"}' % n)
+    if b'\n["k%d",' % n not in answer:
+        raise RuntimeError(f"key k{n} is not in the answer: {answer.decode()}")

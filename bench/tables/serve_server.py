@@ -1,0 +1,90 @@
+"""The server of table `serve`: `headrace up` in a process of its own, on a free port of this machine."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+PROGRAM = "from headrace.cli import main; main()"
+_LISTENS = re.compile(r"listens on http://[\d.]+:(\d+)")
+_PATIENCE = 120.0  # seconds, for what must come
+
+
+@dataclass(frozen=True)
+class Server:
+    """One that listens."""
+
+    pid: int
+    port: int
+
+    def text(self, path: str, body: str | None = None) -> str:
+        """The answer; what is refused is an error."""
+        with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)) as connection:
+            connection.request("GET" if body is None else "POST", path, body, {"content-type": "application/json"})
+            response = connection.getresponse()
+            text = response.read().decode()
+        if response.status >= 300:
+            raise RuntimeError(f"{response.status}: {text[:500]}")
+        return text
+
+    def post(self, path: str, body: Any) -> Any:
+        return json.loads(self.text(path, json.dumps(body)))
+
+    def get(self, path: str) -> Any:
+        return json.loads(self.text(path))
+
+    def ksql(self, text: str) -> Any:
+        return self.post("/ksql", {"ksql": text})
+
+    def rows(self, question: str) -> list[Any]:
+        told = self.post("/query", {"ksql": question})
+        return [entry["row"]["columns"] for entry in told if "row" in entry]
+
+
+@contextmanager
+def server(folder: Path, **settings: str) -> Iterator[Server]:
+    """Until the end of the block; `settings` by their names."""
+    told = folder.parent / f"{folder.name}-server.txt"
+    command = [sys.executable, "-c", PROGRAM, "--data", str(folder), "up", "--port", "0"]
+    environment = os.environ | {f"HEADRACE_{name.upper()}": value for name, value in settings.items()}
+    with told.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file, env=environment) as process:
+        try:
+            yield Server(process.pid, _port(process, told))
+        finally:
+            process.send_signal(signal.SIGTERM)
+            _ended(process)
+
+
+def _ended(process: subprocess.Popen[bytes]) -> None:
+    try:
+        process.wait(_PATIENCE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+
+
+def _port(process: subprocess.Popen[bytes], told: Path) -> int:
+    until(lambda: process.poll() is not None or _LISTENS.search(told.read_text()) is not None, "the server listens")
+    found = _LISTENS.search(told.read_text())
+    if found is None:
+        raise RuntimeError(f"the server has ended: {told.read_text()[-1000:]}")
+    return int(found[1])
+
+
+def until(holds: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:
+    """Wait until it holds."""
+    given_up = time.monotonic() + patience
+    while not holds():
+        if time.monotonic() > given_up:
+            raise RuntimeError(f"after {patience:g} s it is still not so that {what}")
+        time.sleep(0.05)

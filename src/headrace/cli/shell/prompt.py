@@ -1,0 +1,131 @@
+"""The shell at a terminal: a prompt with history, completion and colours, until the person leaves."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.filters import completion_is_selected
+from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.formatted_text.utils import split_lines
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.lexers import Lexer
+from prompt_toolkit.styles import Style
+
+from headrace.cli import faults, output
+from headrace.cli.shell.colours import STYLES, coloured
+from headrace.cli.shell.commands import Leave
+from headrace.cli.shell.completion import offers
+from headrace.cli.shell.names import Names
+from headrace.cli.shell.pieces import is_farewell, is_whole
+from headrace.cli.shell.session import Session
+from headrace.errors import HeadraceError
+
+PROMPT, MORE = "headrace> ", "     ...> "
+
+
+def talk(session: Session) -> None:
+    """Read and do, until `\\q` or Ctrl-D. An error is shown and Ctrl-C ends what is going on; then it reads again."""
+    names = Names(session.client)
+    session.on_change = names.forget
+    threading.Thread(target=names.known, daemon=True).start()  # so that the first Tab, and colours, need not wait
+    prompt = _prompt(names)
+    while True:
+        try:
+            text = prompt.prompt(PROMPT)
+        except KeyboardInterrupt:
+            continue
+        except EOFError:
+            return
+        if is_farewell(text):
+            return
+        try:
+            session.run(text)
+        except Leave:
+            return
+        except HeadraceError as error:
+            faults.show(error, as_json=False)
+        except KeyboardInterrupt:  # of several statements, those that follow are not done
+            output.note("ended")
+
+
+def _prompt(names: Names) -> PromptSession[str]:
+    return PromptSession(
+        multiline=True,
+        prompt_continuation=lambda width, number, wrapped: MORE,
+        key_bindings=_keys(),
+        history=_history(),
+        completer=_Words(names),
+        complete_in_thread=True,
+        complete_while_typing=False,
+        lexer=_Colours(names),
+        style=Style(list(STYLES.items())),
+    )
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("enter", filter=~completion_is_selected)
+    def _(event: KeyPressEvent) -> None:
+        buffer = event.current_buffer
+        if is_whole(buffer.text):
+            buffer.validate_and_handle()
+        else:
+            buffer.insert_text("\n")
+
+    @keys.add("enter", filter=completion_is_selected)
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.complete_state = None  # take the word, and stay
+
+    return keys
+
+
+# -- history --------------------------------------------------------------------------------------------------------
+
+
+def history_file() -> Path:
+    """In the user's state directory."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "headrace" / "sql_history"
+
+
+def _history() -> History:
+    """Nobody else may read it: statements name what is in the data."""
+    path = history_file()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+    except OSError as error:
+        output.note(f"what is typed will not be remembered: {error}")
+        return InMemoryHistory()
+    return FileHistory(str(path))
+
+
+# -- while it is typed ----------------------------------------------------------------------------------------------
+
+
+class _Words(Completer):
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        for offer in offers(document.text_before_cursor, self._names.known(), document.text_after_cursor):
+            yield Completion(offer.word, start_position=-offer.length, display_meta=offer.kind)
+
+
+class _Colours(Lexer):
+    def __init__(self, names: Names) -> None:
+        self._names = names
+
+    def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
+        functions = self._names.at_hand.functions
+        fragments: StyleAndTextTuples = [(f"class:{kind}", text) for kind, text in coloured(document.text, functions)]
+        lines = list(split_lines(fragments))
+        return lambda number: lines[number] if number < len(lines) else []

@@ -1,0 +1,72 @@
+"""`headrace sql`."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from headrace.cli import output
+from headrace.cli.call import Call
+from headrace.client import ADDRESS, Client
+from headrace.errors import BadScript
+from headrace.lang.ksql.files import read_script
+
+Form = Annotated[Literal["table", "json", "csv"], typer.Option("--output", help="How results are shown.")]
+Script = Annotated[Path | None, typer.Option(help="A script to do.", exists=True, dir_okay=False, show_default=False)]
+
+
+def sql(
+    ctx: typer.Context,
+    server: Annotated[str, typer.Option(help="The server's address.")] = ADDRESS,
+    execute: Annotated[
+        list[str] | None, typer.Option(help="Statements to do; may be given several times.", show_default=False)
+    ] = None,
+    file: Script = None,
+    form: Form = "table",
+) -> None:
+    """Talk KSQL to a server: at a prompt, from a file, or from a pipe.
+
+    Statements end with `;`. `\\?` lists the shell's own commands. Ctrl-C ends a running query. What `--file` and
+    `--execute` give is done in that order, up to the first error.
+
+    Example: headrace sql --execute "LIST STREAMS;" --output json
+    """
+    from headrace.cli.shell.commands import Leave
+    from headrace.cli.shell.session import Session
+
+    call: Call = ctx.obj
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a value may hold half a character
+    chosen = "json" if call.json else form
+    call.json = chosen == "json"
+    given = [(read_script(file), str(file))] if file else []
+    given += [(text, None) for text in execute or ()]
+    if not given and sys.stdin.isatty() and sys.stdout.isatty():
+        _talk(Client(server), chosen)
+        return
+    session = Session(Client(server), chosen)
+    try:
+        for text, name in given or [(_piped(), None)]:
+            session.run(text, name)
+    except Leave:
+        return
+
+
+def _piped() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise BadScript("what comes from standard input is no UTF-8 text", fix="send it as UTF-8") from error
+
+
+def _talk(client: Client, form: str) -> None:
+    from headrace.cli.shell.prompt import talk
+    from headrace.cli.shell.session import Session
+
+    version = client.info().get("version")  # a server that is not there is told of before a prompt is
+    output.note(f"headrace {version} at {client.address}; \\? for help, \\q to leave")
+    talk(Session(client, form, interactive=True))

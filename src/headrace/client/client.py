@@ -1,0 +1,86 @@
+"""The requests that a server takes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from headrace.client.documents import json_text
+from headrace.client.exchange import LINES, Address, Exchange
+from headrace.client.refusals import refused
+from headrace.client.rows import Rows
+from headrace.errors import ConnectionLost, HeadraceError
+
+ADDRESS = "http://127.0.0.1:8088"
+_AT_ONCE = 1000  # rows in a request: their acknowledgements must find room while nobody reads them
+_FAILED = 400
+Document = dict[str, Any]
+Values = Mapping[str, Any]
+Refused = Callable[[int, HeadraceError], None]
+
+
+class Client:
+    """Holds no connection between requests, so it may be kept for long and used from any thread."""
+
+    def __init__(self, address: str = ADDRESS) -> None:
+        self._address = Address.parse(address)
+
+    @property
+    def address(self) -> str:
+        return str(self._address)
+
+    def execute(self, text: str, properties: Values | None = None, variables: Values | None = None) -> list[Document]:
+        """Do one statement after another, and tell what became of each. What comes before an error is done."""
+        body = {"ksql": text, "streamsProperties": properties or {}, "sessionVariables": variables or {}}
+        return Exchange(self._address, "/ksql", json_text(body).encode()).document()
+
+    def query(self, text: str, properties: Values | None = None, variables: Values | None = None) -> Rows:
+        """Ask; with EMIT CHANGES the rows go on until they are closed."""
+        body = {"sql": text, "properties": properties or {}, "sessionVariables": variables or {}}
+        return Rows(Exchange(self._address, "/query-stream", json_text(body).encode(), LINES))
+
+    def insert(self, stream: str, rows: Iterable[Values], on_refused: Refused | None = None) -> int:
+        """Append rows, each an object by its columns, and say how many; all of them are durable then.
+
+        A row that is refused does not hold up the others that go with it, up to a thousand. It is raised when those
+        are written, or, if there is an `on_refused`, that gets its number (from 0) and the error, and it goes on.
+        `ConnectionLost` says how many rows surely are written.
+        """
+        sent = written = 0
+        left = iter(rows)
+        while batch := list(islice(left, _AT_ONCE)):
+            failures = self._inserted(stream, batch, written)
+            written += len(batch) - len(failures)
+            for number, error in failures.items():
+                error.where = error.where or f"row {sent + number}, counted from 0"
+                if on_refused is None:
+                    raise error
+                on_refused(sent + number, error)
+            sent += len(batch)
+        return written
+
+    def info(self) -> Document:
+        """About the server: its version and its name."""
+        return Exchange(self._address, "/info").document()["KsqlServerInfo"]
+
+    def _inserted(self, stream: str, batch: list[Values], before: int) -> dict[int, HeadraceError]:
+        """Send these, and give back those that were refused, by their numbers."""
+        body = "".join(f"{json_text(line)}\n" for line in [{"target": stream}, *batch]).encode()
+        told: list[Document] = []
+        try:
+            with Exchange(self._address, "/inserts-stream", body, LINES) as exchange:
+                for acknowledgements in exchange.batches():
+                    told += acknowledgements
+            if told and "status" not in told[-1]:  # not of a row: the server reads no further
+                raise refused(_FAILED, told[-1])
+            if len(told) < len(batch):
+                raise ConnectionLost(f"the server acknowledges {len(told)} rows of {len(batch)}")
+        except ConnectionLost as error:
+            error.where = f"after {before + sum(map(_is_fine, told))} acknowledged rows"
+            raise
+        return {number: refused(_FAILED, one) for number, one in enumerate(told) if not _is_fine(one)}
+
+
+def _is_fine(acknowledgement: Document) -> bool:
+    return acknowledgement.get("status") == "ok"

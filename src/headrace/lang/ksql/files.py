@@ -1,0 +1,28 @@
+"""The files of scripts: how they are read, and which one a script inside of another is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from headrace.errors import BadScript
+from headrace.span import Span
+
+
+def read_script(path: Path | str, span: Span | None = None) -> str:
+    """The text of a script's file; `span` is that of the RUN SCRIPT which names it."""
+    try:
+        return Path(path).read_text(encoding="utf-8")
+    except OSError as error:
+        raise BadScript(f'script "{path}" cannot be read: {error.strerror}', span=span, fix="check its path") from error
+    except UnicodeDecodeError as error:
+        raise BadScript(f'script "{path}" is no UTF-8 text', span=span, fix="save it as UTF-8") from error
+
+
+def named_script(named: str, span: Span | None, around: Sequence[str | None]) -> tuple[str, str]:
+    """Name and text of the script that RUN SCRIPT names; `around` are the scripts it stands in, the innermost last."""
+    inside = around[-1] if around else None
+    path = Path(inside).parent / named if inside else Path(named)
+    if any(name is not None and Path(name).resolve() == path.resolve() for name in around):
+        raise BadScript(f'script "{path}" runs itself', span=span, fix="remove the RUN SCRIPT")
+    return str(path), read_script(path, span)

@@ -1,0 +1,104 @@
+"""Windows: how rows of a group are taken together by their time.
+
+>>> import headrace as hr
+>>> hr.tumbling(minutes=1, grace=hr.seconds(10)).size
+datetime.timedelta(seconds=60)
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from headrace.errors import BadPython
+from headrace.lang.ksql import ast
+from headrace.lang.python.places import here
+
+Window = ast.WindowClause
+
+
+def seconds(count: float) -> timedelta:
+    return timedelta(seconds=count)
+
+
+def minutes(count: float) -> timedelta:
+    return timedelta(minutes=count)
+
+
+def hours(count: float) -> timedelta:
+    return timedelta(hours=count)
+
+
+def days(count: float) -> timedelta:
+    return timedelta(days=count)
+
+
+def tumbling(
+    size: timedelta | None = None,
+    *,
+    grace: timedelta | None = None,
+    retention: timedelta | None = None,
+    idle: timedelta | None = None,
+    processing: bool = False,
+    **units: float,
+) -> Window:
+    """Windows of one length, one after another: `tumbling(minutes=5)`.
+
+    `grace` is how long after its end a window still takes late rows (a day unless given). All windows close after
+    `idle` without any row. With `processing` a row counts when it arrives.
+    """
+    return _window("TUMBLING", _length(size, units), None, grace, retention, idle, processing)
+
+
+def hopping(
+    size: timedelta,
+    every: timedelta,
+    *,
+    grace: timedelta | None = None,
+    retention: timedelta | None = None,
+    idle: timedelta | None = None,
+    processing: bool = False,
+) -> Window:
+    """Windows of one length, a new one `every` so long: `hopping(minutes(5), every=minutes(1))`."""
+    return _window("HOPPING", size, every, grace, retention, idle, processing)
+
+
+def session(
+    gap: timedelta | None = None,
+    *,
+    grace: timedelta | None = None,
+    retention: timedelta | None = None,
+    **units: float,
+) -> Window:
+    """Rows of a key that follow each other within the gap: `session(minutes=30)`."""
+    return _window("SESSION", _length(gap, units), None, grace, retention, None, False)
+
+
+def sliding(size: timedelta | None = None, *, grace: timedelta | None = None, **units: float) -> Window:
+    """Each row ends a window of this length: `sliding(minutes=5)`."""
+    return _window("SLIDING", _length(size, units), None, grace, None, None, False)
+
+
+def _window(
+    kind: str,
+    size: timedelta,
+    advance: timedelta | None,
+    grace: timedelta | None,
+    retention: timedelta | None,
+    idle: timedelta | None,
+    processing: bool,
+) -> Window:
+    return Window(kind, size, advance, retention, grace, idle=idle, processing=processing, span=here())
+
+
+def _length(given: timedelta | None, units: dict[str, float]) -> timedelta:
+    try:
+        length = given or timedelta(**units)
+    except TypeError:
+        length = timedelta(0)
+    if not length:
+        raise BadPython(
+            "a window needs a length",
+            where=f"{here().file}:{here().line}",
+            fix="say it in words such as tumbling(minutes=5), or give a timedelta",
+        )
+    return length

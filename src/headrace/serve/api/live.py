@@ -1,0 +1,113 @@
+"""Answers that go on: server-sent events, or messages of a WebSocket, of the same pages.
+
+A page knows its own text in both forms. What is refused before the first page is an answer as any other; afterwards it
+is the last event (`error`), or the last message (`{"error": {...}}`). Who has gone, or whose socket stands still for
+too long, is let go.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine
+from contextlib import aclosing, suppress
+from typing import Any
+
+import orjson
+from starlette.responses import Response
+from starlette.websockets import WebSocket
+
+from headrace.errors import HeadraceError
+from headrace.serve.api.refusals import as_ours, headers_of, refusal, status_of
+
+EVENTS = "text/event-stream"
+STILL = 30.0
+"""Seconds that a socket may stand still."""
+
+
+Pages = AsyncGenerator[Any, None]
+"""Of pages: each has its text as an `event` (bytes), and as a `message`."""
+
+
+async def event_stream(pages: Pages) -> Response:
+    first = await anext(pages)  # so that what is refused is an answer, and no event
+    return EventStream(_events(first, pages))
+
+
+async def _events(first: Any, pages: Pages) -> AsyncGenerator[bytes, None]:
+    yield first.event
+    try:
+        async with aclosing(pages):
+            async for page in pages:
+                yield page.event
+    except Exception as error:
+        yield b"event: error\ndata: " + orjson.dumps(refusal(as_ours(error))) + b"\n\n"
+
+
+class EventStream(Response):
+    """Sends event after event, until they end, who reads has gone, or its socket stands still."""
+
+    def __init__(self, events: AsyncGenerator[bytes, None]) -> None:
+        super().__init__(media_type=EVENTS, headers={"cache-control": "no-store"})
+        del self.headers["content-length"]
+        self._events = events
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def gone() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+
+        async def work() -> None:
+            await send({"type": "http.response.start", "status": self.status_code, "headers": self.raw_headers})
+            async with aclosing(self._events):
+                async for event in self._events:
+                    await _in_time(send({"type": "http.response.body", "body": event, "more_body": True}))
+            await send({"type": "http.response.body", "body": b""})
+
+        await _until_gone(work(), gone())
+
+
+async def socket_stream(socket: WebSocket, begin: Callable[[], Awaitable[Pages]]) -> None:
+    try:
+        pages = await begin()
+        first = await anext(pages)
+    except HeadraceError as error:
+        status = status_of(error)
+        refused = Response(orjson.dumps(refusal(error)), status, headers_of(status), "application/json")
+        await socket.send_denial_response(refused)
+        return
+    await socket.accept()
+    await _until_gone(_talk(socket, first, pages), _gone(socket))
+
+
+async def _talk(socket: WebSocket, first: Any, pages: Pages) -> None:
+    await socket.send_text(first.message)
+    try:
+        async with aclosing(pages):
+            async for page in pages:
+                await _in_time(socket.send_text(page.message))
+    except TimeoutError:
+        raise
+    except Exception as error:
+        await socket.send_text(orjson.dumps({"error": refusal(as_ours(error))}).decode())
+        await socket.close(1011)
+
+
+async def _gone(socket: WebSocket) -> None:
+    while (await socket.receive())["type"] != "websocket.disconnect":
+        pass
+
+
+async def _in_time(sending: Awaitable[None]) -> None:
+    await asyncio.wait_for(sending, STILL)
+
+
+async def _until_gone(work: Coroutine[Any, Any, None], gone: Coroutine[Any, Any, None]) -> None:
+    tasks = [asyncio.ensure_future(work), asyncio.ensure_future(gone)]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+        for task in tasks:
+            with suppress(asyncio.CancelledError, TimeoutError):
+                await task

@@ -1,0 +1,54 @@
+"""A row of a noun's table: one method of one path, and the function that answers it.
+
+The function takes the site and, if it has any, parameters: a dataclass (see `parameters`). What it gives is JSON, or a
+`Plain` answer in another form. It may wait for the log: it runs on a thread of its own. A coroutine runs on the loop
+instead, gets the request itself, and gives a response.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, get_type_hints
+
+from headrace.serve.bodies import MOST
+
+
+@dataclass(frozen=True)
+class Plain:
+    """An answer that is no JSON."""
+
+    content: bytes
+    type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Route:
+    method: str
+    path: str
+    do: Callable[..., Any]
+    status: int = 200
+    most: int = MOST
+    """Bytes of a body."""
+    types: tuple[str, ...] = ("application/json",)
+    """Of the answer."""
+
+    @cached_property
+    def hints(self) -> Mapping[str, Any]:
+        return get_type_hints(self.do)
+
+    @property
+    def parameters(self) -> type | None:
+        """The dataclass that the function takes, if any."""
+        return self.hints.get("asked")
+
+    @property
+    def is_live(self) -> bool:
+        return inspect.iscoroutinefunction(self.do)
+
+    @property
+    def doc(self) -> str:
+        return inspect.cleandoc(self.do.__doc__ or "")

@@ -1,0 +1,180 @@
+"""Views: tables that can be asked. What is asked is KSQL; the answer is of one state, which it tells.
+
+With the token of a write the answer waits until the table reflects it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headrace.contracts import TopicPartition
+from headrace.control.awaiting import Awaiting
+from headrace.errors import BadRequest, HeadraceError, ServerFailed, UnknownView, ViewBehind
+from headrace.plan.catalog import SourceInfo
+from headrace.serve.api.parameters import in_path, in_query
+from headrace.serve.api.positions import Positions, position_text, positions_of
+from headrace.serve.api.route import Route
+from headrace.serve.api.site import Site
+from headrace.settings import parse_duration
+
+MOST_ROWS = 10_000
+_LONGEST = 60.0  # seconds
+_PAUSE = 0.05  # seconds between two looks
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class Described:
+    """`position` is how far in its topic a view has come, `version` how often it changed since it was begun.
+
+    `skipped` counts records that could not be read. `rebuilt` is how often it was begun anew, `reason` why; `failure`
+    is why it is not kept at the moment.
+    """
+
+    name: str
+    topic: str
+    columns: list[str]
+    position: str | None
+    version: int | None
+    stream_time: int | None
+    skipped: int | None
+    rebuilt: int | None
+    reason: str | None
+    failure: dict[str, Any] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Named:
+    view: str = in_path("The table's name.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows(Named):
+    select: str = in_query("Columns and expressions.", "*")
+    where: str | None = in_query("A condition.", None)
+    order: str | None = in_query("Columns to order by.", None)
+    limit: int = in_query("At most so many rows.", 1_000, most=MOST_ROWS)
+    token: str | None = in_query("What a write answered: the table must reflect it.", None)
+    wait: str = in_query("How long to wait for that.", "10s")
+
+
+def list_views(site: Site) -> list[Described]:
+    """All tables that can be asked, with how far they are."""
+    return [_described(site, name) for name in site.node.tables.names]
+
+
+def get_view(site: Site, asked: Named) -> Described:
+    """One view."""
+    return _described(site, _source(site, asked.view).name)
+
+
+async def get_rows(site: Site, asked: Rows, request: Request) -> Response:
+    """Rows of a view: `{"columns": [...], "rows": [[...], ...], "position": "..."}`."""
+    del request
+    source = await run_in_threadpool(_source, site, asked.view)
+    if asked.token:
+        await _reflects(site, source, positions_of(asked.token), _seconds(asked.wait))
+    return Response(await run_in_threadpool(_rows, site, source, asked), media_type=JSON)
+
+
+# -- one view -------------------------------------------------------------------------------------------------------
+
+
+def _source(site: Site, name: str) -> SourceInfo:
+    found = next((one for one in (name, name.upper()) if one in site.node.tables.names), None)
+    if found is None:
+        raise UnknownView(f'there is no table "{name}" that can be asked', fix="GET /api/v1/views lists them")
+    return site.node.catalog.sources[found]
+
+
+def _described(site: Site, name: str) -> Described:
+    source, failure = site.node.catalog.sources[name], site.node.tables.failure(name)
+    relation = source.relation
+    columns = [field.name for field in (*relation.key, *relation.value)]
+    facts = name, source.topic, columns
+    with suppress(ViewBehind):
+        state = site.node.tables.state(name)
+        position = _told(source, state.position)
+        figures = position, state.version, state.stream_time, state.skipped, state.rebuilt, state.reason or None
+        return Described(*facts, *figures, _reason(failure))
+    return Described(*facts, None, None, None, None, None, None, _reason(failure))
+
+
+def _reason(failure: Exception | None) -> dict[str, Any] | None:
+    if failure is None or isinstance(failure, HeadraceError):
+        return None if failure is None else dict(failure.as_dict())
+    return {"code": ServerFailed.code, "what": str(failure), "where": None, "fix": None}
+
+
+def _told(source: SourceInfo, position: Mapping[int, int]) -> str:
+    return position_text({TopicPartition(source.topic, partition): at for partition, at in position.items()})
+
+
+# -- its rows -------------------------------------------------------------------------------------------------------
+
+
+def _rows(site: Site, source: SourceInfo, asked: Rows) -> bytes:
+    ask = site.node.asked(_text(source, asked))
+    if ask.push:
+        raise BadRequest("EMIT CHANGES goes on, and a page ends", fix="ask for it by /query-stream")
+    with site.node.pulls.answered(ask) as pulled:
+        rows = [row.text for batch in pulled.batches for row in batch]
+        position = None if pulled.state is None else _told(source, pulled.state.position)
+    names = [column.name for column in ask.columns]
+    facts = {"columns": names, "position": position}
+    return b'{"rows":[' + b",".join(rows) + b"]," + orjson.dumps(facts)[1:]
+
+
+def _text(source: SourceInfo, asked: Rows) -> str:
+    parts = [f"SELECT {asked.select} FROM `{source.name}`"]
+    parts += [f"WHERE {asked.where}"] if asked.where else []
+    parts += [f"ORDER BY {asked.order}"] if asked.order else []
+    return " ".join([*parts, f"LIMIT {asked.limit};"])
+
+
+# -- what one has written -------------------------------------------------------------------------------------------
+
+
+def _seconds(text: str) -> float:
+    try:
+        return min(parse_duration(text).total_seconds(), _LONGEST)
+    except ValueError as error:
+        raise BadRequest(f'"wait" cannot be "{text[:40]}": {error}', fix="for example 10s") from None
+
+
+async def _reflects(site: Site, source: SourceInfo, written: Positions, seconds: float) -> None:
+    """Wait on the loop: threads are few."""
+    awaiting, deadline = Awaiting(site.node, written), time.monotonic() + seconds
+    while not await run_in_threadpool(_has, site, source, awaiting):
+        if time.monotonic() > deadline:
+            query = f"query {awaiting.lacking} has not read so far" if awaiting.lacking else "its view is behind"
+            raise ViewBehind(
+                f'table "{source.name}" does not reflect the write after {seconds:g} s: {query}',
+                where=position_text(written),
+                fix="ask again, or see whether the query runs",
+            )
+        await asyncio.sleep(_PAUSE)
+
+
+def _has(site: Site, source: SourceInfo, awaiting: Awaiting) -> bool:
+    position = awaiting.position(source.topic)
+    with suppress(ViewBehind):
+        return position is not None and site.node.tables.state(source.name).reflects(position)
+    return False
+
+
+ROUTES = (
+    Route("GET", "/views", list_views),
+    Route("GET", "/views/{view}", get_view),
+    Route("GET", "/views/{view}/rows", get_rows),
+)

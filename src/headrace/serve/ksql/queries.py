@@ -1,0 +1,161 @@
+"""SELECT over HTTP: `/query`, `/query-stream` and `/close-query`.
+
+A pull query is answered at once if all of it fits a first batch, else while it is read. A push query goes on until it
+has its LIMIT, is closed, or nobody listens any more. Who reads slowly is waited for: see `control.pushes`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import ExitStack
+from typing import Any
+
+from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import Receive, Scope, Send
+
+from headrace.control.node import Node
+from headrace.control.pushes import Subscription, is_single
+from headrace.control.questions import OFFSET_RESET
+from headrace.errors import BadRequest, HeadraceError, UnknownQuery
+from headrace.plan.catalog import Ask
+from headrace.serve.ksql.shapes import ARRAY, OBJECTS, Array, Lines, Objects, Shape, is_table
+from headrace.serve.notices import notifier, rows_of
+
+LIMIT, COMPLETED = "Limit Reached", "Query Completed"
+Body = Mapping[str, Any]
+
+
+class Asking:
+    """Answers SELECTs of a node's clients, and knows those that go on by their names."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._open: dict[str, Subscription] = {}
+        self._numbers = itertools.count(1)
+
+    async def query(self, request: Request, body: Body) -> Response:
+        """POST /query."""
+        return await self._answered(body, "ksql", "streamsProperties", Objects())
+
+    async def query_stream(self, request: Request, body: Body) -> Response:
+        """POST /query-stream: in the way that the client accepts."""
+        accepted = request.headers.get("accept", "")
+        shape = Objects() if OBJECTS in accepted else Array() if ARRAY in accepted else Lines()
+        return await self._answered(body, "sql", "properties", shape)
+
+    async def close_query(self, request: Request, body: Body) -> Response:
+        """POST /close-query."""
+        subscription = self._open.get(str(body.get("queryId")))
+        if subscription is None:
+            raise UnknownQuery(f"no query {body.get('queryId')} goes on", fix="it may have ended already")
+        subscription.end()
+        return Response(b"{}", media_type=OBJECTS)
+
+    async def _answered(self, body: Body, text_name: str, properties_name: str, shape: Shape) -> Response:
+        text, properties = body.get(text_name), body.get(properties_name) or {}
+        if not isinstance(text, str) or not isinstance(properties, dict):
+            raise BadRequest(f'the body has no "{text_name}"', fix=f'send {{"{text_name}": "SELECT ...;"}}')
+        variables = {str(name): str(value) for name, value in (body.get("sessionVariables") or {}).items()}
+        if not variables and not any(name.startswith("ksql.") for name in properties):
+            answer = self._at_once(text, shape, at_hand=True) if self._node.tables.are_near else None
+            if answer is None:
+                answer = await run_in_threadpool(self._at_once, text, shape)
+            if answer is not None:
+                return Response(answer, media_type=shape.content_type)
+        ask = await run_in_threadpool(self._node.asked, text, properties, variables)
+        if ask.push:
+            return await self._pushed(ask, shape, str(properties.get(OFFSET_RESET, "latest")).lower() == "earliest")
+        return await self._pulled(ask, shape)
+
+    # -- pull -------------------------------------------------------------------------------------------------------
+
+    def _at_once(self, text: str, shape: Shape, *, at_hand: bool = False) -> bytes | None:
+        """The whole answer to a question that can be prepared; None if it is another, or too long to be held."""
+        with self._node.preparing.taken(text, at_hand=at_hand) as question:
+            if question is None:
+                return None
+            with self._node.pulls.prepared(question) as answer:
+                batches = list(itertools.islice(answer.batches, 2))
+            if len(batches) > 1:
+                return None
+            begin = shape.begin(question.ask, self._name(question.ask))
+            return begin + shape.rows(batches[0] if batches else ()) + shape.end()
+
+    async def _pulled(self, ask: Ask, shape: Shape) -> Response:
+        """Most answers are short: those are made on another thread in one go."""
+        parts = self._parts(ask, shape)
+        begun = await run_in_threadpool(lambda: list(itertools.islice(parts, 2)))
+        if len(begun) < 2:
+            return Response(b"".join(begun), media_type=shape.content_type)
+        rest = iterate_in_threadpool(itertools.chain(begun, parts))
+        return StreamingResponse(rest, media_type=shape.content_type)
+
+    def _parts(self, ask: Ask, shape: Shape) -> Iterator[bytes]:
+        """The text batch by batch; the last batch has the end with it."""
+        with ExitStack() as opened:
+            answer = opened.enter_context(self._node.pulls.answered(ask))
+            waiting = shape.begin(ask, self._name(ask))
+            count = 0
+            try:
+                for rows in answer.batches:
+                    if count:
+                        yield waiting
+                        waiting = b""
+                    waiting += shape.rows(rows)
+                    count += len(rows)
+            except HeadraceError as error:
+                if not count:
+                    raise
+                yield waiting + shape.end(failure=error)
+                return
+        yield waiting + shape.end(None if is_table(ask) else _message(ask, count))
+
+    # -- push -------------------------------------------------------------------------------------------------------
+
+    async def _pushed(self, ask: Ask, shape: Shape, from_beginning: bool) -> Response:
+        """It is listened to before the response begins: who has that misses nothing."""
+        news = asyncio.Event()
+        subscribe, notify = self._node.pushes.subscribe, notifier(news)
+        reader = await run_in_threadpool(lambda: subscribe(ask, from_beginning=from_beginning, notify=notify))
+        name = self._name(ask, shared=not from_beginning)
+        self._open[name] = reader
+
+        def close() -> None:
+            del self._open[name]
+            self._node.pushes.unsubscribe(reader)
+
+        return Going(_told(reader, news, shape, shape.begin(ask, name)), close, shape.content_type)
+
+    def _name(self, ask: Ask, *, shared: bool = False) -> str:
+        """ksqlDB calls those that share their work scalable."""
+        begun = "SCALABLE_PUSH_QUERY" if ask.push and shared and is_single(ask) else ask.query.id
+        return f"{begun}_{next(self._numbers)}"
+
+
+class Going(StreamingResponse):
+    """A response that goes on until nobody listens; then, whatever happened, it is closed."""
+
+    def __init__(self, parts: AsyncIterator[bytes], close: Callable[[], None], content_type: str) -> None:
+        super().__init__(parts, media_type=content_type)
+        self._close = close
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._close()
+
+
+async def _told(reader: Subscription, news: asyncio.Event, shape: Shape, begin: bytes) -> AsyncIterator[bytes]:
+    yield begin
+    async for rows in rows_of(reader, news):
+        yield shape.rows(rows)
+    yield shape.end(LIMIT if reader.failure is None else None, reader.failure)
+
+
+def _message(ask: Ask, count: int) -> str:
+    return LIMIT if ask.limit is not None and count >= ask.limit else COMPLETED

@@ -1,0 +1,303 @@
+"""Views in PostgreSQL: one schema for a data folder, in it one table for each view, and one with their states.
+
+A transaction that changes rows first moves the view's state on from the version and position that the changes were read
+from; if another did so before, it moves nothing and stops. So any number of servers may keep the same view. Commits do
+not wait for the disk: a crash of the database may take a view back to an earlier commit, rows and position together,
+and what is missing is read from the topic again.
+
+Nothing is asked of the database before a view is used, so a server comes up without it. If the schema is dropped, the
+views are made anew. A view that another server has begun anew as another table is refused to who knows the old one.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from pg8000.exceptions import DatabaseError
+
+from headrace.clock import millis
+from headrace.contracts import Topic
+from headrace.errors import Closed, ColumnNotFound, DatabaseRefused, DatabaseUnreachable, ViewUnreadable
+from headrace.faultpoints import reach
+from headrace.plan.catalog import SourceInfo
+from headrace.plan.chain.contract import Event, Key
+from headrace.plan.nodes import Relation
+from headrace.plan.selection import EVERYTHING, Selection
+from headrace.views.contract import SCANNED, Position, State
+from headrace.views.database import UNDEFINED_TABLE, Database, Session, code_of
+from headrace.views.keeper import origin
+from headrace.views.postgres_tables import PostgresTable, array
+
+LAYOUT = 1
+_SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_STATE = "version, position, stream_time, skipped, rebuilt, reason"
+_CREATE = """
+CREATE TABLE {schema}.views (
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, name TEXT NOT NULL UNIQUE, layout BIGINT NOT NULL,
+    origin TEXT NOT NULL, version BIGINT NOT NULL, position TEXT NOT NULL, stream_time BIGINT NOT NULL,
+    skipped BIGINT NOT NULL, rebuilt BIGINT NOT NULL, reason TEXT NOT NULL);
+CREATE TABLE {schema}.indexes (
+    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    view BIGINT NOT NULL REFERENCES {schema}.views ON DELETE CASCADE, columns TEXT NOT NULL);
+"""
+
+
+class PostgresStore:
+    """The views of a data folder."""
+
+    is_near = False
+
+    def __init__(self, folder: Path, url: str) -> None:
+        self.schema = f"headrace_{sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
+        self._database = Database(url)
+
+    def open(self, source: SourceInfo, topic: Topic) -> PostgresView:
+        return PostgresView(self._database, self.schema, source.name, source.relation, origin(source, topic))
+
+    def close(self) -> None:
+        self._database.close()
+
+
+@dataclass(frozen=True)
+class Place:
+    """What a view is in the database: its number, and its table."""
+
+    number: int
+    table: PostgresTable
+
+
+class PostgresView:
+    """`View` in a table. `origin` says what it is of: one that says something else is not gone on with."""
+
+    def __init__(self, database: Database, schema: str, name: str, relation: Relation, origin: str) -> None:
+        self.name, self.relation = name, relation
+        self._database, self._schema, self._origin = database, schema, origin
+        self._known: Place | None = None
+        self._closed = False
+        self._columns = PostgresTable(relation, "").places
+        retention = relation.window.retention if relation.window else None
+        self._retention = None if retention is None else millis(retention)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        with self.snapshot() as snapshot:
+            return snapshot.state
+
+    @contextmanager
+    def snapshot(self) -> Iterator[PostgresSnapshot]:
+        with self._transaction(_SNAPSHOT) as (db, place):
+            yield PostgresSnapshot(db, place.table, self._read(db, place))
+
+    def _read(self, db: Session, place: Place) -> State:
+        found = db.run(f"SELECT {_STATE} FROM {self._schema}.views WHERE number = {place.number}")
+        if not found:
+            raise self._unreadable("somebody else keeps it as another table, or has removed it")
+        ((version, position, *others),) = found
+        return State(version, {int(partition): offset for partition, offset in json.loads(position).items()}, *others)
+
+    def indexes(self) -> list[tuple[str, ...]]:
+        with self._transaction(_SNAPSHOT) as (db, place):
+            statement = f"SELECT columns FROM {self._schema}.indexes WHERE view = {place.number} ORDER BY number"
+            return [tuple(json.loads(text)) for (text,) in db.run(statement)]
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def apply(self, begun: State, events: Sequence[Event], position: Position, *, skipped: int = 0) -> State | None:
+        state = begun.after(events, position, skipped)
+        with self._transaction() as (db, place):
+            if not self._moved(db, place, begun, state):
+                return None
+            self._change(db, place.table, events, state)
+        return state
+
+    def _change(self, db: Session, table: PostgresTable, events: Sequence[Event], state: State) -> None:
+        latest = {(stored := table.stored_key(key))[0]: (stored, time, row) for time, key, row in events if key}
+        gone = [name for name, (_, _, row) in latest.items() if row is None]
+        if gone:
+            db.run(table.delete, array("BYTEA", gone))
+        reach("view-half")
+        values = table.values.stored
+        put = [(*key, str(time), *values(row)) for key, time, row in latest.values() if row is not None]
+        if put:
+            columns = map(array, table.types, zip(*put, strict=True))
+            db.run(table.put, *columns, str(state.version))
+        if self._retention is not None:
+            db.run(f"DELETE FROM {table.name} WHERE we < {int(state.stream_time - self._retention)}")
+        reach("view-whole")
+
+    def restart(self, begun: State, reason: str) -> State | None:
+        state = begun.anew(reason)
+        with self._transaction() as (db, place):
+            if not self._moved(db, place, begun, state):
+                return None
+            db.run(f"DELETE FROM {place.table.name}")
+        return state
+
+    def _moved(self, db: Session, place: Place, begun: State, state: State) -> bool:
+        """Note the new state; False if the old one is no longer that of the view."""
+        statement = (
+            f"UPDATE {self._schema}.views SET version = CAST($1 AS BIGINT), position = $2, stream_time = "
+            "CAST($3 AS BIGINT), skipped = CAST($4 AS BIGINT), rebuilt = CAST($5 AS BIGINT), reason = $6 "
+            f"WHERE number = {place.number} AND version = CAST($7 AS BIGINT) AND position = $8"
+        )
+        return db.count(statement, *_facts(state), str(begun.version), _text(begun.position)) == 1
+
+    def create_index(self, columns: Sequence[str]) -> None:
+        names = [self._place(column) for column in columns]
+        text = json.dumps(list(columns))
+        with self._transaction() as (db, place):
+            db.run(f"SELECT 1 FROM {self._schema}.views WHERE number = {place.number} FOR UPDATE")
+            known = f"SELECT 1 FROM {self._schema}.indexes WHERE view = {place.number} AND columns = $1"
+            if not db.run(known, text):
+                statement = f"INSERT INTO {self._schema}.indexes (view, columns) VALUES ({place.number}, $1)"
+                ((number,),) = db.run(f"{statement} RETURNING number", text)
+                db.run(place.table.index(names, f"own{number}"))
+
+    def drop_index(self, columns: Sequence[str]) -> None:
+        with self._transaction() as (db, place):
+            statement = f"DELETE FROM {self._schema}.indexes WHERE view = {place.number} AND columns = $1"
+            for (number,) in db.run(f"{statement} RETURNING number", json.dumps(list(columns))):
+                db.run(f"DROP INDEX {self._schema}.own{number}")
+
+    def _place(self, column: str) -> str:
+        found = self._columns.get(column)
+        if found is None:
+            known = ", ".join(self._columns)
+            raise ColumnNotFound(f'the view has no column "{column}"', fix=f"its columns are: {known}")
+        return found[0]
+
+    def close(self) -> None:
+        self._closed = True
+
+    def remove(self) -> None:
+        self.close()
+        with self._translated(), self._database.transaction() as db:
+            for (number,) in db.run(f"DELETE FROM {self._schema}.views WHERE name = $1 RETURNING number", self.name):
+                db.run(f"DROP TABLE {self._schema}.rows{number}")
+
+    # -- what it is in the database ---------------------------------------------------------------------------------
+
+    @contextmanager
+    def _transaction(self, begin: str = "BEGIN") -> Iterator[tuple[Session, Place]]:
+        if self._closed:
+            raise Closed(f'view "{self.name}" is closed', fix="open it again")
+        with self._translated():
+            place = self._known or self._settled()
+            with self._database.transaction(begin) as db:
+                yield db, place
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except DatabaseError as error:
+            if code_of(error) == UNDEFINED_TABLE:
+                self._known = None  # somebody has dropped it: the next one who looks makes it anew
+                raise self._gone() from error
+            if code_of(error).startswith("XX"):
+                raise self._unreadable(error.args[0].get("M", "")) from error
+            raise
+
+    def _settled(self) -> Place:
+        """Make the schema and the table what they should be; one server at a time."""
+        with self._database.transaction() as db:
+            db.run(f"SELECT pg_advisory_xact_lock({int(self._schema[-12:], 16)})")
+            _check_encoding(db)
+            _create(db, self._schema)
+            statement = f"SELECT number, layout, origin, version, rebuilt FROM {self._schema}.views WHERE name = $1"
+            found = db.run(statement, self.name)
+            self._known = self._found(db, *found[0]) if found else self._begin(db, State())
+        return self._known
+
+    def _found(self, db: Session, number: int, layout: int, noted: str, version: int, rebuilt: int) -> Place:
+        if layout != LAYOUT:
+            raise self._unreadable(f"its layout is {layout}, and this version knows {LAYOUT}")
+        if noted == self._origin:
+            return Place(number, PostgresTable(self.relation, f"{self._schema}.rows{number}"))
+        db.run(f"DELETE FROM {self._schema}.views WHERE number = {number}")
+        db.run(f"DROP TABLE {self._schema}.rows{number}")
+        return self._begin(db, State(version + 1, {}, -1, 0, rebuilt + 1, "the table is another"))
+
+    def _begin(self, db: Session, state: State) -> Place:
+        """Numbers are not used again, so nobody takes this for what was there before."""
+        names = f"name, layout, origin, {_STATE}"
+        marks = f"$1, {LAYOUT}, $2, CAST($3 AS BIGINT), $4, CAST($5 AS BIGINT), CAST($6 AS BIGINT), CAST($7 AS BIGINT)"
+        statement = f"INSERT INTO {self._schema}.views ({names}) VALUES ({marks}, $8) RETURNING number"
+        ((number,),) = db.run(statement, self.name, self._origin, *_facts(state))
+        place = Place(number, PostgresTable(self.relation, f"{self._schema}.rows{number}"))
+        for made in place.table.create:
+            db.run(made)
+        return place
+
+    def _unreadable(self, reason: str) -> ViewUnreadable:
+        return ViewUnreadable(
+            f'view "{self.name}" cannot be read: {reason}',
+            where=f"schema {self._schema} of {self._database.address}",
+            fix=f"DROP SCHEMA {self._schema} CASCADE: the views are made again from their topics",
+        )
+
+    def _gone(self) -> DatabaseUnreachable:
+        return DatabaseUnreachable(
+            f'view "{self.name}" has gone from the database',
+            where=f"schema {self._schema} of {self._database.address}",
+            fix="ask again: it is made from its topic",
+        )
+
+
+class PostgresSnapshot:
+    """A read transaction."""
+
+    def __init__(self, db: Session, table: PostgresTable, state: State) -> None:
+        self._db, self._table, self.state = db, table, state
+        self._scans = count()
+
+    def get(self, keys: Iterable[Key]) -> list[Event]:
+        stored = self._table.stored_key
+        found = self._db.run(self._table.get, array("BYTEA", (stored(key)[0] for key in keys)))
+        return self._table.events(found)  # type: ignore[return-value] - rows of the table are events
+
+    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCANNED) -> Iterator[list[Event]]:
+        """By a cursor of the server's, which ends with the transaction."""
+        statement, values = self._table.scan(selection)
+        name = f"scan{next(self._scans)}"
+        self._db.run(f"DECLARE {name} NO SCROLL CURSOR FOR {statement}", *values)
+        while found := self._db.run(f"FETCH {int(batch)} FROM {name}"):
+            yield self._table.events(found)  # type: ignore[misc] - rows of the table are events
+
+    def count(self) -> int:
+        return self._db.run(f"SELECT count(*) FROM {self._table.name}")[0][0]
+
+
+def _facts(state: State) -> tuple[Any, ...]:
+    counts = (str(state.stream_time), str(state.skipped), str(state.rebuilt))
+    return (str(state.version), _text(state.position), *counts, state.reason)
+
+
+def _text(position: Position) -> str:
+    return json.dumps(dict(sorted(position.items())))
+
+
+def _create(db: Session, schema: str) -> None:
+    """What is not there yet: somebody with more rights may have made the schema."""
+    ((space, views),) = db.run(f"SELECT to_regnamespace('{schema}'), to_regclass('{schema}.views')")
+    if space is None:
+        db.run(f"CREATE SCHEMA {schema}")
+    if views is None:
+        db.run(_CREATE.format(schema=schema))
+
+
+def _check_encoding(db: Session) -> None:
+    ((encoding,),) = db.run("SHOW server_encoding")
+    if encoding != "UTF8":
+        raise DatabaseRefused(
+            f"the database of the views is encoded as {encoding}, which cannot hold every text",
+            fix="CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and name that one in views_url",
+        )

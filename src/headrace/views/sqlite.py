@@ -1,0 +1,266 @@
+"""A view in a file of SQLite's.
+
+The file holds rows, the state they reflect and what the view is of. It is in WAL mode: readers do not wait for the
+writer, nor it for them. Commits are not synced one by one: a crash of the machine may take the view back to an earlier
+commit, rows and position together, and what is missing is read from the topic again.
+
+A file of another view (other columns, another topic, the topic made anew) is begun anew; one of another layout, or no
+such file at all, is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from headrace.clock import millis
+from headrace.errors import Closed, ColumnNotFound, ViewUnreadable
+from headrace.faultpoints import reach
+from headrace.log.embedded.store import translated
+from headrace.plan.chain.contract import Event, Key
+from headrace.plan.nodes import Relation
+from headrace.plan.selection import EVERYTHING, Selection
+from headrace.views.contract import SCANNED, Position, State
+from headrace.views.tables import Table
+
+LAYOUT = 1
+_PATIENCE = timedelta(seconds=30)
+_CACHE_KB = 16_384
+"""Of the writer: keys come in any order, and each is looked for."""
+_CREATE = """
+CREATE TABLE facts (layout INTEGER NOT NULL, origin TEXT NOT NULL);
+CREATE TABLE state (version INTEGER NOT NULL, position TEXT NOT NULL, stream_time INTEGER NOT NULL,
+                    skipped INTEGER NOT NULL, rebuilt INTEGER NOT NULL, reason TEXT NOT NULL);
+CREATE TABLE indexes (number INTEGER PRIMARY KEY, columns TEXT NOT NULL);
+INSERT INTO state VALUES (0, '{}', -1, 0, 0, '');
+"""
+_STATE = "SELECT version, position, stream_time, skipped, rebuilt, reason FROM state"
+
+
+class SqliteView:
+    """`View` in one file. `origin` says what it is of: a file that says something else is not gone on with."""
+
+    def __init__(self, path: Path, relation: Relation, origin: str) -> None:
+        self.path, self.relation = path, relation
+        self.table = Table(relation)
+        self._lock = threading.Lock()
+        self._idle: list[sqlite3.Connection] = []
+        self._closed = False
+        retention = relation.window.retention if relation.window else None
+        self._retention = None if retention is None else millis(retention)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with self._translated():
+            self._writer = _connected(path)
+            self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
+            with self._writing() as db:
+                self._settle(db, origin)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    def state(self) -> State:
+        with self.snapshot() as snapshot:
+            return snapshot.state
+
+    @contextmanager
+    def snapshot(self) -> Iterator[SqliteSnapshot]:
+        """Connections are used again: to open one takes longer than to look up a row."""
+        db = self._reader()
+        try:
+            db.execute("BEGIN")
+            try:
+                yield SqliteSnapshot(db, self.table)
+            finally:
+                db.execute("ROLLBACK")
+        except sqlite3.DatabaseError as error:
+            raise self._in_our_words(error) from error
+        finally:
+            db.close() if self._closed else self._idle.append(db)
+
+    def _reader(self) -> sqlite3.Connection:
+        if self._closed:
+            raise Closed(f'view "{self.path.stem}" is closed', fix="open it again")
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return _connected(self.path)
+
+    def indexes(self) -> list[tuple[str, ...]]:
+        with self.snapshot() as snapshot:
+            return [tuple(json.loads(text)) for (text,) in snapshot.rows("SELECT columns FROM indexes ORDER BY number")]
+
+    # -- writing ----------------------------------------------------------------------------------------------------
+
+    def apply(self, begun: State, events: Sequence[Event], position: Position, *, skipped: int = 0) -> State | None:
+        # The key is also the value, since of equal keys (0.0 and -0.0) the last one counts as well.
+        latest = {(stored := self.table.stored_key(key)): (stored, time, row) for time, key, row in events if key}
+        state = begun.after(events, position, skipped)
+        with self._writing() as db:
+            if not _moved(db, begun, state):
+                return None
+            values, version = self.table.values.stored, state.version
+            gone = [key for key, _, row in latest.values() if row is None]
+            db.executemany(self.table.delete, gone)
+            reach("view-half")
+            put = ((*key, time, version, *values(row)) for key, time, row in latest.values() if row is not None)
+            db.executemany(self.table.put, put)
+            if self._retention is not None:
+                db.execute("DELETE FROM rows WHERE we < ?", (state.stream_time - self._retention,))
+            reach("view-whole")
+        return state
+
+    def restart(self, begun: State, reason: str) -> State | None:
+        state = begun.anew(reason)
+        with self._writing() as db:
+            if not _moved(db, begun, state):
+                return None
+            db.execute("DELETE FROM rows")
+        return state
+
+    def create_index(self, columns: Sequence[str]) -> None:
+        names = [self._place(column) for column in columns]
+        with self._writing() as db:
+            text = json.dumps(list(columns))
+            if db.execute("SELECT 1 FROM indexes WHERE columns = ?", (text,)).fetchone():
+                return
+            number = db.execute("INSERT INTO indexes (columns) VALUES (?)", (text,)).lastrowid
+            db.execute(f"CREATE INDEX own{number} ON rows ({', '.join(names)})")
+
+    def drop_index(self, columns: Sequence[str]) -> None:
+        text = json.dumps(list(columns))
+        with self._writing() as db:
+            for (number,) in db.execute("SELECT number FROM indexes WHERE columns = ?", (text,)).fetchall():
+                db.execute("DELETE FROM indexes WHERE number = ?", (number,))
+                db.execute(f"DROP INDEX own{number}")
+
+    def close(self) -> None:
+        self._closed = True
+        while self._idle:
+            self._idle.pop().close()
+        self._writer.close()
+
+    def remove(self) -> None:
+        self.close()
+        for suffix in ("", "-wal", "-shm"):
+            Path(f"{self.path}{suffix}").unlink(missing_ok=True)
+
+    # ---------------------------------------------------------------------------------------------------------------
+
+    def _place(self, column: str) -> str:
+        found = self.table.places.get(column)
+        if found is None:
+            known = ", ".join(self.table.places)
+            raise ColumnNotFound(f'the view has no column "{column}"', fix=f"its columns are: {known}")
+        return found[0]
+
+    @contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction."""
+        with self._lock, self._translated():
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.execute("COMMIT")
+            except BaseException:
+                if self._writer.in_transaction:
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            with translated(self.path.parent):
+                yield
+        except sqlite3.DatabaseError as error:
+            raise self._in_our_words(error) from error
+
+    def _in_our_words(self, error: sqlite3.DatabaseError) -> Exception:
+        """SQLite's plain DatabaseError is a file that is damaged, or not SQLite's; others are mistakes of ours."""
+        return self._unreadable(str(error)) if type(error) is sqlite3.DatabaseError else error
+
+    def _settle(self, db: sqlite3.Connection, origin: str) -> None:
+        """Make the file what it should be."""
+        tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        if not tables:
+            _begin(db, self.table, origin)
+            return
+        if "facts" not in tables:
+            raise self._unreadable("it is no view")
+        ((layout, noted),) = db.execute("SELECT layout, origin FROM facts")
+        if layout != LAYOUT:
+            raise self._unreadable(f"its layout is {layout}, and this version knows {LAYOUT}")
+        if noted != origin:
+            _begin_anew(db, self.table, origin)
+
+    def _unreadable(self, reason: str) -> ViewUnreadable:
+        return ViewUnreadable(
+            f'view "{self.path.stem}" cannot be read: {reason}',
+            where=str(self.path),
+            fix="remove the file: the view is made again from its topic",
+        )
+
+
+class SqliteSnapshot:
+    """A read transaction, which begins with the first look."""
+
+    def __init__(self, db: sqlite3.Connection, table: Table) -> None:
+        self._db, self._table = db, table
+        self.state = _state(db)
+
+    def get(self, keys: Iterable[Key]) -> list[Event]:
+        execute, statement, stored = self._db.execute, self._table.get, self._table.stored_key
+        found = [row for key in keys for row in execute(statement, stored(key))]
+        return self._table.events(found)  # type: ignore[return-value] - rows of the table are events
+
+    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCANNED) -> Iterator[list[Event]]:
+        with closing(self._db.execute(*self._table.scan(selection))) as cursor:
+            while found := cursor.fetchmany(batch):
+                yield self._table.events(found)  # type: ignore[misc] - rows of the table are events
+
+    def count(self) -> int:
+        return self.rows("SELECT count(*) FROM rows")[0][0]
+
+    def rows(self, statement: str) -> list[Any]:
+        return self._db.execute(statement).fetchall()
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=_PATIENCE.total_seconds(), isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA synchronous = NORMAL")
+    return db
+
+
+def _state(db: sqlite3.Connection) -> State:
+    version, position, *others = db.execute(_STATE).fetchone()
+    return State(version, {int(partition): offset for partition, offset in json.loads(position).items()}, *others)
+
+
+def _moved(db: sqlite3.Connection, begun: State, state: State) -> bool:
+    """Note the new state; False if the old one is no longer that of the view."""
+    statement = (
+        "UPDATE state SET version = ?, position = ?, stream_time = ?, skipped = ?, rebuilt = ?, reason = ? "
+        "WHERE version = ?"
+    )
+    facts = (state.stream_time, state.skipped, state.rebuilt, state.reason)
+    return db.execute(statement, (state.version, json.dumps(state.position), *facts, begun.version)).rowcount == 1
+
+
+def _begin(db: sqlite3.Connection, table: Table, origin: str) -> None:
+    for statement in (*_CREATE.split(";")[:-1], *table.create):
+        db.execute(statement)
+    db.execute("INSERT INTO facts VALUES (?, ?)", (LAYOUT, origin))
+
+
+def _begin_anew(db: sqlite3.Connection, table: Table, origin: str) -> None:
+    """As another view, whose version goes on rising."""
+    before = _state(db)
+    for name in ("rows", "state", "indexes", "facts"):
+        db.execute(f"DROP TABLE {name}")
+    _begin(db, table, origin)
+    _moved(db, State(), State(before.version + 1, {}, -1, 0, before.rebuilt + 1, "the table is another"))

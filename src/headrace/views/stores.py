@@ -1,0 +1,48 @@
+"""Where the views of a data folder are kept: the setting `views` chooses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from headrace.contracts import Topic
+from headrace.errors import BadSetting, MissingPart
+from headrace.plan.catalog import SourceInfo
+from headrace.settings import Settings
+from headrace.views.contract import Store
+from headrace.views.keeper import open_view
+from headrace.views.sqlite import SqliteView
+
+
+class FileStore:
+    """Each view in a file of its own."""
+
+    is_near = True
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def open(self, source: SourceInfo, topic: Topic) -> SqliteView:
+        return open_view(self._folder, source, topic)
+
+    def close(self) -> None:
+        pass
+
+
+def store_of(settings: Settings) -> Store:
+    kinds = {"sqlite": lambda: FileStore(settings.data), "postgres": lambda: _postgres(settings)}
+    if settings.views not in kinds:
+        raise BadSetting(f'setting "views" cannot be "{settings.views}"', fix=f"choose one of: {', '.join(kinds)}")
+    return kinds[settings.views]()
+
+
+def _postgres(settings: Settings) -> Store:
+    """The driver is an extra, and is not asked for by who keeps files."""
+    try:
+        from headrace.views.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] != "pg8000":
+            raise
+        raise MissingPart(
+            'views in PostgreSQL need the library "pg8000"', fix="pip install 'headrace[postgres]'"
+        ) from None
+    return PostgresStore(settings.data, settings.views_url)

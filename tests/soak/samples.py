@@ -1,0 +1,46 @@
+"""What a server holds at one moment: memory by the kind of process, open files and threads of them all."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import psutil
+from bench.harness.measure import family, pss
+
+MB = 1_000_000
+
+
+@dataclass(frozen=True)
+class Sample:
+    """`at` is in seconds since the beginning; memory is each page's share, in MB."""
+
+    at: float
+    server_mb: float
+    spark_mb: float
+    workers_mb: float
+    files: int
+    threads: int
+
+    def __str__(self) -> str:
+        return "  ".join(f"{name} {value:,.0f}" for name, value in asdict(self).items())
+
+
+def sample(pid: int, at: float) -> Sample:
+    """The server is the process itself; Spark is Java; what else there is are Python's workers."""
+    memory, files, threads = Counter[str](), 0, 0
+    for process in family(pid):
+        try:
+            memory[_kind(process, pid)] += pss(process.pid)
+            files += len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+            threads += process.num_threads()
+        except (OSError, psutil.Error):
+            continue  # it has ended meanwhile
+    return Sample(at, *(memory[kind] / MB for kind in ("server", "spark", "workers")), files, threads)
+
+
+def _kind(process: psutil.Process, root: int) -> str:
+    if process.pid == root:
+        return "server"
+    return "spark" if process.name() == "java" else "workers"

@@ -1,0 +1,59 @@
+"""The API over queries at work: one reads what one has written, through two of them; dead letters are replayed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from headrace.control.node import Node
+from headrace.log.embedded import EmbeddedLog
+from headrace.serve.application import application
+from headrace.serve.server import Server
+from tests import streams
+from tests.spark.test_node import until
+from tests.unit.serve.api.conftest import Client
+
+STATEMENTS = """
+CREATE STREAM orders (id INT KEY, city STRING, amount INT) WITH (kafka_topic='orders', format='JSON');
+CREATE STREAM large AS SELECT * FROM orders WHERE amount > 10;
+CREATE TABLE sales AS SELECT city, SUM(amount) AS total FROM large GROUP BY city;
+"""
+
+
+def order(number: int, amount: Any) -> dict[str, Any]:
+    return {"key": str(number), "value": {"CITY": "Rom", "AMOUNT": amount}}
+
+
+def test_what_was_written_is_read_and_what_could_not_be_used_is_shown(tmp_path: Path) -> None:
+    settings = streams.settings(tmp_path)
+    with (
+        EmbeddedLog(settings.data, settings) as log,
+        Node(log, settings) as node,
+        Server(application(node)).running() as server,
+    ):
+        ask = Client(server.host, server.port)
+        ask.done("POST", "/statements", {"text": STATEMENTS})
+        for number in range(1, 6):
+            told = ask.done("POST", "/topics/orders/records", [order(number, 100), order(number, 1)])
+            path = f"/views/SALES/rows?token={quote(told['token'])}&wait=20s"
+            until(lambda path=path: ask("GET", path)[0] == 200)  # Spark may take longer to come up
+            assert ask.done("GET", path)["rows"] == [["Rom", 100 * number]]
+        queries = {query["name"]: query for query in ask.done("GET", "/queries")}
+        assert {query["state"] for query in queries.values()} == {"running"}
+        assert queries["CSAS_LARGE_1"]["records"] == 10
+        _buried(ask)
+        _, metrics, _ = ask.raw("GET", "/metrics")
+        assert b'headrace_query_written_total{query="CSAS_LARGE_1"} 5\n' in metrics
+
+
+def _buried(ask: Client) -> None:
+    """A record that cannot be read."""
+    path = "/dead-letters/LARGE.dead"
+    ask.done("POST", "/topics/orders/records", [order(6, "many")])
+    until(lambda: ask.done("GET", path)["letters"])
+    (letter,) = ask.done("GET", path)["letters"]
+    assert (letter["code"], letter["query"], letter["state"]) == ("bad-record", "CSAS_LARGE_1", "open")
+    assert ask.done("POST", f"{path}/0/{letter['offset']}/replay")["topic"] == "orders"
+    until(lambda: len(ask.done("GET", f"{path}?state=all")["letters"]) == 2)  # it still cannot be read
+    assert len(ask.done("GET", path)["letters"]) == 1

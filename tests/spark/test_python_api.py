@@ -1,0 +1,106 @@
+"""An app written in Python, on Spark: functions, operators and timers run in its workers as they do in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from headrace.clock import ManualClock
+from headrace.control.program import Program
+from headrace.lang.python.loading import Code, load
+from headrace.log.embedded import EmbeddedLog
+from headrace.log.topics import ensure_topic
+from headrace.settings import Settings
+from tests import streams
+
+EXAMPLE = Path(__file__).parents[2] / "examples/python/clicks.py"
+FIRST: list[streams.Input] = [
+    ("users", '"ann"', '{"CARD": "1234567812345678"}', 0),
+    ("clicks", '"ann"', '{"PAGE": "/", "AMOUNT": 500}', 1_000),
+    ("clicks", '"bob"', '{"PAGE": "/"}', 2_000),
+]
+THEN: list[streams.Input] = [
+    ("clicks", '"ann"', '{"PAGE": "/shop", "AMOUNT": 20}', 20_000),
+    ("clicks", '"bob"', '{"PAGE": "/"}', 40_000),  # bob's first visit has ended at 32 s, ann's goes on until 50 s
+    ("clicks", '"cat"', '{"PAGE": "/shop"}', 90_000),
+]
+
+
+@pytest.fixture
+def settings(spark: SparkSession, tmp_path: Path) -> Settings:
+    del spark  # there before any program asks for it
+    return streams.settings(tmp_path)
+
+
+@pytest.fixture
+def log(settings: Settings) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(settings.data, settings) as opened:
+        yield opened
+
+
+VISITS = """
+import headrace as hr
+
+class Stays(hr.Operator):
+    output = "seconds BIGINT"
+
+    def on_event(self, event, ctx):
+        ctx.state = {"since": (ctx.state or {"since": event.time})["since"]}
+        ctx.set_timer(event.time + 30_000)
+
+    def on_timer(self, timer, ctx):
+        ctx.emit(seconds=(timer.time - ctx.state["since"]) // 1000)
+        ctx.state = None
+
+app = hr.App("stays")
+app.stream("clicks", "user STRING KEY, page STRING").operate(Stays).to_stream("stays")
+"""
+
+
+def piece(log: EmbeddedLog, settings: Settings, text: str, code: Code, inputs: Sequence[streams.Input]) -> list[str]:
+    with Program(log, settings, setup=code) as program:
+        program.execute(text)
+        for topic, key, value, time in inputs:
+            streams.append(log, topic, key, value, time)
+        program.wait(until_idle=True)
+        return [running.query.sink.topic for running in program.running.values()]
+
+
+def test_an_app_gives_the_same_in_memory_and_on_spark_over_a_restart(log: EmbeddedLog, settings: Settings) -> None:
+    code, app = load(EXAMPLE)
+    for topic in ("users", "clicks"):
+        ensure_topic(log, topic)
+    sinks = [topic for inputs in (FIRST, THEN) for topic in piece(log, settings, app.text, code, inputs)]
+    expected = streams.in_memory(app.text, [*FIRST, *THEN])
+    assert set(sinks) == set(expected) == {"PER_PAGE", "PER_MINUTE", "VISITS", "BOUGHT", "LARGE"}
+    assert [value for _, value, _ in expected["VISITS"]] == [
+        b'{"PAGES":1,"SPENT":0}',
+        b'{"PAGES":2,"SPENT":520}',
+        b'{"PAGES":1,"SPENT":0}',
+    ]
+    for topic in sinks:
+        assert streams.by_key(streams.written(log, topic)) == streams.by_key(expected[topic])
+
+
+def test_timers_fire_when_nobody_comes_and_after_a_restart(
+    log: EmbeddedLog, settings: Settings, tmp_path: Path
+) -> None:
+    (tmp_path / "stays.py").write_text(VISITS)
+    code, app = load(tmp_path / "stays.py")
+    clock = ManualClock(1_000_000_000)
+    with Program(log, settings, clock=clock, setup=code) as program:
+        program.execute(app.text)
+        streams.append(log, "clicks", '"ann"', '{"PAGE": "/"}', 1_000)
+        streams.append(log, "clicks", '"ann"', '{"PAGE": "/"}', 5_000)
+        program.wait(until_idle=True)
+        assert streams.written(log, "STAYS") == []
+    clock.advance(timedelta(seconds=31))
+    with Program(log, settings, clock=clock, setup=code) as program:
+        program.execute(app.text)
+        program.wake()
+        program.wait(on_look=lambda: program.stopping.set() if streams.written(log, "STAYS") else None)
+    assert streams.written(log, "STAYS") == [(b'"ann"', b'{"SECONDS":34}', 35_000)]

@@ -1,0 +1,89 @@
+"""What is offered at the cursor, and the colours."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.cli.shell.colours import coloured
+from headrace.cli.shell.completion import offers
+from headrace.cli.shell.names import Known, known_of
+from headrace.lang.ksql.automaton import words
+from headrace.lang.ksql.keywords import keywords
+from headrace.testing import World
+from tests.unit.testing.test_answers import MADE
+
+KNOWN = Known(
+    {"CLICKS": ("ID", "PAGE", "From"), "COUNTS": ("PAGE", "N")},
+    ("clicks", "COUNTS", "c-d"),
+    ("COUNT", "COUNT_DISTINCT", "LEN"),
+    ("CTAS_COUNTS_1",),
+)
+
+
+def offered(before: str) -> list[str]:
+    before, _, after = before.partition("|")
+    return [offer.word for offer in offers(before, KNOWN, after)]
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [
+        ("SELECT * FROM ", ["CLICKS", "COUNTS"]),
+        ("select * from cl", ["clicks"]),
+        ("SELECT 1; DESCRIBE CO", ["COUNTS"]),
+        ("DROP TABLE c", ["clicks", "counts"]),
+        ("PRINT c", ["clicks", "COUNTS", "`c-d`"]),
+        ("TERMINATE CT", ["CTAS_COUNTS_1"]),
+        ("DESCRIBE FUNCTION l", ["len"]),
+        ("SELECT c.P|FROM clicks AS c", ["PAGE"]),
+        ("SELECT n|FROM counts; SELECT id FROM clicks;", ["n", "not", "null"]),
+        ("SELECT * FROM clicks c JOIN counts n ON c.", ["ID", "PAGE", "`From`"]),
+        ("SELECT * FROM clicks c JOIN counts AS n ON c.page = n.", ["PAGE", "N"]),
+        ("SELECT * FROM clicks WHERE `F", ["`From`"]),
+        ("SELECT * FROM clicks WHERE pa", ["page", "partition", "pause"]),
+        ("SELECT COUNT_", ["COUNT_DISTINCT"]),
+        ("sel", ["select"]),
+        ("\\d", ["d", "d+", "dq", "df"]),
+        ("\\d CL", ["CLICKS"]),
+        ("\\df le", ["len"]),
+        ("\\o ", ["table", "json", "csv"]),
+        ("\\i x", []),
+    ],
+)
+def test_offers(before: str, expected: list[str]) -> None:
+    assert offered(before) == expected
+
+
+def test_an_offer_replaces_what_was_begun() -> None:
+    (offer,) = offers("SELECT * FROM cl", KNOWN)
+    assert (offer.word, offer.kind, offer.length) == ("clicks", "source", 2)
+
+
+def test_names_are_found_in_the_answers() -> None:
+    world = World()
+    world.execute(MADE + "DESCRIBE STREAMS; DESCRIBE TABLES; LIST TOPICS; LIST FUNCTIONS; LIST QUERIES;")
+    known = known_of(answer.entity() for answer in world.answers)
+    assert known.sources == {"CLICKS": ("ID", "From", "PAGE", "H"), "COUNTS": ("PAGE", "N")}
+    assert (known.topics, known.queries) == (("COUNTS", "clicks"), ("CTAS_COUNTS_0",))
+    assert "SUBSTRING" in known.functions
+
+
+def test_keywords_are_those_of_the_grammar() -> None:
+    assert keywords() == {word for word in words().values() if word.replace("_", "").isalpha()}
+
+
+def test_colours() -> None:
+    text = "SELECT len(`a`), 1.5, 'x' -- y\nFROM ${z} # 'open"
+    fragments = list(coloured(text, {"LEN"}))
+    assert "".join(part for _, part in fragments) == text
+    kinds = {part.strip(): kind for kind, part in fragments if part.strip()}
+    wanted = {
+        "SELECT": "keyword",
+        "len": "function",
+        "`a`": "quoted",
+        "1.5": "number",
+        "'x'": "text",
+        "-- y": "comment",
+    }
+    assert {part: kinds[part] for part in wanted} == wanted
+    assert (kinds["${z}"], kinds["#"], kinds["'open"]) == ("variable", "bad", "bad")

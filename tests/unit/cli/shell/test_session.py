@@ -1,0 +1,136 @@
+"""`headrace sql` without a terminal, against a real server whose queries never begin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from headrace import cli
+from tests.unit.cli.conftest import Answer
+from tests.unit.control.test_node import CLICKS, COUNTS
+from tests.unit.serve.test_ksql_app import address, log
+
+__all__ = ["address", "log"]  # fixtures
+
+
+class Shell:
+    def __init__(self, address: str) -> None:
+        self._address = address
+
+    def __call__(self, *arguments: object, code: int = 0, given: str = "") -> Answer:
+        words = ["sql", "--server", self._address, *map(str, arguments)]
+        result = CliRunner().invoke(cli.app, words, input=given, prog_name="headrace", catch_exceptions=False)
+        assert result.exit_code == code, result.stdout + result.stderr
+        return Answer(result.exit_code, result.stdout, result.stderr)
+
+
+@pytest.fixture
+def shell(address: str) -> Shell:
+    made = Shell(address)
+    assert made("--execute", CLICKS).out == "Stream created\n\n"
+    return made
+
+
+def test_statements_of_a_pipe(shell: Shell) -> None:
+    told = shell(given="-- what is there?\nLIST STREAMS;\n\\t\nDESCRIBE clicks")
+    assert " CLICKS      | clicks " in told.out
+    assert " clicks      | 1 " in told.out
+    assert " PAGE  | VARCHAR(STRING)" in told.out
+
+
+def test_for_programs(shell: Shell) -> None:
+    (topics,) = shell("--execute", "LIST TOPICS;", "--output", "json").lines
+    assert topics["topics"] == [{"name": "clicks", "replicaInfo": [1]}]
+    told = shell("--execute", "LIST TOPICS; DESCRIBE clicks;", "--output", "csv")
+    assert told.out.splitlines() == [
+        "Kafka Topic,Partitions,Partition Replicas",
+        "clicks,1,1",
+        "Field,Type",
+        "ID,INTEGER  (key)",
+        "PAGE,VARCHAR(STRING)",
+    ]
+
+
+def test_a_refusal_is_underlined_where_it_stands(shell: Shell, tmp_path: Path) -> None:
+    script = tmp_path / "x.ksql"
+    script.write_text("LIST STREAMS;\nCREATE STREAM y AS\n  SELECT nothing FROM clicks;\nLIST TOPICS;")
+    told = shell("--file", script, code=1)
+    assert "CLICKS" in told.out
+    assert "Kafka Topic | Partitions" not in told.out  # behind the error nothing is done
+    lines = told.err.splitlines()
+    assert lines[0].startswith("column-not-found: ")
+    assert lines[1].endswith("x.ksql:3:10")
+    assert lines[2:4] == ["      SELECT nothing FROM clicks;", "             ^^^^^^^"]
+    assert lines[4].startswith("  fix: ")
+    told = shell("--execute", "DESCRIBE nothing;", "--output", "json", code=1)
+    assert '"code":"source-not-found"' in told.err
+
+
+def test_properties_and_variables_stay(shell: Shell) -> None:
+    told = shell("--execute", "SET 'a' = 'b'; DEFINE x = 'it''s'; DEFINE y = '${x}!'; SHOW VARIABLES; LIST PROPERTIES;")
+    assert " y             | it's!" in told.out
+    assert any(line.split("|")[0].strip() == "a" for line in told.out.splitlines() if "SESSION" in line)
+    told = shell("--execute", "SET 'a' = 'b'; UNSET 'a'; DEFINE x = 'y'; UNDEFINE x;", "--execute", "\\set")
+    assert told.out == ""
+    told = shell("--execute", "\\set a \"it's\"\nDEFINE x = 'y';\n\\set\n\\unset a\n\\set")
+    assert told.out == "SET 'a' = 'it''s';\nDEFINE x = 'y';\nDEFINE x = 'y';\n"
+
+
+def test_rows_of_a_query(shell: Shell) -> None:
+    shell("--execute", "INSERT INTO clicks VALUES (1, '/a'); INSERT INTO clicks VALUES (2, '/b');")
+    told = shell("--execute", "DEFINE page = '/b'; SELECT id, page FROM clicks WHERE page = '${page}';")
+    assert told.out.splitlines() == [" ID | PAGE", "-----------", "  2 | /b"]
+    given = "SET 'auto.offset.reset' = 'earliest';\nSELECT id FROM clicks EMIT CHANGES LIMIT 2;"
+    assert shell("--output", "csv", given=given).out == "ID\n1\n2\n"
+    told = shell("--execute", "LIST TOPICS;\n  SELECT nothing FROM clicks;", code=1)
+    assert "\n  at line 2:10\n      SELECT nothing FROM clicks;\n             ^^^^^^^\n" in told.err
+
+
+def test_scripts_in_scripts(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "a.ksql").write_text("RUN SCRIPT 'in/b.ksql';")
+    (tmp_path / "in" / "b.ksql").write_text("\\i c.ksql\n")
+    (tmp_path / "in" / "c.ksql").write_text(COUNTS + "\nDESCRIBE nothing;")
+    told = shell("--file", tmp_path / "a.ksql", code=1)
+    assert told.out == "Created query with ID CTAS_COUNTS_1\n\n"
+    assert "c.ksql:2:1" in told.err
+    (tmp_path / "in" / "c.ksql").write_text("\\i ../a.ksql")
+    assert "runs itself" in shell("--file", tmp_path / "a.ksql", code=1).err
+    assert "cannot be read" in shell("--execute", f"\\i {tmp_path}/none.ksql", code=1).err
+
+
+def test_commands(shell: Shell) -> None:
+    told = shell("--execute", "\\d\n\\d clicks\n\\d+ clicks\n\\dq\n\\df substring\n\\info")
+    for part in ("Stream Name", "Table Name", "Kafka topic          : clicks", "Query ID", "SUBSTRING(text", "RUNNING"):
+        assert part in told.out
+    assert "\\df [NAME]" in shell("--execute", "\\?").out
+    told = shell("--execute", "\\o json\n\\t\n\\o\n\\q\n\\t")
+    assert told.out.splitlines()[1:] == ["json"]
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("\\nonsense", 'no command "\\nonsense"'),
+        ("\\d a b", "too much"),
+        ("\\o xml", 'no output "xml"'),
+        ("\\i", "needs a file"),
+        ("\\set a", "needs a value"),
+        ("\\d 'a", "cannot be read"),
+    ],
+)
+def test_commands_that_are_wrong(shell: Shell, line: str, words: str) -> None:
+    assert words in shell("--execute", line, code=1).err
+
+
+def test_a_name_that_a_command_does_not_find_has_no_place(shell: Shell) -> None:
+    told = shell("--execute", "\\d nothing", code=1)
+    assert "source-not-found" in told.err
+    assert "line" not in told.err
+
+
+def test_nobody_is_there() -> None:
+    told = Shell("http://127.0.0.1:1")("--execute", "LIST TOPICS;", code=75)
+    assert "server-unreachable" in told.err

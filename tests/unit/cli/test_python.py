@@ -1,0 +1,35 @@
+"""A Python file that makes an app stands where a KSQL script does."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.unit.cli.conftest import Program
+
+EXAMPLE = Path(__file__).parents[3] / "examples" / "python" / "clicks.py"
+
+
+@pytest.fixture
+def app(headrace: Program, tmp_path: Path) -> Path:
+    return Path(shutil.copy(EXAMPLE, tmp_path / "app.py"))
+
+
+def test_it_is_checked(headrace: Program, app: Path) -> None:
+    assert headrace("check", "app.py").err == "7 statements, no errors\n"
+
+
+def test_errors_tell_the_line_of_python(headrace: Program, app: Path) -> None:
+    app.write_text(app.read_text().replace('sum("amount")', 'sum("amuont")'))
+    line = next(number for number, text in enumerate(app.read_text().splitlines(), 1) if "amuont" in text)
+    answer = headrace("run", "app.py", code=1).err
+    assert f"app.py:{line}:" in answer
+    assert 'did you mean "AMOUNT"?' in answer
+
+
+def test_it_is_explained(headrace: Program, app: Path) -> None:
+    answer = headrace("explain", "app.py").out
+    assert "operate -> stream" in answer
+    assert "operator: VISITS" in answer

@@ -1,0 +1,168 @@
+"""The client, against a real server and against one that breaks."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from headrace.client import Client
+from headrace.client.documents import json_text, read_json
+from headrace.client.exchange import Address
+from headrace.errors import (
+    BadRequest,
+    ColumnNotFound,
+    ConnectionLost,
+    ServerFailed,
+    ServerRefused,
+    ServerUnreachable,
+    SourceNotFound,
+    WrongType,
+)
+from tests.unit.client.conftest import Serve
+from tests.unit.control.test_node import CLICKS
+from tests.unit.serve.test_ksql_app import address, log
+
+__all__ = ["address", "log"]  # fixtures
+
+OK = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+
+
+def chunk(text: str) -> bytes:
+    return f"{len(text.encode()):x}\r\n{text}\r\n".encode()
+
+
+HEAD = OK + chunk('{"queryId":"q","columnNames":["A"],"columnTypes":["BIGINT"]}\n')
+END = b"0\r\n\r\n"
+
+
+def test_statements_are_done_and_told(address: str) -> None:
+    client = Client(address)
+    (told,) = client.execute(CLICKS)
+    assert told["commandStatus"]["message"] == "Stream created"
+    (told,) = client.execute("SHOW VARIABLES;", variables={"x": "y"})
+    assert told["variables"] == [{"name": "x", "value": "y"}]
+    (told,) = client.execute("LIST PROPERTIES;", {"a": "b"})
+    assert {row["name"]: row["value"] for row in told["properties"]}["a"] == "b"
+    assert client.info()["serverStatus"] == "RUNNING"
+
+
+def test_what_is_refused_is_the_error_that_it_was_there(address: str) -> None:
+    with pytest.raises(ColumnNotFound) as caught:
+        Client(address).execute(CLICKS + "CREATE STREAM x AS SELECT\n nothing FROM clicks;")
+    assert caught.value.where == "line 2:2"
+    assert not caught.value.what.startswith("line")
+    assert caught.value.fix
+    with pytest.raises(SourceNotFound):
+        Client(address).execute("DESCRIBE nothing;")
+
+
+def test_nobody_is_there() -> None:
+    with pytest.raises(ServerUnreachable, match=r"no server answers at http://127\.0\.0\.1:1:"):
+        Client("127.0.0.1:1").info()
+
+
+@pytest.mark.parametrize("address", ["ftp://x", "http://", "http://x:99999", "http://me@x", "x:y"])
+def test_what_is_no_address(address: str) -> None:
+    with pytest.raises(BadRequest):
+        Client(address)
+
+
+def test_addresses() -> None:
+    assert str(Address.parse("https://host/path/")) == "https://host:443/path"
+    assert str(Address.parse("localhost:8088")) == "http://localhost:8088"
+    assert str(Address.parse("http://[::1]:8088")) == "http://[::1]:8088"
+
+
+# -- servers that are not ours, or break ----------------------------------------------------------------------------
+
+
+def test_a_refusal_without_a_code_of_ours(broken: Serve) -> None:
+    body = b'{"@type":"generic_error","error_code":40001,"message":"no"}'
+    address = broken(b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    with pytest.raises(ServerRefused, match="no"):
+        Client(address).execute("x;")
+
+
+def test_a_server_that_is_not_ready(broken: Serve) -> None:
+    body = b'{"@type":"generic_error","error_code":50300,"message":"soon"}'
+    address = broken(b"HTTP/1.1 503 Busy\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
+    with pytest.raises(ServerUnreachable, match="soon"):
+        Client(address).execute("x;")
+
+
+def test_something_else_listens_there(broken: Serve) -> None:
+    with pytest.raises(ServerFailed, match="no JSON: <html>"):
+        Client(broken(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>")).info()
+
+
+def test_an_answer_that_breaks_off(broken: Serve) -> None:
+    with pytest.raises(ConnectionLost):
+        Client(broken(b"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n[")).execute("x;")
+    with pytest.raises(ConnectionLost):
+        Client(broken(b"")).execute("x;")
+
+
+def test_rows_however_they_are_cut(broken: Serve) -> None:
+    with Client(broken(HEAD + chunk("[1]\n[2") + chunk("]\n[3.50]\n\n") + chunk("[4]") + END)).query("x;") as rows:
+        assert (rows.names, rows.types, rows.query_id) == (("A",), ("BIGINT",), "q")
+        assert list(rows) == [[1], [2], [Decimal("3.50")], [4]]
+
+
+@pytest.mark.parametrize("cut", [b"", b"5\r\n[2]", chunk("[2")], ids=["between", "in a chunk", "in a row"])
+def test_rows_that_break_off_have_not_ended(broken: Serve, cut: bytes) -> None:
+    with Client(broken(HEAD + chunk("[1]\n") + cut)).query("x;") as rows:
+        going = iter(rows)
+        assert next(going) == [1]
+        with pytest.raises(ConnectionLost):
+            next(going)
+
+
+def test_an_error_among_the_rows(broken: Serve) -> None:
+    error = '{"@type":"generic_error","error_code":50000,"code":"source-not-found","message":"gone"}\n'
+    with Client(broken(HEAD + chunk("[1]\n" + error) + END)).query("x;") as rows:
+        going = iter(rows)
+        assert next(going) == [1]
+        with pytest.raises(SourceNotFound, match="gone"):
+            next(going)
+
+
+def test_an_answer_without_columns(broken: Serve) -> None:
+    with pytest.raises(ServerFailed):
+        Client(broken(OK + chunk("[1]\n") + END)).query("x;")
+
+
+def test_rows_of_an_insert_that_breaks_off(broken: Serve) -> None:
+    told = OK + chunk('{"status":"ok","seq":0}\n')
+    with pytest.raises(ConnectionLost) as caught:
+        Client(broken(told)).insert("s", [{"a": 1}, {"a": 2}])
+    assert caught.value.where == "after 1 acknowledged rows"
+    with pytest.raises(ConnectionLost, match="1 rows of 2"):
+        Client(broken(told + END)).insert("s", [{"a": 1}, {"a": 2}])
+
+
+def test_an_insert_that_is_refused_as_a_whole(broken: Serve) -> None:
+    refused = '{"@type":"generic_error","error_code":40000,"code":"bad-request","message":"too long"}\n'
+    with pytest.raises(BadRequest, match="too long"):
+        Client(broken(OK + chunk('{"status":"ok","seq":0}\n' + refused) + END)).insert("s", [{"a": 1}, {"a": 2}])
+
+
+def test_a_row_that_is_refused_does_not_hold_up_the_others(broken: Serve) -> None:
+    refused = '{"status":"error","seq":0,"error_code":40000,"code":"wrong-type","message":"no"}\n'
+    answer = OK + chunk(refused + '{"status":"ok","seq":1}\n') + END
+    with pytest.raises(WrongType) as caught:
+        Client(broken(answer)).insert("s", [{"a": "x"}, {"a": 2}])
+    assert caught.value.where == "row 0, counted from 0"
+    told: list[tuple[int, str]] = []
+    client = Client(broken(answer))
+    assert client.insert("s", [{"a": "x"}, {"a": 2}], lambda number, error: told.append((number, error.code))) == 1
+    assert told == [(0, "wrong-type")]
+
+
+# -- numbers --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["1.50", "12345678901234567890.123456789012345678", "0.1", "1E+5", "7", "null", '"ü"'])
+def test_numbers_keep_their_digits(text: str) -> None:
+    assert json_text(read_json(text)) == text
+    assert json_text({"a": [read_json(text)]}) == f'{{"a": [{text}]}}'

@@ -1,0 +1,324 @@
+"""SELECT over HTTP, on a real server and log: answers from tables and streams, and questions that go on."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.contracts import Append
+from headrace.control import pushes
+from headrace.control.node import Node
+from headrace.log.embedded import EmbeddedLog
+from headrace.record import Record
+from headrace.serve.application import application
+from headrace.serve.ksql import inserts
+from headrace.serve.server import Server
+from headrace.settings import Settings
+from tests.unit.control.test_node import Nowhere
+from tests.waiting import until
+
+DECLARED = """
+CREATE STREAM clicks (page STRING KEY, n INT) WITH (kafka_topic='clicks', format='JSON', partitions=2);
+CREATE SOURCE TABLE pages (page STRING PRIMARY KEY, views BIGINT, price DECIMAL(6, 2)) WITH (kafka_topic='pages',
+  format='JSON', partitions=1);
+"""
+EARLIEST = {"auto.offset.reset": "earliest"}
+
+
+class Client:
+    """Over HTTP/1.1."""
+
+    def __init__(self, node: Node, port: int) -> None:
+        self.node, self.port = node, port
+
+    def post(self, path: str, body: Any, **headers: str) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+        connection.request("POST", path, json.dumps(body), headers)
+        return connection.getresponse()
+
+    def query(self, text: str, **properties: Any) -> tuple[int, Any]:
+        response = self.post("/query", {"ksql": text, "streamsProperties": properties})
+        return response.status, json.loads(response.read())
+
+    def rows(self, text: str, **properties: Any) -> list[Any]:
+        status, told = self.query(text, **properties)
+        assert status == 200, told
+        return [entry["row"]["columns"] for entry in told if "row" in entry]
+
+    def append(self, topic: str, *rows: tuple[str | None, dict[str, Any] | None]) -> None:
+        records = [
+            Record(None if row is None else json.dumps(row).encode(), None if key is None else json.dumps(key).encode())
+            for key, row in rows
+        ]
+        self.node.log.append([Append(topic, records)])
+
+    def settle(self, table: str = "PAGES", topic: str = "pages") -> None:
+        ends = {partition: bounds.end for partition, bounds in self.node.log.bounds(topic).items()}
+        self.node.tables.reached(table, ends, timedelta(seconds=30))
+
+
+@pytest.fixture
+def client(tmp_path: Path) -> Iterator[Client]:
+    with (
+        EmbeddedLog(tmp_path / "data") as log,
+        Node(log, Settings(data=log.folder), isolation=Nowhere()) as node,
+        Server(application(node)).running() as server,
+    ):
+        node.execute(DECLARED)
+        yield Client(node, server.port)
+
+
+def test_a_table_is_asked(client: Client) -> None:
+    client.append(
+        "pages", ("/a", {"VIEWS": 1, "PRICE": 1.50}), ("/b", {"VIEWS": 2}), ("/c", {"VIEWS": 3}), ("/c", None)
+    )
+    client.settle()
+    _, told = client.query("SELECT price, page FROM pages WHERE page = '/a';")
+    assert told == [
+        {"header": {"queryId": told[0]["header"]["queryId"], "schema": "`PRICE` DECIMAL(6, 2), `PAGE` STRING KEY"}},
+        {"row": {"columns": [1.50, "/a"]}},
+    ]
+    assert client.rows("SELECT * FROM pages ORDER BY views DESC;") == [["/b", 2, None], ["/a", 1, 1.5]]
+    assert client.rows("SELECT page FROM pages WHERE views >= 1 LIMIT 1;") in ([["/a"]], [["/b"]])
+    assert client.rows("SELECT COUNT(*) AS n, SUM(views) AS all_views FROM pages;") == [[2, 3]]
+    assert client.rows("SELECT page, ROWTIME FROM pages WHERE page = '/missing';") == []
+
+
+def test_a_stream_is_asked_to_its_end(client: Client) -> None:
+    client.append("clicks", *((f"/{n % 3}", {"N": n}) for n in range(10)), ("/x", None), (None, {"N": 10}))
+    status, told = client.query("SELECT page, n FROM clicks WHERE n > 6;")
+    assert (status, told[0]["header"]["schema"]) == (200, "`PAGE` STRING, `N` INTEGER")
+    assert sorted(entry["row"]["columns"] for entry in told[1:-1] if entry["row"]["columns"][0]) == [
+        ["/0", 9],
+        ["/1", 7],
+        ["/2", 8],
+    ]
+    assert told[-1] == {"finalMessage": "Query Completed"}
+    assert len(client.rows("SELECT * FROM clicks LIMIT 2;")) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "code"),
+    [
+        ("SELECT * FROM nothing;", "source-not-found"),
+        ("SELECT * FROM clicks c JOIN pages p ON c.page = p.page;", "bad-query"),
+        ("SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;", "bad-query"),
+        ("SELECT page, ROWOFFSET FROM pages;", "bad-query"),
+        ("SELECT * FROM declared;", "not-queryable"),
+        ("SELECT * FROM clicks EMIT CHANGES ORDER BY n;", "bad-query"),
+        ("SELECT * FROM pages WHERE page IN (NULL);", "bad-query"),
+        ("SELECT * FROM numbered WHERE id IN ('1', 2);", "type-mismatch"),
+        ("LIST STREAMS;", "bad-query"),
+        ("SELECT * FROM pages; SELECT * FROM pages;", "bad-query"),
+    ],
+)
+def test_what_cannot_be_asked(client: Client, text: str, code: str) -> None:
+    client.node.execute(
+        "CREATE TABLE declared (id INT PRIMARY KEY) WITH (kafka_topic='d', format='JSON', partitions=1);"
+        "CREATE SOURCE TABLE numbered (id INT PRIMARY KEY) WITH (kafka_topic='d', format='JSON', partitions=1);"
+    )
+    status, told = client.query(text)
+    assert (status, told["code"]) == (400, code)
+
+
+@pytest.mark.parametrize(
+    ("condition", "allowed"),
+    [("page = '/a'", True), ("page IN ('/a', '/b')", True), ("page > '/a'", True), ("views = 1", False),
+     ("page = '/a' OR views = 1", False), ("page > '/a' AND page < '/b'", False)],
+)  # fmt: skip
+def test_looking_through_a_table_can_be_switched_off(client: Client, condition: str, allowed: bool) -> None:
+    off = {"ksql.query.pull.table.scan.enabled": False}
+    status, _ = client.query(f"SELECT * FROM pages WHERE {condition};", **off)
+    assert status == (200 if allowed else 400)
+
+
+def test_a_question_goes_on_to_its_limit(client: Client) -> None:
+    client.append("clicks", ("/a", {"N": 1}), ("/a", {"N": 2}))
+    status, told = client.query("SELECT n, page FROM clicks EMIT CHANGES LIMIT 2;", **EARLIEST)
+    assert (status, [entry["row"]["columns"] for entry in told[1:-1]]) == (200, [[1, "/a"], [2, "/a"]])
+    assert told[-1] == {"finalMessage": "Limit Reached"}
+    assert client.rows("SELECT COUNT(*) AS n FROM clicks EMIT CHANGES LIMIT 2;", **EARLIEST) == [[1], [2]]
+    client.append("pages", ("/a", {"VIEWS": 1}), ("/a", None))
+    _, told = client.query("SELECT views, page FROM pages EMIT CHANGES LIMIT 2;", **EARLIEST)
+    assert told[2] == {"row": {"columns": [None, "/a"], "tombstone": True}}
+
+
+def test_rows_come_as_lines_while_the_question_goes_on(client: Client) -> None:
+    body = {"sql": "SELECT * FROM clicks EMIT CHANGES;"}
+    response = client.post("/query-stream", body)
+    begin = json.loads(response.readline())
+    assert (begin["columnNames"], begin["columnTypes"]) == (["PAGE", "N"], ["STRING", "INTEGER"])
+    for n in range(3):
+        client.append("clicks", ("/a", {"N": n}))
+        assert json.loads(response.readline()) == ["/a", n]
+    assert len(client.node.pushes) == 1
+    assert client.post("/close-query", {"queryId": begin["queryId"]}).status == 200
+    assert response.read() == b""
+    until(lambda: not len(client.node.pushes))
+    assert client.post("/close-query", {"queryId": begin["queryId"]}).status == 400
+
+
+def test_who_leaves_is_forgotten(client: Client) -> None:
+    responses = [client.post("/query-stream", {"sql": "SELECT * FROM clicks EMIT CHANGES;"}) for _ in range(5)]
+    assert len(client.node.pushes) == 5
+    for response in responses:
+        response.readline()
+        response.close()
+    client.append("clicks", ("/a", {"N": 1}))
+    until(lambda: not len(client.node.pushes))
+
+
+def test_who_asks_the_same_shares_the_work(client: Client) -> None:
+    texts = ["SELECT * FROM clicks EMIT CHANGES;"] * 3 + ["SELECT n FROM clicks EMIT CHANGES LIMIT 1;"]
+    responses = [client.post("/query-stream", {"sql": text}) for text in texts]
+    assert (len(client.node.pushes), len(client.node.pushes.feeds)) == (4, 2)
+    client.append("clicks", ("/a", {"N": 1}))
+    for response in responses:
+        assert json.loads(response.readline())["queryId"].startswith("SCALABLE_PUSH_QUERY")
+        assert json.loads(response.readline()) in (["/a", 1], [1])
+        response.close()
+
+
+def test_a_slow_reader_of_its_own_question_gets_everything_later(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pushes, "FULL", 100)
+    many, text = 20_000, "x" * 200
+    for start in range(0, many, 1000):
+        client.append("clicks", *((f"{text}{n}", {"N": n}) for n in range(start, start + 1000)))
+    response = client.post(
+        "/query-stream", {"sql": f"SELECT n FROM clicks EMIT CHANGES LIMIT {many};", "properties": EARLIEST}
+    )
+    response.readline()
+    assert sorted(json.loads(line)[0] for line in response) == list(range(many))
+
+
+def test_a_slow_one_among_several_is_let_go(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushes, "FULL", 100)
+    node, ask = client.node, client.node.asked("SELECT n FROM clicks EMIT CHANGES;")
+    news = threading.Event()
+    quick, slow = (node.pushes.subscribe(ask, from_beginning=False, notify=n) for n in (news.set, lambda: None))
+    taken = 0
+    while not slow.ended:
+        client.append("clicks", *(("/a", {"N": n}) for n in range(60)))
+        taken += 60
+        while taken:
+            news.wait(30)
+            news.clear()
+            taken -= len(quick.take())
+    assert slow.failure is not None
+    assert slow.failure.code == "slow-reader"
+    assert not quick.ended
+
+
+def test_other_shapes(client: Client) -> None:
+    client.append("pages", ("/a", {"VIEWS": 1}))
+    client.settle()
+    body = {"sql": "SELECT page, views FROM pages;"}
+    with closing(client.post("/query-stream", body, accept="application/json")) as response:
+        names, row = json.loads(response.read())
+    assert (names["columnNames"], row) == (["PAGE", "VIEWS"], ["/a", 1])
+    with closing(client.post("/query-stream", body, accept="application/vnd.ksql.v1+json")) as response:
+        assert json.loads(response.read())[1] == {"row": {"columns": ["/a", 1]}}
+    with closing(client.post("/query-stream", {"ksql": 1})) as response:
+        assert (response.status, json.loads(response.read())["code"]) == (400, "bad-request")
+
+
+def test_many_rows_come_while_they_are_read(client: Client) -> None:
+    client.append("pages", *((f"/{n}", {"VIEWS": n}) for n in range(5000)))
+    client.settle()
+    assert sorted(row[0] for row in client.rows("SELECT views FROM pages;")) == list(range(5000))
+
+
+def test_a_table_that_is_dropped_leaves_no_file(client: Client) -> None:
+    folder = client.node.settings.data / "views"
+    assert (folder / "PAGES.sqlite").exists()
+    client.node.execute("DROP TABLE pages;")
+    assert not list(folder.iterdir())
+    status, told = client.query("SELECT * FROM pages;")
+    assert (status, told["code"]) == (400, "source-not-found")
+
+
+def lines(*values: Any) -> bytes:
+    return b"".join(json.dumps(value).encode() + b"\n" for value in values)
+
+
+def insert(client: Client, body: bytes, **headers: str) -> http.client.HTTPResponse:
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+    connection.request("POST", "/inserts-stream", body, headers)
+    return connection.getresponse()
+
+
+def test_rows_are_inserted_and_acknowledged_one_by_one(client: Client) -> None:
+    rows = [{"PAGE": "/a", "n": 1}, {"PAGE": "/b", "N": "two"}, {"page": "/c", "ROWTIME": 5}, [1]]
+    response = insert(client, lines({"target": "clicks"}, *rows))
+    told = [json.loads(line) for line in response]
+    assert [(one["status"], one["seq"], one.get("code")) for one in told] == [
+        ("ok", 0, None),
+        ("error", 1, "bad-record"),
+        ("ok", 2, None),
+        ("error", 3, "bad-record"),
+    ]
+    assert sorted(client.rows("SELECT page, n FROM clicks;")) == [["/a", 1], ["/c", None]]
+    assert client.rows("SELECT page FROM clicks WHERE ROWTIME = 5;") == [["/c"]]
+    response = insert(client, lines({"target": "CLICKS"}, {"PAGE": "/d"}, {"PAGE": "/e"}), accept="application/json")
+    assert json.loads(response.read()) == [{"status": "ok", "seq": 0}, {"status": "ok", "seq": 1}]
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [(b"", "bad-request"), (b"[]\n", "bad-request"), (b'{"target": "NOTHING"}\n', "source-not-found"),
+     (b'{"target": "PAGES"}\n', "source-read-only")],
+)  # fmt: skip
+def test_where_nothing_can_be_inserted(client: Client, body: bytes, code: str) -> None:
+    response = insert(client, body)
+    assert (response.status, json.loads(response.read())["code"]) == (400, code)
+
+
+def test_acknowledgements_come_while_rows_go(client: Client) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
+    connection.putrequest("POST", "/inserts-stream")
+    connection.putheader("Transfer-Encoding", "chunked")
+    connection.endheaders()
+
+    def send(*values: Any) -> None:
+        text = lines(*values)
+        connection.send(b"%x\r\n%b\r\n" % (len(text), text))
+
+    send({"target": "clicks"}, {"PAGE": "/0"})
+    response = connection.getresponse()
+    assert json.loads(response.readline()) == {"status": "ok", "seq": 0}
+    for n in range(1, 4):
+        send({"PAGE": f"/{n}"})
+        assert json.loads(response.readline()) == {"status": "ok", "seq": n}
+    connection.send(b"0\r\n\r\n")
+    assert response.read() == b""
+    connection.close()
+
+
+def test_many_rows_are_taken_in_large_parts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    appends: list[int] = []
+    append = client.node.log.append
+    monkeypatch.setattr(client.node.log, "append", lambda given: (appends.append(1), append(given))[1])
+    rows = [{"PAGE": f"/{n % 7}", "N": n} for n in range(20_000)]
+    told = insert(client, lines({"target": "clicks"}, *rows)).read().splitlines()
+    assert [json.loads(one)["seq"] for one in told if b'"ok"' in one] == list(range(20_000))
+    assert len(appends) < 20
+    assert client.rows("SELECT COUNT(*) AS n FROM clicks EMIT CHANGES LIMIT 20000;", **EARLIEST)[-1] == [20_000]
+
+
+def test_rows_before_a_line_without_end_are_taken(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(inserts, "LONGEST", 100_000)
+    rows = lines({"target": "clicks"}, *({"PAGE": "/", "N": n} for n in range(1_000)))
+    *told, last = insert(client, rows + b'{"PAGE": "' + b"x" * 300_000).read().splitlines()
+    assert [json.loads(one)["seq"] for one in told if b'"ok"' in one] == list(range(1_000))
+    assert json.loads(last)["code"] == "bad-request"
+    assert len(client.rows("SELECT n FROM clicks;")) == 1_000

@@ -1,0 +1,142 @@
+"""What is particular to views in files: which files are refused, and that values lie in their own order."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from headrace.contracts import Topic, TopicSpec
+from headrace.errors import ViewUnreadable
+from headrace.log.embedded import EmbeddedLog
+from headrace.plan import types as ty
+from headrace.schema import Field
+from headrace.views.columns import Columns, NotSought, sought
+from headrace.views.keeper import Keeper, open_view
+from headrace.views.pulling import Pull
+from tests.unit.views.asked import ALL_TYPES, asked, table, view_in
+
+_, SOURCE = table(ALL_TYPES)
+INT64 = st.integers(-(2**63), 2**63 - 1)
+
+
+def _decimals(precision: int, scale: int) -> st.SearchStrategy[Decimal]:
+    most = 10**precision - 1
+    return st.integers(-most, most).map(lambda digits: Decimal((digits < 0, _digits(digits), -scale)))
+
+
+def _digits(number: int) -> tuple[int, ...]:
+    return tuple(map(int, str(abs(number))))
+
+
+VALUES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
+    (ty.BIGINT, INT64),
+    (ty.DOUBLE, st.floats(allow_nan=False)),
+    (ty.STRING, st.text()),
+    (ty.BYTES, st.binary()),
+    (ty.BOOLEAN, st.booleans()),
+    (ty.TIMESTAMP, INT64),
+    (ty.decimal(18, 4), _decimals(18, 4)),
+    (ty.decimal(19, 0), _decimals(19, 0)),
+    (ty.decimal(76, 38), _decimals(76, 38)),
+]
+
+
+@pytest.mark.parametrize(("kind", "values"), VALUES, ids=[str(kind) for kind, _ in VALUES])
+def test_values_lie_in_their_order_and_come_back(kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
+    columns = Columns([Field("K", kind)], in_key=True)
+
+    @given(st.lists(values | st.none(), unique=True))
+    def check(given_values: list[Any]) -> None:
+        with closing(sqlite3.connect(":memory:")) as db:
+            db.execute("CREATE TABLE t (k, PRIMARY KEY (k)) WITHOUT ROWID")
+            db.executemany("INSERT INTO t VALUES (?)", [columns.stored((value,)) for value in given_values])
+            found = [columns.loaded(row)[0] for row in db.execute("SELECT k FROM t ORDER BY k")]
+            assert [repr(value) for value in found if value is not None] == [
+                repr(value) for value in sorted(value for value in given_values if value is not None)
+            ]
+            assert found.count(None) == given_values.count(None)
+
+    check()
+
+
+@pytest.mark.parametrize(
+    ("kind", "value"),
+    [
+        (ty.decimal(6, 2), Decimal("1.005")),
+        (ty.decimal(6, 2), 0.5),
+        (ty.decimal(6, 2), 1 << 62),
+        (ty.DOUBLE, Decimal("0.1")),
+        (ty.array(ty.INT), [1]),
+    ],
+)
+def test_what_is_not_the_same_there_is_not_looked_up(kind: pa.DataType, value: Any) -> None:
+    with pytest.raises(NotSought):
+        sought(kind, value)
+
+
+def test_a_file_of_another_layout_is_refused(tmp_path: Path) -> None:
+    view_in(tmp_path, SOURCE).close()
+    with closing(sqlite3.connect(tmp_path / "views" / "T.sqlite")) as db, db:
+        db.execute("UPDATE facts SET layout = 2")
+    with pytest.raises(ViewUnreadable, match="its layout is 2, and this version knows 1"):
+        view_in(tmp_path, SOURCE)
+
+
+def test_a_file_that_is_no_view_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "views" / "T.sqlite"
+    file.parent.mkdir()
+    file.write_bytes(b"no database at all" * 1000)
+    with pytest.raises(ViewUnreadable, match="remove the file"):
+        view_in(tmp_path, SOURCE)
+    file.unlink()
+    with closing(sqlite3.connect(file)) as db:
+        db.execute("CREATE TABLE other (a)")
+    with pytest.raises(ViewUnreadable, match="it is no view"):
+        view_in(tmp_path, SOURCE)
+
+
+def test_a_topic_that_was_made_anew_begins_the_view_anew(tmp_path: Path) -> None:
+    with closing(view_in(tmp_path, SOURCE)) as view:
+        view.apply(view.state(), [(1, (1,), (None,) * 13)], {0: 9})
+    with closing(open_view(tmp_path, SOURCE, Topic("t", TopicSpec(), 8))) as view:
+        assert view.state().position == {}
+
+
+def test_a_question_is_looked_up_by_an_index_of_the_table(tmp_path: Path) -> None:
+    catalog, source = table(
+        "CREATE SOURCE TABLE T (ID BIGINT PRIMARY KEY, CITY STRING, N DOUBLE) "
+        "WITH (kafka_topic='t', format='JSON', partitions=1, indexes='city; city, n');"
+    )
+    with EmbeddedLog(tmp_path / "log") as log, closing(view_in(tmp_path, source)) as view:
+        log.create_topic("t")
+        assert not Keeper(log, source, view).step()
+        assert view.indexes() == [("CITY",), ("CITY", "N")]
+        for condition, wanted in [
+            ("CITY = 'a'", "own1 (v0=?)"),
+            ("CITY IN ('a', 'b') AND N > 1E0", "own2 (v0=? AND v1>?)"),
+            ("ID = 3", "PRIMARY KEY (k0=?)"),
+        ]:
+            asking = Pull(asked(catalog, f"SELECT * FROM T WHERE {condition};").query)
+            assert wanted in _plan(tmp_path / "views" / "T.sqlite", *view.table.scan(asking.selection))
+        Keeper(log, replace(source, indexes=(("N",),)), view).step()
+        assert view.indexes() == [("N",)]
+
+
+def _plan(path: Path, statement: str, values: list[Any]) -> str:
+    with closing(sqlite3.connect(path)) as db:
+        return "\n".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", values))
+
+
+def test_names_are_told_apart_in_files(tmp_path: Path) -> None:
+    for name in ("A", "a", "%61.", "../x", "Ä"):
+        open_view(tmp_path, replace(SOURCE, name=name), Topic("t", TopicSpec(), 8)).close()
+    assert len(list((tmp_path / "views").glob("*.sqlite"))) == 5
