@@ -143,7 +143,8 @@ class SqliteView:
         self._closed = True
         while self._idle:
             self._idle.pop().close()
-        self._writer.close()
+        with self._lock:  # a connection that is in use must not be closed
+            self._writer.close()
 
     def remove(self) -> None:
         self.close()

@@ -245,7 +245,8 @@ class Groups:
         self._rebalance(db, name)
 
     def close(self) -> None:
-        self._db.close()
+        with self._thread:  # a connection that is in use must not be closed
+            self._db.close()
 
 
 def _store(db: sqlite3.Connection, group: str, topic_id: int, partition: TopicPartition, offset: int) -> None:

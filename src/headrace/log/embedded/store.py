@@ -65,14 +65,15 @@ class Store:
             self.bell = Bell(folder / "bell")
             self._sync_turn = Turn.of(descriptor(folder / "sync"), 0)
         self._local = threading.local()
-        self._connections: list[tuple[threading.Thread, sqlite3.Connection]] = []
-        self._connections_guard = threading.Lock()
+        self._readers: list[_Reader] = []
+        self._readers_guard = threading.Lock()
+        self._writing, self._syncing = threading.Lock(), threading.Lock()
         with translated(folder), self.lock.held():
             self._writer = self._connect()
             self._writer.executescript(_TABLES)
             ((sequence,),) = self._writer.execute("SELECT value FROM meta WHERE name = 'sequence'")
             self.bell.settle(sequence)
-        self._wal = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+        self._wal: int | None = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
 
     def _connect(self) -> sqlite3.Connection:
         with translated(self.folder):
@@ -83,28 +84,29 @@ class Store:
             return connection
 
     @property
-    def reader(self) -> sqlite3.Connection:
+    def _reader(self) -> _Reader:
         """This thread's connection for reading."""
-        connection = getattr(self._local, "connection", None)
-        if connection is None:
-            connection = self._local.connection = self._connect()
+        reader = getattr(self._local, "reader", None)
+        if reader is None:
+            connection = self._connect()
             connection.execute("PRAGMA query_only = ON")
-            self._keep(connection)
-        return connection
+            reader = self._local.reader = _Reader(connection)
+            self._keep(reader)
+        return reader
 
-    def _keep(self, connection: sqlite3.Connection) -> None:
+    def _keep(self, reader: _Reader) -> None:
         """Remember a thread's connection, and close those of threads that have ended."""
-        with self._connections_guard:
-            ended = [(thread, old) for thread, old in self._connections if not thread.is_alive()]
-            self._connections = [item for item in self._connections if item not in ended]
-            self._connections.append((threading.current_thread(), connection))
-        for _, old in ended:
+        with self._readers_guard:
+            ended = [old for old in self._readers if not old.thread.is_alive()]
+            self._readers = [old for old in self._readers if old not in ended]
+            self._readers.append(reader)
+        for old in ended:
             old.close()
 
     @contextlib.contextmanager
     def transaction(self, seconds: float = 30.0) -> Iterator[sqlite3.Connection]:
         """A change under the lock: committed at the end, or nothing of it happened. Not durable before `sync`."""
-        with translated(self.folder), self.lock.held(seconds):
+        with translated(self.folder), self.lock.held(seconds), self._writing:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
                 yield self._writer
@@ -133,30 +135,56 @@ class Store:
                 self.bell.ring()
 
     def _sync(self, reached: int) -> None:
-        os.fdatasync(self._wal)
+        with self._syncing:  # a descriptor that was closed meanwhile may be that of another file
+            if self._wal is None:
+                raise _closed(self.folder)
+            os.fdatasync(self._wal)
         self.bell.page.synced = max(self.bell.page.synced, reached)
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Rows of a read outside any transaction of ours."""
         with translated(self.folder):
-            return self.reader.execute(sql, parameters).fetchall()
+            return self._reader.query(sql, parameters)
 
     def wal_bytes(self) -> int:
         """Size of the write-ahead file; it grows while a reader holds it back."""
-        return os.fstat(self._wal).st_size
+        with self._syncing:
+            return 0 if self._wal is None else os.fstat(self._wal).st_size
 
     def checkpoint(self) -> None:
         """Move the write-ahead file's content into the database and cut it back."""
-        with translated(self.folder), self.lock.held():
+        with translated(self.folder), self.lock.held(), self._writing:
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def close(self) -> None:
-        os.close(self._wal)
-        with self._connections_guard:
-            connections = [self._writer, *(connection for _, connection in self._connections)]
-        for connection in connections:
-            with contextlib.suppress(sqlite3.Error):
-                connection.close()
+        """Each connection is closed when its thread does not use it: SQLite would take the process down with it."""
+        with self._syncing:
+            if self._wal is not None:
+                os.close(self._wal)
+            self._wal = None
+        with self._readers_guard:
+            readers = list(self._readers)
+        for reader in readers:
+            reader.close()
+        with self._writing, contextlib.suppress(sqlite3.Error):
+            self._writer.close()
+
+
+class _Reader:
+    """A thread's connection, which another thread may close."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.thread = threading.current_thread()
+        self._connection = connection
+        self._busy = threading.Lock()
+
+    def query(self, sql: str, parameters: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+        with self._busy:
+            return self._connection.execute(sql, parameters).fetchall()
+
+    def close(self) -> None:
+        with self._busy, contextlib.suppress(sqlite3.Error):
+            self._connection.close()
 
 
 def open_folder(folder: Path) -> None:
@@ -241,8 +269,12 @@ def _in_our_words(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return busy(folder)
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
-        return Closed(f'log "{folder}" was closed meanwhile', fix="open it again")
+        return _closed(folder)
     return error
+
+
+def _closed(folder: Path) -> Closed:
+    return Closed(f'log "{folder}" was closed meanwhile', fix="open it again")
 
 
 def busy(folder: Path, seconds: float | None = None) -> LogBusy:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
+import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -170,6 +172,32 @@ def test_closing_ends_what_waits(log: EmbeddedLog) -> None:
     consumer.close()
 
 
+def test_closing_beside_busy_threads_does_no_harm(open_log: OpenLog) -> None:
+    """A connection that is closed while another thread uses it takes the whole process down."""
+    for _ in range(20):
+        log = open_log()
+        if not log.topics():
+            log.create_topic("t")
+        codes: list[str] = []
+
+        def work(act: Callable[[], object], codes: list[str] = codes) -> None:
+            try:
+                while True:
+                    act()
+            except Closed as error:
+                codes.append(error.code)
+
+        acts = (lambda log=log: read(log, "t"), lambda log=log: put(log, "t", b"x"), lambda log=log: log.groups())
+        threads = [threading.Thread(target=work, args=(act,)) for act in acts]
+        for thread in threads:
+            thread.start()
+        time.sleep(0.01)
+        log.close()
+        for thread in threads:
+            thread.join(30)
+        assert codes == ["closed"] * len(acts)
+
+
 def test_what_was_sent_is_there_after_closing(folder: Path, open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("t")
@@ -254,7 +282,7 @@ def test_threads_that_ended_leave_no_connections(log: EmbeddedLog) -> None:
         thread = threading.Thread(target=lambda: log.bounds("t"))
         thread.start()
         thread.join()
-    assert len(log.store._connections) <= 2
+    assert len(log.store._readers) <= 2
 
 
 def test_typed_and_raw_topics_live_in_one_log(log: EmbeddedLog) -> None:
