@@ -20,6 +20,15 @@ def notifier(news: asyncio.Event) -> Callable[[], None]:
     return notify
 
 
+async def heard(news: asyncio.Event, seconds: float | None) -> bool:
+    """Whether it was set in time. (Python's `wait_for` would at times not notice that the waiting is cancelled.)"""
+    try:
+        async with asyncio.timeout(seconds):
+            return await news.wait()
+    except TimeoutError:
+        return False
+
+
 async def rows_of(reader: Subscription, news: asyncio.Event, beat: float | None = None) -> AsyncIterator[list[Row]]:
     """What comes, as much as has come, until it ends; after so many seconds without anything, nothing."""
     while True:
@@ -29,7 +38,5 @@ async def rows_of(reader: Subscription, news: asyncio.Event, beat: float | None 
             yield rows
         if ended:
             return
-        try:
-            await asyncio.wait_for(news.wait(), beat)
-        except TimeoutError:
+        if not await heard(news, beat):
             yield []

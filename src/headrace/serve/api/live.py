@@ -98,7 +98,8 @@ async def _gone(socket: WebSocket) -> None:
 
 
 async def _in_time(sending: Awaitable[None]) -> None:
-    await asyncio.wait_for(sending, STILL)
+    async with asyncio.timeout(STILL):
+        await sending
 
 
 async def _until_gone(work: Coroutine[Any, Any, None], gone: Coroutine[Any, Any, None]) -> None:

@@ -7,7 +7,6 @@ behind, it is told so, and let go. Every event says where to read on, so nothing
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
@@ -25,6 +24,7 @@ from headrace.serve.api.positions import Positions, position_text, starts
 from headrace.serve.api.route import Route
 from headrace.serve.api.site import Site
 from headrace.serve.api.topics import Named, own_topic
+from headrace.serve.notices import heard
 
 PATH_OF_TAILS = "/topics/{topic}/tail"
 MOST_BEHIND = 1_000_000
@@ -61,9 +61,7 @@ class Following:
                 if page.lines:
                     yield page
                     continue
-                try:
-                    await asyncio.wait_for(woken.wait(), _BEAT)
-                except TimeoutError:
+                if not await heard(woken, _BEAT):
                     yield page
 
     async def _next(self) -> Page:
