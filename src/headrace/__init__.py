@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headrace import testing as testing
     from headrace.apps.live import Live as Live
     from headrace.apps.running import Running as Running
+    from headrace.apps.script import deploy as deploy
     from headrace.apps.script import run as run
     from headrace.apps.script import start as start
     from headrace.lang.python.app import App as App
@@ -68,7 +69,7 @@ _HOMES = {
     "lang.python.windows": ("days", "hopping", "hours", "minutes", "seconds", "session", "sliding", "tumbling"),
     "apps.live": ("Live",),
     "apps.running": ("Running",),
-    "apps.script": ("run", "start"),
+    "apps.script": ("deploy", "run", "start"),
 }
 """Which module has which names."""
 _NAMES = {name: f"headrace.{module}" for module, names in _HOMES.items() for name in names}

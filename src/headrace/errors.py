@@ -472,6 +472,18 @@ class NotReplayable(UserError, code="not-replayable"):
     """A dead letter does not say which record it is of, or that record is gone."""
 
 
+class UnknownApp(UserError, code="unknown-app"):
+    """No app of that name is on the server."""
+
+
+class AppInUse(UserError, code="app-in-use"):
+    """Queries call what the app declares."""
+
+
+class CodeRefused(UserError, code="code-refused"):
+    """The server takes no code from there."""
+
+
 class UnknownQuery(UserError, code="unknown-query"):
     """No query of that name has left a checkpoint."""
 
@@ -572,7 +584,7 @@ class NotQueryable(StatementError, code="not-queryable"):
 
 
 class FunctionExists(UserError, code="function-exists"):
-    """A function of one's own has the name of a built-in one."""
+    """A function of one's own has the name of a built-in one, or of another app's."""
 
 
 class BadPython(UserError, code="bad-python"):

@@ -76,6 +76,10 @@ class Settings:
         timedelta(minutes=5),
         "A server's query that has had nothing to read for so long leaves Spark until there is something; 0: never.",
     )
+    code_from: str = setting(
+        "here",
+        "From where a server takes Python code to execute: here (programs on the same machine), anywhere or nowhere.",
+    )
     views: str = setting(
         "sqlite", "Where tables that can be asked are kept: sqlite (files in the data folder) or postgres."
     )

@@ -9,7 +9,10 @@ import psutil
 
 from headrace.control.apart import QueryApart
 from headrace.control.node import Node
+from headrace.lang.python.loading import Code
 from headrace.log.embedded import EmbeddedLog
+from headrace.plan import operators
+from headrace.plan.functions import own, withdraw
 from headrace.settings import Settings
 from tests import streams
 from tests.spark.test_program import NUMBERS, SUMS, insert, values
@@ -61,3 +64,55 @@ def test_a_query_leaves_spark_while_it_has_nothing_to_do(tmp_path: Path) -> None
                 until(lambda node=node: "CTAS_SUMS_1" in node.parked and not node.supervisor.running)
                 node.execute(insert(2))
                 until_sums(node, log, *((1, 3) if first else (1, 3, 5)))
+
+
+APP = '''
+import headrace as hr
+
+app = hr.App("shop")
+
+@app.function
+def marked(n: int) -> str:
+    return f"<{n}>"
+
+class Running(hr.Operator):
+    """The sum of all numbers of a key so far."""
+
+    output = "total BIGINT"
+
+    def on_event(self, event, ctx):
+        ctx.state = (ctx.state or 0) + event.n
+        ctx.emit(total=ctx.state)
+
+numbers = app.stream("numbers", "k INT KEY, n BIGINT", topic="numbers")
+numbers.select("k", text=marked(hr.col.n)).to_stream("texts")
+numbers.operate(Running).to_stream("totals")
+'''
+
+
+def test_an_app_that_is_sent_runs_and_its_code_is_replaced(tmp_path: Path) -> None:
+    settings: Settings = streams.settings(tmp_path, way="record", changes="record")
+    try:
+        with EmbeddedLog(settings.data, settings) as log:
+
+            def comes(topic: str, *wanted: object) -> None:
+                until(
+                    lambda: [next(iter(row.values())) for row in values(log, topic) if row] == list(wanted),
+                    lambda: (topic, values(log, topic), node.setbacks),
+                )
+
+            with Node(log, settings) as node:
+                node.deploy(Code(APP))
+                node.execute(insert(1))
+                comes("TEXTS", "<1>")
+                comes("TOTALS", 1)
+                node.deploy(Code(APP.replace('f"<{n}>"', 'f"[{n}]"')))
+                node.execute(insert(2))
+                comes("TEXTS", "<1>", "[2]")
+            with Node(log, settings) as node:
+                node.execute(insert(3))
+                comes("TEXTS", "<1>", "[2]", "[3]")
+                comes("TOTALS", 1, 3, 6)
+    finally:
+        withdraw(own())
+        operators.withdraw(operators.OPERATORS["RUNNING"])

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from headrace.control.isolation import OnBatch, Shared
 from headrace.control.program import Program
 from headrace.control.running import Running
-from headrace.engine.batch.shipping import no_setup
+from headrace.engine.batch.shipping import Setup
 from headrace.engine.ground import Position
 from headrace.errors import ProcessLost, QueryFailed
 from headrace.log.embedded import EmbeddedLog
@@ -75,8 +75,8 @@ class Flaky(Shared):
 
     losses: ClassVar[list[str]] = []
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
-        running = super().start(query, folder, begin, on_batch)
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
+        running = super().start(query, folder, begin, on_batch, setup)
         if len(self.losses) < 2:
             running.stop()
             self.losses.append(query.id)
@@ -85,7 +85,7 @@ class Flaky(Shared):
 
 
 def test_a_start_that_fails_is_tried_again(log: EmbeddedLog, settings: Settings) -> None:
-    with Program(log, settings, isolation=Flaky("program", log, settings, no_setup)) as program:
+    with Program(log, settings, isolation=Flaky("program", log, settings)) as program:
         program.execute(NUMBERS + ALL + "INSERT INTO numbers VALUES (1, 1);")
         program.wait(until_idle=True)
     assert Flaky.losses == ["CSAS_EVERYTHING_0"] * 2

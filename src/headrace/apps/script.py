@@ -7,6 +7,8 @@ It runs until Ctrl-C, or with `until_idle` until all that is there is done. Run 
 where it was. `headrace run app.py` does the same, and shows how it goes. In a notebook `hr.start(app)` comes back at
 once, and what it gives can be sent rows and looked at.
 
+A server that runs already takes an app by `hr.deploy(app)`, or `headrace deploy app.py`.
+
 Spark is imported when something is run: a file that is only looked at pays nothing.
 """
 
@@ -15,11 +17,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headrace.errors import BadPython
 from headrace.lang.python.app import App
-from headrace.lang.python.loading import is_loading
+from headrace.lang.python.loading import Code, is_loading, main_code
 
 if TYPE_CHECKING:
     from headrace.apps.running import Running
+    from headrace.client.client import Document
 
 
 def run(app: App, *, until_idle: bool = False, data: Path | str | None = None, **settings: Any) -> None:
@@ -38,3 +42,15 @@ def start(app: App, *, data: Path | str | None = None, **settings: Any) -> Runni
     from headrace.apps import running
 
     return running.start(app, data, settings)
+
+
+def deploy(app: App, server: str = "http://127.0.0.1:8088") -> Document:
+    """Send the file that is running, whose app this is, to a server; tells what it declares and what was done."""
+    from headrace.client import Client
+
+    if is_loading():
+        return {}
+    code = main_code()
+    if not isinstance(code, Code):
+        raise BadPython("only a file can be sent to a server", fix="put the app into a file, and run that")
+    return Client(server).deploy(code.source, f"{app.name or code.name}.py")

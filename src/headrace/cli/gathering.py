@@ -131,6 +131,7 @@ def statements(gathering: Gathering) -> list[Any]:
     return [
         {"number": one.number, "text": one.text, "properties": masked_properties(one.properties), "at": one.at}
         for one in journalled(gathering.log)[0]
+        if one.app is None
     ]
 
 

@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str] = {
     "explain": "Show what the statements of a KSQL script do, and the plan of each query.",
     "run": "Run a KSQL script over the log, on Spark, until it is stopped.",
     "up": "Serve: statements come over HTTP, and their queries run on.",
+    "deploy": "Send the app of a Python file to a server.",
     "sql": "Talk KSQL to a server: at a prompt, from a file, or from a pipe.",
     "down": "End the server of a data folder, and wait until it has.",
     "status": "How the server of a data folder and its queries are doing.",

@@ -60,6 +60,11 @@ class Client:
             sent += len(batch)
         return written
 
+    def deploy(self, source: str, path: str = "app.py") -> Document:
+        """Send the text of a Python file that makes an app; tells what it declares and which statements were done."""
+        body = {"source": source, "path": path}
+        return Exchange(self._address, "/api/v1/apps", json_text(body).encode()).document()
+
     def info(self) -> Document:
         """About the server: its version and its name."""
         return Exchange(self._address, "/info").document()["KsqlServerInfo"]

@@ -32,8 +32,6 @@ class Post:
 
     program: str
     settings: Settings
-    setup: Setup = no_setup
-    """Runs first, to declare functions of the user's own."""
     alone: bool = True
     """Whether there is one query, with which the process ends."""
 
@@ -46,9 +44,11 @@ class Assignment:
     """Packed as for Spark's workers."""
     folder: Path
     start: Position | None = None
+    setup: Setup = no_setup
+    """Runs first, to declare functions of the user's own."""
 
-    def plan(self, setup: Setup) -> Query:
-        return shipped(self.query, setup)
+    def plan(self) -> Query:
+        return shipped(self.query, self.setup)
 
 
 class Word(Enum):

@@ -112,8 +112,7 @@ class Member:
     def _work(self) -> None:
         given, child = self._assignment, self._child
         log, spark = child.ground()
-        plan = given.plan(child.post.setup)
-        running = start(spark, log, plan, child.settings, given.folder, self._told, given.start, child.post.setup)
+        running = start(spark, log, given.plan(), child.settings, given.folder, self._told, given.start, given.setup)
         with self._turn:
             self._running = running
         if self._drained:

@@ -34,7 +34,10 @@ class Isolation(Protocol):
         """Start what queries share, which takes a while."""
         ...
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running: ...
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
+        """`setup` declares the user's own functions that the query calls, wherever it comes."""
+        ...
+
     def close(self) -> None:
         """Give back what queries shared, once all are stopped."""
         ...
@@ -51,7 +54,6 @@ class Surroundings:
     program: str
     log: Log
     settings: Settings
-    setup: Setup
 
 
 class Shared(Surroundings):
@@ -60,11 +62,9 @@ class Shared(Surroundings):
     def warm_up(self) -> None:
         self._session()
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
         spark = self._session()
-        return start(
-            spark, self.log, query, self.settings, folder, lambda running, *_: on_batch(running), begin, self.setup
-        )
+        return start(spark, self.log, query, self.settings, folder, lambda running, *_: on_batch(running), begin, setup)
 
     def close(self) -> None:
         """Spark ends with this process."""
@@ -82,10 +82,10 @@ class Apart(Surroundings):
     def warm_up(self) -> None:
         """Nothing is shared."""
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
         prepared = prepare(self.log, query, self.settings, folder, begin)  # what is refused is refused here
-        process = Process(Post(f"{self.program} {query.id}", self.settings, self.setup))
-        return QueryApart(prepared, process, Assignment(packed(query), folder, begin), on_batch)
+        process = Process(Post(f"{self.program} {query.id}", self.settings))
+        return QueryApart(prepared, process, Assignment(packed(query), folder, begin, setup), on_batch)
 
     def close(self) -> None:
         """Each process has ended with its query."""
@@ -100,21 +100,20 @@ class Aside:
     program: str
     log: Log
     settings: Settings
-    setup: Setup
     _process: Process | None = field(default=None, init=False)
 
     def warm_up(self) -> None:
         self._there()
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
         prepared = prepare(self.log, query, self.settings, folder, begin)  # what is refused is refused here
-        return QueryApart(prepared, self._there(), Assignment(packed(query), folder, begin), on_batch)
+        return QueryApart(prepared, self._there(), Assignment(packed(query), folder, begin, setup), on_batch)
 
     def _there(self) -> Process:
         if self._process is not None and self._process.has_ended:
             self.close()
         if self._process is None:
-            self._process = Process(Post(self.program, self.settings, self.setup, alone=False))
+            self._process = Process(Post(self.program, self.settings, alone=False))
         return self._process
 
     def close(self) -> None:
@@ -123,13 +122,13 @@ class Aside:
             self._process = None
 
 
-_ISOLATIONS: Mapping[str, Callable[[str, Log, Settings, Setup], Isolation]] = {"shared": Shared, "process": Apart}
+_ISOLATIONS: Mapping[str, Callable[[str, Log, Settings], Isolation]] = {"shared": Shared, "process": Apart}
 
 
-def isolation_of(program: str, log: Log, settings: Settings, setup: Setup) -> Isolation:
+def isolation_of(program: str, log: Log, settings: Settings) -> Isolation:
     """As the settings say."""
     if settings.isolation not in _ISOLATIONS:
         raise BadSetting(
             f'setting "isolation" cannot be "{settings.isolation}"', fix=f"choose {' or '.join(_ISOLATIONS)}"
         )
-    return _ISOLATIONS[settings.isolation](program, log, settings, setup)
+    return _ISOLATIONS[settings.isolation](program, log, settings)

@@ -41,6 +41,10 @@ class Entry:
     deletes: int | None = None
     """When the topic was made that the statement deletes: one of the same name that came later stays."""
     at: int = 0
+    app: str | None = None
+    """If it is no statement, whose code this is."""
+    code: Mapping[str, str] | None = None
+    """Its `source`, and the `path` of its file; None if the app is withdrawn."""
 
 
 class Journal:
@@ -55,7 +59,13 @@ class Journal:
     def add(
         self, text: str, properties: Mapping[str, Any], start: Position | None = None, deletes: int | None = None
     ) -> Entry:
-        entry = Entry(self.next, text, dict(properties), start, deletes, self._clock.now())
+        return self._add(Entry(self.next, text, dict(properties), start, deletes, self._clock.now()))
+
+    def add_code(self, app: str, code: Mapping[str, str] | None) -> Entry:
+        """An app's, which replaces what it was before; None withdraws it."""
+        return self._add(Entry(self.next, "", at=self._clock.now(), app=app, code=code))
+
+    def _add(self, entry: Entry) -> Entry:
         self._append([entry], self.next + 1)
         self.entries.append(entry)
         self.next += 1

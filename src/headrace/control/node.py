@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from headrace.clock import Clock, SystemClock
 from headrace.contracts import Append, Log
+from headrace.control.apps import Apps, Deployed
 from headrace.control.deeds import Deeds
 from headrace.control.inlets import Inlet
 from headrace.control.isolation import Aside, Isolation, isolation_of
@@ -31,18 +32,22 @@ from headrace.control.pulls import Pulls
 from headrace.control.pushes import Pushes
 from headrace.control.questions import Questions
 from headrace.control.replay import Replay
-from headrace.control.supervisor import Supervisor
+from headrace.control.supervisor import Enlisted, Supervisor
 from headrace.control.tables import Tables
 from headrace.control.ticks import is_timed
 from headrace.engine.batch.shipping import Setup, no_setup
-from headrace.errors import BadQuery, HeadraceError, Retry, UnknownTopic, Unsupported
+from headrace.errors import AppInUse, BadQuery, HeadraceError, Retry, UnknownTopic, Unsupported
 from headrace.lang.ksql.asking import asked
-from headrace.lang.ksql.ast import CreateType, DropType, Query
+from headrace.lang.ksql.ast import CreateType, DropType, InsertValues, Query
 from headrace.lang.ksql.execution import Execution
+from headrace.lang.ksql.parser import parse_one
 from headrace.lang.ksql.planner import Planner
+from headrace.lang.python.app import App
+from headrace.lang.python.loading import Code
 from headrace.plan import catalog as actions
 from headrace.plan.answers.listing import Listing
 from headrace.plan.catalog import Action, Catalog
+from headrace.plan.nodes import Query as Plan
 from headrace.settings import Settings
 from headrace.views.stores import store_of
 
@@ -87,14 +92,14 @@ class Node:
         self.settings = settings
         store = store_of(settings)  # refused, if at all, before anything is started
         self._clock = clock = clock or SystemClock()
-        isolation = isolation or _isolation(log, settings, setup)
-        self.supervisor = Supervisor(log, settings, NAME, isolation, clock)
+        isolation = isolation or _isolation(log, settings)
+        self.supervisor = Supervisor(log, settings, NAME, isolation, clock, self._setup_of)
         self.setbacks: dict[str, Setback] = {}
         self.parked: dict[str, Parked] = {}
         """Queries that are not in Spark, since they have nothing to do."""
         self._idleness = Idleness(settings.park_after.total_seconds())
         self._journal = Journal(log, clock)
-        self._replay = Replay(Catalog(partitions={topic.name: topic.partitions for topic in log.topics()}))
+        self._replay = Replay(self._empty(), Apps(base=setup))
         self._properties: Mapping[str, Any] = {}
         self._deeds = Deeds(log, settings, self.supervisor, clock, lambda: self._properties)
         self._turn = threading.RLock()
@@ -115,6 +120,13 @@ class Node:
     @property
     def catalog(self) -> Catalog:
         return self._replay.catalog
+
+    @property
+    def apps(self) -> Apps:
+        return self._replay.apps
+
+    def _empty(self) -> Catalog:
+        return Catalog(partitions={topic.name: topic.partitions for topic in self.log.topics()})
 
     @property
     def broken(self) -> Mapping[int, HeadraceError]:
@@ -229,6 +241,58 @@ class Node:
             if self.log.topic(topic).created_at == made_at:
                 self.log.delete_topic(topic)
 
+    # -- apps -------------------------------------------------------------------------------------------------------
+
+    def deploy(self, code: Code, *, on_done: Callable[[Outcome], None] = lambda outcome: None) -> Deployed:
+        """Have an app's code, and do those of its statements that are not done already. Sent again, it replaces what
+        it was: queries that call it go on with the new code, or the whole is refused and everything stays as it is."""
+        with self._turn:
+            with self.apps.trial(code) as deployed:
+                before = self.apps.known.get(deployed.name)
+                replay = self._replay.with_app(self._empty(), deployed)
+                changed = self._changed_by(replay, before, deployed)
+                left = "\n".join(_left_to_do(deployed.app, before, {entry.text for entry in replay.needed()}))
+                Execution(Planner(replay.catalog.copy()), lambda action, text: None, reads_files=False).run(left)
+                entry = self._journal.add_code(deployed.name, {"source": code.source, "path": code.path})
+            replay.add_code(entry)
+            self._replay = replay
+            self._go_on_with(changed)
+            self.execute(left, on_done=on_done)
+        return deployed
+
+    def _setup_of(self, query: Plan) -> Setup:
+        return self.apps.setup_of(query)
+
+    def _changed_by(self, replay: Replay, before: Deployed | None, deployed: Deployed) -> dict[str, Enlisted]:
+        """Queries that call the app's code; raises why one of them, or a statement, cannot go on with it."""
+        for number in replay.broken.keys() - self.broken.keys():
+            raise replay.broken[number]
+        if before is None or before.code == deployed.code:
+            return {}
+        users = replay.apps.users(deployed.name, (enlisted.query for enlisted in replay.queries.values()))
+        for query in users:
+            self.supervisor.check_code(replay.queries[query].query)
+        return {query: replay.queries[query] for query in users}
+
+    def _go_on_with(self, changed: Mapping[str, Enlisted]) -> None:
+        for query, enlisted in changed.items():
+            self.supervisor.halt(query)
+            self.supervisor.queries[query] = enlisted
+            self.parked.pop(query, None)
+            self.setbacks.pop(query, None)
+        self.preparing.forget()
+
+    def withdraw(self, app: str) -> None:
+        """Have an app's code no longer; refused while queries call it."""
+        with self._turn:
+            self.apps.get(app)
+            if users := self.apps.users(app, (enlisted.query for enlisted in self.supervisor.queries.values())):
+                raise AppInUse(f'queries call what app "{app}" declares: {", ".join(users)}', fix="end them first")
+            entry = self._journal.add_code(app, None)
+            self._replay.add_code(entry)
+            self.apps.withdraw(app)
+            self.preparing.forget()
+
     # -- queries ----------------------------------------------------------------------------------------------------
 
     def _tend(self) -> None:
@@ -298,13 +362,16 @@ class Node:
         self._journal.close()
 
 
-def _isolation(log: Log, settings: Settings, setup: Setup) -> Isolation:
+def _isolation(log: Log, settings: Settings) -> Isolation:
     """A server has no Spark itself: what is shared is shared in a process aside."""
-    return (
-        Aside(NAME, log, settings, setup)
-        if settings.isolation == "shared"
-        else isolation_of(NAME, log, settings, setup)
-    )
+    return Aside(NAME, log, settings) if settings.isolation == "shared" else isolation_of(NAME, log, settings)
+
+
+def _left_to_do(app: App, before: Deployed | None, there: set[str]) -> list[str]:
+    """Of the app's statements: what is there stays as it is, and rows that it has inserted are not inserted again."""
+    done = () if before is None else before.app.statements
+    inserted = {text for text in done if isinstance(parse_one(text), InsertValues)}
+    return [text for text in app.statements if text not in there | inserted]
 
 
 def _concerned(action: Action) -> tuple[str, ...]:

@@ -56,7 +56,8 @@ class Program:
         self.settings = settings
         self.name = name
         clock = clock or SystemClock()
-        self._supervisor = Supervisor(log, settings, name, isolation or isolation_of(name, log, settings, setup), clock)
+        isolation = isolation or isolation_of(name, log, settings)
+        self._supervisor = Supervisor(log, settings, name, isolation, clock, lambda query: setup)
         self.stopping = self._supervisor.stopping
         """Set from anywhere, it ends what is being executed or waited for."""
         self.catalog = Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})

@@ -1,7 +1,7 @@
-"""What a journal comes to: the catalog, the queries that are to run, and which entries that still hangs on.
+"""What a journal comes to: the catalog, apps, the queries that are to run, and which entries that still hangs on.
 
-Nothing is done here but planning. What came and went again leaves no trace, so reading a journal twice, or after any
-crash, gives the same.
+Nothing is done here but planning; the code of apps is executed for what it declares. What came and went again leaves no
+trace, so reading a journal twice, or after any crash, gives the same.
 """
 
 from __future__ import annotations
@@ -10,17 +10,20 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.control.apps import Apps, Deployed
 from headrace.control.journal import Entry
 from headrace.control.supervisor import Enlisted
 from headrace.errors import HeadraceError
 from headrace.lang.ksql.parser import parse_one
 from headrace.lang.ksql.planner import Planner
+from headrace.lang.python.loading import Code
 from headrace.plan.catalog import Action, Catalog, Control, Create, Done, Drop, Insert
 
 
 @dataclass
 class Replay:
     catalog: Catalog
+    apps: Apps = field(default_factory=Apps)
     queries: dict[str, Enlisted] = field(default_factory=dict)
     deleted: list[tuple[str, int]] = field(default_factory=list)
     """Topics that were to be deleted, and when they were made."""
@@ -32,7 +35,24 @@ class Replay:
     """Of sources that queries made, what those read."""
 
     def read(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
+        """The last code of each app, then one statement after another."""
+        entries = list(entries)
+        latest = {entry.app: entry for entry in entries if entry.app is not None}
+        for entry in latest.values():
+            self.take_code(entry)
+        self.plan(entry for entry in entries if entry.app is None)
+
+    def take_code(self, entry: Entry) -> None:
+        if entry.code is None:
+            return
+        try:
+            self.apps.take(Code(**entry.code))
+        except HeadraceError as error:
+            self.broken[entry.number] = error
+        self.add_code(entry)
+
+    def plan(self, statements: Iterable[Entry]) -> None:
+        for entry in statements:
             self.catalog.numbered = entry.number
             try:
                 action = Planner(self.catalog, entry.properties).plan(parse_one(entry.text), entry.text)
@@ -45,6 +65,20 @@ class Replay:
     def add(self, entry: Entry, action: Action) -> None:
         """An entry whose action is in the catalog already."""
         _DEEDS[type(action)](self, entry, action)
+
+    def add_code(self, entry: Entry) -> None:
+        """Of an app that is in its place already, or withdrawn."""
+        self._needed[f"app {entry.app}"] = [] if entry.code is None else [entry]
+
+    def with_app(self, catalog: Catalog, deployed: Deployed) -> Replay:
+        """The same again, into an empty catalog, with an app that is another now."""
+        needed = self.needed()
+        replay = Replay(catalog, Apps({**self.apps.known, deployed.name: deployed}, self.apps.base))
+        replay.plan(entry for entry in needed if entry.app is None)
+        for entry in needed:
+            if entry.app is not None:
+                replay.add_code(entry)
+        return replay
 
     def needed(self) -> list[Entry]:
         """The entries that count; from these alone all would be as it is."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,7 +38,7 @@ def of_server(log: Log, data: Path) -> list[Subject]:
     with suppress(UnknownTopic):  # no server was ever here
         replay.read(journalled(log)[0])
     queries = [enlisted.query for enlisted in replay.queries.values()]
-    return _subjects(queries, replay.catalog.sources, data / "checkpoints" / SERVER)
+    return _subjects(queries, replay.catalog.sources, data / "checkpoints" / SERVER, replay.apps.setup_of)
 
 
 def of_script(
@@ -47,15 +47,15 @@ def of_script(
     """The queries that a script makes, as `headrace run` names them."""
     found = [action.query for action in actions if isinstance(action, Create | Insert)]
     queries = [query for query in found if query]
-    return _subjects(queries, catalog.sources, data / "checkpoints" / program, setup)
+    return _subjects(queries, catalog.sources, data / "checkpoints" / program, lambda query: setup)
 
 
 def _subjects(
-    queries: list[Query], sources: Mapping[str, SourceInfo], folder: Path, setup: Setup = no_setup
+    queries: list[Query], sources: Mapping[str, SourceInfo], folder: Path, setup_of: Callable[[Query], Setup]
 ) -> list[Subject]:
     sinks = [query.sink.topic for query in queries]
     return [
-        Subject(q, place_of(folder, q.id), sources.get(q.sink.name), sinks.count(q.sink.topic) > 1, setup)
+        Subject(q, place_of(folder, q.id), sources.get(q.sink.name), sinks.count(q.sink.topic) > 1, setup_of(q))
         for q in queries
     ]
 

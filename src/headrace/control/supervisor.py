@@ -9,7 +9,7 @@ import logging
 import re
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +21,7 @@ from headrace.control.isolation import Isolation
 from headrace.control.remains import forgetting, renumbered
 from headrace.control.running import Running
 from headrace.control.ticks import Ticker
+from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.engine.checkpoint import Checkpoint, checkpoints, sweep
 from headrace.engine.ground import Position
 from headrace.engine.query import Prepared, prepare
@@ -47,11 +48,20 @@ class Enlisted:
 class Supervisor:
     """Of the queries whose checkpoints lie in one folder, which is held by one process at a time."""
 
-    def __init__(self, log: Log, settings: Settings, name: str, isolation: Isolation, clock: Clock) -> None:
+    def __init__(
+        self,
+        log: Log,
+        settings: Settings,
+        name: str,
+        isolation: Isolation,
+        clock: Clock,
+        setup_of: Callable[[Query], Setup] = lambda query: no_setup,
+    ) -> None:
         self.folder = folder = settings.data / "checkpoints" / name
         self._log = log
         self._settings = settings
         self.isolation = isolation
+        self._setup_of = setup_of
         self.queries: dict[str, Enlisted] = {}
         self.running: dict[str, Running] = {}
         self.failed: dict[str, HeadraceError] = {}
@@ -129,6 +139,10 @@ class Supervisor:
         with translated(self.folder):
             return prepare(self._log, enlisted.query, self._settings, self._place(query), enlisted.start)
 
+    def check_code(self, query: Query) -> None:
+        """Refuse code of the user's own that the query's state was not made by."""
+        Checkpoint(self._place(query.id)).check_code(query)
+
     # -- running ----------------------------------------------------------------------------------------------------
 
     def start(self, query: str) -> None:
@@ -138,7 +152,8 @@ class Supervisor:
         while not self.stopping.is_set():
             try:
                 with translated(self.folder):
-                    running = self.isolation.start(enlisted.query, folder, enlisted.start, self._ticker.watch)
+                    setup = self._setup_of(enlisted.query)
+                    running = self.isolation.start(enlisted.query, folder, enlisted.start, self._ticker.watch, setup)
             except ProcessLost as lost:
                 self._count_try(query, lost)
             else:

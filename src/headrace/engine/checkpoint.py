@@ -112,6 +112,11 @@ class Checkpoint:
                 )
         self._check_code(there.code, query)
 
+    def check_code(self, query: Query) -> None:
+        """Refuse it if its state was made by another code of the user's own functions and operators."""
+        if (there := self.manifest) is not None:
+            self._check_code(there.code, query)
+
     def _check_code(self, before: dict[str, str], query: Query) -> None:
         kept = state_code(query)
         for name, version in own_code(query).items():

@@ -59,6 +59,12 @@ def declare(kind: OperatorKind) -> None:
     _OPERATORS[kind.name.upper()] = kind
 
 
+def withdraw(kind: OperatorKind) -> None:
+    """Let statements still to come have it no longer."""
+    if _OPERATORS.get(name := kind.name.upper()) is kind:
+        del _OPERATORS[name]
+
+
 def unknown(name: str) -> UnknownFunction:
     """The error for a name that is not among them."""
     close = get_close_matches(name.upper(), OPERATORS, n=1)

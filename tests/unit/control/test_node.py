@@ -20,6 +20,7 @@ from headrace.control.journal import TOPIC, Journal
 from headrace.control.node import Node
 from headrace.control.replay import Replay
 from headrace.control.running import Running
+from headrace.engine.batch.shipping import Setup
 from headrace.engine.ground import Position
 from headrace.errors import BadTopicName, HeadraceError, LogBusy, Unsupported, WriterFenced
 from headrace.log.embedded import EmbeddedLog
@@ -38,7 +39,7 @@ class Nowhere:
 
     def warm_up(self) -> None: ...
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
         raise LogBusy(query.id)
 
     def close(self) -> None: ...

@@ -11,6 +11,7 @@ import pytest
 from headrace.control.isolation import OnBatch
 from headrace.control.program import Program
 from headrace.control.running import Running
+from headrace.engine.batch.shipping import Setup
 from headrace.engine.ground import Position
 from headrace.errors import BadProperty, BadSetting, ProcessLost, ProgramRunning, Unsupported
 from headrace.log.embedded import EmbeddedLog
@@ -79,7 +80,7 @@ class Lost:
 
     def warm_up(self) -> None: ...
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
         self.starts += 1
         raise ProcessLost(f"query {query.id} lost a process of its own")
 

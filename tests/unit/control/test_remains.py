@@ -12,6 +12,7 @@ from headrace.control.isolation import OnBatch
 from headrace.control.program import Program
 from headrace.control.remains import forgetting, remains, remove
 from headrace.control.running import Running
+from headrace.engine.batch.shipping import Setup
 from headrace.engine.checkpoint import VERSION, Checkpoint, cuts_topic, sweep, ticks_topic
 from headrace.engine.ground import Position
 from headrace.errors import LogBusy, ProgramRunning, UnknownTopic
@@ -115,7 +116,7 @@ class Nowhere:
 
     def warm_up(self) -> None: ...
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
         raise LogBusy(query.id)
 
     def close(self) -> None: ...

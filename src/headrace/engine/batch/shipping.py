@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import pickle
+import threading
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
@@ -45,8 +46,12 @@ def no_setup() -> None:
 @lru_cache(64)
 def shipped(data: bytes, setup: Setup = no_setup) -> Any:
     """In a worker: a query as it came; `setup` runs first, to declare functions of the user's own."""
-    setup()
-    return unpacked(data)
+    with _UNPACKING:  # another plan may have another function of the same name
+        setup()
+        return unpacked(data)
+
+
+_UNPACKING = threading.Lock()
 
 
 class _Packer(pickle.Pickler):

@@ -61,6 +61,10 @@ class App:
         """The app as a KSQL script."""
         return "\n".join(self._texts)
 
+    @property
+    def statements(self) -> tuple[str, ...]:
+        return tuple(self._texts)
+
     # -- sources ----------------------------------------------------------------------------------------------------
 
     def stream(

@@ -2,7 +2,8 @@
 
 The text of the file travels, not its path: a query runs the code it was started with, whatever becomes of the file.
 Where it arrives it is executed once, which declares its functions and operators; `__name__` is then not `"__main__"`,
-and `headrace.run` does nothing. Apps of one process may have functions of one name: each has its own.
+and `headrace.run` does nothing. Apps of one process may have functions of one name: each has its own. If it fails,
+nothing of it is declared.
 """
 
 from __future__ import annotations
@@ -10,9 +11,9 @@ from __future__ import annotations
 import linecache
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from pathlib import Path
 from types import ModuleType
@@ -21,7 +22,8 @@ from uuid import uuid4
 
 from headrace.errors import BadPython, HeadraceError
 from headrace.lang.python.app import App, apps_made
-from headrace.plan.functions import adopt, own
+from headrace.plan import operators
+from headrace.plan.functions import adopt, own, withdraw
 from headrace.plan.functions.declare import Function
 from headrace.plan.operators import OPERATORS, OperatorKind, declare
 
@@ -42,17 +44,32 @@ class Code:
     def module(self) -> str:
         return f"headrace_app_{sha256(self.source.encode()).hexdigest()[:16]}"
 
-    def __call__(self) -> None:
-        if self.module in _EXECUTED:
-            _EXECUTED[self.module]()
-        else:
+    @property
+    def declared(self) -> Declarations:
+        """What it declares; it is executed if it was not yet."""
+        if self.module not in _EXECUTED:
             execute(self)
+        return _EXECUTED[self.module]
+
+    def __call__(self) -> None:
+        self.declared()
+
+
+@dataclass(frozen=True)
+class Together:
+    """Of several apps, whose functions one query calls."""
+
+    setups: tuple[Callable[[], None], ...]
+
+    def __call__(self) -> None:
+        for setup in self.setups:
+            setup()
 
 
 @dataclass(frozen=True)
 class Declarations:
-    """The same where there is no file, as in a notebook: functions and operators themselves. They must be pickled by
-    value, which Spark does, so such an app cannot run in a process of its own."""
+    """Functions and operators themselves. Where there is no file, as in a notebook, they travel instead of code: they
+    must be pickled by value, which Spark does, so such an app cannot run in a process of its own."""
 
     name: ClassVar[str] = "app"
 
@@ -60,10 +77,29 @@ class Declarations:
     functions: Sequence[Function] = field(compare=False)
     operators: Sequence[OperatorKind] = field(compare=False)
 
+    @property
+    def names(self) -> set[str]:
+        """As `own_code` of a plan tells them."""
+        return {f"function {one.name}" for one in self.functions} | {f"operator {one.name}" for one in self.operators}
+
     def __call__(self) -> None:
         adopt(self.functions)
         for kind in self.operators:
             declare(kind)
+
+    def __sub__(self, before: Declarations) -> Declarations:
+        """Those that have come since."""
+        known = {id(one) for one in (*before.functions, *before.operators)}
+        return replace(
+            self,
+            functions=[one for one in self.functions if id(one) not in known],
+            operators=[one for one in self.operators if id(one) not in known],
+        )
+
+    def withdraw(self) -> None:
+        withdraw(self.functions)
+        for kind in self.operators:
+            operators.withdraw(kind)
 
 
 def declared() -> Declarations:
@@ -72,7 +108,7 @@ def declared() -> Declarations:
 
 
 _EXECUTED: dict[str, Declarations] = {}
-"""By module, what was declared when its code had been executed: others may have taken names since."""
+"""By module, what its code has declared: others may have taken names since."""
 
 
 def load(path: Path | str) -> tuple[Code, App]:
@@ -81,9 +117,14 @@ def load(path: Path | str) -> tuple[Code, App]:
         code = Code(Path(path).read_text(encoding="utf-8"), str(path))
     except (OSError, UnicodeDecodeError) as error:
         raise BadPython(f'"{path}" cannot be read: {error}', fix="check its path") from error
+    return code, app_of(code)
+
+
+def app_of(code: Code) -> App:
+    """The app that it makes; executed in this process, anew."""
     with apps_made() as made:
         module = execute(code)
-    return code, _chosen(module, made, code.path)
+    return _chosen(module, made, code.path)
 
 
 def main_code() -> Code | Declarations:
@@ -108,16 +149,18 @@ def execute(code: Code) -> ModuleType:
         sys.path.insert(0, folder)
     # Whoever looks for the text of a function finds the one that was executed, not what the file has become.
     linecache.cache[code.path] = (len(code.source), None, code.source.splitlines(keepends=True), code.path)
+    before = declared()
     try:
         with _loading():
             exec(compile(code.source, code.path, "exec"), vars(module))
-    except HeadraceError:
-        del sys.modules[code.module]
-        raise
     except Exception as error:
         del sys.modules[code.module]
+        (declared() - before).withdraw()
+        before()
+        if isinstance(error, HeadraceError):
+            raise
         raise BadPython(f"{type(error).__name__}: {error}", where=_line(error, code.path)) from error
-    _EXECUTED[code.module] = declared()
+    _EXECUTED[code.module] = declared() - before
     return module
 
 

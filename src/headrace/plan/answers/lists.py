@@ -13,6 +13,7 @@ from headrace.plan.answers.schemas import schema
 from headrace.plan.answers.surroundings import Surroundings
 from headrace.plan.catalog import About, Answer, SourceInfo
 from headrace.plan.nodes import Kind
+from headrace.plan.operators import OPERATORS
 
 HIDDEN = ("__", "_confluent", "_schemas")
 """Topics that begin so belong to a system; only LIST ALL TOPICS shows them."""
@@ -78,9 +79,10 @@ def _explained(question: Answer, around: Surroundings) -> Listing:
 
 
 def _functions(question: Answer, around: Surroundings) -> Listing:
-    known = sorted({**functions.SCALARS, **functions.AGGREGATES}.items())
-    rows = ((name, function.area.upper(), function_kind(function)) for name, function in known)
-    return _listing("functions", columns.FUNCTIONS, rows)
+    known = {**functions.SCALARS, **functions.AGGREGATES}
+    rows = [(name, function.area.upper(), function_kind(function)) for name, function in known.items()]
+    rows += [(name, "USER", "OPERATOR") for name in OPERATORS]
+    return _listing("functions", columns.FUNCTIONS, sorted(rows))
 
 
 def _function(question: Answer, around: Surroundings) -> Listing:

@@ -97,6 +97,13 @@ def adopt(functions: Iterable[Function]) -> None:
             _OWN.append(function)
 
 
+def withdraw(functions: Iterable[Function]) -> None:
+    """Let statements still to come have these no longer."""
+    for function in functions:
+        if _SCALARS.get(name := function.name.upper()) is function:
+            del _SCALARS[name]
+
+
 def own() -> list[Function]:
     """Those of users' own that have their names now."""
     return [function for name, function in _SCALARS.items() if name not in _BUILT_IN]

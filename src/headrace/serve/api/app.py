@@ -20,11 +20,24 @@ from starlette.websockets import WebSocket
 
 from headrace.control.node import Node
 from headrace.errors import HeadraceError, UnknownPath
-from headrace.serve.api import groups, letters, metrics, queries, records, statements, tails, topics, views, watching
+from headrace.serve.api import (
+    apps,
+    groups,
+    letters,
+    metrics,
+    queries,
+    records,
+    statements,
+    tails,
+    topics,
+    views,
+    watching,
+)
 from headrace.serve.api.openapi import openapi
 from headrace.serve.api.parameters import BODY, HEADER, PATH, PAYLOAD, QUERY, Payload, parameters_of, read
 from headrace.serve.api.refusals import as_ours, headers_of, refusal, status_of
 from headrace.serve.api.route import Plain, Route
+from headrace.serve.api.senders import check_code_from
 from headrace.serve.api.site import Site
 from headrace.serve.bodies import body_of, document
 
@@ -35,6 +48,7 @@ ROUTES: tuple[Route, ...] = (
     *tails.ROUTES,
     *groups.ROUTES,
     *statements.ROUTES,
+    *apps.ROUTES,
     *queries.ROUTES,
     *views.ROUTES,
     *watching.ROUTES,
@@ -86,6 +100,8 @@ def _endpoint(site: Site, routes: list[Route]) -> Endpoint:
 
 
 async def _answered(site: Site, route: Route, request: Request) -> Response:
+    if route.is_code:
+        check_code_from(request, site.node.settings)
     with site.room.share() as take:
         given = () if route.parameters is None else (await _asked(route, route.parameters, request, take),)
         if route.is_live:

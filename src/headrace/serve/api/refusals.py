@@ -18,6 +18,9 @@ _logger = logging.getLogger(__name__)
 _STATUSES: Mapping[type[HeadraceError], int] = {
     errors.UserError: 400,
     errors.ForeignOrigin: 403,
+    errors.CodeRefused: 403,
+    errors.UnknownApp: 404,
+    errors.AppInUse: 409,
     errors.UnknownTopic: 404,
     errors.UnknownPartition: 404,
     errors.UnknownGroup: 404,

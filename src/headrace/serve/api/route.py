@@ -33,6 +33,8 @@ class Route:
     status: int = 200
     most: int = MOST
     """Bytes of a body."""
+    is_code: bool = False
+    """Whether it lets the server execute Python: then not everybody may ask for it."""
     types: tuple[str, ...] = ("application/json",)
     """Of the answer."""
 

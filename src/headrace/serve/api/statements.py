@@ -33,10 +33,11 @@ class Outcomes:
 
 @dataclass(frozen=True)
 class Journalled:
-    """`at` is when, in ms. `failure` says why it cannot be done any more."""
+    """`at` is when, in ms. `failure` says why it cannot be done any more. The code of an app has no text here."""
 
     number: int
     text: str
+    app: str | None
     properties: dict[str, Any]
     at: int
     failure: str | None
@@ -57,7 +58,7 @@ def do_statements(site: Site, asked: Ask) -> Outcomes:
             asked.text,
             asked.properties or {},
             dict(asked.variables or {}),
-            on_done=lambda outcome: done.append(_done(outcome)),
+            on_done=lambda outcome: done.append(done_of(outcome)),
         )
     except HeadraceError as error:
         error.done = done  # type: ignore[attr-defined] - told with the refusal
@@ -69,12 +70,14 @@ def journal(site: Site) -> list[Journalled]:
     """The statements that made what there is, in their order."""
     broken = site.node.broken
     return [
-        Journalled(e.number, e.text, dict(e.properties), e.at, str(broken[e.number]) if e.number in broken else None)
+        Journalled(
+            e.number, e.text, e.app, dict(e.properties), e.at, str(broken[e.number]) if e.number in broken else None
+        )
         for e in journalled(site.log)[0]
     ]
 
 
-def _done(outcome: Outcome) -> Done:
+def done_of(outcome: Outcome) -> Done:
     action = outcome.action
     source = action.source.name if isinstance(action, Create | Drop) else None
     query = action.query.id if isinstance(action, Create | Insert) and action.query is not None else None
