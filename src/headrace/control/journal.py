@@ -4,9 +4,10 @@
     for entry in journal.entries: ...
     journal.add("CREATE STREAM ...", properties={}, start=None)
 
-When `add` returns, the statement is durable; if it raises, there is no trace of it. A journal has one writer: who opens
-it fences whoever had it before. Statements whose things are gone again are left out when there are many of them: all
-that counts is written as one record, and what lies before that is removed.
+When `add` returns, the statement is durable; if it raises, it does not count, even if a log that does not answer has
+taken it after all: the next one says anew what does. A journal has one writer: who opens it fences whoever had it
+before. Statements whose things are gone again are left out when there are many of them: all that counts is written as
+one record, and what lies before that is removed.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from headrace.clock import Clock
-from headrace.contracts import Append, Log
+from headrace.contracts import Append, Log, Writer
 from headrace.engine.ground import Position
-from headrace.errors import StateUnreadable
+from headrace.errors import HeadraceError, StateUnreadable, WriterFenced
 from headrace.log.rows import from_records
 from headrace.log.topics import ensure_topic
 from headrace.record import Record
@@ -52,7 +53,10 @@ class Journal:
         ensure_topic(log, TOPIC)
         self._log = log
         self._clock = clock
-        self._writer = log.writer(_WRITER)
+        self._writer: Writer | None = log.writer(_WRITER)
+        """None after an append that failed, until it is opened anew."""
+        self._is_doubtful = False
+        """Whether the log may hold an entry that nobody knows of."""
         self.entries, self.next = journalled(log)
         """`next` is the number of the next entry; none is given twice."""
 
@@ -79,13 +83,34 @@ class Journal:
         self._log.truncate(TOPIC, 0, place)
 
     def _append(self, entries: Sequence[Entry], following: int, *, whole: bool = False) -> None:
+        if self._writer is None:
+            self._writer = self._log.writer(_WRITER)
+        if self._is_doubtful:
+            entries, whole = entries if whole else [*self.entries, *entries], True
         told = [asdict(entry) for entry in entries]
         value = {"version": _VERSION, "whole": whole, "next": following, "entries": told}
         number = 0 if self._writer.last is None else self._writer.last + 1
-        self._writer.append(number, [Append(TOPIC, from_records([Record(json.dumps(value).encode())]), 0)])
+        rows = from_records([Record(json.dumps(value).encode())])
+        try:
+            self._writer.append(number, [Append(TOPIC, rows, 0)])
+        except WriterFenced:
+            raise
+        except HeadraceError:
+            if not self._is_there(number):
+                raise
+        self._is_doubtful = False
+
+    def _is_there(self, number: int) -> bool:
+        """After an append that failed, as far as anybody knows. Who opens the writer anew is told."""
+        self.close()
+        before, self._is_doubtful, self._writer = self._is_doubtful, True, None
+        self._writer = self._log.writer(_WRITER)
+        self._is_doubtful = before
+        return self._writer.last == number
 
     def close(self) -> None:
-        self._writer.close()
+        if self._writer is not None:
+            self._writer.close()
 
 
 def journalled(log: Log) -> tuple[list[Entry], int]:
