@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from heapq import merge
 from itertools import islice
-from operator import itemgetter
 
 from headrace.contracts import Batch, Log
+from headrace.control.reading import Reading
 from headrace.control.rows import records_of
 from headrace.errors import UnknownTopic
 from headrace.lang.ksql.ast import AssertTopic
@@ -76,23 +75,14 @@ class Questions:
         return sum(bounds.end - bounds.start for bounds in self._log.bounds(topic).values())
 
     def _records(self, topic: str, source: SourceInfo | None) -> Iterator[Raw]:
-        """In the order in which they came, as far as the log knows one over partitions."""
+        """In the order in which they came."""
         known = [one.name for one in self._log.topics()]
         if topic not in known:
             raise UnknownTopic(f'topic "{topic}" does not exist', fix=f"topics: {', '.join(known) or 'none'}")
-        partitions = (self._partition(topic, partition, source) for partition in self._log.bounds(topic))
-        return (record for _, record in merge(*partitions, key=itemgetter(0)))
-
-    def _partition(self, topic: str, partition: int, source: SourceInfo | None) -> Iterator[tuple[int, Raw]]:
-        """Records with their places."""
-        offset, end = self._log.bounds(topic)[partition]
         described = self._log.topic(topic)
-        while offset < end:
-            batch = self._log.read(topic, partition, offset)
-            yield from zip(_places(batch), records_of(batch, described, source), strict=True)
-            offset = batch.next_offset
 
+        def records(batch: Batch) -> Iterator[Raw]:
+            return records_of(batch, described, source)
 
-def _places(batch: Batch) -> list[int]:
-    pairs = zip(*(batch.rows.column(name).to_pylist() for name in ("$sequence", "$timestamp")), strict=True)
-    return [time if sequence is None else sequence for sequence, time in pairs]
+        reading = Reading(self._log, [topic], records, from_beginning=True, to_the_end=True)
+        return (record for page in iter(reading.next, []) for _, record in page)

@@ -12,7 +12,7 @@ from hypothesis import settings as tried
 from hypothesis import strategies as st
 
 from headrace.contracts import Append, TopicSpec
-from headrace.control import following
+from headrace.control import reading
 from headrace.control.following import Follower
 from headrace.lang.ksql.parser import parse_one
 from headrace.lang.ksql.planner import Planner
@@ -83,7 +83,7 @@ def test_records_of_several_topics_come_in_the_order_of_the_log(
         for topic in ("sales", "shops"):
             log.create_topic(topic, TopicSpec(partitions=2 if topic == "sales" else 1))
         follower = Follower(log, asked(JOINED), from_beginning=True)
-        patch.setattr(following, "MOST", most)
+        patch.setattr(reading, "MOST", most)
         found: list[Any] = []
         for rows in appends:
             for topic, shop, n in rows:  # one by one: an append of several topics has no order among them
