@@ -145,6 +145,12 @@ def test_rows_appear_as_they_come_until_ctrl_c(server: str, tmp_path: Path) -> N
         terminal.until(f"2 | {'x' * 30}\n", f"  | {'x' * 30}\n", f"  | {'x' * 10}\n")
         terminal.type("\x03")
         assert "Partitions" not in terminal.until("ended", "headrace>")  # what follows is not done
+        terminal.type("PRINT clicks;\r")
+        terminal.until("Key format: JSON", "Value format: JSON")
+        client.execute("INSERT INTO clicks VALUES (3, 'three');")
+        terminal.until('key: 3, value: {"PAGE":"three"}, partition: 0')
+        terminal.type("\x03")
+        terminal.until("ended", "headrace>")
         terminal.type("SET 'auto.offset.reset' = 'earliest';\r")
         terminal.until("headrace>")
         terminal.type("\\o json\r")

@@ -36,7 +36,7 @@ class Client:
         return Exchange(self._address, "/ksql", json_text(body).encode()).document()
 
     def query(self, text: str, properties: Values | None = None, variables: Values | None = None) -> Rows:
-        """Ask; with EMIT CHANGES the rows go on until they are closed."""
+        """Ask; with EMIT CHANGES, and of PRINT, the rows go on until they are closed."""
         body = {"sql": text, "properties": properties or {}, "sessionVariables": variables or {}}
         return Rows(Exchange(self._address, "/query-stream", json_text(body).encode(), LINES))
 

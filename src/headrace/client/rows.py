@@ -12,6 +12,7 @@ from headrace.errors import ServerFailed
 
 Row = list[Any]
 _BROKEN_OFF = 500
+_FORMATS = ("keyFormat", "valueFormat")
 
 
 class Rows:
@@ -38,6 +39,8 @@ class Rows:
         self.query_id: str | None = document.get("queryId")
         self.names: tuple[str, ...] = tuple(document["columnNames"])
         self.types: tuple[str, ...] = tuple(document.get("columnTypes") or ("",) * len(self.names))
+        self.formats: tuple[str, ...] = tuple(str(document[name]) for name in _FORMATS if name in document)
+        """Of the keys and values that PRINT shows."""
 
     def __iter__(self) -> Iterator[Row]:
         return chain.from_iterable(self.batches())

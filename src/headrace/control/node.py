@@ -28,6 +28,7 @@ from headrace.control.isolation import Aside, Isolation, isolation_of
 from headrace.control.journal import Entry, Journal
 from headrace.control.parking import Idleness, Parked
 from headrace.control.prepared import Preparing
+from headrace.control.printing import Printing, source_over
 from headrace.control.pulls import Pulls
 from headrace.control.pushes import Pushes
 from headrace.control.questions import Questions
@@ -46,7 +47,7 @@ from headrace.lang.python.app import App
 from headrace.lang.python.loading import Code
 from headrace.plan import catalog as actions
 from headrace.plan.answers.listing import Listing
-from headrace.plan.catalog import Action, Catalog
+from headrace.plan.catalog import About, Action, Catalog
 from headrace.plan.nodes import Query as Plan
 from headrace.settings import Settings
 from headrace.views.stores import store_of
@@ -185,15 +186,29 @@ class Node:
         self, text: str, properties: Mapping[str, Any] | None = None, variables: dict[str, str] | None = None
     ) -> actions.Ask:
         """What a SELECT asks for: `pulls` and `pushes` answer it."""
+        found = self.question(text, properties, variables)
+        if isinstance(found, Printing):
+            raise BadQuery("this is no SELECT", fix="send PRINT to /query or /query-stream")
+        return found
+
+    def question(
+        self, text: str, properties: Mapping[str, Any] | None = None, variables: dict[str, str] | None = None
+    ) -> actions.Ask | Printing:
+        """What a SELECT or a PRINT asks for."""
         found: list[Action] = []
         with self._turn:
             self.catalog.numbered = self._journal.next
             planner = Planner(self.catalog.copy(), properties)
             named = {} if variables is None else variables
             Execution(planner, lambda action, _: found.append(action), named, reads_files=False).run(text)
-        if len(found) != 1 or not isinstance(found[0], actions.Ask):
-            raise BadQuery("this is not one SELECT", fix="send other statements to /ksql, and one SELECT at a time")
-        return found[0]
+        match found:
+            case [actions.Ask() as ask]:
+                return ask
+            case [actions.Answer(about=About.TOPIC) as wanted]:
+                return Printing(self.log, wanted, source_over(planner.catalog, wanted.name))
+        raise BadQuery(
+            "this is not one SELECT or PRINT", fix="send other statements to /ksql, and one question at a time"
+        )
 
     def _planned(self, query: Query) -> actions.Ask:
         with self._turn:
@@ -210,7 +225,7 @@ class Node:
             return self._journalled(action, text)
         if isinstance(action, actions.Write | actions.Delete):
             self.log.append([Append(action.source.topic, self._deeds.rows(action))])
-        elif isinstance(action, actions.Answer):
+        elif isinstance(action, actions.Answer) and action.about is not About.TOPIC:
             answer = Questions(self.log, execution).answer(action, self.supervisor.paused)
             return Outcome(text, action, answer=answer)
         elif not isinstance(action, actions.Done):
@@ -391,6 +406,7 @@ def _is_kept(action: Action) -> bool:
 
 
 def _refused(action: Action) -> Unsupported:
-    if isinstance(action, actions.Ask):
-        return Unsupported("a SELECT has an answer of its own", fix="send it as a query")
+    if isinstance(action, actions.Ask | actions.Answer):
+        word = "a SELECT" if isinstance(action, actions.Ask) else "PRINT"
+        return Unsupported(f"{word} has an answer of its own", fix="send it as a query")
     return Unsupported("ASSERT is for scripts that are tested", fix="run it with `headrace test` or `headrace run`")

@@ -1,4 +1,4 @@
-"""Questions that go on (EMIT CHANGES): one thread follows the topics for all who ask, and hands rows to each.
+"""Questions that go on (EMIT CHANGES, PRINT): one thread follows the topics for all who ask, and hands rows to each.
 
 Who asks the same from now on, of single records, shares one follower: what follows from a record is found out once.
 Others have a follower of their own.
@@ -19,6 +19,7 @@ from typing import Any
 from headrace.clock import Clock
 from headrace.contracts import Log
 from headrace.control.following import Follower
+from headrace.control.printing import Printing
 from headrace.control.ticks import Pace, is_timed
 from headrace.errors import Closed, HeadraceError, QueryFailed, SlowReader
 from headrace.log.news import News
@@ -85,8 +86,8 @@ class Subscription:
 class Feed:
     """A follower and those who share it."""
 
-    follower: Follower
-    rows: Rows
+    follower: Follower | Printing
+    rows: Rows | Printing
     timed: bool
     key: object = None
     """By which others find it; None if it is somebody's own."""
@@ -149,6 +150,13 @@ class Pushes:
                 feed = Feed(follower, Rows(ask), is_timed(ask.query), key)
                 self.feeds.append(feed)
             feed.readers = (*feed.readers, reader)
+        self._news.wake()
+        return reader
+
+    def print(self, printing: Printing, *, notify: Callable[[], None]) -> Subscription:
+        reader = Subscription(printing.limit, notify)
+        with self._lock:
+            self.feeds.append(Feed(printing, printing, timed=False, readers=(reader,)))
         self._news.wake()
         return reader
 

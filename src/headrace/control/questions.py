@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
 from itertools import islice
 
-from headrace.contracts import Batch, Log
-from headrace.control.reading import Reading
-from headrace.control.rows import records_of
-from headrace.errors import UnknownTopic
+from headrace.contracts import Log
+from headrace.control.printing import records_in, source_over
 from headrace.lang.ksql.ast import AssertTopic
 from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.questions import DEFAULTS
@@ -18,8 +15,7 @@ from headrace.plan.answers.listing import Listing
 from headrace.plan.answers.lists import answered
 from headrace.plan.answers.printing import printed
 from headrace.plan.answers.surroundings import Surroundings, TopicFacts
-from headrace.plan.catalog import About, Answer, Expect, ExpectSource, SourceInfo
-from headrace.plan.chain.records import Raw
+from headrace.plan.catalog import About, Answer, Expect, ExpectSource
 
 OFFSET_RESET = "auto.offset.reset"
 
@@ -39,9 +35,8 @@ class Questions:
 
     def _printed(self, action: Answer) -> Listing:
         """The records so far, with or without FROM BEGINNING: a script does not wait for more."""
-        sources = self._execution.planner.catalog.sources.values()
-        source = next((source for source in sources if source.topic == action.name), None)
-        return printed(action, self._records(action.name, source), source)
+        source = source_over(self._execution.planner.catalog, action.name)
+        return printed(action, records_in(self._log, action.name, source), source)
 
     def _surroundings(self, paused: frozenset[str]) -> Surroundings:
         planner = self._execution.planner
@@ -57,7 +52,7 @@ class Questions:
     def expect(self, action: Expect) -> None:
         """ASSERT VALUES: the next record of the topic."""
         topic = action.source.topic
-        found = islice(self._records(topic, action.source), self._asserted[topic], None)
+        found = islice(records_in(self._log, topic, action.source), self._asserted[topic], None)
         check_record(action, next(found, None))
         self._asserted[topic] += 1
         self.held += 1
@@ -73,16 +68,3 @@ class Questions:
 
     def _count(self, topic: str) -> int:
         return sum(bounds.end - bounds.start for bounds in self._log.bounds(topic).values())
-
-    def _records(self, topic: str, source: SourceInfo | None) -> Iterator[Raw]:
-        """In the order in which they came."""
-        known = [one.name for one in self._log.topics()]
-        if topic not in known:
-            raise UnknownTopic(f'topic "{topic}" does not exist', fix=f"topics: {', '.join(known) or 'none'}")
-        described = self._log.topic(topic)
-
-        def records(batch: Batch) -> Iterator[Raw]:
-            return records_of(batch, described, source)
-
-        reading = Reading(self._log, [topic], records, from_beginning=True, to_the_end=True)
-        return (record for page in iter(reading.next, []) for _, record in page)

@@ -117,6 +117,8 @@ def test_a_stream_is_asked_to_its_end(client: Client) -> None:
         ("SELECT * FROM pages WHERE page IN (NULL);", "bad-query"),
         ("SELECT * FROM numbered WHERE id IN ('1', 2);", "type-mismatch"),
         ("LIST STREAMS;", "bad-query"),
+        ("PRINT nothing;", "unknown-topic"),
+        ("PRINT clicks; PRINT clicks;", "bad-query"),
         ("SELECT * FROM pages; SELECT * FROM pages;", "bad-query"),
     ],
 )
@@ -217,6 +219,77 @@ def test_a_slow_one_among_several_is_let_go(client: Client, monkeypatch: pytest.
     assert slow.failure is not None
     assert slow.failure.code == "slow-reader"
     assert not quick.ended
+
+
+def printed(response: http.client.HTTPResponse) -> tuple[str, str]:
+    """What stands between the time and the partition, and that."""
+    line = response.readline().decode()
+    assert line.startswith("rowtime: 20"), line
+    _, shown = line.split(" Z, ")
+    shown, _, partition = shown.rstrip("\n").rpartition(", partition: ")
+    return shown, partition
+
+
+def test_a_topic_is_printed_as_it_grows(client: Client) -> None:
+    client.append("clicks", ("/before", {"N": 0}))
+    response = client.post("/query", {"ksql": "PRINT clicks;"})
+    assert response.headers["content-type"] == "text/plain; charset=utf-8"
+    assert [response.readline() for _ in range(2)] == [b"Key format: JSON\n", b"Value format: JSON\n"]
+    for n in range(3):
+        client.append("clicks", ("/a", {"N": n}))
+        shown, partition = printed(response)
+        assert shown == f'key: "/a", value: {{"N": {n}}}'
+        assert partition in "01"
+    assert len(client.node.pushes) == 1
+    response.close()
+    until(lambda: not client.node.pushes.feeds)
+
+
+def test_a_topic_is_printed_from_its_beginning_to_a_limit(client: Client) -> None:
+    for n in range(7):  # one by one: so their order is known, over both partitions
+        client.append("clicks", (f"/{n}", {"N": n}))
+    texts = ["PRINT clicks FROM BEGINNING LIMIT 3;", "PRINT clicks FROM BEGINNING INTERVAL 3 LIMIT 3;"]
+    for text, expected in zip(texts, [[0, 1, 2], [0, 3, 6]], strict=True):
+        told = client.post("/query", {"ksql": text}).read().decode().splitlines()
+        assert [line.split("value: ")[1].split(", partition")[0] for line in told[2:]] == [
+            json.dumps({"N": n}) for n in expected
+        ]
+    assert not client.node.pushes.feeds
+    response = client.post("/query", {"ksql": "PRINT clicks FROM BEGINNING INTERVAL 4 LIMIT 3;"})
+    for _ in range(2):
+        response.readline()
+    assert [printed(response)[0][-2] for _ in range(2)] == ["0", "4"]
+    client.append("clicks", ("/7", {"N": 7}), ("/8", {"N": 8}))  # every fourth of all that it has seen
+    assert json.loads(printed(response)[0].split("value: ")[1]) in ({"N": 7}, {"N": 8})
+    assert response.read() == b""
+
+
+def test_a_topic_is_printed_as_rows_with_its_formats(client: Client) -> None:
+    client.node.log.create_topic("bytes")
+    client.node.log.append([Append("bytes", [Record(b"\x00\x00\x00\x05", b"k\n"), Record(None, None)])])
+    response = client.post("/query-stream", {"sql": "PRINT 'bytes' FROM BEGINNING;"})
+    begin = json.loads(response.readline())
+    assert (begin["columnNames"], begin["columnTypes"]) == (
+        ["rowtime", "key", "value", "partition"],
+        ["STRING", "STRING", "STRING", "INTEGER"],
+    )
+    assert (begin["keyFormat"], begin["valueFormat"]) == ("KAFKA_STRING", "KAFKA_INT")
+    assert [json.loads(response.readline())[1:] for _ in range(2)] == [["k\n", "5", 0], ["<null>", "<null>", 0]]
+    assert client.post("/close-query", {"queryId": begin["queryId"]}).status == 200
+    assert response.read() == b""
+    assert client.query("PRINT nothing;")[1]["code"] == "unknown-topic"
+    refused = client.post("/ksql", {"ksql": "PRINT clicks;"})
+    assert (refused.status, json.loads(refused.read())["code"]) == (400, "unsupported")
+
+
+def test_who_reads_what_is_printed_slowly_gets_all_of_it_later(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pushes, "FULL", 100)
+    many, text = 20_000, "x" * 200
+    for start in range(0, many, 1000):
+        client.append("clicks", *((f"{text}{n}", {"N": n}) for n in range(start, start + 1000)))
+    response = client.post("/query", {"ksql": f"PRINT clicks FROM BEGINNING LIMIT {many};"})
+    until(lambda: bool(client.node.pushes.feeds) and client.node.pushes.feeds[0].is_held)
+    assert sum(b"rowtime: " in line for line in response) == many
 
 
 def test_other_shapes(client: Client) -> None:

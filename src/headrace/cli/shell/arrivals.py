@@ -30,7 +30,7 @@ class Arrivals:
     """Of one query; leave its block, and the query ends."""
 
     def __init__(self, rows: Rows) -> None:
-        self.names, self.types = rows.names, rows.types
+        self.names, self.types, self.formats = rows.names, rows.types, rows.formats
         self.has_ended = False
         self._error: BaseException | None = None
         self._rows = rows

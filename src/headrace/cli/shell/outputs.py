@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from headrace.cli.shell.arrivals import Arrivals
-from headrace.cli.shell.grid import Grid, harmless, stanza
+from headrace.cli.shell.grid import Grid, cell_text, harmless, stanza
 from headrace.client.documents import json_text
 from headrace.lang.ksql.keywords import RESERVED
 from headrace.plan.answers.entities import listing_of
-from headrace.plan.answers.text import listing_text, table_cells
+from headrace.plan.answers.text import inline, listing_text, table_cells
 
 _FIRST = 200  # rows that settle the columns' widths
 _PATIENCE = 1.0  # seconds until the headings are shown though there is no row
@@ -32,6 +32,10 @@ class Output(Protocol):
 
     def rows(self, arrivals: Arrivals) -> int:
         """The rows of a query, as they come; their number."""
+        ...
+
+    def records(self, arrivals: Arrivals) -> int:
+        """The same of PRINT."""
         ...
 
 
@@ -55,6 +59,13 @@ class Tables:
         write([*grid.head(), *(line for row in first for line in grid.row(row))])
         return len(first) + _counted(arrivals, lambda batch: (line for row in batch for line in grid.row(row)))
 
+    def records(self, arrivals: Arrivals) -> int:
+        """On a line each: a value may be long."""
+        told = zip(("Key format", "Value format"), arrivals.formats, strict=False)
+        write(f"{heading}: {form}" for heading, form in told)
+        names = arrivals.names
+        return _counted(arrivals, lambda batch: (inline(names, list(map(cell_text, row))) for row in batch))
+
 
 class Stanzas(Tables):
     """A line for each value."""
@@ -64,6 +75,8 @@ class Stanzas(Tables):
         return _counted(
             arrivals, lambda batch: (line for row in batch for line in stanza(next(numbered), arrivals.names, row))
         )
+
+    records = rows
 
 
 def _counted(arrivals: Arrivals, shown: Callable[[list[Any]], Iterable[str]]) -> int:
@@ -85,6 +98,8 @@ class Json:
         names = arrivals.names
         return _counted(arrivals, lambda batch: (json_text(dict(zip(names, row, strict=True))) for row in batch))
 
+    records = rows
+
 
 class Csv:
     """Nulls are empty; lists, maps and structs are JSON. Of an answer its tables, each with its headings."""
@@ -96,6 +111,8 @@ class Csv:
     def rows(self, arrivals: Arrivals) -> int:
         write(_csv([arrivals.names]))
         return _counted(arrivals, _csv)
+
+    records = rows
 
 
 def _csv(rows: Iterable[Sequence[Any]]) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """One who talks to a server: properties and variables, how answers are shown, and one statement after another.
 
 A server forgets a SET or a DEFINE with the request it came in, so the session keeps them and sends them along. What it
-does itself are SELECT, whose rows go on, and RUN SCRIPT, since the file is here and not there.
+does itself are SELECT and PRINT, whose rows go on, and RUN SCRIPT, since the file is here and not there.
 """
 
 from __future__ import annotations
@@ -92,8 +92,15 @@ class Session:
 
     def _selected(self, text: str, written: Sequence[Token]) -> None:
         del written
+        self._shown(text, self.output.rows)
+
+    def _printed(self, text: str, written: Sequence[Token]) -> None:
+        del written
+        self._shown(text, self.output.records)
+
+    def _shown(self, text: str, show: Callable[[Arrivals], int]) -> None:
         with Arrivals(self.client.query(text, self.properties, self.variables)) as arrivals:
-            count = self.output.rows(arrivals)
+            count = show(arrivals)
         if self.interactive:
             output.note(f"{count:,} {'row' if count == 1 else 'rows'}")
 
@@ -129,6 +136,7 @@ class Session:
 
 _DONE_HERE: Mapping[str, Callable[[Session, str, Sequence[Token]], None]] = {
     "SELECT": Session._selected,
+    "PRINT": Session._printed,
     "SET": Session._set,
     "UNSET": Session._unset,
     "DEFINE": Session._define,

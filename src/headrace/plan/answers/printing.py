@@ -29,14 +29,23 @@ NO_DATA = "unknown - no data processed"
 def printed(question: Answer, records: Iterable[Raw], source: SourceInfo | None) -> Listing:
     """The first `limit` of every `interval`th record."""
     chosen = list(islice(islice(records, 0, None, question.interval or 1), question.limit))
-    keys, values = [r.key for r in chosen], [r.value for r in chosen]
-    read_key, read_value = _readers(source)
-    rows = tuple((_time(r.time), read_key(r.key), read_value(r.value), r.partition) for r in chosen)
-    facts = (
+    rows = tuple(map(cells_of(source), chosen))
+    return Listing("print", question.text, formats(chosen, source), (Table("records", RECORDS, rows, inline=True),))
+
+
+def formats(records: Sequence[Raw], source: SourceInfo | None) -> tuple[Fact, Fact]:
+    """Of keys and values."""
+    keys, values = [r.key for r in records], [r.value for r in records]
+    return (
         Fact("keyFormat", "Key format", _declared(source, is_key=True) or guessed_format(keys)),
         Fact("valueFormat", "Value format", _declared(source, is_key=False) or guessed_format(values)),
     )
-    return Listing("print", question.text, facts, (Table("records", RECORDS, rows, inline=True),))
+
+
+def cells_of(source: SourceInfo | None) -> Callable[[Raw], tuple[Any, ...]]:
+    """Makes a record what stands under `RECORDS`."""
+    read_key, read_value = _readers(source)
+    return lambda record: (_time(record.time), read_key(record.key), read_value(record.value), record.partition)
 
 
 def _time(ms: int) -> str:

@@ -33,6 +33,11 @@ def quoted(name: str, reserved: Container[str] = ()) -> str:
     return name if _PLAIN.fullmatch(name) and name not in reserved else t.identifier_text(name)
 
 
+def inline(headings: Sequence[str], row: Sequence[Any]) -> str:
+    """A row on a line of its own."""
+    return ", ".join(f"{heading}: {cell}" for heading, cell in zip(headings, row, strict=True))
+
+
 def shown_type(kind: pa.DataType, reserved: Container[str] = ()) -> str:
     """`VARCHAR(STRING)`, `ARRAY<INTEGER>`, ``STRUCT<ID INTEGER, `lastName` VARCHAR(STRING)>``."""
     if kind == t.STRING:
@@ -74,7 +79,7 @@ class _Text:
 
     def _table(self, table: Table) -> list[str]:
         headings, cells = self.cells(table)
-        return [_inline(headings, row) for row in cells] if table.inline else _grid(headings, cells)
+        return [inline(headings, row) for row in cells] if table.inline else _grid(headings, cells)
 
     def cells(self, table: Table) -> tuple[list[str], list[list[str]]]:
         """Its headings and what stands under them."""
@@ -99,10 +104,6 @@ def _seen(listing: Listing) -> list[Table]:
 
 def _titled(title: str, lines: Sequence[str]) -> list[str]:
     return [title, "-" * len(title), *lines]
-
-
-def _inline(headings: Sequence[str], row: Sequence[str]) -> str:
-    return ", ".join(f"{heading}: {cell}" for heading, cell in zip(headings, row, strict=True))
 
 
 def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:

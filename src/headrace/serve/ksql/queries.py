@@ -1,7 +1,8 @@
-"""SELECT over HTTP: `/query`, `/query-stream` and `/close-query`.
+"""SELECT and PRINT over HTTP: `/query`, `/query-stream` and `/close-query`.
 
-A pull query is answered at once if all of it fits a first batch, else while it is read. A push query goes on until it
-has its LIMIT, is closed, or nobody listens any more. Who reads slowly is waited for: see `control.pushes`.
+A pull query is answered at once if all of it fits a first batch, else while it is read. A push query, and PRINT, go on
+until they have their LIMIT, are closed, or nobody listens any more. Who reads slowly is waited for: see
+`control.pushes`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import asyncio
 import itertools
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
@@ -18,11 +20,12 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from headrace.control.node import Node
+from headrace.control.printing import Printing
 from headrace.control.pushes import Subscription, is_single
 from headrace.control.questions import OFFSET_RESET
 from headrace.errors import BadRequest, HeadraceError, UnknownQuery
 from headrace.plan.catalog import Ask
-from headrace.serve.ksql.shapes import ARRAY, OBJECTS, Array, Lines, Objects, Shape, is_table
+from headrace.serve.ksql.shapes import ARRAY, OBJECTS, Array, Head, Lines, Objects, Shape, Text, is_table
 from headrace.serve.notices import notifier, rows_of
 
 LIMIT, COMPLETED = "Limit Reached", "Query Completed"
@@ -30,7 +33,7 @@ Body = Mapping[str, Any]
 
 
 class Asking:
-    """Answers SELECTs of a node's clients, and knows those that go on by their names."""
+    """Answers questions of a node's clients, and knows those that go on by their names."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -38,14 +41,14 @@ class Asking:
         self._numbers = itertools.count(1)
 
     async def query(self, request: Request, body: Body) -> Response:
-        """POST /query."""
-        return await self._answered(body, "ksql", "streamsProperties", Objects())
+        """POST /query: SELECT as objects, PRINT as text."""
+        return await self._answered(body, "ksql", "streamsProperties", Objects(), Text())
 
     async def query_stream(self, request: Request, body: Body) -> Response:
         """POST /query-stream: in the way that the client accepts."""
         accepted = request.headers.get("accept", "")
         shape = Objects() if OBJECTS in accepted else Array() if ARRAY in accepted else Lines()
-        return await self._answered(body, "sql", "properties", shape)
+        return await self._answered(body, "sql", "properties", shape, shape)
 
     async def close_query(self, request: Request, body: Body) -> Response:
         """POST /close-query."""
@@ -55,7 +58,9 @@ class Asking:
         subscription.end()
         return Response(b"{}", media_type=OBJECTS)
 
-    async def _answered(self, body: Body, text_name: str, properties_name: str, shape: Shape) -> Response:
+    async def _answered(
+        self, body: Body, text_name: str, properties_name: str, shape: Shape, printed: Shape
+    ) -> Response:
         text, properties = body.get(text_name), body.get(properties_name) or {}
         if not isinstance(text, str) or not isinstance(properties, dict):
             raise BadRequest(f'the body has no "{text_name}"', fix=f'send {{"{text_name}": "SELECT ...;"}}')
@@ -66,7 +71,9 @@ class Asking:
                 answer = await run_in_threadpool(self._at_once, text, shape)
             if answer is not None:
                 return Response(answer, media_type=shape.content_type)
-        ask = await run_in_threadpool(self._node.asked, text, properties, variables)
+        ask = await run_in_threadpool(self._node.question, text, properties, variables)
+        if isinstance(ask, Printing):
+            return await self._printed(ask, printed)
         if ask.push:
             return await self._pushed(ask, shape, str(properties.get(OFFSET_RESET, "latest")).lower() == "earliest")
         return await self._pulled(ask, shape)
@@ -82,7 +89,7 @@ class Asking:
                 batches = list(itertools.islice(answer.batches, 2))
             if len(batches) > 1:
                 return None
-            begin = shape.begin(question.ask, self._name(question.ask))
+            begin = shape.begin(Head.of(question.ask, self._name(question.ask)))
             return begin + shape.rows(batches[0] if batches else ()) + shape.end()
 
     async def _pulled(self, ask: Ask, shape: Shape) -> Response:
@@ -98,7 +105,7 @@ class Asking:
         """The text batch by batch; the last batch has the end with it."""
         with ExitStack() as opened:
             answer = opened.enter_context(self._node.pulls.answered(ask))
-            waiting = shape.begin(ask, self._name(ask))
+            waiting = shape.begin(Head.of(ask, self._name(ask)))
             count = 0
             try:
                 for rows in answer.batches:
@@ -114,21 +121,27 @@ class Asking:
                 return
         yield waiting + shape.end(None if is_table(ask) else _message(ask, count))
 
-    # -- push -------------------------------------------------------------------------------------------------------
+    # -- what goes on -----------------------------------------------------------------------------------------------
 
     async def _pushed(self, ask: Ask, shape: Shape, from_beginning: bool) -> Response:
+        head = Head.of(ask, self._name(ask, shared=not from_beginning))
+        return await self._going(head, shape, partial(self._node.pushes.subscribe, ask, from_beginning=from_beginning))
+
+    async def _printed(self, printing: Printing, shape: Shape) -> Response:
+        head = Head.of_records(f"print_{next(self._numbers)}", printing.formats)
+        return await self._going(head, shape, partial(self._node.pushes.print, printing))
+
+    async def _going(self, head: Head, shape: Shape, subscribe: Callable[..., Subscription]) -> Response:
         """It is listened to before the response begins: who has that misses nothing."""
         news = asyncio.Event()
-        subscribe, notify = self._node.pushes.subscribe, notifier(news)
-        reader = await run_in_threadpool(lambda: subscribe(ask, from_beginning=from_beginning, notify=notify))
-        name = self._name(ask, shared=not from_beginning)
-        self._open[name] = reader
+        reader = await run_in_threadpool(subscribe, notify=notifier(news))
+        self._open[head.query] = reader
 
         def close() -> None:
-            del self._open[name]
+            del self._open[head.query]
             self._node.pushes.unsubscribe(reader)
 
-        return Going(_told(reader, news, shape, shape.begin(ask, name)), close, shape.content_type)
+        return Going(_told(reader, news, shape, shape.begin(head)), close, shape.content_type)
 
     def _name(self, ask: Ask, *, shared: bool = False) -> str:
         """ksqlDB calls those that share their work scalable."""

@@ -88,6 +88,21 @@ def test_rows_of_a_query(shell: Shell) -> None:
     assert "\n  at line 2:10\n      SELECT nothing FROM clicks;\n             ^^^^^^^\n" in told.err
 
 
+def test_records_of_a_topic(shell: Shell) -> None:
+    shell("--execute", "INSERT INTO clicks (ROWTIME, id, page) VALUES (0, 1, 'a\nb');")
+    text = "PRINT clicks FROM BEGINNING LIMIT 1;"
+    assert shell("--execute", text).out.splitlines() == [
+        "Key format: JSON",
+        "Value format: JSON",
+        'rowtime: 1970/01/01 00:00:00.000 Z, key: 1, value: {"PAGE":"a\\nb"}, partition: 0',
+    ]
+    record = {"rowtime": "1970/01/01 00:00:00.000 Z", "key": "1", "value": '{"PAGE":"a\\nb"}', "partition": 0}
+    assert shell("--execute", text, "--output", "json").lines == [record]
+    assert shell("--execute", text, "--output", "csv").out.splitlines()[0] == "rowtime,key,value,partition"
+    assert "value     | " in shell("--execute", f"\\x\n{text}").out
+    assert "unknown-topic" in shell("--execute", "PRINT nothing;", code=1).err
+
+
 def test_scripts_in_scripts(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "a.ksql").write_text("RUN SCRIPT 'in/b.ksql';")
