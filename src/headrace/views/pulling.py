@@ -2,13 +2,14 @@
 
 What the query's WHERE bounds is looked up; the chain then decides, so the answer is that of the chain over all rows.
 Rows of a table are taken as they stand, each once: nothing was before them, so they are facts, like those of a stream.
-Rows stream through: only ORDER BY without LIMIT, and the groups of GROUP BY, are held in memory.
+Rows stream through: only ORDER BY without LIMIT, and the groups of GROUP BY, are held in memory. What stands above the
+groups is computed once they are complete; aggregates over all rows are one group, which is there without any row, too.
 """
 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -22,9 +23,9 @@ from headrace.plan.chain.compile import evaluator
 from headrace.plan.chain.contract import Context, Event
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.chain.top import ranker
-from headrace.plan.expressions import Compare, Expression, Parameter
+from headrace.plan.expressions import Compare, Expression, Parameter, columns_of
 from headrace.plan.nodes import Aggregate, Filter, Kind, Node, Query, Relation, Select, Sink, Source, System, walk
-from headrace.plan.rewriting import relation_of, with_inputs
+from headrace.plan.rewriting import everywhere, relation_of
 from headrace.plan.rules import optimized
 from headrace.plan.selection import Bound, Selection, selection_of
 from headrace.views.contract import SCANNED, State, View
@@ -36,6 +37,7 @@ _KNOWN = (Sink, Select, Filter, Source, Aggregate)
 _PLAIN = (ty.STRING, ty.INT, ty.BIGINT)
 """Types of which every constant can be looked up."""
 FEW = 64
+_COUNTS = ("COUNT", "COUNT_DISTINCT")
 
 
 @dataclass(frozen=True)
@@ -59,25 +61,41 @@ class Pull:
         self.is_lookup = _is_lookup(self.source.relation, self.selection)
         """Whether a few rows at most are looked at, by their keys: that takes less than to hand it to a thread."""
         self.relation = query.sink.relation
-        self._plan = replace(plan, sink=cast(Sink, _as_facts(plan.sink)[0]))
-        self._grouped = any(isinstance(node, Aggregate) for node in walk(plan.sink))
         self._context = context or Context()
         self._order, self._limit = tuple(order), limit
-        self._chain = None if self._grouped else Chain(self._plan, self._context)
+        self._aggregate = next((node for node in walk(plan.sink) if isinstance(node, Aggregate)), None)
+        self._chain = Chain(replace(plan, sink=_above_groups(plan.sink, self.source)), self._context)
+        """From the source, or from the groups."""
 
     @contextmanager
     def over(self, view: View) -> Iterator[Answer]:
         """Answered from one snapshot of the view of the source."""
         with view.snapshot() as snapshot:
-            batch = SCANNED if self._limit is None or self._order or self._grouped else min(SCANNED, 4 * self._limit)
+            streams = not self._order and self._aggregate is None
+            batch = SCANNED if self._limit is None or not streams else min(SCANNED, 4 * self._limit)
             scanned = snapshot.scan(self.selection.given(), batch=max(1, batch))
             results = finished(self.relation, self._results(scanned), self._order, self._limit, self._context)
             yield Answer(self.relation, snapshot.state, results)
 
     def _results(self, scanned: Iterator[list[Event]]) -> Iterator[list[Event]]:
-        (entrance,) = (self._chain or Chain(self._plan, self._context)).entrances
-        results = (entrance.feed(batch) for batch in scanned)
-        return _last_of_groups(results) if self._grouped else results
+        (entrance,) = self._chain.entrances
+        rows = scanned if self._aggregate is None else _parted(self._groups(self._aggregate, scanned))
+        return (entrance.feed(batch) for batch in rows)
+
+    def _groups(self, aggregate: Aggregate, scanned: Iterator[list[Event]]) -> Iterable[Event]:
+        """An aggregate tells every step; the last one counts."""
+        sink = Sink(aggregate, aggregate.relation, "", "", self.source.key_format, self.source.value_format)
+        (entrance,) = Chain(Query("", _as_facts(sink)), self._context).entrances
+        groups = {hashable(key): (time, key, row) for b in scanned for time, key, row, _ in entrance.feed(b)}
+        return groups.values() or self._nothing(aggregate)
+
+    def _nothing(self, aggregate: Aggregate) -> list[Event]:
+        """Without any row there is no group, unless all rows are one: of none, a count is 0 and all else is null."""
+        groups = [named.expression for named in aggregate.groups]
+        if any(map(columns_of, groups)):
+            return []
+        key = evaluator(groups, relation_of(aggregate.input), self._context, "GROUP BY")(0, (), ())
+        return [(0, key, tuple(0 if call.function in _COUNTS else None for call in aggregate.calls))]
 
 
 # -- the plan -------------------------------------------------------------------------------------------------------
@@ -121,30 +139,27 @@ def _is_plain(bound: Bound) -> bool:
     return bound.op is Compare.EQUAL and all(isinstance(value, str | int | Parameter) for value in bound.values)
 
 
-def _as_facts(node: Node) -> tuple[Node, bool]:
-    """The plan up to its first aggregate over a stream, and whether that is all of it."""
-    if isinstance(node, Aggregate):
-        return with_inputs(node, [_as_facts(node.input)[0]]), False
-    below = [_as_facts(one) for one in node.inputs]
-    changed = with_inputs(node, [one for one, _ in below])
-    if not all(facts for _, facts in below):
-        return changed, False
-    return replace(changed, relation=replace(relation_of(node), kind=Kind.STREAM)), True  # type: ignore[call-arg]
+def _above_groups(sink: Sink, source: Source) -> Sink:
+    """The plan over its groups as a source, or over the source itself where there are none."""
+
+    def change(node: Node) -> Node:
+        return replace(source, relation=node.relation, system=()) if isinstance(node, Aggregate) else node
+
+    return _as_facts(cast(Sink, everywhere(sink, change)))
+
+
+def _as_facts(sink: Sink) -> Sink:
+    """The plan with every relation a stream, but that of an aggregate, which is a table in any case."""
+
+    def change(node: Node) -> Node:
+        if isinstance(node, Aggregate):
+            return node
+        return replace(node, relation=replace(relation_of(node), kind=Kind.STREAM))  # type: ignore[call-arg]
+
+    return cast(Sink, everywhere(sink, change))
 
 
 # -- rows -----------------------------------------------------------------------------------------------------------
-
-
-def _last_of_groups(results: Iterator[list[Any]]) -> Iterator[list[Event]]:
-    """An aggregate tells every step; the last one counts."""
-    groups: dict[Any, Event] = {}
-    for batch in results:
-        for time, key, row, _ in batch:
-            if row is None:
-                groups.pop(hashable(key), None)
-            else:
-                groups[hashable(key)] = (time, key, row)
-    return _parted(groups.values())
 
 
 def finished(

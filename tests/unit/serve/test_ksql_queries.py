@@ -77,6 +77,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 def test_a_table_is_asked(client: Client) -> None:
+    assert client.rows("SELECT COUNT(*) AS n, SUM(views) AS all_views FROM pages;") == [[0, None]]
     client.append(
         "pages", ("/a", {"VIEWS": 1, "PRICE": 1.50}), ("/b", {"VIEWS": 2}), ("/c", {"VIEWS": 3}), ("/c", None)
     )
@@ -89,6 +90,7 @@ def test_a_table_is_asked(client: Client) -> None:
     assert client.rows("SELECT * FROM pages ORDER BY views DESC;") == [["/b", 2, None], ["/a", 1, 1.5]]
     assert client.rows("SELECT page FROM pages WHERE views >= 1 LIMIT 1;") in ([["/a"]], [["/b"]])
     assert client.rows("SELECT COUNT(*) AS n, SUM(views) AS all_views FROM pages;") == [[2, 3]]
+    assert client.rows("SELECT COUNT(*) AS n FROM pages WHERE page = '/missing';") == [[0]]
     assert client.rows("SELECT page, ROWTIME FROM pages WHERE page = '/missing';") == []
 
 

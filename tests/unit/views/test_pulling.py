@@ -139,6 +139,28 @@ def test_groups_of_what_is_there(view: Any) -> None:
     assert len(answer(CATALOG, view, "SELECT X, COUNT(*) AS N FROM T GROUP BY X;", limit=1)) == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "rows"),
+    [
+        ("SELECT COUNT(*) AS N, SUM(ID) AS T, AVG(X) AS A FROM T{};", [(0, None, None)]),
+        ("SELECT COUNT(S) + 1 AS N, COALESCE(SUM(ID), CAST(-1 AS BIGINT)) AS T FROM T{};", [(1, -1)]),
+        ("SELECT COUNT(*) AS N FROM T{} HAVING COUNT(*) > 0;", []),
+        ("SELECT COUNT(*) AS N FROM T{} HAVING COUNT(*) = 0;", [(0,)]),
+        ("SELECT X, COUNT(*) AS N FROM T{} GROUP BY X;", []),
+        ("SELECT COUNT(*) AS N FROM T{} LIMIT 0;", []),
+    ],
+)
+def test_aggregates_over_no_rows(view: Any, tmp_path: Path, text: str, rows: list[Any]) -> None:
+    assert [row for _, _, row in answer(CATALOG, view, text.format(" WHERE ID > 9"))] == rows
+    with closing(view_in(tmp_path / "other", SOURCE)) as empty:
+        assert [row for _, _, row in answer(CATALOG, empty, text.format(""))] == rows
+
+
+def test_a_group_that_does_not_fit_is_not_taken_for_none(view: Any) -> None:
+    assert not answer(CATALOG, view, "SELECT COUNT(*) AS N FROM T HAVING COUNT(*) < 4;")
+    assert not answer(CATALOG, view, "SELECT COUNT(*) AS N FROM T HAVING COUNT(*) = 0;")
+
+
 @pytest.mark.parametrize("limit", [None, 3])
 def test_rows_in_order_nulls_last(view: Any, limit: int | None) -> None:
     order = [(Column(BIGINT, "X"), True), (Column(STRING, "S"), False)]
