@@ -18,8 +18,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
 from headrace.contracts import Topic, TopicSpec
+from headrace.control.mirror import mirrored
 from headrace.errors import DatabaseRefused, DatabaseUnreachable, ViewUnreadable
 from headrace.log.embedded import EmbeddedLog
+from headrace.log.topics import ensure_topic
 from headrace.plan import types as ty
 from headrace.plan.expressions import Compare
 from headrace.plan.selection import EVERYTHING, Bound, Selection
@@ -33,6 +35,7 @@ from headrace.views.postgres import PostgresStore, PostgresView
 from headrace.views.postgres_tables import sought
 from headrace.views.pulling import Pull
 from tests.postgres import Postgres
+from tests.unit.control import test_mirror
 from tests.unit.views import test_machine, test_pulling
 from tests.unit.views.asked import all_rows, append, asked, table
 
@@ -220,6 +223,25 @@ def test_two_servers_keep_one_view(store: PostgresStore, postgres: Postgres, tmp
                 pass
         assert keepers[0].state == keepers[1].state
         assert {row[0] for _, _, row in all_rows(keepers[0].view).values() if row} == {4}
+
+
+@pytest.mark.parametrize("more", ["", test_mirror.WINDOWED], ids=["plain", "windowed"])
+def test_a_view_is_held_against_its_topic(store: PostgresStore, postgres: Postgres, tmp_path: Path, more: str) -> None:
+    """Nothing is made for it, and nothing of an older table is removed."""
+    with EmbeddedLog(tmp_path) as log, closing(Database(postgres.url)) as database:
+        info = test_mirror.filled(log, more)
+        assert mirrored(log, store, info, 20) is None
+        with database.transaction() as db:
+            assert db.run(f"SELECT to_regnamespace('{store.schema}')") == [(None,)]
+        test_mirror.check_position(log, store, info)
+        with database.transaction() as db:
+            counts = [db.count(text.replace("rows", f"{store.schema}.rows1")) for text in test_mirror.TAMPERING]
+        test_mirror.check_tampering(log, store, info, counts)
+        log.delete_topic("t")
+        ensure_topic(log, "t")
+        assert mirrored(log, store, info, 20) is None
+        with database.transaction() as db:
+            assert db.run(f"SELECT count(*) FROM {store.schema}.views") == [(1,)]
 
 
 def test_who_knows_an_older_table_is_refused(store: PostgresStore) -> None:

@@ -1,6 +1,7 @@
 """A view held against its topic: built anew in another file, up to the position that it reflects, and compared there.
 
-The view is only read, from one snapshot of it, and goes on meanwhile. Both lie in files, so their size does not matter.
+The view is only read, from one snapshot of it, and goes on meanwhile. Both lie in files (one that is kept elsewhere, as
+a copy), so their size does not matter.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from headrace.contracts import Batch, Bounds, Log
 from headrace.errors import ViewUnreadable
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.contract import Event
-from headrace.views.keeper import Keeper, origin, view_path
+from headrace.views.contract import Store
+from headrace.views.keeper import Keeper, origin
 from headrace.views.sqlite import SqliteView
 from headrace.views.tables import Table
 
@@ -33,16 +35,19 @@ class Mirrored:
     differing: tuple[tuple[Event | None, Event | None], ...]
 
 
-def mirrored(log: Log, folder: Path, source: SourceInfo, show: int) -> Mirrored | None:
-    """The view of a table in a data folder; None if it has none, or only one of an earlier table of the name."""
-    path, own = view_path(folder, source), origin(source, log.topic(source.topic))
-    if not path.exists():
-        return None
+def mirrored(log: Log, store: Store, source: SourceInfo, show: int) -> Mirrored | None:
+    """The view of a table in a store; None if it has none, or only one of an earlier table of the name."""
+    with tempfile.TemporaryDirectory(prefix="headrace-verify-") as made:
+        path = store.file(source, log.topic(source.topic), Path(made))
+        return None if path is None else _mirrored(log, path, source, Path(made) / "anew", show)
+
+
+def _mirrored(log: Log, path: Path, source: SourceInfo, made: Path, show: int) -> Mirrored | None:
+    own = origin(source, log.topic(source.topic))
     with (
-        tempfile.TemporaryDirectory(prefix="headrace-verify-") as made,
         _translated(path),
         closing(_read_only(path)) as db,
-        closing(SqliteView(Path(made) / "anew", source.relation, own)) as anew,
+        closing(SqliteView(made, source.relation, own)) as anew,
     ):
         if _one(db, "SELECT origin FROM facts") != own:
             return None

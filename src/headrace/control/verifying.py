@@ -9,6 +9,7 @@ The query may run meanwhile: it is compared as of one batch that is done. It is 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -37,6 +38,7 @@ from headrace.plan.nodes import AggregateCall, Arrival, Emit, Kind, Query, Relat
 from headrace.plan.rewriting import draws
 from headrace.plan.triggers import PerBatch, Results
 from headrace.settings import Settings
+from headrace.views.stores import store_of
 
 SHOWN = 20
 """Differences that are told one by one."""
@@ -188,7 +190,8 @@ def _in_view(log: Log, settings: Settings, subject: Subject, show: int) -> Mirro
     source = subject.source
     if source is None or source.kind is not Kind.TABLE:
         return None
-    return mirrored(log, settings.data, source, show)
+    with closing(store_of(settings)) as store:
+        return mirrored(log, store, source, show)
 
 
 # -- in words -------------------------------------------------------------------------------------------------------

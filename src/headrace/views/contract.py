@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from headrace.contracts import Topic
@@ -117,6 +118,13 @@ class Store(Protocol):
 
     def open(self, source: SourceInfo, topic: Topic) -> View:
         """The view of a table. What cannot be reached at the moment is told by the view when it is used."""
+        ...
+
+    def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:
+        """A file of SQLite's with the view, only to be read: its own, or a copy that is made in a folder.
+
+        None if there is no view; nothing is made or changed where views are kept.
+        """
         ...
 
     def close(self) -> None: ...

@@ -34,6 +34,7 @@ from headrace.views.contract import SCANNED, Position, State
 from headrace.views.database import UNDEFINED_TABLE, Database, Session, code_of
 from headrace.views.keeper import origin
 from headrace.views.postgres_tables import PostgresTable, array
+from headrace.views.sqlite import copied
 
 LAYOUT = 1
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
@@ -60,6 +61,10 @@ class PostgresStore:
 
     def open(self, source: SourceInfo, topic: Topic) -> PostgresView:
         return PostgresView(self._database, self.schema, source.name, source.relation, origin(source, topic))
+
+    def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:
+        path = folder / "copy.sqlite"
+        return path if self.open(source, topic).copied(path) else None
 
     def close(self) -> None:
         self._database.close()
@@ -102,6 +107,18 @@ class PostgresView:
             raise self._unreadable("somebody else keeps it as another table, or has removed it")
         ((version, position, *others),) = found
         return State(version, {int(partition): offset for partition, offset in json.loads(position).items()}, *others)
+
+    def copied(self, path: Path) -> bool:
+        """Its present state, into a file; False if it is not there, or is that of an earlier table of the name."""
+        with self._translated(), self._database.transaction(_SNAPSHOT) as db:
+            ((views,),) = db.run(f"SELECT to_regclass('{self._schema}.views')")
+            statement = f"SELECT number, layout FROM {self._schema}.views WHERE name = $1 AND origin = $2"
+            found = db.run(statement, self.name, self._origin) if views else []
+            for number, layout in found:
+                place = self._place_of(number, layout)
+                snapshot = PostgresSnapshot(db, place.table, self._read(db, place))
+                copied(snapshot, path, self.relation, self._origin)
+            return bool(found)
 
     def indexes(self) -> list[tuple[str, ...]]:
         with self._transaction(_SNAPSHOT) as (db, place):
@@ -218,13 +235,17 @@ class PostgresView:
         return self._known
 
     def _found(self, db: Session, number: int, layout: int, noted: str, version: int, rebuilt: int) -> Place:
-        if layout != LAYOUT:
-            raise self._unreadable(f"its layout is {layout}, and this version knows {LAYOUT}")
+        place = self._place_of(number, layout)
         if noted == self._origin:
-            return Place(number, PostgresTable(self.relation, f"{self._schema}.rows{number}"))
+            return place
         db.run(f"DELETE FROM {self._schema}.views WHERE number = {number}")
         db.run(f"DROP TABLE {self._schema}.rows{number}")
         return self._begin(db, State(version + 1, {}, -1, 0, rebuilt + 1, "the table is another"))
+
+    def _place_of(self, number: int, layout: int = LAYOUT) -> Place:
+        if layout != LAYOUT:
+            raise self._unreadable(f"its layout is {layout}, and this version knows {LAYOUT}")
+        return Place(number, PostgresTable(self.relation, f"{self._schema}.rows{number}"))
 
     def _begin(self, db: Session, state: State) -> Place:
         """Numbers are not used again, so nobody takes this for what was there before."""
@@ -232,7 +253,7 @@ class PostgresView:
         marks = f"$1, {LAYOUT}, $2, CAST($3 AS BIGINT), $4, CAST($5 AS BIGINT), CAST($6 AS BIGINT), CAST($7 AS BIGINT)"
         statement = f"INSERT INTO {self._schema}.views ({names}) VALUES ({marks}, $8) RETURNING number"
         ((number,),) = db.run(statement, self.name, self._origin, *_facts(state))
-        place = Place(number, PostgresTable(self.relation, f"{self._schema}.rows{number}"))
+        place = self._place_of(number)
         for made in place.table.create:
             db.run(made)
         return place

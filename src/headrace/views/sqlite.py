@@ -15,6 +15,7 @@ import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from headrace.log.embedded.store import translated
 from headrace.plan.chain.contract import Event, Key
 from headrace.plan.nodes import Relation
 from headrace.plan.selection import EVERYTHING, Selection
-from headrace.views.contract import SCANNED, Position, State
+from headrace.views.contract import SCANNED, Position, Snapshot, State
 from headrace.views.tables import Table
 
 LAYOUT = 1
@@ -205,6 +206,16 @@ class SqliteView:
             where=str(self.path),
             fix="remove the file: the view is made again from its topic",
         )
+
+
+def copied(snapshot: Snapshot, path: Path, relation: Relation, origin: str) -> None:
+    """A state of a view, wherever it is kept, as a file; all of its rows, those of old windows too."""
+    window = relation.window and replace(relation.window, retention=None)
+    with closing(SqliteView(path, replace(relation, window=window), origin)) as copy:
+        state = copy.apply(copy.state(), [], snapshot.state.position)
+        for events in snapshot.scan():
+            assert state is not None  # nobody else knows the file
+            state = copy.apply(state, events, {})
 
 
 class SqliteSnapshot:

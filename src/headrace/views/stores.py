@@ -9,7 +9,7 @@ from headrace.errors import BadSetting, MissingPart
 from headrace.plan.catalog import SourceInfo
 from headrace.settings import Settings
 from headrace.views.contract import Store
-from headrace.views.keeper import open_view
+from headrace.views.keeper import open_view, view_path
 from headrace.views.sqlite import SqliteView
 
 
@@ -23,6 +23,11 @@ class FileStore:
 
     def open(self, source: SourceInfo, topic: Topic) -> SqliteView:
         return open_view(self._folder, source, topic)
+
+    def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:
+        del topic, folder
+        path = view_path(self._folder, source)
+        return path if path.exists() else None
 
     def close(self) -> None:
         pass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import closing
 
 import pytest
@@ -17,7 +17,9 @@ from headrace.log.embedded import EmbeddedLog
 from headrace.log.topics import ensure_topic
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.contract import Event
-from headrace.views.keeper import Keeper, open_view, view_path
+from headrace.views.contract import Store
+from headrace.views.keeper import Keeper, view_path
+from headrace.views.stores import FileStore
 
 PLAIN = "CREATE TABLE t (id INT PRIMARY KEY, n DOUBLE, tags ARRAY<STRING>) WITH (kafka_topic='t', format='JSON'{});"
 WINDOWED = ", window_type='TUMBLING', window_size='5 seconds'"
@@ -27,8 +29,8 @@ def source(more: str = "") -> SourceInfo:
     return check_script(PLAIN.format(f", partitions=1{more}")).catalog.sources["T"]
 
 
-def kept(log: EmbeddedLog, info: SourceInfo) -> None:
-    with closing(open_view(log.folder, info, log.topic("t"))) as view:
+def kept(log: EmbeddedLog, info: SourceInfo, store: Store | None = None) -> None:
+    with closing((store or FileStore(log.folder)).open(info, log.topic("t"))) as view:
         keeper = Keeper(log, info, view, at_once=7)
         while keeper.step():
             pass
@@ -40,35 +42,54 @@ def append(log: EmbeddedLog, info: SourceInfo, *events: Event) -> None:
 
 @pytest.fixture(params=["", WINDOWED], ids=["plain", "windowed"])
 def info(request: pytest.FixtureRequest, log: EmbeddedLog) -> SourceInfo:
-    found = source(request.param)
+    return filled(log, request.param)
+
+
+def filled(log: EmbeddedLog, more: str) -> SourceInfo:
+    found = source(more)
     ensure_topic(log, "t")
     key: Callable[[int], tuple[object, ...]] = (
-        (lambda n: (n % 5, (n // 5 * 5000, n // 5 * 5000 + 5000))) if request.param else (lambda n: (n % 5,))
+        (lambda n: (n % 5, (n // 5 * 5000, n // 5 * 5000 + 5000))) if more else (lambda n: (n % 5,))
     )
     append(log, found, *((n, key(n), None if n == 7 else (n * 0.1, ["a", None])) for n in range(30)))
     return found
 
 
 def test_a_view_is_compared_as_of_its_position(log: EmbeddedLog, info: SourceInfo) -> None:
-    assert mirrored(log, log.folder, info, 20) is None
-    kept(log, info)
+    check_position(log, FileStore(log.folder), info)
+
+
+def check_position(log: EmbeddedLog, store: Store, info: SourceInfo) -> None:
+    assert mirrored(log, store, info, 20) is None
+    kept(log, info, store)
     rows = 30 - 1 if info.relation.window else 5
     append(log, info, (40, (99,) if not info.relation.window else (99, (0, 5000)), (1.0, None)))
-    found = mirrored(log, log.folder, info, 20)
+    found = mirrored(log, store, info, 20)
     assert found is not None
     assert (found.rows, found.count, found.differing, found.position) == (rows, 0, (), {0: 30})
+
+
+TAMPERING = (
+    "UPDATE rows SET v0 = 77 WHERE k0 = 1",
+    "DELETE FROM rows WHERE k0 = 3",
+    "UPDATE rows SET k0 = 50 WHERE k0 = 4",
+)
 
 
 def test_what_was_tampered_with_is_found(log: EmbeddedLog, info: SourceInfo) -> None:
     kept(log, info)
     with closing(sqlite3.connect(view_path(log.folder, info), isolation_level=None)) as db:
-        changed = db.execute("UPDATE rows SET v0 = 77 WHERE k0 = 1").rowcount
-        gone = db.execute("DELETE FROM rows WHERE k0 = 3").rowcount
-        more = db.execute("UPDATE rows SET k0 = 50 WHERE k0 = 4").rowcount
-    found = mirrored(log, log.folder, info, 3)
+        counts = [db.execute(statement).rowcount for statement in TAMPERING]
+    check_tampering(log, FileStore(log.folder), info, counts)
+
+
+def check_tampering(log: EmbeddedLog, store: Store, info: SourceInfo, counts: Sequence[int]) -> None:
+    """`TAMPERING` has touched so many rows."""
+    changed, gone, more = counts
+    found = mirrored(log, store, info, 3)
     assert found is not None
     assert (found.count, len(found.differing)) == (changed + gone + 2 * more, 3)
-    every = mirrored(log, log.folder, info, 1000)
+    every = mirrored(log, store, info, 1000)
     assert every is not None
     pairs = [
         (wanted and wanted[1] and wanted[1][0], there and there[1] and there[1][0]) for wanted, there in every.differing
@@ -80,11 +101,11 @@ def test_of_another_table_nothing_is_said(log: EmbeddedLog, info: SourceInfo) ->
     kept(log, info)
     log.delete_topic("t")
     ensure_topic(log, "t")
-    assert mirrored(log, log.folder, info, 20) is None
+    assert mirrored(log, FileStore(log.folder), info, 20) is None
 
 
 def test_a_damaged_file_is_told(log: EmbeddedLog, info: SourceInfo) -> None:
     kept(log, info)
     view_path(log.folder, info).write_bytes(b"no database" * 1000)
     with pytest.raises(ViewUnreadable):
-        mirrored(log, log.folder, info, 20)
+        mirrored(log, FileStore(log.folder), info, 20)
