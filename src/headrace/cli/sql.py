@@ -21,7 +21,12 @@ Script = Annotated[Path | None, typer.Option(help="A script to do.", exists=True
 
 def sql(
     ctx: typer.Context,
-    server: Annotated[str, typer.Option(help="The server's address.")] = ADDRESS,
+    server: Annotated[
+        str | None,
+        typer.Option(
+            help=f"The server's address; else that of the server on this data folder, or {ADDRESS}.", show_default=False
+        ),
+    ] = None,
     execute: Annotated[
         list[str] | None, typer.Option(help="Statements to do; may be given several times.", show_default=False)
     ] = None,
@@ -45,15 +50,23 @@ def sql(
     call.json = chosen == "json"
     given = [(read_script(file), str(file))] if file else []
     given += [(text, None) for text in execute or ()]
+    client = Client(server or _address(call.settings().data))
     if not given and sys.stdin.isatty() and sys.stdout.isatty():
-        _talk(Client(server), chosen)
+        _talk(client, chosen)
         return
-    session = Session(Client(server), chosen)
+    session = Session(client, chosen)
     try:
         for text, name in given or [(_piped(), None)]:
             session.run(text, name)
     except Leave:
         return
+
+
+def _address(data: Path) -> str:
+    from headrace.control.presence import present
+
+    there = present(data)
+    return ADDRESS if there is None else there.reached_at
 
 
 def _piped() -> str:

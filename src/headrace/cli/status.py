@@ -50,17 +50,14 @@ def status(ctx: typer.Context, as_json: output.Json = False) -> None:
 
 def asked(there: Presence) -> dict[str, Any]:
     """What a server says of itself."""
-    if there.address is None:
-        raise ServerUnreachable(
-            f"the server (process {there.pid}) is starting or ending", fix="try again, or look at `headrace logs`"
-        )
+    path = there.reached_at + _PATH
     try:
-        with _DIRECT.open(there.address + _PATH, timeout=_PATIENCE) as answer:
+        with _DIRECT.open(path, timeout=_PATIENCE) as answer:
             return json.load(answer)
     except (OSError, ValueError, HTTPException) as error:
         raise ServerUnreachable(
             f"the server (process {there.pid}) does not answer: {error}",
-            where=there.address + _PATH,
+            where=path,
             fix="look at `headrace logs`; `headrace down` ends it",
         ) from error
 

@@ -18,10 +18,11 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.control.subjects import SERVER
 from headrace.errors import NoServer, ServerUnreachable
 from headrace.log.embedded.store import translated
 
+SERVER = "server"
+"""What a server's queries are kept under, and locked by."""
 _PAUSE = 0.05
 
 
@@ -32,6 +33,15 @@ class Presence:
     pid: int
     since: str
     address: str | None = None
+
+    @property
+    def reached_at(self) -> str:
+        """Its address, or an error that says why it has none."""
+        if self.address is None:
+            raise ServerUnreachable(
+                f"the server (process {self.pid}) is starting or ending", fix="try again, or look at `headrace logs`"
+            )
+        return self.address
 
 
 @contextmanager

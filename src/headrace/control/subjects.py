@@ -9,14 +9,13 @@ from pathlib import Path
 
 from headrace.contracts import Log
 from headrace.control.journal import journalled
+from headrace.control.presence import SERVER
 from headrace.control.replay import Replay
 from headrace.control.supervisor import place_of
 from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.errors import UnknownQuery, UnknownTopic
 from headrace.plan.catalog import Catalog, Create, Insert, SourceInfo
 from headrace.plan.nodes import Query
-
-SERVER = "server"
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from headrace import logfile
+from headrace.cli import sql
 from headrace.cli.logs import added, written
 from headrace.contracts import Append
 from headrace.control.node import Node
-from headrace.control.presence import announced
+from headrace.control.presence import SERVER, announced
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.rows import from_records
 from headrace.record import Record
@@ -64,6 +65,21 @@ def test_a_server_tells_how_its_queries_are(headrace: Program) -> None:
         shown = headrace("status", code=1)
         assert "CTAS_COUNTS_1" in shown.out
         assert "log-busy" in shown.err
+
+
+def test_the_shell_finds_the_server_of_the_data_folder(headrace: Program) -> None:
+    with served(headrace.data) as node:
+        node.execute(CLICKS)
+        assert headrace("sql", "--execute", "LIST TOPICS;", "--output", "csv").out.splitlines()[1:] == ["clicks,1,1"]
+        headrace("sql", "--server", "http://127.0.0.1:1", "--execute", "LIST TOPICS;", code=75)
+        (headrace.data / "checkpoints" / SERVER / "server.json").unlink()
+        assert "is starting or ending" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
+
+
+def test_without_one_the_shell_tries_the_usual_address(headrace: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sql, "ADDRESS", "http://127.0.0.1:1")
+    assert "no server answers at http://127.0.0.1:1" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
+    assert not headrace.data.exists()
 
 
 def test_a_bundle_has_no_secrets_and_no_records(headrace: Program, monkeypatch: pytest.MonkeyPatch) -> None:

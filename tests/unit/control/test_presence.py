@@ -11,8 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.control.hold import Hold
-from headrace.control.presence import announced, end, holder, present
-from headrace.control.subjects import SERVER
+from headrace.control.presence import SERVER, announced, end, holder, present
 from headrace.errors import NoServer, ProgramRunning, ServerUnreachable
 
 
