@@ -37,7 +37,7 @@ from headrace.control.supervisor import Enlisted, Supervisor
 from headrace.control.tables import Tables
 from headrace.control.ticks import is_timed
 from headrace.engine.batch.shipping import Setup, no_setup
-from headrace.errors import AppInUse, BadQuery, HeadraceError, Retry, UnknownTopic, Unsupported
+from headrace.errors import AppInUse, BadQuery, HeadraceError, Retry, UnknownQuery, UnknownTopic, Unsupported
 from headrace.lang.ksql.asking import asked
 from headrace.lang.ksql.ast import CreateType, DropType, InsertValues, Query
 from headrace.lang.ksql.execution import Execution
@@ -240,8 +240,7 @@ class Node:
         entry = self._journal.add(text, self._properties, start, made_at)
         self._replay.add(entry, action)
         for query in _concerned(action):
-            self.parked.pop(query, None)
-            self.setbacks.pop(query, None)
+            self._forget(query)
         try:
             self._deeds.do(action, start)
             self.tables.settle(self.catalog)
@@ -360,6 +359,19 @@ class Node:
         self.setbacks[query] = Setback(failure, times, again_at)
         _logger.warning("query %s has failed, %s: %s", query, "to be tried again" if again_at else "for good", failure)
         self.supervisor.halt(query)
+
+    def restart(self, query: str) -> None:
+        """Stop a query; the next look starts it again from its checkpoint, unless it is paused."""
+        with self._turn:
+            if query not in self.supervisor.queries:
+                raise UnknownQuery(f'there is no query "{query}"', fix="LIST QUERIES names those that are there")
+            self._forget(query)
+            self.supervisor.halt(query)
+
+    def _forget(self, query: str) -> None:
+        """Why it does not run."""
+        self.parked.pop(query, None)
+        self.setbacks.pop(query, None)
 
     def reload(self, settings: Settings) -> None:
         """Settings that count at once (see `reloading`)."""

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
+from threading import Event
 from typing import ClassVar
 
 import pytest
@@ -22,11 +25,13 @@ from headrace.control.replay import Replay
 from headrace.control.running import Running
 from headrace.engine.batch.shipping import Setup
 from headrace.engine.ground import Position
-from headrace.errors import BadTopicName, HeadraceError, LogBusy, Unsupported, WriterFenced
+from headrace.errors import BadTopicName, HeadraceError, LogBusy, UnknownQuery, Unsupported, WriterFenced
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
+from tests.unit.control.test_ticks import Run
+from tests.waiting import until
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');"
 COUNTS = "CREATE TABLE counts AS SELECT id, COUNT(*) AS n FROM clicks GROUP BY id;"
@@ -78,6 +83,57 @@ def test_everything_is_there_after_a_restart(opened: Callable[[], Node]) -> None
     node = opened()
     node.execute("RESUME CSAS_COPY_3; CREATE STREAM other AS SELECT * FROM copy;")
     assert "CSAS_OTHER_9" in node.supervisor.queries  # numbers go on
+
+
+@dataclass
+class Slow(Run):
+    """A query that ends only when another of it has begun, which must not be, or after a while."""
+
+    isolation: Somewhere = field(kw_only=True)
+    way: str = "record"
+    position: Position | None = None
+    is_active: bool = True
+    is_starting: bool = False
+    batch_time: int | None = None
+
+    def failure(self) -> HeadraceError | None: ...
+    def drain(self) -> None: ...
+
+    def stop(self) -> None:
+        self.isolation.overlap.wait(0.5)
+        self.isolation.alive -= 1
+
+
+class Somewhere(Nowhere):
+    """Where queries seem to run, and are counted."""
+
+    def __init__(self) -> None:
+        self.begun = self.alive = 0
+        self.overlap = Event()
+
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+        self.begun += 1
+        self.alive += 1
+        if self.alive > 1:
+            self.overlap.set()
+        return Slow(query, folder, isolation=self)
+
+
+def test_a_query_that_two_restart_at_once_never_runs_twice(
+    log: EmbeddedLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(nodes, "_PAUSE", 0.01)
+    somewhere = Somewhere()
+    with Node(log, settings, isolation=somewhere) as node, ThreadPoolExecutor(2) as pool:
+        node.execute(CLICKS + COUNTS)
+        until(lambda: "CTAS_COUNTS_1" in node.supervisor.running)
+        list(pool.map(node.restart, ["CTAS_COUNTS_1"] * 2))
+        until(lambda: "CTAS_COUNTS_1" in node.supervisor.running)
+        assert somewhere.begun >= 2
+        assert not somewhere.overlap.is_set()
+        with pytest.raises(UnknownQuery):
+            node.restart("CTAS_NOTHING_1")
+        somewhere.overlap.set()  # it may end now
 
 
 def test_a_topic_that_came_after_a_deleted_one_stays(opened: Callable[[], Node], log: EmbeddedLog) -> None:

@@ -48,10 +48,7 @@ def resume_query(site: Site, asked: Named) -> Condition:
 
 def restart_query(site: Site, asked: Named) -> Condition:
     """Stop a query and start it again from its checkpoint; one that is paused stays so."""
-    _check(site.node, asked.query)
-    site.node.setbacks.pop(asked.query, None)
-    site.node.parked.pop(asked.query, None)
-    site.node.supervisor.halt(asked.query)
+    site.node.restart(asked.query)
     return get_query(site, asked)
 
 
