@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -47,8 +46,7 @@ def up(
     call: Call = ctx.obj
     with call.log(create=True, long=True) as log:
         server = Server(schemas_app(_registry(log)), host, port)
-        for one in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(one, lambda *_: server.stop())
+        server.stop_on_signals()
         output.note(f"the schema registry listens on {server.address}; Ctrl-C ends it")
         server.run()
 

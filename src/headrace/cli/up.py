@@ -39,8 +39,7 @@ def up(
     settings = call.settings()
     with call.log(create=True, long=True) as log, Node(log, settings) as node:
         server = Server(application(node), "127.0.0.1", port)
-        for one in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(one, lambda *_: server.stop())
+        server.stop_on_signals()
         _reload_on_signal(call, settings, node)
         output.note(f"headrace listens on {server.address}; Ctrl-C ends it")
         with announced(settings.data, server.address):

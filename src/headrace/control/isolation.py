@@ -47,7 +47,7 @@ OnBatch = Callable[[Any], None]
 """Is told of the query when a batch is done."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Surroundings:
     """Of all queries of a program."""
 
@@ -84,30 +84,27 @@ class Apart(Surroundings):
 
     def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
         prepared = prepare(self.log, query, self.settings, folder, begin)  # what is refused is refused here
-        process = Process(Post(f"{self.program} {query.id}", self.settings))
-        return QueryApart(prepared, process, Assignment(packed(query), folder, begin, setup), on_batch)
+        return QueryApart(prepared, self._process_of(query.id), Assignment(packed(query), folder, begin, setup), on_batch)
+
+    def _process_of(self, query: str) -> Process:
+        return Process(Post(f"{self.program} {query}", self.settings))
 
     def close(self) -> None:
         """Each process has ended with its query."""
 
 
 @dataclass
-class Aside:
+class Aside(Apart):
     """All queries in one other process, which is started anew if it has died."""
 
-    apart: ClassVar[bool] = True
-
-    program: str
-    log: Log
-    settings: Settings
     _process: Process | None = field(default=None, init=False)
 
     def warm_up(self) -> None:
         self._there()
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
-        prepared = prepare(self.log, query, self.settings, folder, begin)  # what is refused is refused here
-        return QueryApart(prepared, self._there(), Assignment(packed(query), folder, begin, setup), on_batch)
+    def _process_of(self, query: str) -> Process:
+        del query
+        return self._there()
 
     def _there(self) -> Process:
         if self._process is not None and self._process.has_ended:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 import socket
 import threading
 from collections.abc import Iterator
@@ -58,6 +59,11 @@ class Server:
         """May be called from any thread and from a signal's handler."""
         with contextlib.suppress(RuntimeError):  # it has stopped
             self._loop.call_soon_threadsafe(self._end.set)
+
+    def stop_on_signals(self) -> None:
+        """On Ctrl-C and SIGTERM. To be called on the main thread."""
+        for one in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(one, lambda *_: self.stop())
 
     @contextlib.contextmanager
     def running(self) -> Iterator[Server]:
