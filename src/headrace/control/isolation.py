@@ -84,7 +84,8 @@ class Apart(Surroundings):
 
     def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
         prepared = prepare(self.log, query, self.settings, folder, begin)  # what is refused is refused here
-        return QueryApart(prepared, self._process_of(query.id), Assignment(packed(query), folder, begin, setup), on_batch)
+        assignment = Assignment(packed(query), folder, begin, setup)
+        return QueryApart(prepared, self._process_of(query.id), assignment, on_batch)
 
     def _process_of(self, query: str) -> Process:
         return Process(Post(f"{self.program} {query}", self.settings))
