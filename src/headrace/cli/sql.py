@@ -11,7 +11,8 @@ import typer
 
 from headrace.cli import output
 from headrace.cli.call import Call
-from headrace.client import ADDRESS, Client
+from headrace.cli.servers import Server, client_of
+from headrace.client import Client
 from headrace.errors import BadScript
 from headrace.lang.ksql.files import read_script
 
@@ -21,12 +22,7 @@ Script = Annotated[Path | None, typer.Option(help="A script to do.", exists=True
 
 def sql(
     ctx: typer.Context,
-    server: Annotated[
-        str | None,
-        typer.Option(
-            help=f"The server's address; else that of the server on this data folder, or {ADDRESS}.", show_default=False
-        ),
-    ] = None,
+    server: Server = None,
     execute: Annotated[
         list[str] | None, typer.Option(help="Statements to do; may be given several times.", show_default=False)
     ] = None,
@@ -50,7 +46,7 @@ def sql(
     call.json = chosen == "json"
     given = [(read_script(file), str(file))] if file else []
     given += [(text, None) for text in execute or ()]
-    client = Client(server or _address(call.settings().data))
+    client = client_of(call, server)
     if not given and sys.stdin.isatty() and sys.stdout.isatty():
         _talk(client, chosen)
         return
@@ -60,13 +56,6 @@ def sql(
             session.run(text, name)
     except Leave:
         return
-
-
-def _address(data: Path) -> str:
-    from headrace.control.presence import present
-
-    there = present(data)
-    return ADDRESS if there is None else there.reached_at
 
 
 def _piped() -> str:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from headrace import logfile
-from headrace.cli import sql
+from headrace.cli import servers
 from headrace.cli.logs import added, written
 from headrace.contracts import Append
 from headrace.control.node import Node
@@ -77,7 +77,7 @@ def test_the_shell_finds_the_server_of_the_data_folder(headrace: Program) -> Non
 
 
 def test_without_one_the_shell_tries_the_usual_address(headrace: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sql, "ADDRESS", "http://127.0.0.1:1")
+    monkeypatch.setattr(servers, "ADDRESS", "http://127.0.0.1:1")
     assert "no server answers at http://127.0.0.1:1" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
     assert not headrace.data.exists()
 

@@ -111,7 +111,7 @@ class Somewhere(Nowhere):
         self.begun = self.alive = 0
         self.overlap = Event()
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
         self.begun += 1
         self.alive += 1
         if self.alive > 1:
