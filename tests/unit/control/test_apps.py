@@ -13,6 +13,7 @@ from headrace.errors import AppInUse, BadPython, FunctionExists, HeadraceError, 
 from headrace.lang.python.loading import Code, Together
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.functions import find, own, withdraw
+from headrace.plan.functions.declare import Function
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 
@@ -74,9 +75,10 @@ def sent(node: Node, source: str, path: str = "shop.py") -> list[str]:
     return [outcome.text for outcome in done]
 
 
-def version(node: Node, name: str) -> str:
-    (version,) = (found.overloads[0].version for found in [find(name)] if found is not None)
-    return version
+def version(name: str) -> str:
+    function = find(name)
+    assert isinstance(function, Function)
+    return function.overloads[0].version
 
 
 def test_an_app_is_there_after_a_restart(opened: Callable[[], Node], log: EmbeddedLog) -> None:
@@ -131,10 +133,10 @@ def test_changed_code_counts_for_queries_that_call_it(opened: Callable[[], Node]
 def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], source: str, error: type[HeadraceError]) -> None:
     node = opened()
     sent(node, SHOP)
-    before = version(node, "MASKED"), dict(node.apps.known), list(node.supervisor.queries), node._journal.next
+    before = version("MASKED"), dict(node.apps.known), list(node.supervisor.queries), node._journal.next
     with pytest.raises(error):
         sent(node, source)
-    assert (version(node, "MASKED"), dict(node.apps.known), list(node.supervisor.queries), node._journal.next) == before
+    assert (version("MASKED"), dict(node.apps.known), list(node.supervisor.queries), node._journal.next) == before
     assert find("OTHER") is None
 
 
