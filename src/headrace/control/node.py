@@ -292,8 +292,7 @@ class Node:
         for query, enlisted in changed.items():
             self.supervisor.halt(query)
             self.supervisor.queries[query] = enlisted
-            self.parked.pop(query, None)
-            self.setbacks.pop(query, None)
+            self._forget(query)
         self.preparing.forget()
 
     def withdraw(self, app: str) -> None:
