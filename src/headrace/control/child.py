@@ -51,11 +51,13 @@ class Child:
             if order.assignment is not None:
                 self._members[order.query] = member = Member(self, order.query, order.assignment)
                 threading.Thread(target=member.run, name=f"headrace-{order.query}", daemon=True).start()
+            elif (member := self._members.get(order.query)) is None:
+                self.say(order.query, drained=True)  # it has ended by itself
             elif order.word is Word.DRAIN:
                 # Several may be drained at once, and each has a batch to wait for.
-                threading.Thread(target=self._members[order.query].drain, daemon=True).start()
+                threading.Thread(target=member.drain, daemon=True).start()
             else:
-                self._members[order.query].over.set()
+                member.over.set()
         os._exit(1)
 
     def _next(self) -> Order | None:
@@ -73,6 +75,11 @@ class Child:
                 self._ground = open_log(self.settings), spark
             return self._ground
 
+    def forget(self, member: Member) -> None:
+        """It has ended; another of its name may have been given meanwhile."""
+        if self._members.get(member.name) is member:
+            del self._members[member.name]
+
     def say(self, query: str, **words: Any) -> None:
         with self._turn:
             print(json.dumps({"query": query, **words}), file=self._out, flush=True)
@@ -88,7 +95,7 @@ class Member:
 
     def __init__(self, child: Child, name: str, assignment: Assignment) -> None:
         self._child = child
-        self._name = name
+        self.name = name
         self._assignment = assignment
         self._running: RunningQuery | None = None
         self._drained = False
@@ -100,12 +107,13 @@ class Member:
         try:
             self._work()
         except HeadraceError as error:
-            self._child.say(self._name, failed=error.as_dict())
+            self._child.say(self.name, failed=error.as_dict())
         except Exception as error:
             traceback.print_exc()  # into Spark's log
-            failure = failure_of(error, self._name, self._assignment.folder)
-            self._child.say(self._name, failed=failure.as_dict())
-        self._child.say(self._name, stopped=True)
+            failure = failure_of(error, self.name, self._assignment.folder)
+            self._child.say(self.name, failed=failure.as_dict())
+        self._child.forget(self)
+        self._child.say(self.name, stopped=True)
         if self._child.post.alone or spark_has_ended():
             self._child.leave()
 
@@ -117,13 +125,15 @@ class Member:
             self._running = running
         if self._drained:
             self._drain(running)
-        self._watch(running)
-        running.stop()
+        try:
+            self._watch(running)
+        finally:
+            running.stop()
 
     def _watch(self, running: RunningQuery) -> None:
         while running.is_starting and not self.over.wait(_SHORT_PAUSE):
             pass
-        self._child.say(self._name, begun=True)
+        self._child.say(self.name, begun=True)
         while not self.over.wait(_PAUSE):
             if (failure := running.failure()) is not None:
                 raise failure
@@ -140,7 +150,7 @@ class Member:
 
     def _told(self, running: RunningQuery, batch: int, reports: list[Report]) -> None:
         told = [asdict(report) for report in reports]
-        self._child.say(self._name, batch=batch, reports=told, ms=running.batch_time, read_at=running.read_at)
+        self._child.say(self.name, batch=batch, reports=told, ms=running.batch_time, read_at=running.read_at)
 
     def drain(self) -> None:
         with self._turn:
@@ -148,12 +158,12 @@ class Member:
         if running is not None:
             self._drain(running)
         elif self._child.post.alone:  # it has not begun: there is nothing to be lost
-            self._child.say(self._name, drained=True)
+            self._child.say(self.name, drained=True)
             self._child.leave()
 
     def _drain(self, running: RunningQuery) -> None:
         running.drain()
-        self._child.say(self._name, drained=True)
+        self._child.say(self.name, drained=True)
 
 
 def main() -> None:

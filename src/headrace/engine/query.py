@@ -44,6 +44,7 @@ from headrace.engine.record.target import target_of
 from headrace.engine.record.times import with_batch_time
 from headrace.engine.record.work import work_for
 from headrace.engine.recutting import recut
+from headrace.engine.release import Line, end_idle_monitors
 from headrace.engine.reports import Report
 from headrace.engine.tidying import tidy
 from headrace.engine.trimming import EVERY
@@ -101,6 +102,7 @@ class RunningQuery:
         self._on_batch = on_batch
         self._error: BaseException | None = None
         self._spark: StreamingQuery | None = None
+        self._line = Line()
         self._turn = threading.Lock()
         self._draining = False
         self._batch = -1
@@ -168,6 +170,9 @@ class RunningQuery:
             with suppress(*GONE):
                 self._spark.stop()
                 tidy(self._spark, self.spark_folder)
+                self._line.close()
+                end_idle_monitors()
+            self._spark = None  # it leads to `guarded`, and that back to here, by ways that no collector sees
 
     def drain(self) -> None:
         """Let the batch under way end, and start no other: Spark's own `stop` would break it off.
@@ -222,6 +227,7 @@ class RunningQuery:
         def guarded(rows: Any, batch: int) -> None:
             try:
                 with self._turn:
+                    self._line.note()
                     if self._draining:
                         raise Closed(f"query {self.query.id} was stopped before batch {batch}")
                     self.read_at = SystemClock().now()
