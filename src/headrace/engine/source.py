@@ -26,7 +26,7 @@ from headrace.engine.columns import arrow_schema, spark_schema, to_spark
 from headrace.errors import OffsetLost
 from headrace.log.embedded.view import LogView
 
-_names = itertools.count(1)
+_names = itertools.cycle(f"headrace{number}" for number in range(64))
 _TASK_ROWS = (100_000, 1_000_000)
 """A task is worth its start from so many rows on, and may hold that many at once."""
 _PATIENCE = 1.0
@@ -189,9 +189,10 @@ def registered(spark: SparkSession, source: type[DataSource] = HeadraceSource) -
     """A data source of its own for each read.
 
     Spark keeps one map of environment variables per registered source and changes it when a query starts; another
-    query of the same source whose tasks are being serialised at that moment fails.
+    query of the same source whose tasks are being serialised at that moment fails. It also keeps all sources for ever,
+    so names come round: one is looked up while its read is being loaded, and not any more.
     """
-    name = f"headrace{next(_names)}"
+    name = next(_names)
     spark.dataSource.register(type(source.__name__, (source,), {"name": classmethod(lambda cls: name)}))
     return name
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,9 +96,11 @@ def native_flow(
     return Flow(made, write, "update" if work.aggregates and not work.final else "append")
 
 
+@cache
 def _going_on(spark: SparkSession) -> SparkSession:
     """A session whose queries run a batch without rows, if there is something to give out. Others have no need of it:
-    where windows are only cleaned up, that can wait for rows.
+    where windows are only cleaned up, that can wait for rows. It is one for all: Spark tells what happens to every
+    session that ever ran a query.
     """
     session = spark.newSession()
     session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
