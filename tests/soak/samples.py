@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -33,11 +35,22 @@ def sample(pid: int, at: float) -> Sample:
     for process in family(pid):
         try:
             memory[_kind(process, pid)] += pss(process.pid)
-            files += len(list(Path(f"/proc/{process.pid}/fd").iterdir()))
+            files += _files(process)
             threads += process.num_threads()
         except (OSError, psutil.Error):
             continue  # it has ended meanwhile
     return Sample(at, *(memory[kind] / MB for kind in ("server", "spark", "workers")), files, threads)
+
+
+def _files(process: psutil.Process) -> int:
+    """Without Spark's selectors, of three files each: it leaves one open for every query that was started, and there is
+    no way to close it (see `engine.release`).
+    """
+    targets = list[str]()
+    for file in Path(f"/proc/{process.pid}/fd").iterdir():
+        with suppress(FileNotFoundError):  # it was closed meanwhile
+            targets.append(os.readlink(file))
+    return len(targets) - (3 * targets.count("anon_inode:[eventpoll]") if process.name() == "java" else 0)
 
 
 def _kind(process: psutil.Process, root: int) -> str:

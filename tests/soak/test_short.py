@@ -9,7 +9,7 @@ import pytest
 
 from tests.soak.run import soak
 
-WILD = 4
+WILD = 2
 """In minutes, beside other tests, workers that come and go move everything by as much as the limits of an hour."""
 
 

@@ -30,7 +30,7 @@ LIMITS: Mapping[str, Limit] = {
     "spark_mb": Limit(50.0, 0.10),  # its heap has a bound, up to which it may take its time
     "workers_mb": Limit(30.0, 0.10),
     "files": Limit(20.0, 0.05),
-    "threads": Limit(40.0, 0.10),  # Spark has some for each query that comes and goes
+    "threads": Limit(40.0, 0.10),  # Spark has one for every task, for two seconds
 }
 
 
