@@ -100,11 +100,11 @@ def test_a_replaced_query_goes_on_with_the_state(log: EmbeddedLog, settings: Set
 
 
 def test_another_id_takes_the_checkpoint_along(log: EmbeddedLog, settings: Settings) -> None:
-    run(log, settings, NUMBERS + BIG + insert(20))
-    renamed = "CREATE OR REPLACE STREAM big WITH (QUERY_ID='newer') AS SELECT * FROM numbers WHERE n > 25;\n"
-    program = run(log, settings, NUMBERS + BIG + insert(20) + renamed + insert(21, 30))
+    run(log, settings, NUMBERS + SUMS + insert(1))
+    renamed = SUMS.replace("CREATE TABLE sums", "CREATE OR REPLACE TABLE sums WITH (QUERY_ID='newer')")
+    program = run(log, settings, NUMBERS + SUMS + insert(1) + renamed + insert(4))
     assert list(program.running) == ["NEWER"]
-    assert values(log, "BIG") == [{"N": 20}, {"N": 30}]
+    assert values(log, "SUMS") == [{"TOTAL": 1}, {"TOTAL": 5}]
 
 
 def test_a_plan_that_does_not_fit_is_refused(log: EmbeddedLog, settings: Settings) -> None:

@@ -27,6 +27,7 @@ from headrace.plan.chain.shape import own_code, state_code, state_shape
 from headrace.plan.nodes import Query
 
 VERSION = 4
+_SCHEMAS = re.compile(r'"file:[^"]*(/_stateSchema/[^"]*)"')
 _logger = logging.getLogger(__name__)
 
 
@@ -169,6 +170,16 @@ class Checkpoint:
         for name in (f".{batch}.crc", str(batch)):  # the checksum first: without it the note is still good
             (self.spark / "offsets" / name).unlink(missing_ok=True)
 
+    def settle(self) -> None:
+        """Where the folder was moved or renamed: Spark notes the places of its state's schemas as whole paths."""
+        for note in (self.spark / "state").glob("*/_metadata/v2/[0-9]*"):
+            text = note.read_text()
+            if (now := _placed(text, note.parents[2])) != text:
+                new = note.with_name(f".{note.name}.new")
+                new.write_text(now)
+                note.with_name(f".{note.name}.crc").unlink(missing_ok=True)  # first: without it the note is still good
+                new.replace(note)
+
     def remove(self, forget: Callable[[str], object]) -> None:
         """Remove all of it; `forget` is told which life it was, to remove what belongs to that elsewhere.
 
@@ -178,6 +189,11 @@ class Checkpoint:
             gone = self.folder.with_name(f"{_REMOVED}{secrets.token_hex(4)}")
             self.folder.rename(gone)
             _finish(gone, forget)
+
+
+def _placed(note: str, folder: Path) -> str:
+    """A note of Spark's, with its schemas in this folder."""
+    return _SCHEMAS.sub(lambda found: json.dumps(f"file:{folder.absolute()}{found[1]}", ensure_ascii=False), note)
 
 
 def checkpoints(folder: Path) -> list[Checkpoint]:

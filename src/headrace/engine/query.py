@@ -263,6 +263,7 @@ def start(
     ticks = [name for name in running.topics if name == running.ticks]
     begin, run = prepared.ground.starting(manifest.start, ticks), manifest.run
     with retold(query.id, folder):
+        prepared.checkpoint.settle()
         recut(log, prepared.checkpoint, manifest, running.topics, settings.batch_rows)
         if manifest.way == NATIVE:
             flow = native_flow(

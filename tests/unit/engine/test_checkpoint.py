@@ -76,3 +76,22 @@ def test_what_keeps_nothing_goes_on_and_says_so(tmp_path: Path, caplog: pytest.L
         second = opened(tmp_path, queries(tmp_path, APP.replace("page[:3]", "page[:4]"))["CSAS_PAGES_2"])
     assert caplog.messages == ["query CSAS_PAGES_2 goes on with another code of function SHORT"]
     assert opened(tmp_path, queries(tmp_path, APP.replace("page[:3]", "page[:4]"))["CSAS_PAGES_2"]) == second != first
+
+
+# -- a folder that was moved ----------------------------------------------------------------------------------------
+
+NOTE = 'v2\n{"stores":[{"stateSchemaFilePaths":["file:%s/state/0/_stateSchema/default/0_a"]}],"more":"{\\"b\\":1}"}'
+
+
+def test_spark_finds_its_state_where_the_folder_is_now(tmp_path: Path) -> None:
+    checkpoint = Checkpoint(tmp_path / "new place")
+    note = checkpoint.spark / "state" / "0" / "_metadata" / "v2" / "0"
+    note.parent.mkdir(parents=True)
+    note.write_text(NOTE % "/old/spark")
+    (checksum := note.with_name(".0.crc")).write_bytes(b"of the old text")
+    checkpoint.settle()
+    assert note.read_text() == NOTE % checkpoint.spark
+    assert sorted(note.parent.iterdir()) == [note]
+    checksum.write_bytes(b"of the new text")
+    checkpoint.settle()  # what is right is left alone
+    assert checksum.exists()

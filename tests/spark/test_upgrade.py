@@ -1,0 +1,32 @@
+"""A data folder that another version left, at another place: its queries go on from their state, and not from zero."""
+
+from __future__ import annotations
+
+import tarfile
+from pathlib import Path
+
+import pytest
+from bench.tables.serve_server import server
+
+from tests.fixtures import make_running as made
+from tests.waiting import until
+
+FOLDERS = sorted(Path(made.__file__).parent.glob("running-*.tar.gz"))
+MORE = [{**row, "QUANTITY": 100} for row in made.ROWS[-6:]]
+
+
+@pytest.mark.parametrize("packed", FOLDERS, ids=lambda path: path.name)
+def test_queries_of_an_older_version_go_on(packed: Path, tmp_path: Path) -> None:
+    with tarfile.open(packed) as archive:
+        archive.extractall(tmp_path, filter="data")
+    with server(tmp_path / "data", **made.SETTINGS) as there:
+        assert made.held(there) == made.results(made.ROWS)
+        made.insert(there, MORE)
+        until(
+            lambda: made.held(there) == made.results([*made.ROWS, *MORE]),
+            lambda: (made.held(there), there.get("/api/v1/queries")),
+        )
+        queries = there.get("/api/v1/queries")
+        assert {one["name"]: (one["way"], one["records"]) for one in queries} == {
+            name: (way, len(MORE)) for name, way in made.WAYS.items()
+        }
