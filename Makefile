@@ -8,7 +8,7 @@ help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
 # Many short lives of Spark's: its second compiler costs more than it saves.
-test conformance-ksql conformance-rest faults-log faults-engine: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
+test conformance-ksql conformance-rest faults-log faults-engine faults-system: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
 demo: setup ## a click stream, counted by Spark, moving in your terminal
 	@.venv/bin/headrace demo
@@ -54,6 +54,9 @@ faults-log: setup-test ## 200 kill -9 on the embedded log, 30 on Kafka (SEED=n, 
 faults-engine: setup-test ## 100 kill -9 of drivers, Python workers and a broker under a job of queries (SEED=n KILLS=n ONLY=embedded|kafka)
 	$(PY) -m tests.faults.engine --seed $(or $(SEED),0) --kills $(or $(KILLS),100) $(if $(ONLY),--only $(ONLY))
 
+faults-system: setup-test ## 50 kill -9 of a server under load, its Spark, workers and the broker, and a full disk (SEED=n KILLS=n ONLY=embedded|kafka|disk)
+	$(PY) -m tests.faults.system --seed $(or $(SEED),0) --kills $(or $(KILLS),50) $(if $(ONLY),--only $(ONLY))
+
 bench-log: setup-test ## the log beside Kafka in one run; fails when a target is missed (ONLY=name)
 	$(PY) -m bench log $(if $(ONLY),--only $(ONLY))
 
@@ -87,4 +90,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test test-long check conformance-ksql conformance-rest bless faults-log faults-engine bench-log bench-chain bench-engine bench-serve soak format docs lock clean setup setup-test
+.PHONY: help demo test test-long check conformance-ksql conformance-rest bless faults-log faults-engine faults-system bench-log bench-chain bench-engine bench-serve soak format docs lock clean setup setup-test

@@ -76,11 +76,7 @@ class Life:
         end_session(self.process.pid)
 
     def workers(self) -> list[psutil.Process]:
-        """Python processes of Spark's, but for the daemons that only make others."""
-        with contextlib.suppress(psutil.NoSuchProcess):
-            below = psutil.Process(self.process.pid).children(recursive=True)
-            return [process for process in below if _is_worker(process)]
-        return []
+        return workers_below(self.process.pid)
 
 
 def start(name: str, given: Settings, notes: Path, until: str, point: str = "") -> Life:
@@ -100,6 +96,13 @@ def start(name: str, given: Settings, notes: Path, until: str, point: str = "") 
             start_new_session=True,
         )
     return Life(name, notes, process)
+
+
+def workers_below(pid: int) -> list[psutil.Process]:
+    """Python processes of Spark's, but for the daemons that only make others."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return [process for process in psutil.Process(pid).children(recursive=True) if _is_worker(process)]
+    return []
 
 
 def _is_worker(process: psutil.Process) -> bool:
@@ -126,11 +129,11 @@ def what_of(process: psutil.Process) -> str:
 # -- what was under way ---------------------------------------------------------------------------------------------
 
 
-def under_way(given: Settings) -> str:
-    """What the job is, or died, inside of."""
+def under_way(given: Settings, program: str = PROGRAM) -> str:
+    """What a program is, or died, inside of."""
     written = _written(given) if given.log == "embedded" else {}
     inside = ""
-    for checkpoint, begun in _begun(given):
+    for checkpoint, begun in _begun(given.data / "checkpoints" / program):
         manifest = checkpoint.manifest
         if manifest is not None and written.get(f"query.{manifest.run}", -1) >= begun:
             return BETWEEN
@@ -138,9 +141,9 @@ def under_way(given: Settings) -> str:
     return inside
 
 
-def _begun(given: Settings) -> Iterator[tuple[Checkpoint, int]]:
+def _begun(folder: Path) -> Iterator[tuple[Checkpoint, int]]:
     """Queries with a batch that Spark has begun and not committed."""
-    for path in (given.data / "checkpoints" / PROGRAM).glob("*/manifest.json"):
+    for path in folder.glob("*/manifest.json"):
         checkpoint = Checkpoint(path.parent)
         numbers = [int(p.name) for p in (checkpoint.spark / "offsets").glob("[0-9]*") if p.name.isdigit()]
         begun = max(numbers, default=-1)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from headrace.contracts import Log, dead_letter_topic
 from headrace.control.subjects import Subject
@@ -35,7 +36,8 @@ Output = tuple[bytes | None, bytes | None, int]
 Letter = tuple[str, bytes | None, bytes | None]
 """Of a dead letter: why, key and value."""
 Input = tuple[str, Raw]
-Row = Output | Letter
+Row = tuple[Any, ...]
+"""An output, a letter, or the cells of another."""
 
 
 def queries() -> list[Query]:

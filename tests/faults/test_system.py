@@ -1,0 +1,127 @@
+"""The whole system through kills, in short; `make faults-system` is the long one. And: what is wrong is found."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.faults import system_verify
+from tests.faults.engine_verify import DIFFERS
+from tests.faults.system_job import STREAMS, TABLES, Row, results, row
+from tests.faults.system_load import Load
+from tests.faults.system_scene import play
+from tests.faults.system_server import Server
+from tests.faults.verify import DAMAGE, DUPLICATE, LOST, Findings
+
+pytestmark = pytest.mark.faults
+
+
+@pytest.mark.spark
+@pytest.mark.timeout(900)
+def test_topics_and_views_are_those_of_an_undisturbed_run() -> None:
+    result = play("embedded", 1, 3, print, iter(["server", "starting"]), verify=False)
+    assert result.found.violations == []
+    assert result.found.facts
+    assert result.found.rows
+    assert Counter(kill.role for kill in result.kills) == {"server": 1, "tree": 2}
+
+
+# -- planted ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def load(tmp_path: Path) -> Load:
+    """Rows 0 to 9 were acknowledged, 10 refused, and of 11 nobody knows."""
+    load = Load(Server(tmp_path, tmp_path, {}), 0, typed=True)
+    load.acknowledged.update(range(10))
+    load.refused.add(10)
+    load.unknown.add(11)
+    load.pushed.append([3, 4])
+    return load
+
+
+def rows(*numbers: int) -> list[Row]:
+    return [row(0, n) for n in numbers]
+
+
+@pytest.mark.parametrize(
+    ("held", "kinds"),
+    [
+        (rows(*range(10)), []),
+        (rows(*range(10), 11), []),
+        (rows(*range(9)), [LOST]),
+        (rows(*range(10), 9), [DUPLICATE]),
+        (rows(*range(10), 11, 11), [DUPLICATE]),
+        (rows(*range(11)), [DIFFERS]),
+        (rows(*range(10), 12), [DIFFERS]),
+        ([*rows(*range(9)), Row("k1", 9, "/", 0, 0)], [DAMAGE]),
+    ],
+    ids=["good", "unknown is there", "lost", "twice", "unknown twice", "refused", "from nowhere", "changed"],
+)
+def test_a_wrong_source_is_found(load: Load, held: list[Row], kinds: list[str]) -> None:
+    system_verify.check_source(held, load, 0, found := Findings())
+    assert [violation.kind for violation in found.violations] == kinds
+
+
+def seen_twice(load: Load) -> None:
+    load.pushed.append([5, 5])
+
+
+def seen_and_gone(load: Load) -> None:
+    load.pushed.append([11])
+
+
+def gone_back(load: Load) -> None:
+    load.receded.append("the count of k1 was 2, then 1")
+
+
+@pytest.mark.parametrize("spoil", [seen_twice, seen_and_gone, gone_back])
+def test_what_was_seen_and_cannot_be_is_found(load: Load, spoil: Callable[[Load], None]) -> None:
+    spoil(load)
+    system_verify.check_source(rows(*range(10)), load, 0, found := Findings())
+    assert [violation.kind for violation in found.violations] == [DIFFERS]
+
+
+def test_every_table_is_made_from_many_rows() -> None:
+    made = results(rows(*range(1000)))
+    assert all(sum(cells[-2] for cells in made[table]) > 500 for table in TABLES)
+    assert len(made["NAMED"]) == 1000 > len(made["BIG"]) > 500
+
+
+def verdicts(**differing: dict[str, Any]) -> list[dict[str, Any]]:
+    """Of all queries: equal, but for these."""
+    equal = {"equal": True, "counts": {}, "view_differing": 0, "differences": []}
+    return [{"query": sink, "sink": sink, **equal, **differing.get(sink, {})} for sink in (*STREAMS, *TABLES)]
+
+
+@pytest.mark.parametrize(
+    ("told", "kinds"),
+    [
+        (verdicts(), []),
+        (verdicts()[1:], [DAMAGE]),
+        (verdicts(SUMS={"equal": False, "counts": {"missing": 1}}), [DIFFERS]),
+    ],
+    ids=["equal", "not judged", "differs"],
+)
+def test_what_verify_says_counts(told: list[dict[str, Any]], kinds: list[str]) -> None:
+    system_verify.check_verdicts(told, found := Findings())
+    assert [violation.kind for violation in found.violations] == kinds
+
+
+@pytest.mark.parametrize(
+    ("told", "kinds"),
+    [
+        (verdicts(BIG={"counts": {"more": 1}}, SUMS={"view_differing": 1}), []),
+        (verdicts(BIG={"counts": {"more": 1}}), [DAMAGE]),
+        (verdicts(SUMS={"view_differing": 1}), [DAMAGE]),
+        (verdicts(BIG={"counts": {"more": 1}}, SUMS={"view_differing": 1}, PAGES={"view_differing": 1}), [DAMAGE]),
+    ],
+    ids=["both", "not the view", "not the topic", "and another"],
+)
+def test_what_is_planted_must_be_named(told: list[dict[str, Any]], kinds: list[str]) -> None:
+    system_verify.check_planted(told, found := Findings())
+    assert [violation.kind for violation in found.violations] == kinds
