@@ -77,11 +77,17 @@ def spark_session(
     try:
         return builder.getOrCreate()
     except Exception as error:
-        if is_gone(error):
+        if is_gone(error) or _has_ended_early(error):
             raise ProcessLost("Spark's process has ended", fix="run it again: it goes on where it was") from error
         raise MissingPart(
             f"Spark did not start: {str(error).splitlines()[0]}", fix="`headrace doctor` says what is missing"
         ) from error
+
+
+def _has_ended_early(error: Exception) -> bool:
+    """Whether there is a Java, whose process was gone before it was ready: killed, say, or short of memory."""
+    home = os.environ.get("JAVA_HOME")
+    return "JAVA_GATEWAY_EXITED" in str(error) and shutil.which("java", path=home and f"{home}/bin") is not None
 
 
 def end_spark() -> None:
