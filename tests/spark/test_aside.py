@@ -9,7 +9,6 @@ import psutil
 from headrace.control.apart import QueryApart
 from headrace.control.isolation import Aside
 from headrace.control.program import Program
-from headrace.engine.batch.shipping import no_setup
 from headrace.log.embedded import EmbeddedLog
 from tests import streams
 from tests.spark.test_program import BIG, NUMBERS, SUMS, insert, values
@@ -25,7 +24,7 @@ def processes(program: Program) -> list[psutil.Process]:
 def test_queries_of_one_process(tmp_path: Path) -> None:
     settings = streams.settings(tmp_path, way="record", changes="record")
     with EmbeddedLog(settings.data, settings) as log:
-        aside = Aside("aside", log, settings, no_setup)
+        aside = Aside("aside", log, settings)
         with Program(log, settings, isolation=aside) as program:
             program.execute(NUMBERS + BIG + SUMS + insert(20))
             program.wait(until_idle=True)

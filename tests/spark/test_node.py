@@ -6,7 +6,9 @@ from datetime import timedelta
 from pathlib import Path
 
 import psutil
+import pytest
 
+from headrace.control import isolation
 from headrace.control.apart import QueryApart
 from headrace.control.node import Node
 from headrace.lang.python.loading import Code
@@ -51,7 +53,11 @@ def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
         assert not (settings.data / "checkpoints" / "server" / "CTAS_SUMS_1").exists()
 
 
-def test_a_query_leaves_spark_while_it_has_nothing_to_do(tmp_path: Path) -> None:
+def test_a_query_leaves_spark_while_it_has_nothing_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(isolation, "_MOST_STARTS", 1)
+    caplog.set_level("INFO", logger="headrace.control.node")
     settings: Settings = streams.settings(
         tmp_path, way="record", changes="record", park_after=timedelta(milliseconds=500)
     )
@@ -64,6 +70,8 @@ def test_a_query_leaves_spark_while_it_has_nothing_to_do(tmp_path: Path) -> None
                 until(lambda node=node: "CTAS_SUMS_1" in node.parked and not node.supervisor.running)
                 node.execute(insert(2))
                 until_sums(node, log, *((1, 3) if first else (1, 3, 5)))
+                if first:
+                    until(lambda: "begins anew" in caplog.text)
 
 
 APP = '''

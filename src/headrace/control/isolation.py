@@ -6,6 +6,7 @@ does. Each in its own, a query that eats its memory, or whose Spark dies, takes 
 
 from __future__ import annotations
 
+import resource
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,9 @@ from headrace.log.jars import spark_jars
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
+_FILES_KEPT = 3  # by Spark, of every query that was started
+_MOST_STARTS = 10_000
+
 
 class Isolation(Protocol):
     apart: ClassVar[bool]
@@ -38,8 +42,13 @@ class Isolation(Protocol):
         """`setup` declares the user's own functions that the query calls, wherever it comes."""
         ...
 
+    @property
+    def is_worn(self) -> bool:
+        """Whether what queries share has seen so many of them that it should begin anew."""
+        ...
+
     def close(self) -> None:
-        """Give back what queries shared, once all are stopped."""
+        """Give back what queries shared, once all are stopped; the next to start has it made anew."""
         ...
 
 
@@ -54,6 +63,10 @@ class Surroundings:
     program: str
     log: Log
     settings: Settings
+
+    @property
+    def is_worn(self) -> bool:
+        return False
 
 
 class Shared(Surroundings):
@@ -99,12 +112,18 @@ class Aside(Apart):
     """All queries in one other process, which is started anew if it has died."""
 
     _process: Process | None = field(default=None, init=False)
+    _starts: int = field(default=0, init=False)
+
+    @property
+    def is_worn(self) -> bool:
+        return self._starts > _most_starts()
 
     def warm_up(self) -> None:
         self._there()
 
     def _process_of(self, query: str) -> Process:
         del query
+        self._starts += 1
         return self._there()
 
     def _there(self) -> Process:
@@ -117,7 +136,13 @@ class Aside(Apart):
     def close(self) -> None:
         if self._process is not None:
             self._process.close()
-            self._process = None
+            self._process, self._starts = None, 0
+
+
+def _most_starts() -> int:
+    """Of queries in one process, for each of which Spark keeps a few files open to its end (see `engine.release`)."""
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_STARTS if files == resource.RLIM_INFINITY else min(files // 2 // _FILES_KEPT, _MOST_STARTS)
 
 
 _ISOLATIONS: Mapping[str, Callable[[str, Log, Settings], Isolation]] = {"shared": Shared, "process": Apart}

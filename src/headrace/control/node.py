@@ -324,6 +324,9 @@ class Node:
             if self._idleness.may_leave(running):
                 self.supervisor.halt(name)
                 self._park(name)
+        if self.supervisor.isolation.is_worn:
+            _logger.info("Spark has started many queries, and begins anew")
+            self.supervisor.renew()
         for name in self.supervisor.queries:
             if self._is_due(name):
                 if not self.supervisor.may_start:

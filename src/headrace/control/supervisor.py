@@ -220,6 +220,12 @@ class Supervisor:
         if (running := self.running.pop(query, None)) is not None:
             running.stop()
 
+    def renew(self) -> None:
+        """Stop all, and give back what they shared; each goes on when it is started again."""
+        for query in list(self.running):
+            self.halt(query)
+        self.isolation.close()
+
     def wake(self) -> None:
         """The clock was moved by hand."""
         self._ticker.wake()

@@ -41,6 +41,7 @@ class Nowhere:
     """Where no query ever runs."""
 
     apart: ClassVar[bool] = True
+    is_worn = False
 
     def warm_up(self) -> None: ...
 

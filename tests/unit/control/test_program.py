@@ -74,6 +74,7 @@ class Lost:
     """Where no process ever comes up."""
 
     apart: ClassVar[bool] = False
+    is_worn = False
 
     def __init__(self) -> None:
         self.starts = 0

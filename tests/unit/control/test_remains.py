@@ -113,6 +113,7 @@ class Nowhere:
     """Where no query ever runs."""
 
     apart: ClassVar[bool] = False
+    is_worn = False
 
     def warm_up(self) -> None: ...
 
