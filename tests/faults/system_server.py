@@ -36,6 +36,7 @@ class Server:
         self.data = data
         self._notes = notes
         self._environment = os.environ | {f"HEADRACE_{name.upper()}": value for name, value in settings.items()}
+        self._environment["TMPDIR"] = str(notes)  # what a killed server leaves there goes with the rest
         (self.port,) = free_ports(1)
         self._lives = count()
         self._process: subprocess.Popen[bytes] | None = None
