@@ -11,6 +11,7 @@ import fcntl
 import json
 import logging
 import os
+import sys
 import time
 from collections.abc import Iterator
 from logging.handlers import RotatingFileHandler
@@ -67,15 +68,30 @@ def release() -> None:
 
 
 class SharedFile(RotatingFileHandler):
-    """A rotated file that several processes write."""
+    """A rotated file that several processes write. While it cannot be written, on a full disk say, lines are lost; that
+    is told once."""
+
+    _is_lost = False
+    _was_lost = False
 
     def emit(self, record: logging.LogRecord) -> None:
+        self._is_lost = False
         try:
             with _locked(f"{self.baseFilename}.lock"):
                 self._follow()
                 super().emit(record)
         except OSError:
             self.handleError(record)
+        self._was_lost = self._is_lost
+
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - as the base class calls it
+        error = sys.exc_info()[1]
+        if not isinstance(error, OSError):
+            super().handleError(record)
+            return
+        self._is_lost = True
+        if not self._was_lost:
+            print(f"lines of the log file are lost: {error}", file=sys.stderr)
 
     def _follow(self) -> None:
         """Another process may have rotated the file away under us."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import logging
 import multiprocessing
@@ -97,3 +98,21 @@ def test_processes_share_the_file_and_its_rotation(tmp_path: Path) -> None:
     found = sorted((line["fields"]["process_number"], int(line["message"])) for line in lines)
     assert found == [(n, i) for n in range(PROCESSES) for i in range(LINES)]
     assert len(list((tmp_path / "logs").iterdir())) > 10
+
+
+def test_a_file_that_cannot_be_written_is_told_of_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handler = logfile.configure(Settings(data=tmp_path))
+    logger = logging.getLogger("headrace.a")
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as disk:
+        disk.setattr(handler, "_follow", full)
+        logger.warning("one")
+        logger.warning("two")
+    logger.warning("three")
+    assert capsys.readouterr().err.count("No space left on device") == 1
+    assert [line["message"] for line in written(tmp_path)] == ["three"]

@@ -10,11 +10,9 @@ from __future__ import annotations
 import json
 import os
 import pickle
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -23,6 +21,7 @@ from typing import Any
 
 from headrace.control.aside import appended
 from headrace.control.assignment import Assignment, Order, Post, Word, error_of
+from headrace.control.scratch import Scratch
 from headrace.engine.ground import Position
 from headrace.engine.progress import Progress
 from headrace.engine.query import Prepared
@@ -44,8 +43,8 @@ class Process:
         self._turn = threading.Lock()
         self._ended = threading.Event()
         self._closed = False
-        self._scratch = tempfile.mkdtemp(prefix="headrace-")  # Spark's, which does not clean up when it is killed
-        self._process = _spawned(post.settings.data / "logs" / "spark.log", self._scratch)
+        self._scratch = Scratch()  # Spark's, which does not clean up when it is killed
+        self._process = _spawned(post.settings.data / "logs" / "spark.log", str(self._scratch.folder))
         self._send(post)
         self._listener = threading.Thread(target=self._listen, name=f"headrace-{self.pid}", daemon=True)
         self._listener.start()
@@ -88,7 +87,7 @@ class Process:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._listener.join()
-        shutil.rmtree(self._scratch, ignore_errors=True)
+        self._scratch.close()
 
     def _send(self, what: Post | Order) -> None:
         assert self._process.stdin is not None

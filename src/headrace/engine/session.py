@@ -115,9 +115,17 @@ def _sockets() -> str:
 
 
 def java_options(environ: Mapping[str, str]) -> str:
-    """For Spark's process. Java refuses to start with two collectors: one that the environment names stands."""
+    """For Spark's process. Java refuses to start with two collectors: one that the environment names stands. Its other
+    temporary files go where its local ones do."""
     given = " ".join(environ.get(name, "") for name in _GIVEN)
-    return _JAVA if re.search(r"-XX:\+Use\w+GC\b", given) else f"{_JAVA} {_COLLECTOR}"
+    local = environ.get("SPARK_LOCAL_DIRS", "").split(",")[0]
+    return " ".join(
+        [
+            _JAVA,
+            *([] if re.search(r"-XX:\+Use\w+GC\b", given) else [_COLLECTOR]),
+            *([f'"-Djava.io.tmpdir={local}"'] if local else []),
+        ]
+    )
 
 
 def _sized(settings: Settings) -> dict[str, str]:
