@@ -153,7 +153,7 @@ def execute(code: Code) -> ModuleType:
     try:
         with _loading():
             exec(compile(code.source, code.path, "exec"), vars(module))
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[code.module]
         (declared() - before).withdraw()
         before()
@@ -193,7 +193,7 @@ def _chosen(module: ModuleType, made: list[App], path: str) -> App:
     return made[0]
 
 
-def _line(error: Exception, path: str) -> str:
+def _line(error: BaseException, path: str) -> str:
     trace, line = error.__traceback__, 0
     while trace is not None:
         line = trace.tb_lineno if trace.tb_frame.f_code.co_filename == path else line

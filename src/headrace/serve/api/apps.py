@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.control.apps import Deployed
+from headrace.control.probing import probe
 from headrace.errors import HeadraceError
 from headrace.lang.python.loading import Code
 from headrace.serve.api.parameters import in_body, in_path
@@ -61,7 +62,7 @@ def get_app(site: Site, asked: Named) -> Source:
 def send_app(site: Site, asked: Ask) -> Sent:
     """Have an app's code, and do its statements. Sent again, it replaces the code, and does only what is new."""
     done: list[Done] = []
-    code = Code(asked.source, asked.path)
+    probe(code := Code(asked.source, asked.path))
     try:
         deployed = site.node.deploy(code, on_done=lambda outcome: done.append(done_of(outcome)))
     except HeadraceError as error:

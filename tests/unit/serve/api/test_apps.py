@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headrace.client import Client as OwnClient
+from headrace.control import probing
 from headrace.control.node import Node
 from headrace.errors import BadPython
 from headrace.plan.functions import own, withdraw
@@ -42,6 +43,22 @@ def test_an_app_is_sent_shown_and_withdrawn(ask: Client) -> None:
 def test_what_is_wrong_is_told_with_its_line(ask: Client) -> None:
     status, told = ask("POST", "/apps", {"source": "import headrace\n1 / 0\n", "path": "broken.py"})
     assert (status, told["code"], told["where"]) == (400, "bad-python", "broken.py:2")
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("while True: pass", "not come to its end"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+    ],
+)
+def test_code_takes_no_server_down(ask: Client, source: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probing, "PATIENCE", 5.0)
+    status, told = ask("POST", "/apps", {"source": source})
+    assert (status, told["code"]) == (400, "bad-python")
+    assert what in told["what"]
+    assert ask.done("GET", "/apps") == []
 
 
 def test_who_may_send_code(ask: Client, node: Node) -> None:
