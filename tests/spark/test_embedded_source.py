@@ -13,7 +13,7 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from headrace.contracts import Append, TopicSpec
-from headrace.engine.source import read_batch, read_stream
+from headrace.engine.source import read_batch, read_stream, registered
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.rows import from_records
 from headrace.record import Record
@@ -30,6 +30,13 @@ def numbers(start: int, end: int) -> pa.RecordBatch:
 def collected(batches: list[list[int]]) -> object:
     """A sink that notes the ids of each batch."""
     return lambda rows, batch: batches.append(sorted(row.id for row in rows.select("id").collect()))
+
+
+def test_sessions_that_come_from_another_have_room_for_sources(spark: SparkSession) -> None:
+    names = {registered(spark) for _ in range(100)}
+    assert len(names) < 100  # Spark keeps them for ever
+    later = spark.newSession()
+    assert names.isdisjoint({registered(later) for _ in range(100)})
 
 
 def test_every_type_arrives(spark: SparkSession, log: EmbeddedLog) -> None:

@@ -26,7 +26,8 @@ from headrace.engine.columns import arrow_schema, spark_schema, to_spark
 from headrace.errors import OffsetLost
 from headrace.log.embedded.view import LogView
 
-_names = itertools.cycle(f"headrace{number}" for number in range(64))
+_sessions = itertools.count()
+_NAMES = 64
 _TASK_ROWS = (100_000, 1_000_000)
 """A task is worth its start from so many rows on, and may hold that many at once."""
 _PATIENCE = 1.0
@@ -185,14 +186,21 @@ def open_view(folder: str) -> LogView:
     return LogView(Path(folder))
 
 
+@cache
+def _names(spark: SparkSession) -> Iterator[str]:
+    session = next(_sessions)
+    return itertools.cycle([f"headrace{session}n{number}" for number in range(_NAMES)])
+
+
 def registered(spark: SparkSession, source: type[DataSource] = HeadraceSource) -> str:
     """A data source of its own for each read.
 
     Spark keeps one map of environment variables per registered source and changes it when a query starts; another
     query of the same source whose tasks are being serialised at that moment fails. It also keeps all sources for ever,
-    so names come round: one is looked up while its read is being loaded, and not any more.
+    so names come round: one is looked up while its read is being loaded, and not any more. A session that is made from
+    another has the names of that one for good, and they can be given to nothing else there: each has its own.
     """
-    name = next(_names)
+    name = next(_names(spark))
     spark.dataSource.register(type(source.__name__, (source,), {"name": classmethod(lambda cls: name)}))
     return name
 
