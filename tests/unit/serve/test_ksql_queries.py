@@ -256,7 +256,7 @@ def test_a_topic_is_printed_from_its_beginning_to_a_limit(client: Client) -> Non
         assert [line.split("value: ")[1].split(", partition")[0] for line in told[2:]] == [
             json.dumps({"N": n}) for n in expected
         ]
-    assert not client.node.pushes.feeds
+    until(lambda: not client.node.pushes.feeds)
     response = client.post("/query", {"ksql": "PRINT clicks FROM BEGINNING INTERVAL 4 LIMIT 3;"})
     for _ in range(2):
         response.readline()
