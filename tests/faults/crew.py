@@ -14,11 +14,13 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
+from rich.table import Table
 
 from headrace.faultpoints import VARIABLE
 from tests.faults.pulse import Pulse
@@ -82,6 +84,17 @@ class Kill:
     role: str
     moment: str
     operation: str
+
+
+def deaths(kills: Mapping[str, Sequence[Kill]]) -> Table:
+    """Who died when, by the parts of a campaign."""
+    shown = Table("part", "who", "moment", "inside", "kills")
+    for part, died in kills.items():
+        fields = Counter((kill.role, kill.moment, kill.operation or "nothing") for kill in died)
+        for death, times in sorted(fields.items()):
+            shown.add_row(part, *death, str(times))
+        shown.add_section()
+    return shown
 
 
 @dataclass

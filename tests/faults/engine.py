@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.table import Table
 
-from tests.faults.crew import Kill
+from tests.faults.crew import Kill, deaths
 from tests.faults.engine_scene import Result, play
 from tests.faults.engine_verify import DIFFERS
 from tests.faults.verify import DAMAGE, DUPLICATE, LOST
@@ -29,19 +29,6 @@ def shares(kills: int, only: str | None) -> dict[str, int]:
         return {only: kills}
     kafka = int(kills * KAFKA_SHARE)
     return {"embedded": kills - kafka, "kafka": kafka}
-
-
-def deaths(results: Sequence[Result]) -> Table:
-    shown = Table("log", "who", "moment", "inside", "kills")
-    for result in results:
-        for (who, moment, inside), times in sorted(Counter(map(_fields, result.kills)).items()):
-            shown.add_row(result.part, who, moment, inside or "nothing", str(times))
-        shown.add_section()
-    return shown
-
-
-def _fields(kill: Kill) -> tuple[str, str, str]:
-    return kill.role, kill.moment, kill.operation
 
 
 def summary(results: Sequence[Result]) -> Table:
@@ -66,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results.append(result := play(part, given.seed, kills, _counted(console, kills), batch=True))
         console.print(summary([result]))  # the other part takes long
         _tell(console, result)
-    console.print(deaths(results), summary(results))
+    console.print(deaths({r.part: r.kills for r in results}), summary(results))
     return 0 if all(result.good for result in results) else 1
 
 

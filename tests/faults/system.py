@@ -11,13 +11,13 @@ import argparse
 import os
 import statistics
 import sys
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from rich.console import Console
 from rich.table import Table
 
+from tests.faults.crew import deaths
 from tests.faults.engine_verify import DIFFERS
 from tests.faults.system_scene import DISK, EMBEDDED, KAFKA, PARTS, Result, play
 from tests.faults.verify import DAMAGE, DUPLICATE, LOST
@@ -32,16 +32,6 @@ def shares(kills: int, only: str | None) -> dict[str, int]:
         return {only: FILLINGS if only == DISK else kills}
     kafka = int(kills * KAFKA_SHARE)
     return {EMBEDDED: kills - kafka, KAFKA: kafka} | ({DISK: FILLINGS} if os.geteuid() == 0 else {})
-
-
-def deaths(results: Sequence[Result]) -> Table:
-    shown = Table("part", "who", "moment", "inside", "kills")
-    for result in results:
-        fields = Counter((kill.role, kill.moment, kill.operation or "nothing") for kill in result.kills)
-        for death, times in sorted(fields.items()):
-            shown.add_row(result.part, *death, str(times))
-        shown.add_section()
-    return shown
 
 
 def summary(results: Sequence[Result]) -> Table:
@@ -87,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         console.print(f"{part}: told {dict(result.told)}")
         for violation in result.found.violations[:20]:
             console.print(f"{part}: {violation}", style="red")
-    console.print(deaths(results), summary(results))
+    console.print(deaths({r.part: r.kills for r in results}), summary(results))
     if given.only is None and len(results) < len(PARTS):
         console.print("a full disk was left out: only root can mount a small one", style="yellow")
     inside = any(result.inside for result in results)

@@ -7,12 +7,14 @@ declare the same one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.errors import FunctionExists, UnknownApp
+from headrace.lang.ksql.ast import InsertValues
+from headrace.lang.ksql.parser import parse_one
 from headrace.lang.python.app import App
 from headrace.lang.python.loading import Code, Together, app_of
 from headrace.plan.chain.shape import own_code
@@ -34,6 +36,12 @@ class Deployed:
     def declares(self) -> set[str]:
         """`function MASKED`, `operator VISITS`."""
         return self.code.declared.names
+
+    def left_to_do(self, before: Deployed | None, there: Set[str]) -> list[str]:
+        """Of its statements: what is there stays as it is, and rows that it has inserted are not inserted again."""
+        done = () if before is None else before.app.statements
+        inserted = {text for text in done if isinstance(parse_one(text), InsertValues)}
+        return [text for text in self.app.statements if text not in there | inserted]
 
 
 @dataclass
@@ -85,8 +93,7 @@ class Apps:
 
     def setup_of(self, query: Query) -> Setup:
         """What a process must do before it can run the query."""
-        called = own_code(query).keys()
-        if not called:
+        if not self.known or not (called := own_code(query).keys()):
             return self.base
         # What an imported module declared belongs to no app: any of them may have imported it.
         everything = called - {name for app in self.known.values() for name in app.declares}

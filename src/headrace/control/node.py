@@ -32,18 +32,16 @@ from headrace.control.printing import Printing, source_over
 from headrace.control.pulls import Pulls
 from headrace.control.pushes import Pushes
 from headrace.control.questions import Questions
-from headrace.control.replay import Replay
+from headrace.control.replay import Replay, empty_catalog
 from headrace.control.supervisor import Enlisted, Supervisor
 from headrace.control.tables import Tables
 from headrace.control.ticks import is_timed
 from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.errors import AppInUse, BadQuery, HeadraceError, Retry, UnknownQuery, UnknownTopic, Unsupported
 from headrace.lang.ksql.asking import asked
-from headrace.lang.ksql.ast import CreateType, DropType, InsertValues, Query
+from headrace.lang.ksql.ast import CreateType, DropType, Query
 from headrace.lang.ksql.execution import Execution
-from headrace.lang.ksql.parser import parse_one
 from headrace.lang.ksql.planner import Planner
-from headrace.lang.python.app import App
 from headrace.lang.python.loading import Code
 from headrace.plan import catalog as actions
 from headrace.plan.answers.listing import Listing
@@ -100,7 +98,7 @@ class Node:
         """Queries that are not in Spark, since they have nothing to do."""
         self._idleness = Idleness(settings.park_after.total_seconds())
         self._journal = Journal(log, clock)
-        self._replay = Replay(self._empty(), Apps(base=setup))
+        self._replay = Replay(empty_catalog(log), Apps(base=setup))
         self._properties: Mapping[str, Any] = {}
         self._deeds = Deeds(log, settings, self.supervisor, clock, lambda: self._properties)
         self._turn = threading.RLock()
@@ -125,9 +123,6 @@ class Node:
     @property
     def apps(self) -> Apps:
         return self._replay.apps
-
-    def _empty(self) -> Catalog:
-        return Catalog(partitions={topic.name: topic.partitions for topic in self.log.topics()})
 
     @property
     def broken(self) -> Mapping[int, HeadraceError]:
@@ -263,9 +258,9 @@ class Node:
         with self._turn:
             with self.apps.trial(code) as deployed:
                 before = self.apps.known.get(deployed.name)
-                replay = self._replay.with_app(self._empty(), deployed)
+                replay = self._replay.with_app(empty_catalog(self.log), deployed)
                 changed = self._changed_by(replay, before, deployed)
-                left = "\n".join(_left_to_do(deployed.app, before, {entry.text for entry in replay.needed()}))
+                left = "\n".join(deployed.left_to_do(before, {entry.text for entry in replay.needed()}))
                 Execution(Planner(replay.catalog.copy()), lambda action, text: None, reads_files=False).run(left)
                 entry = self._journal.add_code(deployed.name, {"source": code.source, "path": code.path})
             replay.add_code(entry)
@@ -394,13 +389,6 @@ class Node:
 def _isolation(log: Log, settings: Settings) -> Isolation:
     """A server has no Spark itself: what is shared is shared in a process aside."""
     return Aside(NAME, log, settings) if settings.isolation == "shared" else isolation_of(NAME, log, settings)
-
-
-def _left_to_do(app: App, before: Deployed | None, there: set[str]) -> list[str]:
-    """Of the app's statements: what is there stays as it is, and rows that it has inserted are not inserted again."""
-    done = () if before is None else before.app.statements
-    inserted = {text for text in done if isinstance(parse_one(text), InsertValues)}
-    return [text for text in app.statements if text not in there | inserted]
 
 
 def _concerned(action: Action) -> tuple[str, ...]:

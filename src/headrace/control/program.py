@@ -23,6 +23,7 @@ from headrace.control.deeds import Deeds
 from headrace.control.inserts import Inserts
 from headrace.control.isolation import Isolation, isolation_of
 from headrace.control.questions import Questions
+from headrace.control.replay import empty_catalog
 from headrace.control.running import Running
 from headrace.control.supervisor import Enlisted, Supervisor
 from headrace.engine.batch.shipping import Setup, no_setup
@@ -32,7 +33,7 @@ from headrace.lang.ksql.execution import Execution
 from headrace.lang.ksql.planner import Planner
 from headrace.plan import catalog as actions
 from headrace.plan.answers.listing import Listing
-from headrace.plan.catalog import Action, Catalog
+from headrace.plan.catalog import Action
 from headrace.settings import Settings
 
 _PAUSE = 0.5  # seconds between two looks at running queries
@@ -60,7 +61,7 @@ class Program:
         self._supervisor = Supervisor(log, settings, name, isolation, clock, lambda query: setup)
         self.stopping = self._supervisor.stopping
         """Set from anywhere, it ends what is being executed or waited for."""
-        self.catalog = Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})
+        self.catalog = empty_catalog(log)
         self.inserts = Inserts(log, name)
         self._text = ""
         self._was_read = False

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.contracts import Log
 from headrace.control.apps import Apps, Deployed
 from headrace.control.journal import Entry
 from headrace.control.supervisor import Enlisted
@@ -18,6 +19,11 @@ from headrace.lang.ksql.parser import parse_one
 from headrace.lang.ksql.planner import Planner
 from headrace.lang.python.loading import Code
 from headrace.plan.catalog import Action, Catalog, Control, Create, Done, Drop, Insert
+
+
+def empty_catalog(log: Log) -> Catalog:
+    """Of a log without any statement."""
+    return Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})
 
 
 @dataclass

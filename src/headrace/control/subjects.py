@@ -10,7 +10,7 @@ from pathlib import Path
 from headrace.contracts import Log
 from headrace.control.journal import journalled
 from headrace.control.presence import SERVER
-from headrace.control.replay import Replay
+from headrace.control.replay import Replay, empty_catalog
 from headrace.control.supervisor import place_of
 from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.errors import UnknownQuery, UnknownTopic
@@ -33,7 +33,7 @@ class Subject:
 
 def of_server(log: Log, data: Path) -> list[Subject]:
     """The queries of the server on this log, running or not."""
-    replay = Replay(Catalog(partitions={topic.name: topic.partitions for topic in log.topics()}))
+    replay = Replay(empty_catalog(log))
     with suppress(UnknownTopic):  # no server was ever here
         replay.read(journalled(log)[0])
     queries = [enlisted.query for enlisted in replay.queries.values()]

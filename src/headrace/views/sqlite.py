@@ -23,7 +23,7 @@ from typing import Any
 from headrace.clock import millis
 from headrace.errors import Closed, ColumnNotFound, ViewUnreadable
 from headrace.faultpoints import reach
-from headrace.log.embedded.store import translated
+from headrace.log.embedded.store import transaction, translated
 from headrace.plan.chain.contract import Event, Key
 from headrace.plan.nodes import Relation
 from headrace.plan.selection import EVERYTHING, Selection
@@ -164,15 +164,8 @@ class SqliteView:
     @contextmanager
     def _writing(self) -> Iterator[sqlite3.Connection]:
         """One transaction."""
-        with self._lock, self._translated():
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
+        with self._lock, self._translated(), transaction(self._writer) as db:
+            yield db
 
     @contextmanager
     def _translated(self) -> Iterator[None]:

@@ -23,7 +23,7 @@ from headrace.faultpoints import reach
 from headrace.log.embedded.assignment import assign
 from headrace.log.embedded.fairlock import FairLock
 from headrace.log.embedded.owners import is_alive
-from headrace.log.embedded.store import translated
+from headrace.log.embedded.store import transaction, translated
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS groups (name TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
@@ -67,16 +67,10 @@ class Groups:
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
         with self._thread, translated(self._folder), self._lock.held():
-            self._db.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._db
+            with transaction(self._db) as db:
+                yield db
                 reach("group.placed")
-                self._db.execute("COMMIT")
-                reach("group.committed")
-            except BaseException:
-                if self._db.in_transaction:
-                    self._db.execute("ROLLBACK")
-                raise
+            reach("group.committed")
 
     def _query(self, sql: str, *parameters: object) -> list[tuple]:
         with self._thread, translated(self._folder):

@@ -106,15 +106,8 @@ class Store:
     @contextlib.contextmanager
     def transaction(self, seconds: float = 30.0) -> Iterator[sqlite3.Connection]:
         """A change under the lock: committed at the end, or nothing of it happened. Not durable before `sync`."""
-        with translated(self.folder), self.lock.held(seconds), self._writing:
-            self._writer.execute("BEGIN IMMEDIATE")
-            try:
-                yield self._writer
-                self._writer.execute("COMMIT")
-            except BaseException:
-                if self._writer.in_transaction:
-                    self._writer.execute("ROLLBACK")
-                raise
+        with translated(self.folder), self.lock.held(seconds), self._writing, transaction(self._writer) as db:
+            yield db
 
     def sync(self, sequence: int | None = None) -> None:
         """Bring what was committed to the disk, up to a sequence (or all of it); others may have done it already."""
@@ -236,6 +229,19 @@ def _claim(folder: Path, mark: Path) -> None:
     fresh = folder / f".FORMAT-{os.getpid()}-{threading.get_ident()}"
     fresh.write_text(f"headrace {FORMAT}\n")
     fresh.replace(mark)
+
+
+@contextlib.contextmanager
+def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
+    """Committed at the end of the block, or nothing of it happened."""
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        yield db
+        db.execute("COMMIT")
+    except BaseException:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+        raise
 
 
 @contextlib.contextmanager
