@@ -34,6 +34,8 @@ def sample(pid: int, at: float) -> Sample:
     memory, files, threads = Counter[str](), 0, 0
     for process in family(pid):
         try:
+            if _is_becoming(process):
+                continue
             memory[_kind(process, pid)] += pss(process.pid)
             files += _files(process)
             threads += process.num_threads()
@@ -51,6 +53,12 @@ def _files(process: psutil.Process) -> int:
         with suppress(FileNotFoundError):  # it was closed meanwhile
             targets.append(os.readlink(file))
     return len(targets) - (3 * targets.count("anon_inode:[eventpoll]") if process.name() == "java" else 0)
+
+
+def _is_becoming(process: psutil.Process) -> bool:
+    """Java starts a program as a second self, with all its memory and files, for the moment until it is the other."""
+    parent = process.parent()
+    return parent is not None and parent.name() == "java" and process.exe() == parent.exe()
 
 
 def _kind(process: psutil.Process, root: int) -> str:

@@ -33,5 +33,9 @@ def test_what_grows_at_first_and_then_stays_is_flat() -> None:
     assert not seen(lambda still, minute: replace(still, spark_mb=900 + 20 * min(minute, 25), files=150 + minute // 25))
 
 
+def test_single_peaks_are_flat() -> None:
+    assert not seen(lambda still, minute: replace(still, files=1_100 if minute in (4, 4.5) else 150), minutes=5)
+
+
 def test_what_goes_up_and_down_is_flat() -> None:
     assert not seen(lambda still, minute: replace(still, server_mb=200 + 8 * (round(6 * minute) % 7), threads=400))

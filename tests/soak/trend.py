@@ -1,7 +1,7 @@
 """Whether something rises that must not: a line through what was seen after the warm-up, which is the first half.
 
-A rise is what the line gains from the first of those samples to the last. Single peaks hardly count: Java frees its
-memory when it likes to, and a worker of Spark's may come or go.
+A rise is what the line gains from the first of those samples to the last. The line is the median of those through any
+two samples, so single peaks do not count: Java frees its memory when it likes to, and a worker may come or go.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def trends(samples: Sequence[Sample]) -> list[Trend]:
 
 
 def _trend(name: str, at: np.ndarray, values: np.ndarray, limit: Limit) -> Trend:
-    slope = float(np.polyfit(at - at[0], values, 1)[0]) if len(at) > 1 else 0.0
+    one, other = np.triu_indices(len(at), 1)
+    slope = float(np.median((values[other] - values[one]) / (at[other] - at[one]))) if len(at) > 1 else 0.0
     mean = float(values.mean())
     return Trend(name, mean, slope * float(at[-1] - at[0]), limit.of(mean))
