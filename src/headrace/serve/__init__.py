@@ -6,7 +6,7 @@ from importlib.util import find_spec
 
 from headrace.errors import MissingPart
 
-_LIBRARIES = ("hypercorn", "starlette")
+_LIBRARIES = ("starlette", "uvicorn", "httptools", "websockets", "hypercorn")
 
 
 def require_libraries() -> None:

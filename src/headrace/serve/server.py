@@ -16,24 +16,22 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from hypercorn.asyncio import serve
-from hypercorn.config import Config
+import uvicorn
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from headrace.errors import PortTaken
+from headrace.serve.connections import GRACE, SILENT, Connection
 
 _logger = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost")
 _STILL = 30.0  # seconds after which the kernel drops a connection whose other side takes nothing of what was sent
-_GRACE = 3.0  # seconds for requests under way when the server stops
-_REQUESTS = 1 << 30  # of one connection: who asks often keeps it
 
 
 class Server:
     """Serves until `stop`; use `running` to have it beside the caller."""
 
     def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 0) -> None:
-        self._app = TrustedHostMiddleware(app, allowed_hosts=list(LOOPBACK)) if host in LOOPBACK else app
+        guarded = TrustedHostMiddleware(app, allowed_hosts=list(LOOPBACK)) if host in LOOPBACK else app
         try:
             self._socket = socket.create_server((host, port))
         except (OSError, OverflowError) as error:
@@ -41,10 +39,10 @@ class Server:
                 f"cannot listen on {host}:{port}: {error}", fix="end the process that listens there, or use --port"
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _STILL))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
-        self._loop = asyncio.new_event_loop()
-        self._end = asyncio.Event()
+        self._server = uvicorn.Server(_config(guarded))
 
     @property
     def address(self) -> str:
@@ -52,13 +50,13 @@ class Server:
 
     def run(self) -> None:
         """Serve in this thread."""
-        with contextlib.closing(self._loop):
-            self._loop.run_until_complete(self._serve())
+        with asyncio.Runner() as runner:
+            runner.get_loop().set_exception_handler(_went_wrong)
+            runner.run(self._server.serve([self._socket]))
 
     def stop(self) -> None:
         """May be called from any thread and from a signal's handler."""
-        with contextlib.suppress(RuntimeError):  # it has stopped
-            self._loop.call_soon_threadsafe(self._end.set)
+        self._server.should_exit = True
 
     def stop_on_signals(self) -> None:
         """On Ctrl-C and SIGTERM. To be called on the main thread."""
@@ -76,15 +74,20 @@ class Server:
             self.stop()
             thread.join()
 
-    async def _serve(self) -> None:
-        self._loop.set_exception_handler(_went_wrong)
-        config = Config()
-        config.bind = [f"fd://{self._socket.detach()}"]
-        config.graceful_timeout = _GRACE
-        config.include_server_header = False
-        config.keep_alive_max_requests = _REQUESTS
-        config.errorlog = _logger  # type: ignore[assignment] - a logger is allowed, and not declared
-        await serve(self._app, config, shutdown_trigger=self._end.wait)  # type: ignore[arg-type]
+
+def _config(app: Any) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        http=Connection,
+        ws="websockets-sansio",
+        log_config=None,
+        log_level=logging.WARNING,
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # who asks is who is connected
+        timeout_keep_alive=SILENT,
+        timeout_graceful_shutdown=GRACE,
+    )
 
 
 def _went_wrong(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
