@@ -48,10 +48,10 @@ async def _lines(request: Request) -> AsyncIterator[list[bytes]]:
     try:
         async for part in request.stream():
             *lines, left = (left + part).split(b"\n")
-            if len(left) > LONGEST:
-                raise BadRequest(f"a line is longer than {LONGEST} bytes", fix=_EXAMPLE)
             if found := [line for line in lines if line.strip()]:
                 yield found
+            if len(left) > LONGEST:
+                raise BadRequest(f"a line is longer than {LONGEST} bytes", fix=_EXAMPLE)
     except ClientDisconnect:
         return
     if left.strip():
