@@ -17,7 +17,7 @@ demo: setup ## a click stream, counted by Spark, moving in your terminal
 test: setup-test check ## everything, on real parts
 	@mkdir -p build/test
 	$(PYTEST) -m "not long" tests/spark >build/test/spark.txt 2>&1 & spark=$$!; \
-		$(PYTEST) tests/docs && $(PYTEST) tests/conformance tests/contract tests/integration && $(PYTEST) tests/package; \
+		$(PYTEST) tests/docs && $(PYTEST) tests/conformance tests/contract tests/integration && $(PYTEST) tests/package && $(PYTEST) tests/browser; \
 		rest=$$?; wait $$spark; spark=$$?; cat build/test/spark.txt; exit $$((rest + spark))
 	$(PYTEST) tests/soak >build/test/soak.txt 2>&1 & soak=$$!; \
 		$(PYTEST) tests/faults; rest=$$?; wait $$soak; soak=$$?; cat build/test/soak.txt; exit $$((rest + soak))
@@ -27,6 +27,9 @@ check: setup-test ## format, lint, types, imports, unit tests; under a minute
 	$(PY) -m ruff check -q .
 	.venv/bin/lint-imports --no-cache >/dev/null || .venv/bin/lint-imports --no-cache
 	.venv/bin/pyright --warnings & types=$$!; $(PYTEST) -n 2 tests/unit; units=$$?; wait $$types && exit $$units
+
+browser: setup-test ## the dashboard in Chromium (PICTURES=1 makes those of the docs anew)
+	$(if $(PICTURES),HEADRACE_PICTURES=1) $(PYTEST) tests/browser
 
 test-long: setup-test ## what `make test` leaves out, as it takes long
 	$(PYTEST) -m long tests/spark

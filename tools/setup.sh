@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Brings a fresh Debian to where headrace runs: Java 17, a virtual environment, pinned requirements.
 #   tools/setup.sh demo   what the product itself needs
-#   tools/setup.sh test   also what the tests need: Maven (for the Kafka jars) and development tools
+#   tools/setup.sh test   also what the tests need: Maven (for the Kafka jars), Chromium and development tools
 # Runs again in a moment when nothing is missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,5 +50,6 @@ fi
 
 if [ "$purpose" = test ]; then
   command -v mvn >/dev/null || apt maven
+  command -v chromium >/dev/null || apt chromium
   .venv/bin/headrace kafka jars --quiet
 fi

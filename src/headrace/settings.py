@@ -220,7 +220,14 @@ def _from_file(path: Path, *, required: bool) -> Mapping[str, Any]:
 
 
 # These steer tests and the choice of the settings file, and are no settings themselves.
-_NOT_SETTINGS = {"HEADRACE_CONFIG", "HEADRACE_CORPORA", "HEADRACE_FAULTPOINT", "HEADRACE_HYPOTHESIS", "HEADRACE_TOOLS"}
+_NOT_SETTINGS = {
+    "HEADRACE_CONFIG",
+    "HEADRACE_CORPORA",
+    "HEADRACE_FAULTPOINT",
+    "HEADRACE_HYPOTHESIS",
+    "HEADRACE_PICTURES",
+    "HEADRACE_TOOLS",
+}
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:

@@ -38,10 +38,10 @@ def up(
     call: Call = ctx.obj
     settings = call.settings()
     with call.log(create=True, long=True) as log, Node(log, settings) as node:
-        server = Server(application(node), "127.0.0.1", port)
+        server = Server(application(node, dashboard=True), "127.0.0.1", port)
         server.stop_on_signals()
         _reload_on_signal(call, settings, node)
-        output.note(f"headrace listens on {server.address}; Ctrl-C ends it")
+        output.note(f"headrace listens on {server.address} (look at it: {server.address}/ui/); Ctrl-C ends it")
         with announced(settings.data, server.address):
             server.run()
 

@@ -1,4 +1,4 @@
-"""All that a server offers over HTTP: resources of our own, and ksqlDB's interface.
+"""All that a server offers over HTTP: resources of our own, ksqlDB's interface, and the dashboard.
 
 A web page that another server sent must not speak to this one: a request that names another origin is refused.
 """
@@ -14,11 +14,19 @@ from starlette.requests import HTTPConnection
 from headrace.control.node import Node
 from headrace.errors import ForeignOrigin
 from headrace.serve.api.app import api_routes, refused
+from headrace.serve.api.site import Site
 from headrace.serve.ksql.app import ksql_routes
 
 
-def application(node: Node) -> Any:
-    return Guarded(Starlette(routes=[*api_routes(node), *ksql_routes(node)]))
+def application(node: Node, *, dashboard: bool = False) -> Any:
+    site = Site(node)
+    routes, lifespan = [*api_routes(site), *ksql_routes(node)], None
+    if dashboard:
+        from headrace.serve.dashboard.mount import Dashboard  # takes a second
+
+        board = Dashboard(site)
+        routes, lifespan = [*routes, *board.routes], board.lifespan
+    return Guarded(Starlette(routes=routes, lifespan=lifespan))
 
 
 class Guarded:

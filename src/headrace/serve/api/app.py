@@ -1,6 +1,6 @@
 """Routes of all nouns, how requests are read, answers and refusals written.
 
-routes = [*api_routes(node), ...]
+routes = [*api_routes(site), ...]
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from starlette.routing import BaseRoute, Mount, WebSocketRoute
 from starlette.routing import Route as Endpoint
 from starlette.websockets import WebSocket
 
-from headrace.control.node import Node
 from headrace.errors import HeadraceError, UnknownPath
 from headrace.serve.api import (
     apps,
@@ -27,6 +26,7 @@ from headrace.serve.api import (
     metrics,
     queries,
     records,
+    searching,
     statements,
     tails,
     topics,
@@ -45,6 +45,7 @@ PREFIX = "/api/v1"
 ROUTES: tuple[Route, ...] = (
     *topics.ROUTES,
     *records.ROUTES,
+    *searching.ROUTES,
     *tails.ROUTES,
     *groups.ROUTES,
     *statements.ROUTES,
@@ -56,9 +57,8 @@ ROUTES: tuple[Route, ...] = (
 )
 
 
-def api_routes(node: Node) -> list[BaseRoute]:
+def api_routes(site: Site) -> list[BaseRoute]:
     """To be set before or beside the routes of others."""
-    site = Site(node)
     inner = Starlette(routes=_routes(site), exception_handlers={HTTPException: _elsewhere, Exception: _failed})
     return [Mount(PREFIX, inner), _endpoint(site, [metrics.ROUTE])]
 

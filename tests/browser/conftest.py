@@ -1,0 +1,126 @@
+"""A real server, its dashboard, and a real browser: Debian's Chromium, driven by Playwright.
+
+The server and the browser live for the whole run. A page that has said something to its console, or asked somebody
+else than the server, fails its test.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+from axe_playwright_python.sync_playwright import Axe
+from bench.tables.serve_server import Server, server, until
+from playwright.sync_api import Browser, Page, sync_playwright
+
+SETTINGS = {"spark_memory": "512MB"}
+STATEMENTS = """
+CREATE STREAM clicks (visitor STRING KEY, page STRING, dwell DOUBLE)
+  WITH (kafka_topic='clicks', format='JSON', partitions=2);
+CREATE TABLE page_views AS SELECT page, COUNT(*) AS views, SUM(dwell) AS dwell FROM clicks GROUP BY page;
+"""
+PAGES = ("/", "/search", "/cart")
+PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
+_QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A server with a stream that somebody clicks on, a table over it, and a record that nobody can read."""
+    with server(tmp_path_factory.mktemp("dashboard") / "data", **SETTINGS) as running:
+        running.ksql(STATEMENTS)
+        running.post(
+            "/api/v1/topics/clicks/records", [{"key": "x", "value": "<script>document.title='taken'</script>"}]
+        )
+        with clicking(running):
+            until(lambda: bool(running.rows("SELECT * FROM page_views;")), "Spark has counted the first clicks")
+            yield running
+
+
+@contextmanager
+def clicking(running: Server) -> Iterator[None]:
+    ended = threading.Event()
+
+    def click() -> None:
+        number = 0
+        while not ended.wait(0.2):
+            number += 1
+            rows = [{"VISITOR": f"v{number}", "PAGE": PAGES[(number + i) % 3], "DWELL": float(i)} for i in range(5)]
+            running.text("/inserts-stream", "\n".join(map(json.dumps, [{"target": "CLICKS"}, *rows])))
+
+    thread = threading.Thread(target=click)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    found = shutil.which("chromium")
+    assert found, "chromium is missing: tools/setup.sh test installs it"
+    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=found, args=_QUIET) as browser:
+        yield browser
+
+
+@dataclass
+class Visitor:
+    """Somebody with a browser window."""
+
+    page: Page
+    address: str
+    complaints: list[str] = field(default_factory=list)
+
+    def visit(self, path: str) -> Page:
+        self.page.goto(f"{self.address}/ui{path}")
+        self.page.wait_for_selector("main h1")
+        return self.page
+
+    def picture(self, name: str) -> None:
+        """For the docs, if they are to be made anew."""
+        if os.environ.get("HEADRACE_PICTURES"):
+            PICTURES.mkdir(parents=True, exist_ok=True)
+            self.page.screenshot(path=PICTURES / f"{name}.png")
+
+    def check_accessible(self) -> None:
+        """No finding of weight, by axe."""
+        found = Axe().run(self.page).response["violations"]
+        grave = [one for one in found if one["impact"] in ("serious", "critical")]
+        assert not grave, "\n".join(f"{one['id']}: {[node['html'] for node in one['nodes']][:3]}" for one in grave)
+
+
+@pytest.fixture(params=[{}], ids=[""])
+def visitor(request: pytest.FixtureRequest, there: Server, chromium: Browser) -> Iterator[Visitor]:
+    """A new window; by parameter another width, or dark."""
+    window: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, **request.param}
+    with chromium.new_context(**window) as context:
+        one = Visitor(context.new_page(), f"http://127.0.0.1:{there.port}")
+        one.page.set_default_timeout(60_000)
+        one.page.on("console", lambda said: said.type in ("error", "warning") and one.complaints.append(said.text))
+        one.page.on("pageerror", lambda error: one.complaints.append(str(error)))
+        one.page.on("request", lambda asked: asked.url.startswith(("data:", "blob:")) or _own(one, asked.url))
+        yield one
+    assert not one.complaints
+
+
+def _own(one: Visitor, url: str) -> None:
+    if not url.startswith((one.address, one.address.replace("http", "ws"))):
+        one.complaints.append(f"asked elsewhere: {url}")

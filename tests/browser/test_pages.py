@@ -1,0 +1,176 @@
+"""Every page: it is there, it moves, and what a person does on it is done."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from bench.tables.serve_server import Server
+from playwright.sync_api import Page, expect
+
+from tests.browser.conftest import Visitor
+
+PHONE = {"viewport": {"width": 390, "height": 800}}
+DARK = {"color_scheme": "dark"}
+PATHS = ("/", "/topics", "/topics/clicks", "/statements", "/queries", "/views", "/views/PAGE_VIEWS")
+
+
+def typed(page: Page, text: str) -> None:
+    """Into the editor, in the place of what is there."""
+    page.locator(".cm-content").click()
+    page.keyboard.press("Control+a")
+    page.keyboard.insert_text(text)
+
+
+@pytest.mark.parametrize("visitor", [{}, PHONE, DARK], ids=["desk", "phone", "dark"], indirect=True)
+@pytest.mark.parametrize("path", PATHS)
+def test_a_page_is_there_for_everybody(visitor: Visitor, path: str) -> None:
+    page = visitor.visit(path)
+    expect(page.locator("main h1")).to_have_count(1)
+    visitor.check_accessible()
+    wider = page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert wider <= 0, "the page is wider than its window"
+
+
+def test_the_overview_moves(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    expect(page.locator(".hr-flow")).to_contain_text("clicks")
+    expect(page.locator(".hr-flow")).to_contain_text("PAGE_VIEWS")
+    rate = page.locator(".hr-tile").first.locator(".hr-number")
+    expect(rate).to_have_text(re.compile(r"[1-9]\d*/s"))
+    expect(page.locator(".hr-moving")).not_to_have_count(0)
+    visitor.picture("overview")
+    page.locator(".hr-flow a", has_text="clicks").first.click()
+    expect(page.locator("main h1")).to_have_text("clicks")
+
+
+def test_a_topic_is_searched(visitor: Visitor) -> None:
+    page = visitor.visit("/topics/clicks")
+    expect(page.locator(".hr-grid").first).to_contain_text("PAGE")
+    page.get_by_label("Search for").fill("TAKEN")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("status")).to_contain_text("1 found")
+    expect(page.locator(".hr-grid").first).to_contain_text("<script>document.title='taken'</script>")
+    assert page.title() == "Topics - headrace"  # what stands in a record is shown, and never run
+    visitor.picture("topic")
+
+
+def test_a_record_is_appended_by_hand(visitor: Visitor, there: Server) -> None:
+    page = visitor.visit("/topics/clicks")
+    page.get_by_label("Key", exact=True).fill("byhand")
+    page.get_by_label("Value", exact=True).fill('{"PAGE": "/by-hand", "DWELL": 1}')
+    page.get_by_role("button", name="Append").click()
+    expect(page.locator(".q-notification")).to_contain_text("appended")
+    page.get_by_label("Search for").fill("by-hand")
+    page.get_by_role("button", name="Search").click()
+    expect(page.get_by_role("status")).to_contain_text("1 found")
+
+
+def test_what_is_wrong_is_underlined_and_then_mended(visitor: Visitor) -> None:
+    page = visitor.visit("/statements")
+    typed(page, "SELECT nothing FROM clicks EMIT CHANGES;\nSELECT * FROM nowhere;")
+    expect(page.locator(".hr-wrong")).to_have_count(2)
+    expect(page.get_by_label("Errors")).to_contain_text(re.compile("nothing", re.IGNORECASE))
+    visitor.picture("statements-wrong")
+    typed(page, "SELECT page FROM clicks EMIT CHANGES LIMIT 3;")
+    expect(page.locator(".hr-wrong")).to_have_count(0)
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_label("Answers")).to_contain_text("3 rows")
+
+
+def test_statements_are_done_and_questions_answered(visitor: Visitor) -> None:
+    page = visitor.visit("/statements")
+    typed(page, "CREATE STREAM long_reads AS SELECT visitor, page, dwell FROM clicks WHERE dwell > 3; SHOW STREAMS;")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_label("Answers")).to_contain_text("LONG_READS")
+    typed(page, "SELECT page, views FROM page_views;")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_label("Answers")).to_contain_text("/search")
+    typed(page, "SET 'auto.offset.reset'='earliest'; SELECT page FROM clicks EMIT CHANGES;")
+    page.keyboard.press("Control+Enter")
+    expect(page.get_by_label("Answers")).to_contain_text(re.compile(r"\d+ rows"))
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+
+
+def test_names_are_offered(visitor: Visitor) -> None:
+    page = visitor.visit("/statements")
+    typed(page, "SELECT * FROM page_")
+    page.keyboard.press("Control+Space")
+    expect(page.locator(".cm-tooltip-autocomplete")).to_contain_text("PAGE_VIEWS")
+
+
+def test_a_query_is_looked_at_and_a_dead_letter_replayed(visitor: Visitor) -> None:
+    page = visitor.visit("/queries")
+    page.get_by_role("link", name=re.compile("CTAS_PAGE_VIEWS")).click()
+    expect(page.locator("main h1")).to_have_text(re.compile("CTAS_PAGE_VIEWS"))
+    expect(page.locator(".hr-facts")).to_contain_text("running")
+    letters = page.get_by_label("Dead letters")
+    expect(letters).to_contain_text("bad-record")
+    expect(letters).to_contain_text("<script>")
+    visitor.picture("query")
+    letters.get_by_role("button", name="Replay").first.click()
+    expect(page.locator(".q-notification").first).to_contain_text("sent through again")
+
+
+def test_a_query_is_paused_and_goes_on(visitor: Visitor, there: Server) -> None:
+    there.ksql("CREATE STREAM short_reads AS SELECT visitor, page FROM clicks WHERE dwell < 1;")
+    page = visitor.visit("/queries")
+    page.get_by_role("link", name=re.compile("CSAS_SHORT_READS")).click()
+    page.get_by_role("button", name="Pause").click()
+    expect(page.locator(".hr-facts")).to_contain_text("paused")
+    page.get_by_role("button", name="Resume").click()
+    expect(page.locator(".hr-facts")).not_to_contain_text("paused")
+    page.get_by_role("button", name="End it").click()
+    page.get_by_role("dialog").get_by_role("button", name="End it").click()
+    expect(page.locator("main h1")).to_have_text("Queries")
+
+
+def test_a_view_moves_and_is_searched(visitor: Visitor) -> None:
+    page = visitor.visit("/views")
+    page.get_by_role("link", name="PAGE_VIEWS").click()
+    grid = page.locator(".hr-grid")
+    before = grid.inner_text()
+    expect(grid).not_to_have_text(before, use_inner_text=True)
+    page.get_by_label("Search in all columns").fill("cart")
+    page.get_by_role("button", name="Show").click()
+    expect(page.get_by_role("status")).to_have_text("1 rows")
+    page.get_by_label("Condition").fill("nothing > 1")
+    page.get_by_role("button", name="Show").click()
+    expect(page.locator(".q-notification").first).to_contain_text(re.compile("nothing", re.IGNORECASE))
+    visitor.picture("view")
+
+
+@pytest.mark.parametrize("path", ["/topics/nothing", "/queries/nothing", "/views/nothing", "/topics/__journal"])
+def test_what_is_not_there_is_said(visitor: Visitor, path: str) -> None:
+    page = visitor.visit(path)
+    expect(page.get_by_role("alert")).to_contain_text(re.compile("unknown-"))
+
+
+def test_pages_are_reached_by_keyboard(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    page.keyboard.press("Tab")
+    expect(page.locator(":focus")).to_have_text("To the content")
+    for _ in range(12):
+        page.keyboard.press("Tab")
+        if page.evaluate("document.activeElement.textContent").endswith("Topics"):
+            break
+    page.keyboard.press("Enter")
+    expect(page.locator("main h1")).to_have_text("Topics")
+
+
+def test_colours_are_remembered(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    page.get_by_role("button", name="Dark or light").click()
+    expect(page.locator("body")).to_have_class(re.compile("body--dark"))
+    page = visitor.visit("/topics")
+    expect(page.locator("body")).to_have_class(re.compile("body--dark"))
+
+
+@pytest.mark.parametrize("visitor", [PHONE], indirect=True, ids=["phone"])
+def test_on_a_phone_the_pages_are_behind_a_button(visitor: Visitor) -> None:
+    page = visitor.visit("/")
+    page.get_by_role("button", name="Pages").click()
+    page.get_by_role("link", name="Topics").click()
+    expect(page.locator("main h1")).to_have_text("Topics")
+    visitor.picture("phone")
