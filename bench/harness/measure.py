@@ -49,8 +49,7 @@ class Usage:
 def resident(pid: int) -> tuple[int, int]:
     """A process's RSS, and its share of the pages that no file backs, in bytes."""
     rss = _kilobytes(Path(f"/proc/{pid}/status"), "VmRSS")
-    own = _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss_Anon", "Pss_Shmem")
-    return rss * 1024, own * 1024
+    return rss * 1024, own_memory(pid)
 
 
 def _kilobytes(file: Path, *names: str) -> int:
@@ -138,6 +137,11 @@ def tree_pss(pid: int) -> int:
 def pss(pid: int) -> int:
     """Bytes of memory of one process."""
     return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss") * 1024
+
+
+def own_memory(pid: int) -> int:
+    """The same without files: how much of a library counts hangs on who else has it open."""
+    return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss_Anon", "Pss_Shmem") * 1024
 
 
 @dataclass

@@ -9,14 +9,14 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
-from bench.harness.measure import family, pss
+from bench.harness.measure import family, own_memory
 
 MB = 1_000_000
 
 
 @dataclass(frozen=True)
 class Sample:
-    """`at` is in seconds since the beginning; memory is each page's share, in MB."""
+    """`at` is in seconds since the beginning; memory is each page's share, in MB, but for files."""
 
     at: float
     server_mb: float
@@ -36,12 +36,13 @@ def sample(pid: int, at: float) -> Sample:
         try:
             if _is_becoming(process):
                 continue
-            memory[_kind(process, pid)] += pss(process.pid)
+            memory[_kind(process, pid)] += own_memory(process.pid)
             files += _files(process)
             threads += process.num_threads()
         except (OSError, psutil.Error):
             continue  # it has ended meanwhile
-    return Sample(at, *(memory[kind] / MB for kind in ("server", "spark", "workers")), files, threads)
+    server, spark, workers = (memory[kind] / MB for kind in ("server", "spark", "workers"))
+    return Sample(at, server, spark, workers, files, threads)
 
 
 def _files(process: psutil.Process) -> int:
