@@ -41,7 +41,8 @@ def up(
         server = Server(application(node, dashboard=True), "127.0.0.1", port)
         server.stop_on_signals()
         _reload_on_signal(call, settings, node)
-        output.note(f"headrace listens on {server.address} (look at it: {server.address}/ui/); Ctrl-C ends it")
+        output.note(f"headrace listens on {server.address}; Ctrl-C ends it")
+        output.note(f"its dashboard: {server.address}/ui/")
         with announced(settings.data, server.address):
             server.run()
 
