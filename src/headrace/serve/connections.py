@@ -9,6 +9,7 @@ import asyncio
 import logging
 import re
 from contextlib import suppress
+from functools import cache
 from typing import Any, ClassVar
 
 from hypercorn.asyncio.tcp_server import TCPServer
@@ -143,6 +144,7 @@ class _Buffer(h2.StreamBuffer):
 h2.StreamBuffer = _Buffer  # type: ignore[misc] - there is no other way in
 
 
+@cache
 def _settings() -> Settings:
     settings = Settings()
     settings.keep_alive_timeout = SILENT

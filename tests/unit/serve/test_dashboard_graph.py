@@ -13,7 +13,7 @@ NAMES = st.sampled_from([f"t{i}" for i in range(6)])
 
 
 def moment(queries: list[tuple[list[str], str]], topics: list[str]) -> Moment:
-    known = {name: TopicNow(name, 1, 0, 0, 0.0) for name in topics}
+    known = {name: TopicNow(name, 1, 0, 0.0) for name in topics}
     conditions = [
         Condition(f"q{number}", "", sink, sink, sources, "running") for number, (sources, sink) in enumerate(queries)
     ]

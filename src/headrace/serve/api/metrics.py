@@ -9,13 +9,11 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.contracts import Bounds
 from headrace.control.condition import STATES, Condition, conditions
-from headrace.errors import UnknownTopic
 from headrace.serve.api.route import Plain, Route
 from headrace.serve.api.site import Site
 
@@ -55,11 +53,7 @@ def metrics(site: Site) -> Plain:
 
 
 def _look(site: Site) -> Look:
-    bounds: dict[str, dict[int, Bounds]] = {}
-    for topic in site.log.topics():
-        with suppress(UnknownTopic):  # deleted a moment ago
-            bounds[topic.name] = site.log.bounds(topic.name)
-    return Look(conditions(site.node, site.watch), bounds, site.waking.readers)
+    return Look(conditions(site.node, site.watch), site.bounds(), site.waking.readers)
 
 
 def _labels(labels: Mapping[str, str]) -> str:

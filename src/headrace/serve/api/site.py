@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from headrace.contracts import Log
+from contextlib import suppress
+
+from headrace.contracts import Bounds, Log
 from headrace.control.node import Node
 from headrace.control.status import Watch
+from headrace.errors import UnknownTopic
 from headrace.serve.api.fates import Fates
 from headrace.serve.api.pages import Pages
 from headrace.serve.api.producers import Producers
@@ -27,3 +30,11 @@ class Site:
     @property
     def log(self) -> Log:
         return self.node.log
+
+    def bounds(self) -> dict[str, dict[int, Bounds]]:
+        """Of all topics."""
+        found: dict[str, dict[int, Bounds]] = {}
+        for topic in self.log.topics():
+            with suppress(UnknownTopic):  # deleted a moment ago
+                found[topic.name] = self.log.bounds(topic.name)
+        return found

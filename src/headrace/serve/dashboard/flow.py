@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
 from headrace.control.condition import FAILED
 from headrace.serve.dashboard import words
+from headrace.serve.dashboard.frame import link, mark
 from headrace.serve.dashboard.graph import HEIGHT, QUERY, TOPIC, VIEW, WIDTH, Box, Id, Picture, picture
 from headrace.serve.dashboard.pulse import Moment
 
 _PAGES = {TOPIC: "topics", QUERY: "queries", VIEW: "views"}
 _LONGEST = 22  # letters that fit a box
-
-
-def page_of(id: Id) -> str:
-    return f"/ui/{_PAGES[id.kind]}/{quote(id.name, safe='')}"
 
 
 class Flow:
@@ -39,13 +35,11 @@ class Flow:
             self._draw(drawn)
         rates = _rates(moment)
         for id, text in self._told.items():
-            told = _said(id, moment)
-            if text.text != told:
-                text.set_text(told)
+            text.set_text(_said(id, moment))
         for id, box in self._boxes.items():
-            _mark(box, "hr-failed", _has_failed(id, moment))
+            mark(box, "hr-failed", _has_failed(id, moment))
         for line, path in self._lines.items():
-            _mark(path, "hr-moving", rates.get(line[0], 0.0) > 0)
+            mark(path, "hr-moving", rates.get(line[0], 0.0) > 0)
 
     def _draw(self, drawn: Picture) -> None:
         self._root.clear()
@@ -62,7 +56,7 @@ class Flow:
     def _draw_box(self, box: Box) -> None:
         name = box.id.name if len(box.id.name) <= _LONGEST else f"{box.id.name[: _LONGEST - 1]}…"
         with (
-            _element("a", href=page_of(box.id), transform=f"translate({box.x} {box.y})"),
+            _element("a", href=link(_PAGES[box.id.kind], box.id.name), transform=f"translate({box.x} {box.y})"),
             _element("g").classes(f"hr-box hr-{box.id.kind}") as drawn,
         ):
             TextElement(tag="title", text=f"{box.id.kind} {box.id.name}")
@@ -89,11 +83,6 @@ def _curve(start: Box, end: Box) -> str:
     to_x, to_y = end.x, end.y + HEIGHT // 2
     half = max(30, (to_x - x) // 2)
     return f"M{x} {y} C{x + half} {y} {to_x - half} {to_y} {to_x} {to_y}"
-
-
-def _mark(element: ui.element, name: str, wanted: bool) -> None:
-    if wanted != (name in element._classes):
-        element.classes(**{"add" if wanted else "remove": name})
 
 
 def _rates(moment: Moment) -> Mapping[Id, float]:

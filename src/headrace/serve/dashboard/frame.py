@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
@@ -39,12 +40,12 @@ def frame(desk: Desk, places: tuple[Place, ...], here: Place, title: str) -> Ite
         ui.button(icon="contrast", on_click=_switch_colours).props('flat round aria-label="Dark or light"')
     with ui.left_drawer(bordered=True).props("width=200 breakpoint=800").classes("hr-side") as drawer, tag("nav"):
         for place in places:
-            link = ui.link(target=place.path).classes("hr-way")
-            with link:
+            way = ui.link(target=place.path).classes("hr-way")
+            with way:
                 ui.icon(place.icon)
                 ui.label(place.name)
             if place is here:
-                link.props("aria-current=page")
+                way.props("aria-current=page")
     menu.on_click(drawer.toggle)
     with tag("div").classes("hr-main") as main:
         text("h1", title)
@@ -57,7 +58,7 @@ def _switch_colours() -> None:
     ui.run_javascript("headrace.switchColours()")
 
 
-def moving(desk: Desk, show: Callable[[Moment], Awaitable[None] | None]) -> None:
+async def moving(desk: Desk, show: Callable[[Moment], Awaitable[None] | None]) -> None:
     """Show what is there now, and again every second while somebody looks."""
 
     async def look() -> None:
@@ -65,7 +66,8 @@ def moving(desk: Desk, show: Callable[[Moment], Awaitable[None] | None]) -> None
         if shown is not None:
             await shown
 
-    ui.timer(EVERY, look)
+    await look()
+    ui.timer(EVERY, look, immediate=False)
 
 
 # -- pieces ---------------------------------------------------------------------------------------------------------
@@ -78,6 +80,17 @@ def tag(name: str) -> ui.element:
 def text(name: str, content: str) -> TextElement:
     """An element of HTML with a text."""
     return TextElement(tag=name, text=content)
+
+
+def link(noun: str, name: str) -> str:
+    """Where the page of a thing is."""
+    return f"{PREFIX}/{noun}/{quote(name, safe='')}"
+
+
+def mark(element: ui.element, name: str, wanted: bool) -> None:
+    """With or without a class."""
+    if wanted != (name in element._classes):
+        element.classes(**{"add" if wanted else "remove": name})
 
 
 def refused(error: HeadraceError) -> None:
@@ -109,10 +122,8 @@ class Tile:
             text("div", name).classes("hr-told")
 
     def show(self, value: str, *, bad: bool = False) -> None:
-        if self._value.text != value:
-            self._value.set_text(value)
-        if bad != ("hr-bad" in self._value._classes):
-            self._value.classes(**{"add" if bad else "remove": "hr-bad"})
+        self._value.set_text(value)
+        mark(self._value, "hr-bad", bad)
 
 
 @dataclass(frozen=True)
@@ -171,8 +182,7 @@ class Facts:
 
     def show(self, **facts: object) -> None:
         for name, value in facts.items():
-            if self._values[name].text != str(value):
-                self._values[name].set_text(str(value))
+            self._values[name].set_text(str(value))
 
 
 def _fact(name: str, value: object) -> TextElement:

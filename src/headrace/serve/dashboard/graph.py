@@ -9,9 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from headrace.contracts import dead_letter_topic
+from headrace.serve.api.letters import SUFFIX
 from headrace.serve.dashboard.pulse import Moment
-
-SUFFIX = dead_letter_topic("")
 
 TOPIC, QUERY, VIEW = "topic", "query", "view"
 WIDTH, HEIGHT = 190, 58

@@ -34,8 +34,7 @@ async def overview(desk: Desk) -> None:
         flow.show(moment)
         empty.set_visibility(not moment.topics)
 
-    moving(desk, show)
-    show(await desk.now())
+    await moving(desk, show)
 
 
 class Attention:

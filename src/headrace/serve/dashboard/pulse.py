@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections import deque
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,7 +13,6 @@ from starlette.concurrency import run_in_threadpool
 
 from headrace.control.condition import Condition, conditions, views
 from headrace.control.status import Course
-from headrace.errors import UnknownTopic
 from headrace.plan.catalog import SourceInfo
 from headrace.serve.api.site import Site
 
@@ -29,7 +27,6 @@ class TopicNow:
     name: str
     partitions: int
     records: int
-    end: int
     rate: float
 
 
@@ -68,13 +65,11 @@ class Pulse:
     def _look(self) -> Moment:
         at, node = time.monotonic(), self._site.node
         topics: dict[str, TopicNow] = {}
-        for topic in self._site.log.topics():
-            with suppress(UnknownTopic):  # deleted a moment ago
-                bounds = self._site.log.bounds(topic.name).values()
-                end = sum(one.end for one in bounds)
-                held = end - sum(one.start for one in bounds)
-                course = self._courses.setdefault(topic.name, Course(deque([(at, end)])))
-                topics[topic.name] = TopicNow(topic.name, topic.partitions, held, end, max(0.0, course.rate(at, end)))
+        for name, bounds in self._site.bounds().items():
+            end = sum(one.end for one in bounds.values())
+            held = end - sum(one.start for one in bounds.values())
+            course = self._courses.setdefault(name, Course(deque([(at, end)])))
+            topics[name] = TopicNow(name, len(bounds), held, max(0.0, course.rate(at, end)))
         for gone in self._courses.keys() - topics.keys():
             del self._courses[gone]
         broken = {number: str(error) for number, error in node.broken.items()}

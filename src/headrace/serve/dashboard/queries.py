@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
-from urllib.parse import quote
 
 from nicegui import ui
 
@@ -14,12 +13,8 @@ from headrace.serve.api import letters
 from headrace.serve.api.queries import Named, get_query, pause_query, restart_query, resume_query, terminate_query
 from headrace.serve.dashboard import words
 from headrace.serve.dashboard.desk import Desk
-from headrace.serve.dashboard.frame import PREFIX, Column, Facts, Grid, moving, notified, tag, text
+from headrace.serve.dashboard.frame import Column, Facts, Grid, link, moving, notified, tag, text
 from headrace.serve.dashboard.pulse import Moment
-
-
-def link(query: str) -> str:
-    return f"{PREFIX}/queries/{quote(query, safe='')}"
 
 
 async def queries(desk: Desk) -> None:
@@ -39,8 +34,7 @@ async def queries(desk: Desk) -> None:
     def show(moment: Moment) -> None:
         grid.show([_row(query) for query in moment.queries])
 
-    show(await desk.now())
-    moving(desk, show)
+    await moving(desk, show)
 
 
 def _row(query: Condition) -> dict[str, object]:
@@ -54,7 +48,7 @@ def _row(query: Condition) -> dict[str, object]:
         "rows": f"{query.state_rows:,}",
         "late": f"{query.late:,}",
         "dead": f"{sum(query.dead_letters.values()):,}",
-        "link": link(query.name),
+        "link": link("queries", query.name),
     }
 
 
@@ -83,8 +77,7 @@ async def query(desk: Desk, query: str) -> None:
         facts.show(**_facts(now))
         await box.show(sum(now.dead_letters.values()))
 
-    await show(await desk.now())
-    moving(desk, show)
+    await moving(desk, show)
 
 
 def _facts(query: Condition) -> dict[str, object]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import quote
 
 from nicegui import ui
 
@@ -16,7 +15,7 @@ from headrace.serve.api.searching import Search, search_records
 from headrace.serve.api.topics import Named, get_topic
 from headrace.serve.dashboard import words
 from headrace.serve.dashboard.desk import Desk
-from headrace.serve.dashboard.frame import PREFIX, Column, Facts, Grid, moving, notified, tag, text
+from headrace.serve.dashboard.frame import Column, Facts, Grid, link, moving, notified, tag, text
 from headrace.serve.dashboard.pulse import Moment
 
 PAGE = 50
@@ -45,14 +44,13 @@ async def topics(desk: Desk) -> None:
                     "records": f"{topic.records:,}",
                     "partitions": topic.partitions,
                     "streams": ", ".join(over.get(topic.name, ())),
-                    "link": f"{PREFIX}/topics/{quote(topic.name, safe='')}",
+                    "link": link("topics", topic.name),
                 }
                 for topic in moment.topics.values()
             ]
         )
 
-    show(await desk.now())
-    moving(desk, show)
+    await moving(desk, show)
 
 
 async def topic(desk: Desk, topic: str) -> None:
@@ -70,13 +68,12 @@ async def topic(desk: Desk, topic: str) -> None:
     text("h2", "Append a record")
     Form(desk, topic, typed=described.schema != "raw", then=records.search)
     await _groups(desk, topic)
-    show(await desk.now())
 
     async def look(moment: Moment) -> None:
         show(moment)
         await records.follow()
 
-    moving(desk, look)
+    await moving(desk, look)
 
 
 class Records:

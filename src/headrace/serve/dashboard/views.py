@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from urllib.parse import quote
 
 from nicegui import ui
 
 from headrace.serve.api.views import Described, Named, Rows, get_view, rows_of_view
 from headrace.serve.dashboard.desk import Desk
-from headrace.serve.dashboard.frame import PREFIX, Column, Facts, Grid, cell, moving, notified, tag, text
+from headrace.serve.dashboard.frame import Column, Facts, Grid, cell, link, moving, notified, tag, text
 from headrace.serve.dashboard.pulse import Moment
 
 MOST = 1_000
@@ -28,14 +27,13 @@ async def views(desk: Desk) -> None:
     def show(moment: Moment) -> None:
         grid.show([_row(one) for one in moment.views])
 
-    show(await desk.now())
-    moving(desk, show)
+    await moving(desk, show)
 
 
 def _row(view: dict[str, Any]) -> dict[str, object]:
     failure = view["failure"]["what"] if view["failure"] else ""
-    link = f"{PREFIX}/views/{quote(view['name'], safe='')}"
-    return {"name": view["name"], "topic": view["topic"], "lag": view["lag"], "failure": failure, "link": link}
+    own = {name: view[name] for name in ("name", "topic", "lag")}
+    return {**own, "failure": failure, "link": link("views", view["name"])}
 
 
 async def view(desk: Desk, view: str) -> None:
@@ -53,7 +51,7 @@ async def view(desk: Desk, view: str) -> None:
             facts.show(version=now.version, skipped=now.skipped)
             await table.show(quiet=True)
 
-    moving(desk, look)
+    await moving(desk, look)
 
 
 class Table:
