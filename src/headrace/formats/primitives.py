@@ -10,6 +10,7 @@ from __future__ import annotations
 import base64
 import binascii
 import decimal
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, date, datetime, time, timedelta
@@ -181,3 +182,9 @@ PRIMITIVES: dict[str, Callable[[pa.DataType], Convert]] = {
     "time": _temporal("time as ISO text or ms of day", 0, _DAY_MS - 1, _ms_of_day),
     "timestamp": _temporal("timestamp as ISO text or ms", -(2**63), 2**63 - 1, _ms),
 }
+
+
+def binary_double(kind: pa.DataType) -> Convert:
+    """Unlike text, a binary format can say what is not a number, or infinite."""
+    read = PRIMITIVES["double"](kind)
+    return lambda value: value if isinstance(value, float) and not math.isfinite(value) else read(value)

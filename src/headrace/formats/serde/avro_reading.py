@@ -6,7 +6,6 @@ they are, and brought to our units here.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any
@@ -15,7 +14,7 @@ import fastavro
 import pyarrow as pa
 
 from headrace.formats.numbers import double_text
-from headrace.formats.primitives import PRIMITIVES, Convert, Mismatch
+from headrace.formats.primitives import PRIMITIVES, Convert, Mismatch, binary_double
 from headrace.formats.serde.columns import kind_name
 from headrace.formats.serde.json_reading import places
 
@@ -150,9 +149,7 @@ def _leaf(kind: pa.DataType, node: dict[str, Any], writer: Writer) -> Convert:
 
 
 def _double(kind: pa.DataType, node: dict[str, Any], writer: Writer) -> Convert:
-    """Unlike text, Avro can say what is not a number, or infinite."""
-    read = PRIMITIVES["double"](kind)
-    return lambda value: value if isinstance(value, float) and not math.isfinite(value) else read(value)
+    return binary_double(kind)
 
 
 def _decimal(kind: pa.DataType, node: dict[str, Any], writer: Writer) -> Convert:

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from headrace.errors import WrongType
 from headrace.formats.numbers import double_text
-from headrace.formats.primitives import EPOCH, PRIMITIVES, Convert, Mismatch
+from headrace.formats.primitives import EPOCH, PRIMITIVES, Convert, Mismatch, binary_double
 from headrace.formats.serde.columns import kind_name
 from headrace.formats.serde.json_reading import places
 from headrace.formats.serde.protobuf_schema import DATE, DECIMAL, TIME, TIMESTAMP
@@ -92,7 +92,7 @@ def _scalar(kind: pa.DataType, field: Any) -> Convert:
         return _text(field)
     if pa.types.is_binary(kind):
         return lambda value: value if isinstance(value, bytes) else _refusing(kind)(value)
-    read = PRIMITIVES[kind_name(kind)](kind)
+    read = binary_double(kind) if pa.types.is_float64(kind) else PRIMITIVES[kind_name(kind)](kind)
     zero = Decimal(0).scaleb(-kind.scale) if pa.types.is_decimal(kind) else 0
     return lambda value: read(value) or zero if value == 0 and not isinstance(value, bool | float) else read(value)
 
