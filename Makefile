@@ -14,15 +14,16 @@ demo: setup ## a click stream, counted by Spark, moving in your terminal
 	@.venv/bin/headrace demo
 
 # Two at a time, on two cores: what runs aside tells when it is done.
-test: setup-test check ## everything, on real parts
+test: setup-test check audit ## everything, on real parts
 	@mkdir -p build/test
-	$(PYTEST) -m "not long" tests/spark >build/test/spark.txt 2>&1 & spark=$$!; \
-		$(PYTEST) tests/docs && $(PYTEST) tests/conformance tests/contract tests/integration && $(PYTEST) tests/package && $(PYTEST) tests/browser; \
+	$(PYTEST) -m "not long and not server" tests/spark >build/test/spark.txt 2>&1 & spark=$$!; \
+		$(PYTEST) tests/docs && $(PYTEST) tests/conformance tests/contract tests/integration && $(PYTEST) tests/package && $(PYTEST) tests/browser && \
+		$(PYTEST) -m server tests/spark; \
 		rest=$$?; wait $$spark; spark=$$?; cat build/test/spark.txt; exit $$((rest + spark))
 	$(PYTEST) tests/soak >build/test/soak.txt 2>&1 & soak=$$!; \
 		$(PYTEST) tests/faults; rest=$$?; wait $$soak; soak=$$?; cat build/test/soak.txt; exit $$((rest + soak))
 
-check: setup-test ## format, lint, types, imports, unit tests; under a minute
+check: setup-test ## format, lint, types, imports, unit tests; some three minutes
 	$(PY) -m ruff format --check -q .
 	$(PY) -m ruff check -q .
 	.venv/bin/lint-imports --no-cache >/dev/null || .venv/bin/lint-imports --no-cache
@@ -69,11 +70,20 @@ bench-chain: setup-test ## the chain in memory beside hand-written loops (ONLY=n
 bench-engine: setup-test ## queries on Spark beside Flink, Quix Streams, Faust and PySpark by hand (ONLY=name QUICK=1)
 	$(PY) -m bench engine $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
-bench-serve: setup-test ## a server under load: pulls, pushes, inserts, many statements (ONLY=name QUICK=1)
+bench-serve: setup-test ## a server under load: pulls, pushes, inserts, many statements, the dashboard (ONLY=name QUICK=1)
 	$(PY) -m bench serve $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
 soak: setup-test ## a server under load for an hour: memory, files and threads stay flat (MINUTES=n)
 	$(PY) -m tests.soak --minutes $(or $(MINUTES),60)
+
+audit: setup-test ## known weaknesses of pinned packages; needs a network, and says so
+	$(PY) -m tools.audit $(if $(STRICT),--strict)
+
+sbom: setup-test ## what a build consists of, as CycloneDX JSON in dist/
+	$(PY) -m tools.sbom
+
+build: sbom ## a wheel, and what it consists of, in dist/
+	$(PY) -m hatchling build -t wheel -d dist
 
 format: setup-test ## format and mend what ruff can
 	$(PY) -m ruff format -q . && $(PY) -m ruff check -q --fix .
@@ -82,7 +92,7 @@ docs: setup-test ## regenerate the reference pages
 	$(PY) -m tools.reference
 
 lock: ## pin the newest compatible versions
-	uv pip compile -q --group dev --extra kafka --extra avro --extra server --extra postgres pyproject.toml --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
+	uv pip compile -q --group dev --extra kafka --extra avro --extra server --extra postgres --extra push pyproject.toml --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
 
 clean: ## remove what the targets made
 	rm -rf .venv build dist bench/results headrace-data
@@ -93,4 +103,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test test-long check conformance-ksql conformance-rest bless faults-log faults-engine faults-system bench-log bench-chain bench-engine bench-serve soak format docs lock clean setup setup-test
+.PHONY: help demo test test-long check conformance-ksql conformance-rest bless faults-log faults-engine faults-system bench-log bench-chain bench-engine bench-serve soak audit sbom build browser properties format docs lock clean setup setup-test

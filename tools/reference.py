@@ -37,6 +37,7 @@ DECLARING = (
     "headrace.log.partitioners",
     "headrace.log.embedded.log",
     "headrace.log.kafka",
+    "headrace.plan.notifiers",
 )
 
 

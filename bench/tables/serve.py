@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.harness.case import OURS, Case, Side, Table
-from bench.tables import serve_inserts, serve_pulls, serve_pushes, serve_statements
+from bench.tables import serve_dashboard, serve_inserts, serve_pulls, serve_pushes, serve_statements
 
 TABLE = Table(
     "serve",
@@ -34,6 +34,11 @@ TABLE = Table(
             "ten active queries and forty idle ones; from the intended append until the result can be read",
             {OURS: Side(serve_statements.statements)},
             unit="rows",
+        ),
+        Case(
+            "dashboard",
+            "people look on while records flow: until a page is shown, and what that costs the server",
+            {OURS: Side(serve_dashboard.dashboard)},
         ),
     ),
 )

@@ -28,10 +28,11 @@ class Server:
     pid: int
     port: int
 
-    def text(self, path: str, body: str | None = None) -> str:
+    def text(self, path: str, body: str | None = None, method: str = "") -> str:
         """The answer; what is refused is an error."""
+        asked = method or ("GET" if body is None else "POST")
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)) as connection:
-            connection.request("GET" if body is None else "POST", path, body, {"content-type": "application/json"})
+            connection.request(asked, path, body, {"content-type": "application/json"})
             response = connection.getresponse()
             text = response.read().decode()
         if response.status >= 300:
@@ -40,6 +41,9 @@ class Server:
 
     def post(self, path: str, body: Any) -> Any:
         return json.loads(self.text(path, json.dumps(body)))
+
+    def put(self, path: str, body: Any) -> Any:
+        return json.loads(self.text(path, json.dumps(body), "PUT"))
 
     def get(self, path: str) -> Any:
         return json.loads(self.text(path))

@@ -10,7 +10,7 @@ import json
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -35,6 +35,14 @@ if TYPE_CHECKING:
 
 PAGES = ("/", "/search", "/cart", "/checkout", "/login", "/help", "/offers", "/news", "/profile", "/about")
 QUESTION = "SELECT page, WINDOWSTART AS minute, views, dwell FROM page_views EMIT CHANGES;"
+BOARD = "clicks"
+PANELS: tuple[Mapping[str, object], ...] = (
+    {"kind": "line", "title": "Views by minute", "view": "PAGE_VIEWS", "x": "WINDOWSTART", "y": "VIEWS", "by": "PAGE"},
+    {"kind": "top", "title": "Pages most looked at", "view": "PAGE_VIEWS", "x": "PAGE", "y": "VIEWS", "top": 5},
+    {"kind": "number", "title": "Views in all", "view": "PAGE_VIEWS", "y": "VIEWS"},
+    {"kind": "histogram", "title": "Mean dwell", "view": "PAGE_VIEWS", "x": "DWELL"},
+)
+"""A dashboard to begin with."""
 _TICK = 0.1  # seconds between appends
 
 
@@ -81,7 +89,8 @@ class Scene:
         if not self.address:
             return []
         lines = [f"headrace sql --server {self.address}    and there, for example:", *project.QUESTIONS[:2]]
-        return [Text(f"try next: {lines[0]}"), *(Text(f"  {line}", style="green") for line in lines[1:])]
+        look = Text.assemble("see it move: ", (f"{self.address}/ui/boards/{BOARD}", "bold cyan underline"))
+        return [look, Text(f"try next: {lines[0]}"), *(Text(f"  {line}", style="green") for line in lines[1:])]
 
 
 def run(console: Console, settings: Settings, *, seconds: float | None, plain: bool, rate: int = 5_000) -> Scene:
@@ -118,10 +127,14 @@ def _served(node: Node, stack: ExitStack) -> str:
         require_libraries()
     except MissingPart:
         return ""
+    from headrace.access.decision import ALL
+    from headrace.serve.api.boards import Saved, save_board
+    from headrace.serve.api.site import Site
     from headrace.serve.application import application
     from headrace.serve.server import Server
 
-    return stack.enter_context(Server(application(node)).running()).address
+    save_board(Site(node).by(ALL), Saved(board=BOARD, title="Clicks", panels=[dict(panel) for panel in PANELS]))
+    return stack.enter_context(Server(application(node, dashboard=True)).running()).address
 
 
 @contextmanager
@@ -164,7 +177,7 @@ def _look(node: Node, answers: Subscription, news: threading.Event, scene: Scene
     for row in answers.take():
         if not row.deleted:
             scene.take(row.text)
-    for failure in (answers.failure, *(s.failure for s in node.setbacks.values() if s.again_at is None)):
+    for failure in (answers.failure, *(s.failure for s in node.care.setbacks.values() if s.again_at is None)):
         if failure is not None:
             raise failure
 

@@ -460,6 +460,10 @@ class UnknownView(UserError, code="unknown-view"):
     """There is no table of that name that can be asked."""
 
 
+class UnknownBoard(UserError, code="unknown-board"):
+    """No dashboard of that name was saved."""
+
+
 class UnknownLetter(UserError, code="unknown-letter"):
     """There is no dead letter at that place."""
 
@@ -494,6 +498,38 @@ class NotVerifiable(UserError, code="not-verifiable"):
 
 class InputGone(UserError, code="input-gone"):
     """Records that a query has read, or written, were removed, so that nobody can compute its results again."""
+
+
+class PatternTooSlow(UserError, code="pattern-too-slow"):
+    """A regular expression went back and forth for longer than a record is given."""
+
+
+class ResultTooLong(UserError, code="result-too-long"):
+    """A function would make a text or a list that is too large to hold."""
+
+
+class TooLong(UserError, code="too-long"):
+    """A question took more time than the settings allow."""
+
+
+class TooManyRows(UserError, code="too-many-rows"):
+    """An answer has more rows than the settings allow."""
+
+
+class TooManyStatements(UserError, code="too-many-statements"):
+    """A text for the server has more statements than are done at once."""
+
+
+class UnknownSecret(UserError, code="unknown-secret"):
+    """Where a secret is referred to, there is none."""
+
+
+class BadSecret(UserError, code="bad-secret"):
+    """A secret cannot be called or be like that."""
+
+
+class TooManyConnections(Retry, code="too-many-connections"):
+    """A server has as many connections as the settings allow, of all or with one address."""
 
 
 # -- KSQL -----------------------------------------------------------------------------------------------------------
@@ -628,3 +664,103 @@ class BadCases(UserError, code="bad-cases"):
 
 class ResultDiffers(UserError, code="result-differs"):
     """A test case came out another way than it expects."""
+
+
+# -- alerts ---------------------------------------------------------------------------------------------------------
+
+
+class BadAlert(StatementError, code="bad-alert"):
+    """A rule of an alert is not one that can be followed."""
+
+
+class UnknownAlert(StatementError, code="unknown-alert"):
+    """The named alert does not exist."""
+
+
+class AlertExists(StatementError, code="alert-exists"):
+    """An alert of that name exists already."""
+
+
+class UnknownNotifier(StatementError, code="unknown-notifier"):
+    """The named notifier does not exist."""
+
+
+class NotifierExists(StatementError, code="notifier-exists"):
+    """A notifier of that name exists already."""
+
+
+class NotifierInUse(StatementError, code="notifier-in-use"):
+    """Alerts are sent by the notifier."""
+
+
+class NotDelivered(Retry, code="not-delivered"):
+    """A message did not get through, and may later."""
+
+
+class DeliveryRefused(UserError, code="delivery-refused"):
+    """A message cannot be sent, or is not taken, however often it is tried."""
+
+
+# -- access ---------------------------------------------------------------------------------------------------------
+
+
+class NotAuthenticated(UserError, code="not-authenticated"):
+    """Nobody has said who asks, or what was shown does not count: wrong, expired, revoked."""
+
+
+class NotAllowed(UserError, code="not-allowed"):
+    """Whoever asks may not do this."""
+
+
+class RowsHidden(NotAllowed, code="rows-hidden"):
+    """Only some rows may be seen, and this would need all of them."""
+
+
+class BadRowFilter(UserError, code="bad-row-filter"):
+    """The condition under which somebody sees rows does not fit the stream or table, so none are shown."""
+
+
+class TooManyTries(UserError, code="too-many-tries"):
+    """Too many wrong passwords; the next one is looked at after a while."""
+
+    seconds: float = 1.0
+
+
+class CsrfMissing(UserError, code="csrf-missing"):
+    """A request by cookie that changes something lacks the session's second token."""
+
+
+class BadGrant(UserError, code="bad-grant"):
+    """A grant says something that cannot be granted."""
+
+
+class BadUserName(UserError, code="bad-user-name"):
+    """The name cannot be that of a user or role."""
+
+
+class WeakPassword(UserError, code="weak-password"):
+    """The password is too short, or too long."""
+
+
+class UserExists(UserError, code="user-exists"):
+    """A user of that name exists already."""
+
+
+class UnknownUser(UserError, code="unknown-user"):
+    """There is no such user."""
+
+
+class UnknownRole(UserError, code="unknown-role"):
+    """There is no such role."""
+
+
+class BadAccessToken(UserError, code="bad-access-token"):
+    """A token cannot be made or revoked so."""
+
+
+class PublicBind(UserError, code="public-bind"):
+    """A server that others can reach must have TLS, authentication and an admin."""
+
+
+class AuditBroken(Stop, code="audit-broken"):
+    """An entry of the audit was changed, removed or put in."""

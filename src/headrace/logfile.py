@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.errors import BadSetting, HeadraceError, ReadOnly
+from headrace.secrets import masked
 
 LEVELS = ("debug", "info", "warning", "error")
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
@@ -134,7 +135,7 @@ class JsonLines(logging.Formatter):
             line["fields"] = fields
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = self._error(record.exc_info[1], record)
-        return json.dumps(line, default=str)
+        return masked(json.dumps(line, default=str))
 
     def _error(self, error: BaseException, record: logging.LogRecord) -> dict[str, Any]:
         if isinstance(error, HeadraceError):

@@ -80,6 +80,29 @@ class Settings:
         "here",
         "From where a server takes Python code to execute: here (programs on the same machine), anywhere or nowhere.",
     )
+    host: str = setting(
+        "127.0.0.1", "The address that a server listens on; any but this machine's own needs TLS, users and an admin."
+    )
+    auth: str = setting(
+        "local",
+        "Who may speak to a server: local (whoever is on this machine is an admin; others are known by what they show) "
+        "or required (all must show a token, a password or a session).",
+    )
+    tls_cert: str = setting("", "File of the server's certificate, and of those above it, in PEM; with it TLS is on.")
+    tls_key: str = setting("", "File of the certificate's key, in PEM.")
+    token_secret: str = setting(
+        "", "What a server signs its tokens with, 32 bytes or more; by default a file in the data folder.", secret=True
+    )
+    token_life: timedelta = setting(timedelta(hours=12), "How long a token lives that is made by logging in.")
+    token_jwks: str = setting("", "Keys of an issuer whose tokens (RS256) count: a file or an https address of a JWKS.")
+    token_issuer: str = setting("", "The issuer that such tokens must name.")
+    token_audience: str = setting("", "The audience that such tokens must name.")
+    session_life: timedelta = setting(timedelta(hours=12), "How long somebody who logged in by browser stays so.")
+    token: str = setting("", "The token that commands show to a server.", secret=True)
+    token_file: str = setting("", "File of that token.")
+    ca: str = setting(
+        "", "File of certificates (PEM) by which commands know a server; by default those of the machine."
+    )
     views: str = setting(
         "sqlite", "Where tables that can be asked are kept: sqlite (files in the data folder) or postgres."
     )
@@ -88,6 +111,26 @@ class Settings:
         "PostgreSQL's database for views: postgresql://user:password@host:5432/database, with ?sslmode= disable, "
         "prefer, require or verify-full (and sslrootcert=), or ?host= the folder of a Unix socket.",
         secret=True,
+    )
+    query_time: timedelta = setting(
+        timedelta(minutes=1),
+        "How long a question may take that is answered from what is there; 0: any time.",
+    )
+    query_rows: int = setting(1_000_000, "How many rows such an answer may have; 0: any number.")
+    push_queries: int = setting(1_000, "How many questions may go on at once (EMIT CHANGES, PRINT); 0: any number.")
+    connections: int = setting(800, "How many connections a server has at once; 0: any number.")
+    connections_each: int = setting(400, "How many of them with one address; 0: any number.")
+    smtp: str = setting(
+        "",
+        "The mail server of e-mail notifiers: smtp://user:password@host:587 (with STARTTLS; ?tls=none is without) or "
+        "smtps://user:password@host:465; or a reference to it, ${env:NAME} or ${file:PATH}.",
+        secret=True,
+    )
+    smtp_from: str = setting("headrace@localhost", "The address that e-mails of notifiers come from.")
+    webhook_private: str = setting(
+        "",
+        "Private addresses that webhooks of notifiers may reach, as host names or networks with commas between them: "
+        "localhost, 10.1.0.0/16. Others that are not of the internet are refused.",
     )
     linger: timedelta = setting(timedelta(0), "How long a producer waits for company before it commits.")
     inline_bytes: Size = setting(Size(128 << 10), "Appends up to this size are kept inside the commit log.")

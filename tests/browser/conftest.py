@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,9 +17,14 @@ from typing import Any
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
+from bench.harness.browser import chromium as started
 from bench.tables.serve_server import Server, server, until
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect
 
+from tests.receivers import Hook, Post, hook, post_office
+
+PATIENCE = 60_000
+"""Milliseconds: Spark may have to begin a query."""
 SETTINGS = {"spark_memory": "512MB"}
 STATEMENTS = """
 CREATE STREAM clicks (visitor STRING KEY, page STRING, dwell DOUBLE)
@@ -29,21 +33,26 @@ CREATE TABLE page_views AS SELECT page, COUNT(*) AS views, SUM(dwell) AS dwell F
 """
 PAGES = ("/", "/search", "/cart")
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
-_QUIET = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 @pytest.fixture(scope="session")
-def there(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def webhook() -> Iterator[Hook]:
+    with hook() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def office() -> Iterator[Post]:
+    """Where e-mails go."""
+    with post_office() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def there(tmp_path_factory: pytest.TempPathFactory, office: Post) -> Iterator[Server]:
     """A server with a stream that somebody clicks on, a table over it, and a record that nobody can read."""
-    with server(tmp_path_factory.mktemp("dashboard") / "data", **SETTINGS) as running:
+    told = {"smtp": f"smtp://127.0.0.1:{office.port}?tls=none", "webhook_private": "127.0.0.1"}
+    with server(tmp_path_factory.mktemp("dashboard") / "data", **SETTINGS, **told) as running:
         running.ksql(STATEMENTS)
         running.post(
             "/api/v1/topics/clicks/records", [{"key": "x", "value": "<script>document.title='taken'</script>"}]
@@ -75,9 +84,8 @@ def clicking(running: Server) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
-    found = shutil.which("chromium")
-    assert found, "chromium is missing: tools/setup.sh test installs it"
-    with sync_playwright() as playwright, playwright.chromium.launch(executable_path=found, args=_QUIET) as browser:
+    expect.set_options(PATIENCE)
+    with started() as browser:
         yield browser
 
 
@@ -101,7 +109,8 @@ class Visitor:
             self.page.screenshot(path=PICTURES / f"{name}.png")
 
     def check_accessible(self) -> None:
-        """No finding of weight, by axe."""
+        """No finding of weight, by axe; a notice that fades in or out has no colours of its own yet."""
+        self.page.wait_for_function("!document.querySelector('.q-notifications [class*=\"-active\"]')")
         found = Axe().run(self.page).response["violations"]
         grave = [one for one in found if one["impact"] in ("serious", "critical")]
         assert not grave, "\n".join(f"{one['id']}: {[node['html'] for node in one['nodes']][:3]}" for one in grave)
@@ -110,10 +119,15 @@ class Visitor:
 @pytest.fixture(params=[{}], ids=[""])
 def visitor(request: pytest.FixtureRequest, there: Server, chromium: Browser) -> Iterator[Visitor]:
     """A new window; by parameter another width, or dark."""
-    window: dict[str, Any] = {"viewport": {"width": 1280, "height": 800}, **request.param}
-    with chromium.new_context(**window) as context:
+    with visiting(chromium, there, **request.param) as one:
+        yield one
+
+
+@contextmanager
+def visiting(chromium: Browser, there: Server, **window: Any) -> Iterator[Visitor]:
+    with chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **window}) as context:
         one = Visitor(context.new_page(), f"http://127.0.0.1:{there.port}")
-        one.page.set_default_timeout(60_000)
+        one.page.set_default_timeout(PATIENCE)
         one.page.on("console", lambda said: said.type in ("error", "warning") and one.complaints.append(said.text))
         one.page.on("pageerror", lambda error: one.complaints.append(str(error)))
         one.page.on("request", lambda asked: asked.url.startswith(("data:", "blob:")) or _own(one, asked.url))

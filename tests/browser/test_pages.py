@@ -12,7 +12,18 @@ from tests.browser.conftest import Visitor
 
 PHONE = {"viewport": {"width": 390, "height": 800}}
 DARK = {"color_scheme": "dark"}
-PATHS = ("/", "/topics", "/topics/clicks", "/statements", "/queries", "/views", "/views/PAGE_VIEWS")
+PATHS = (
+    "/",
+    "/topics",
+    "/topics/clicks",
+    "/statements",
+    "/queries",
+    "/views",
+    "/views/PAGE_VIEWS",
+    "/boards",
+    "/alerts",
+    "/doctor",
+)
 
 
 def typed(page: Page, text: str) -> None:
@@ -93,6 +104,20 @@ def test_statements_are_done_and_questions_answered(visitor: Visitor) -> None:
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
 
 
+def test_what_a_topic_holds_is_printed(visitor: Visitor) -> None:
+    page = visitor.visit("/statements")
+    typed(page, "PRINT clicks FROM BEGINNING LIMIT 3;")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_label("Answers")).to_contain_text("3 rows")
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    typed(page, "PRINT clicks;")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_label("Answers")).to_contain_text(re.compile(r"[1-9]\d* rows"))
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_role("button", name="Stop")).to_be_hidden()
+    expect(page.get_by_label("Answers")).not_to_contain_text("rows")
+
+
 def test_names_are_offered(visitor: Visitor) -> None:
     page = visitor.visit("/statements")
     typed(page, "SELECT * FROM page_")
@@ -138,7 +163,41 @@ def test_a_view_moves_and_is_searched(visitor: Visitor) -> None:
     page.get_by_label("Condition").fill("nothing > 1")
     page.get_by_role("button", name="Show").click()
     expect(page.locator(".q-notification").first).to_contain_text(re.compile("nothing", re.IGNORECASE))
-    visitor.picture("view")
+
+
+def test_what_hinders_a_page_is_said_and_taken_back(visitor: Visitor, there: Server) -> None:
+    declared = "CREATE SOURCE TABLE brief (id INT PRIMARY KEY) WITH (kafka_topic='brief', format='JSON', partitions=1);"
+    there.ksql(declared)
+    page = visitor.visit("/views/BRIEF")
+    expect(page.get_by_role("status").first).to_have_text("0 rows")
+    there.ksql("DROP TABLE brief;")
+    expect(page.get_by_role("alert")).to_contain_text("unknown-view")
+    there.ksql(declared)
+    expect(page.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_grid_sorts_numbers_by_keyboard(visitor: Visitor, there: Server) -> None:
+    for name, count in (("sorted.a", 9), ("sorted.b", 100)):
+        there.post("/api/v1/topics", {"name": name})
+        there.post(f"/api/v1/topics/{name}/records", [{"value": "x"}] * count)
+    page = visitor.visit("/topics")
+    expect(page.locator(".hr-grid tr", has_text="sorted.b")).to_contain_text("100")
+    heading = page.get_by_role("columnheader", name="Records", exact=True)
+    heading.focus()
+    page.keyboard.press("Enter")
+    expect(heading).to_have_attribute("aria-sort", "ascending")
+    names = [one for one in page.locator(".hr-grid tbody td:first-child").all_inner_texts() if "sorted" in one]
+    assert names == ["sorted.a", "sorted.b"]
+
+
+def test_a_topic_is_followed(visitor: Visitor, there: Server) -> None:
+    there.post("/api/v1/topics", {"name": "followed"})
+    page = visitor.visit("/topics/followed")
+    page.get_by_role("switch", name="Follow").click()
+    for number in range(3):
+        there.post("/api/v1/topics/followed/records", [{"key": "k", "value": f"number {number}"}])
+        expect(page.locator(".hr-grid").first.locator("tbody tr").first).to_contain_text(f"number {number}")
+    expect(page.locator(".hr-grid").first.locator("tbody tr")).to_have_count(3)
 
 
 @pytest.mark.parametrize("path", ["/topics/nothing", "/queries/nothing", "/views/nothing", "/topics/__journal"])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import Future
 from datetime import timedelta
 from decimal import Decimal
+from types import SimpleNamespace
+from typing import Any
 
 import pyarrow as pa
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import OFFSET_INVALID, Producer
+from confluent_kafka.admin import AdminClient
 
 from headrace.contracts import Ack, Append, Batch, Lost, Subscription, TopicPartition, TopicSpec
 from headrace.errors import (
@@ -398,3 +402,26 @@ def test_no_broker_is_said_with_its_address() -> None:
         log.topics()
     assert "127.0.0.1:1" in caught.value.what
     assert "headrace kafka up" in (caught.value.fix or "")
+
+
+def test_offsets_that_a_broker_does_not_know_yet_are_asked_for_again(
+    log: KafkaLog, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """So the library answers for a moment after a broker has begun: no error, and an offset that is none."""
+    log.create_topic(name)
+    log.append([Append(name, records(b"a"))])
+    real, asked = AdminClient.list_offsets, list[object]()
+
+    def not_yet(admin: AdminClient, wanted: Any, **more: Any) -> Any:
+        asked.append(wanted)
+        return real(admin, wanted, **more) if len(asked) > 2 else {place: _answered(OFFSET_INVALID) for place in wanted}
+
+    monkeypatch.setattr(AdminClient, "list_offsets", not_yet)
+    assert values_of(log, name) == [b"a"]
+    assert len(asked) > 2
+
+
+def _answered(offset: int) -> Future[Any]:
+    future: Future[Any] = Future()
+    future.set_result(SimpleNamespace(offset=offset))
+    return future

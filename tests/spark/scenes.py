@@ -67,6 +67,18 @@ SCENES = (
         " AS c, page IN ('/a', '/c') AS i, page IS NULL AS n, spent IS DISTINCT FROM 7 AS d, NOT (spent > 0) AS p,"
         " CAST(spent AS STRING) AS t, CAST(spent AS INT) AS w FROM clicks;",
     ),
+    clicks(
+        "texts-that-try",
+        "CREATE STREAM o AS SELECT id, '${env:HOME} ${system:user.name} ${spark.app.name}' AS `v0, 1 as x`,"
+        r" 'it''s; -- \'' OR 1=1 /* \u0027 ` \" {0} %s \\' AS `a``b``; drop table t`,"
+        " '\x00 \u2028 \U0001f600' AS `unicode`, page = '\\'' OR ''1''=''1' AS `is`,"
+        r" CONCAT(page, '\n\', '''') AS `${env:HOME}` FROM clicks;",
+    ),
+    clicks(
+        "like-in-parts",
+        r"CREATE STREAM o AS SELECT id, page LIKE '%/%b%!%' ESCAPE '!' AS b, page LIKE '%\%_%' AS c,"
+        " page LIKE '_%a%' AS d, page LIKE '%.%*%' AS e, page LIKE '%/%' AS f FROM clicks;",
+    ),
     clicks("filter", "CREATE STREAM o AS SELECT * FROM clicks WHERE page <> '/a' AND (spent > 0 OR tags IS NOT NULL);"),
     clicks("rekey", "CREATE STREAM o AS SELECT * FROM clicks PARTITION BY page;"),
     clicks("rekey-many", "CREATE STREAM o AS SELECT * FROM clicks PARTITION BY id, UCASE(page);"),

@@ -20,11 +20,13 @@ from tests import streams
 from tests.spark.test_program import NUMBERS, SUMS, insert, values
 from tests.waiting import until
 
+pytestmark = pytest.mark.server
+
 
 def until_sums(node: Node, log: EmbeddedLog, *totals: int) -> None:
     """Wait until just these have been written."""
     wanted = [{"TOTAL": total} for total in totals]
-    until(lambda: values(log, "SUMS") == wanted, lambda: (values(log, "SUMS"), node.setbacks))
+    until(lambda: values(log, "SUMS") == wanted, lambda: (values(log, "SUMS"), node.care.setbacks))
 
 
 def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
@@ -39,7 +41,7 @@ def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
             psutil.Process(running.pid).kill()
             node.execute(insert(2))
             until_sums(node, log, 1, 3)
-            (setback,) = node.setbacks.values()
+            (setback,) = node.care.setbacks.values()
             assert setback.failure.code == "process-lost"
         with Node(log, settings) as node:
             node.execute("PAUSE CTAS_SUMS_1;" + insert(3))
@@ -57,7 +59,7 @@ def test_a_query_leaves_spark_while_it_has_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(isolation, "_MOST_STARTS", 1)
-    caplog.set_level("INFO", logger="headrace.control.node")
+    caplog.set_level("INFO", logger="headrace.control")
     settings: Settings = streams.settings(
         tmp_path, way="record", changes="record", park_after=timedelta(milliseconds=500)
     )
@@ -67,7 +69,7 @@ def test_a_query_leaves_spark_while_it_has_nothing_to_do(
                 if first:
                     node.execute(NUMBERS + SUMS + insert(1))
                     until_sums(node, log, 1)
-                until(lambda node=node: "CTAS_SUMS_1" in node.parked and not node.supervisor.running)
+                until(lambda node=node: "CTAS_SUMS_1" in node.care.parked and not node.supervisor.running)
                 node.execute(insert(2))
                 until_sums(node, log, *((1, 3) if first else (1, 3, 5)))
                 if first:
@@ -106,7 +108,7 @@ def test_an_app_that_is_sent_runs_and_its_code_is_replaced(tmp_path: Path) -> No
             def comes(topic: str, *wanted: object) -> None:
                 until(
                     lambda: [next(iter(row.values())) for row in values(log, topic) if row] == list(wanted),
-                    lambda: (topic, values(log, topic), node.setbacks),
+                    lambda: (topic, values(log, topic), node.care.setbacks),
                 )
 
             with Node(log, settings) as node:

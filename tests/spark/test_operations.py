@@ -9,12 +9,16 @@ import zipfile
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from headrace.log.embedded import EmbeddedLog
 from tests import streams
 from tests.spark.test_node import until
 from tests.spark.test_program import NUMBERS, SUMS, insert, values
 from tests.spark.test_up import PROGRAM, server
 from tests.unit.serve.test_ksql_app import done
+
+pytestmark = pytest.mark.server
 
 
 def headrace(data: Path, *words: str, code: int = 0) -> str:

@@ -60,7 +60,8 @@ def test_paths_are_expanded() -> None:
 
 
 def test_secrets_are_marked() -> None:
-    assert [o.name for o in resolve(environ={}) if o.secret] == ["kafka_options", "views_url"]
+    secret = ["kafka_options", "token_secret", "token", "views_url", "smtp"]
+    assert [o.name for o in resolve(environ={}) if o.secret] == secret
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ def consume(
     where: Annotated[str | None, typer.Option(help="Only rows for which this condition is true.")] = None,
     header: Headers = None,
     format: Annotated[
-        Literal["json", "csv", "raw", "table"] | None,
+        Literal["json", "csv", "csv-exact", "raw", "table"] | None,
         typer.Option(help="How to print; by default json for a topic with a schema, else raw (the value)."),
     ] = None,
     names: Annotated[bool, typer.Option("--names", help="Begin CSV with the names of the columns.")] = False,

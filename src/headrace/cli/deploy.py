@@ -9,7 +9,7 @@ import typer
 
 from headrace.cli import output
 from headrace.cli.call import Call
-from headrace.cli.servers import Server, client_of
+from headrace.cli.servers import Server, TokenFile, client_of
 from headrace.lang.ksql.files import read_script
 
 File = Annotated[Path, typer.Argument(metavar="FILE.py", help="The file.", exists=True, dir_okay=False)]
@@ -19,6 +19,7 @@ def deploy(
     ctx: typer.Context,
     file: File,
     server: Server = None,
+    token_file: TokenFile = None,
     as_json: output.Json = False,
 ) -> None:
     """Send the app of a Python file to a server: its functions, its operators and its statements.
@@ -30,7 +31,7 @@ def deploy(
     """
     call: Call = ctx.obj
     call.json |= as_json
-    told = client_of(call, server).deploy(read_script(file), file.name)
+    told = client_of(call, server, token_file).deploy(read_script(file), file.name)
     if call.json:
         output.print_json(told)
         return

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from headrace.cli import output
 from headrace.cli.call import Call
-from headrace.cli.checks import CHECKS, FAIL, OK, WARN, Finding
+from headrace.control.checks import CHECKS, FAIL, OK, WARN, Finding
 from headrace.errors import HeadraceError
 from headrace.settings import Settings
 

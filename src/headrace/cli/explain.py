@@ -147,7 +147,11 @@ def _done(action: catalog.Done) -> str:
 
 _WORDS: Mapping[type, Callable[[Any], str]] = {
     catalog.Create: _created,
-    catalog.Insert: lambda a: f"fill {a.query.sink.name} also by query {a.query.id}",
+    catalog.Insert: lambda a: (
+        f"watch {a.query.alert.source} for alert {a.query.alert.name} by query {a.query.id}"
+        if a.query.alert
+        else f"fill {a.query.sink.name} also by query {a.query.id}"
+    ),
     catalog.Write: lambda a: f"write a row to {a.source.name}",
     catalog.Delete: lambda a: f"delete rows of {a.source.name}",
     catalog.Drop: lambda a: f"drop {a.source.kind} {a.source.name}" + (" and its topic" if a.delete_topic else ""),

@@ -69,7 +69,7 @@ class Gathering:
 
 def gathered(call: Call, lines: int) -> Iterator[tuple[str, str]]:
     """Names of files, and what stands in them."""
-    mask = mask_of(call.origins())
+    mask = mask_of(call.origins(), call.settings().data)
     yield "README.txt", _README
     with ExitStack() as closing:
         gathering = Gathering(call, lines, closing)
@@ -107,7 +107,7 @@ def settings(gathering: Gathering) -> list[Any]:
 
 
 def doctor(gathering: Gathering) -> list[Any]:
-    from headrace.cli.checks import CHECKS
+    from headrace.control.checks import CHECKS
 
     return [dataclasses.asdict(one) for check in CHECKS for one in check(gathering.call.settings())]
 
@@ -118,7 +118,7 @@ def status(gathering: Gathering) -> Mapping[str, Any]:
     from headrace.control.presence import server_of
 
     there = server_of(gathering.data)
-    told = asked(there)
+    told = asked(gathering.call, there)
     for one in (*told["queries"], *told["views"]):
         if one["failure"]:
             one["failure"]["what"] = without_values(one["failure"]["what"], gathering.names)

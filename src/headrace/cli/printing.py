@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from headrace.cli import output
+from headrace.cli.formulas import defused
 from headrace.contracts import Batch
 from headrace.formats.csv import CsvFormat
 from headrace.formats.json import JsonFormat
@@ -35,8 +36,8 @@ class Printer:
         """Print a batch in the format asked for: by default values of a raw topic, JSON of a typed one."""
         chosen = self._format or ("raw" if schema.is_raw else "json")
         lines = _FORMATS[chosen](batch, schema)
-        if chosen == "csv" and self._names:
-            lines, self._names = [_csv_names(schema), *lines], False
+        if chosen.startswith("csv") and self._names:
+            lines, self._names = [_csv_names(schema, defused if chosen == "csv" else str), *lines], False
         out = _binary_output()
         out.write(b"".join(line + b"\n" for line in lines))
         out.flush()
@@ -58,18 +59,29 @@ def _json(batch: Batch, schema: Schema) -> Lines:
     return (row[:-1] + b"," + orjson.dumps(own)[1:] for row, own in zip(rows, own_columns(batch), strict=True))
 
 
-def _csv(batch: Batch, schema: Schema) -> Lines:
+def _csv_exact(batch: Batch, schema: Schema) -> Lines:
+    """As `headrace produce` reads it again."""
+    return _csv(batch, schema, str)
+
+
+def _csv(batch: Batch, schema: Schema, text: Callable[[str], str] = defused) -> Lines:
     rows, shape = _columns(batch, schema), schema
     if schema.is_raw:
         shape = Schema.parse("key string key, value string")
         columns = [[readable(v) for v in rows.column(name).to_pylist()] for name in shape.names]
         rows = pa.RecordBatch.from_arrays([pa.array(c, pa.string()) for c in columns], schema=shape.arrow)
-    return CsvFormat().encode(rows, shape).to_pylist()
+    columns = [_texts(column, text) if column.type == pa.string() else column for column in rows.columns]
+    return CsvFormat().encode(pa.RecordBatch.from_arrays(columns, schema=rows.schema), shape).to_pylist()
 
 
-def _csv_names(schema: Schema) -> bytes:
-    empty = pa.RecordBatch.from_pylist([], schema.arrow)
-    return CsvFormat(header=True).encode(empty, schema)[0].as_py()
+def _texts(column: pa.Array, text: Callable[[str], str]) -> pa.Array:
+    return pa.array([None if one is None else text(one) for one in column.to_pylist()], pa.string())
+
+
+def _csv_names(schema: Schema, text: Callable[[str], str]) -> bytes:
+    names = Schema.parse(", ".join(f"c{i} string" for i, _ in enumerate(schema.names)))
+    row = pa.RecordBatch.from_arrays([pa.array([text(name)]) for name in schema.names], schema=names.arrow)
+    return CsvFormat().encode(row, names)[0].as_py()
 
 
 def _table(batch: Batch, schema: Schema) -> Lines:
@@ -86,7 +98,13 @@ def _shown(value: Any) -> Any:
     return orjson.dumps(value).decode() if isinstance(value, list | dict) else value
 
 
-_FORMATS: Mapping[str, Callable[[Batch, Schema], Lines]] = {"raw": _raw, "json": _json, "csv": _csv, "table": _table}
+_FORMATS: Mapping[str, Callable[[Batch, Schema], Lines]] = {
+    "raw": _raw,
+    "json": _json,
+    "csv": _csv,
+    "csv-exact": _csv_exact,
+    "table": _table,
+}
 
 
 def _columns(batch: Batch, schema: Schema) -> pa.RecordBatch:

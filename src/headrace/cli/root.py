@@ -40,7 +40,12 @@ COMMANDS: Mapping[str, str] = {
     "backup": "Copy a data folder while it is in use.",
     "restore": "Make a data folder from a backup.",
     "kafka": "Run Kafka brokers on this machine, and fetch the jars they need.",
+    "user": "Add, list, change and remove users.",
+    "role": "What roles may do: grants and row filters.",
+    "token": "Make tokens for users and programs, and revoke them.",
+    "audit": "What was done, by whom, and whether all of it is there.",
     "settings": "Every setting with its value and where it comes from.",
+    "secret": "Keep, list and remove secrets that settings refer to.",
     "doctor": "Check that this machine has what headrace needs.",
     "version": "Print the version.",
 }

@@ -31,7 +31,7 @@ _ENDINGS = {".avsc": "AVRO", ".avro": "AVRO", ".proto": "PROTOBUF", ".json": "JS
 def up(
     ctx: typer.Context,
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is a free one.")] = 8081,
-    host: Annotated[str, typer.Option(help="The address to listen on; others may then change schemas.")] = "127.0.0.1",
+    host: Annotated[str, typer.Option(help="The address to listen on, one of this machine's own.")] = "127.0.0.1",
 ) -> None:
     """Serve the log's schemas over HTTP, with the interface that registry clients know, until Ctrl-C.
 
@@ -40,11 +40,13 @@ def up(
     from headrace.serve import require_libraries
 
     require_libraries()
+    from headrace.serve.binding import check_plain_bind
     from headrace.serve.schemas import schemas_app
     from headrace.serve.server import Server
 
     call: Call = ctx.obj
     with call.log(create=True, long=True) as log:
+        check_plain_bind(host)
         server = Server(schemas_app(_registry(log)), host, port)
         server.stop_on_signals()
         output.note(f"the schema registry listens on {server.address}; Ctrl-C ends it")

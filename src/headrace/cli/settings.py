@@ -8,10 +8,10 @@ import typer
 
 from headrace.cli import output
 from headrace.cli.call import Call
+from headrace.secrets import MASK
 from headrace.settings import Origin
 
 app = typer.Typer()
-_MASK = "********"
 
 
 @app.command()
@@ -29,5 +29,5 @@ def settings(ctx: typer.Context, as_json: output.Json = False) -> None:
 
 
 def _row(origin: Origin) -> dict[str, Any]:
-    value = _MASK if origin.secret and origin.value else origin.value
+    value = MASK if origin.secret and origin.value else origin.value
     return {"name": origin.name, "value": value, "origin": origin.origin, "doc": origin.doc}

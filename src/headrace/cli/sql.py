@@ -11,18 +11,19 @@ import typer
 
 from headrace.cli import output
 from headrace.cli.call import Call
-from headrace.cli.servers import Server, client_of
+from headrace.cli.servers import Server, TokenFile, client_of
 from headrace.client import Client
 from headrace.errors import BadScript
 from headrace.lang.ksql.files import read_script
 
-Form = Annotated[Literal["table", "json", "csv"], typer.Option("--output", help="How results are shown.")]
+Form = Annotated[Literal["table", "json", "csv", "csv-exact"], typer.Option("--output", help="How results are shown.")]
 Script = Annotated[Path | None, typer.Option(help="A script to do.", exists=True, dir_okay=False, show_default=False)]
 
 
 def sql(
     ctx: typer.Context,
     server: Server = None,
+    token_file: TokenFile = None,
     execute: Annotated[
         list[str] | None, typer.Option(help="Statements to do; may be given several times.", show_default=False)
     ] = None,
@@ -46,7 +47,7 @@ def sql(
     call.json = chosen == "json"
     given = [(read_script(file), str(file))] if file else []
     given += [(text, None) for text in execute or ()]
-    client = client_of(call, server)
+    client = client_of(call, server, token_file)
     if not given and sys.stdin.isatty() and sys.stdout.isatty():
         _talk(client, chosen)
         return

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from http.client import HTTPException
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.request import ProxyHandler, build_opener
+from urllib.error import HTTPError
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
 
 import typer
 
 from headrace.cli import output
 from headrace.cli.call import Call, check_folder
+from headrace.cli.servers import TokenFile, token_of
+from headrace.client import Shown, refused
 from headrace.errors import NoServer, ServerUnreachable
 
 if TYPE_CHECKING:
@@ -20,10 +24,9 @@ if TYPE_CHECKING:
 
 _PATIENCE = 10.0  # seconds
 _PATH = "/api/v1/status"
-_DIRECT = build_opener(ProxyHandler({}))  # the server is on this machine, whatever the environment says
 
 
-def status(ctx: typer.Context, as_json: output.Json = False) -> None:
+def status(ctx: typer.Context, token_file: TokenFile = None, as_json: output.Json = False) -> None:
     """How the server of this data folder and its queries are doing. Exit code 1 if none runs, or a query has failed.
 
     Example: headrace status
@@ -38,7 +41,7 @@ def status(ctx: typer.Context, as_json: output.Json = False) -> None:
     check_folder(data)
     if (there := present(data)) is None:
         raise _nobody(data)
-    told = {"pid": there.pid, "since": there.since, "address": there.address, **asked(there)}
+    told = {"pid": there.pid, "since": there.since, "address": there.address, **asked(call, there, token_file)}
     if call.json:
         output.print_json(told)
     else:
@@ -48,18 +51,30 @@ def status(ctx: typer.Context, as_json: output.Json = False) -> None:
         raise typer.Exit(1)
 
 
-def asked(there: Presence) -> dict[str, Any]:
+def asked(call: Call, there: Presence, token_file: Path | None = None) -> dict[str, Any]:
     """What a server says of itself."""
     path = there.reached_at + _PATH
+    shown = Shown(token_of(call, token_file), call.settings().ca or None)
     try:
-        with _DIRECT.open(path, timeout=_PATIENCE) as answer:
+        # The server is on this machine, whatever the environment says of proxies.
+        direct = build_opener(ProxyHandler({}), HTTPSHandler(context=shown.context))
+        with direct.open(Request(path, headers=shown.headers), timeout=_PATIENCE) as answer:
             return json.load(answer)
+    except HTTPError as error:
+        with error:
+            raise refused(error.code, _told(error)) from error
     except (OSError, ValueError, HTTPException) as error:
         raise ServerUnreachable(
             f"the server (process {there.pid}) does not answer: {error}",
             where=path,
             fix="look at `headrace logs`; `headrace down` ends it",
         ) from error
+
+
+def _told(error: HTTPError) -> Any:
+    with suppress(ValueError):
+        return json.loads(error.read())
+    return None
 
 
 def _nobody(data: Path) -> NoServer:

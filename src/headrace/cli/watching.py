@@ -149,7 +149,7 @@ COLUMNS: Mapping[str, Callable[[Status], Any]] = {
     "waiting": lambda s: f"{s.waiting:,}",
     "read": lambda s: f"{s.records:,}",
     "written": lambda s: f"{s.written:,}",
-    "batch": lambda s: "-" if s.batch_ms is None else f"{s.batch_ms:,} ms",
+    "batch": lambda s: f"{s.batch_time['total']:,} ms" if s.batch_time else "-",
     "state": lambda s: f"{s.entries:,}",
     "event time": lambda s: "-" if s.event_time is None else output.time_text(s.event_time),
     "late": lambda s: f"{s.late:,}",
@@ -188,8 +188,8 @@ def line_of(status: Status) -> str:
         f"{status.written:,} written",
         f"state {status.entries:,}",
     ]
-    if status.batch_ms is not None:
-        parts.append(f"batch {status.batch_ms:,} ms")
+    if status.batch_time:
+        parts.append(f"batch {status.batch_time['total']:,} ms")
     if status.event_time is not None:
         parts.append(f"event time {output.time_text(status.event_time)}")
     if status.dead:

@@ -9,6 +9,8 @@ It speaks ksqlDB's interface. What the server refuses is raised as the error tha
 """
 
 from headrace.client.client import ADDRESS, Client
+from headrace.client.exchange import Shown
+from headrace.client.refusals import refused
 from headrace.client.rows import Rows
 
-__all__ = ["ADDRESS", "Client", "Rows"]
+__all__ = ["ADDRESS", "Client", "Rows", "Shown", "refused"]

@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from headrace.client.documents import json_text
-from headrace.client.exchange import LINES, Address, Exchange
+from headrace.client.exchange import DOCUMENT, LINES, Address, Exchange, Shown
 from headrace.client.refusals import refused
 from headrace.client.rows import Rows
 from headrace.errors import ConnectionLost, HeadraceError
@@ -21,10 +21,14 @@ Refused = Callable[[int, HeadraceError], None]
 
 
 class Client:
-    """Holds no connection between requests, so it may be kept for long and used from any thread."""
+    """Holds no connection between requests, so it may be kept for long and used from any thread.
 
-    def __init__(self, address: str = ADDRESS) -> None:
+    `ca` is a file of certificates by which it knows the server, in place of the machine's.
+    """
+
+    def __init__(self, address: str = ADDRESS, *, token: str | None = None, ca: str | None = None) -> None:
         self._address = Address.parse(address)
+        self._shown = Shown(token, ca)
 
     @property
     def address(self) -> str:
@@ -33,12 +37,12 @@ class Client:
     def execute(self, text: str, properties: Values | None = None, variables: Values | None = None) -> list[Document]:
         """Do one statement after another, and tell what became of each. What comes before an error is done."""
         body = {"ksql": text, "streamsProperties": properties or {}, "sessionVariables": variables or {}}
-        return Exchange(self._address, "/ksql", json_text(body).encode()).document()
+        return self._exchange("/ksql", json_text(body).encode()).document()
 
     def query(self, text: str, properties: Values | None = None, variables: Values | None = None) -> Rows:
         """Ask; with EMIT CHANGES, and of PRINT, the rows go on until they are closed."""
         body = {"sql": text, "properties": properties or {}, "sessionVariables": variables or {}}
-        return Rows(Exchange(self._address, "/query-stream", json_text(body).encode(), LINES))
+        return Rows(self._exchange("/query-stream", json_text(body).encode(), LINES))
 
     def insert(self, stream: str, rows: Iterable[Values], on_refused: Refused | None = None) -> int:
         """Append rows, each an object by its columns, and say how many; all of them are durable then.
@@ -63,18 +67,21 @@ class Client:
     def deploy(self, source: str, path: str = "app.py") -> Document:
         """Send the text of a Python file that makes an app; tells what it declares and which statements were done."""
         body = {"source": source, "path": path}
-        return Exchange(self._address, "/api/v1/apps", json_text(body).encode()).document()
+        return self._exchange("/api/v1/apps", json_text(body).encode()).document()
 
     def info(self) -> Document:
         """About the server: its version and its name."""
-        return Exchange(self._address, "/info").document()["KsqlServerInfo"]
+        return self._exchange("/info").document()["KsqlServerInfo"]
+
+    def _exchange(self, path: str, body: bytes | None = None, accept: str = DOCUMENT) -> Exchange:
+        return Exchange(self._address, path, body, accept, self._shown)
 
     def _inserted(self, stream: str, batch: list[Values], before: int) -> dict[int, HeadraceError]:
         """Send these, and give back those that were refused, by their numbers."""
         body = "".join(f"{json_text(line)}\n" for line in [{"target": stream}, *batch]).encode()
         told: list[Document] = []
         try:
-            with Exchange(self._address, "/inserts-stream", body, LINES) as exchange:
+            with self._exchange("/inserts-stream", body, LINES) as exchange:
                 for acknowledgements in exchange.batches():
                     told += acknowledgements
             if told and "status" not in told[-1]:  # not of a row: the server reads no further

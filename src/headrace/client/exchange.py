@@ -6,6 +6,7 @@ An answer that breaks off is never taken for one that has ended: a server that w
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -17,7 +18,7 @@ from headrace.client.documents import read_json
 from headrace.client.refusals import is_refusal, refused
 from headrace.errors import BadRequest, ConnectionLost, ServerFailed, ServerUnreachable
 
-_KINDS = {"http": (HTTPConnection, 80), "https": (HTTPSConnection, 443)}
+_PORTS = {"http": 80, "https": 443}
 _CONNECT = 10.0  # seconds; an answer may take as long as it takes
 _AT_ONCE = 1 << 16
 OK = 200
@@ -38,7 +39,7 @@ class Address:
     def parse(cls, text: str) -> Address:
         try:
             parts = urlsplit(text if "://" in text else f"http://{text}")
-            _, port = _KINDS[parts.scheme]
+            port = _PORTS[parts.scheme]
             if not parts.hostname or parts.query or parts.username:
                 raise ValueError
             return cls(parts.scheme, parts.hostname, parts.port or port, parts.path.rstrip("/"))
@@ -49,12 +50,39 @@ class Address:
         return f"{self.scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}{self.path}"
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a client shows to a server, and by which certificates (a file, PEM) it knows the server."""
+
+    token: str | None = None
+    ca: str | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        return {} if self.token is None else {"Authorization": f"Bearer {self.token}"}
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        return ssl.create_default_context(cafile=self.ca)
+
+
+NOTHING = Shown()
+
+
 class Exchange:
     """What a server answers to one request; the connection is its own, and ends with it."""
 
-    def __init__(self, address: Address, path: str, body: bytes | None = None, accept: str = DOCUMENT) -> None:
+    def __init__(
+        self,
+        address: Address,
+        path: str,
+        body: bytes | None = None,
+        accept: str = DOCUMENT,
+        shown: Shown = NOTHING,
+    ) -> None:
         self._address = address
-        self._connection = _connected(address)
+        self._shown = shown
+        self._connection = _connected(address, shown)
         self._socket: socket.socket = self._connection.sock
         self._closed = False
         try:
@@ -64,7 +92,7 @@ class Exchange:
             raise
 
     def _answered(self, path: str, body: bytes | None, accept: str) -> HTTPResponse:
-        headers = {"Accept": accept, "Connection": "close"}
+        headers = {"Accept": accept, "Connection": "close", **self._shown.headers}
         if body is not None:
             headers["Content-Type"] = accept
         try:
@@ -142,10 +170,13 @@ class Exchange:
         self.close()
 
 
-def _connected(address: Address) -> HTTPConnection:
-    kind, _ = _KINDS[address.scheme]
-    connection = kind(address.host, address.port, timeout=_CONNECT)
+def _connected(address: Address, shown: Shown) -> HTTPConnection:
+    place = address.host, address.port
     try:
+        if address.scheme == "https":
+            connection: HTTPConnection = HTTPSConnection(*place, timeout=_CONNECT, context=shown.context)
+        else:
+            connection = HTTPConnection(*place, timeout=_CONNECT)
         connection.connect()
     except (OSError, HTTPException) as error:
         raise ServerUnreachable(

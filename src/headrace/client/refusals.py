@@ -1,7 +1,7 @@
 """What a server refuses, as the error that it was there.
 
-A server of ours sends `code`, `where` and `fix` beside ksqlDB's fields. Where it has none (ksqlDB's own server, or a
-code that is newer than this client) the status says whose fault it is.
+A server of ours sends `code`, `where` and `fix` beside ksqlDB's fields, or beside `what`. Where it has none (ksqlDB's
+own server, or a code that is newer than this client) the status says whose fault it is.
 """
 
 from __future__ import annotations
@@ -18,7 +18,9 @@ def refused(status: int, document: Any) -> HeadraceError:
     """The error that a document tells."""
     told = document if isinstance(document, Mapping) else {}
     code, where, fix = (_text(told.get(name)) for name in ("code", "where", "fix"))
-    what = (_text(told.get("message")) or f"the server answers with status {status}").removeprefix(f"{where}: ")
+    what = (_text(told.get("message") or told.get("what")) or f"the server answers with status {status}").removeprefix(
+        f"{where}: "
+    )
     kind = CODES.get(code or "")
     if kind is None:
         what = f"{code}: {what}" if code else what

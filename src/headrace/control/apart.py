@@ -128,7 +128,7 @@ class QueryApart:
         self.goes_on = prepared.goes_on
         self.progress = Progress()
         self.read_at: int | None = None
-        self.batch_time: int | None = None
+        self.batch_time: Mapping[str, int] = {}
         self._ground = prepared.ground
         self._checkpoint = prepared.checkpoint
         self._start = prepared.manifest.start
@@ -202,7 +202,7 @@ class QueryApart:
 
     def _note(self, told: Mapping[str, Any]) -> None:
         """A batch is done."""
-        self.batch_time, self.read_at = told["ms"], told["read_at"]
+        self.batch_time, self.read_at = told["time"], told["read_at"]
         self.progress.add([Report(**report) for report in told["reports"]])
         self._batch = told["batch"]
         self._on_batch(self)

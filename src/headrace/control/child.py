@@ -150,7 +150,8 @@ class Member:
 
     def _told(self, running: RunningQuery, batch: int, reports: list[Report]) -> None:
         told = [asdict(report) for report in reports]
-        self._child.say(self.name, batch=batch, reports=told, ms=running.batch_time, read_at=running.read_at)
+        time = dict(running.batch_time)
+        self._child.say(self.name, batch=batch, reports=told, time=time, read_at=running.read_at)
 
     def drain(self) -> None:
         with self._turn:

@@ -13,7 +13,9 @@ from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from typing import Any
 
+from headrace.access.decision import ALL, Rights
 from headrace.control.node import Node
+from headrace.control.permits import sees_query
 from headrace.control.status import Status, Watch
 from headrace.errors import HeadraceError, ServerFailed
 from headrace.plan.catalog import SourceInfo
@@ -26,8 +28,9 @@ class Condition:
     """A query at one moment. A parked one has nothing to do, and is not in Spark until it has.
 
     Totals count since it was started last. `watermark` is the latest event time that it has seen, in ms; `rate` is in
-    records a second, `lag` in records that it has yet to read, `state_rows` what it holds in state. One that has failed
-    says why; `next_try_seconds` is null if it waits for a person.
+    records a second, `lag` in records that it has yet to read, `state_rows` what it holds in state. `batch_split` says
+    what the last batch took its time for: looking for records, planning, work, noting that it is done. One that has
+    failed says why; `next_try_seconds` is null if it waits for a person.
     """
 
     name: str
@@ -43,6 +46,7 @@ class Condition:
     written: int = 0
     batches: int = 0
     batch_ms: int | None = None
+    batch_split: dict[str, int] = field(default_factory=dict)
     state_rows: int = 0
     watermark: int | None = None
     late: int = 0
@@ -52,22 +56,23 @@ class Condition:
     next_try_seconds: float | None = None
 
 
-def status_of(node: Node, watch: Watch) -> dict[str, Any]:
-    """The server, its queries and views, and statements that it could not do any more."""
-    broken = {number: error.as_dict() for number, error in sorted(node.broken.items())}
+def status_of(node: Node, watch: Watch, rights: Rights = ALL) -> dict[str, Any]:
+    """The server, its queries and views, and statements that it could not do any more: of these, what may be seen."""
+    broken = {number: error.as_dict() for number, error in sorted(node.broken.items()) if rights.is_admin}
     return {
         "version": version("headrace"),
         "log": node.settings.log,
-        "data": str(node.settings.data.resolve()),
-        "queries": [asdict(one) for one in conditions(node, watch)],
-        "views": views(node),
+        "data": str(node.settings.data.resolve()) if rights.is_admin else None,
+        "queries": [asdict(one) for one in conditions(node, watch, rights)],
+        "views": views(node, rights),
         "broken": broken,
     }
 
 
-def conditions(node: Node, watch: Watch) -> list[Condition]:
-    """Of all queries that there are at the moment."""
-    found = (condition(node, watch, query) for query in list(node.supervisor.queries))
+def conditions(node: Node, watch: Watch, rights: Rights = ALL) -> list[Condition]:
+    """Of all queries that there are at the moment, and may be seen."""
+    seen = [name for name, one in list(node.supervisor.queries.items()) if sees_query(rights, one.query)]
+    found = (condition(node, watch, query) for query in seen)
     return [one for one in found if one is not None]
 
 
@@ -82,13 +87,13 @@ def condition(node: Node, watch: Watch, query: str) -> Condition | None:
 
 
 def _state(node: Node, watch: Watch, query: str, *, paused: bool) -> Mapping[str, Any]:
-    running, setback = node.supervisor.running.get(query), node.setbacks.get(query)
+    running, setback = node.supervisor.running.get(query), node.care.setbacks.get(query)
     if running is not None:
         state = STARTING if running.is_starting else RUNNING if running.is_active else FAILED
         return {"state": state, **_figures(watch.look(running))}
     if paused:
         return {"state": PAUSED}
-    if query in node.parked:
+    if query in node.care.parked:
         return {"state": PARKED, "lag": 0}
     if setback is None:
         return {"state": STARTING}
@@ -105,7 +110,8 @@ def _figures(status: Status) -> dict[str, Any]:
         "records": status.records,
         "written": status.written,
         "batches": status.batches,
-        "batch_ms": status.batch_ms,
+        "batch_ms": status.batch_time.get("total"),
+        "batch_split": {name: ms for name, ms in status.batch_time.items() if name != "total"},
         "state_rows": status.entries,
         "watermark": status.event_time,
         "late": status.late,
@@ -116,10 +122,10 @@ def _figures(status: Status) -> dict[str, Any]:
 # -- views ----------------------------------------------------------------------------------------------------------
 
 
-def views(node: Node) -> list[dict[str, Any]]:
+def views(node: Node, rights: Rights = ALL) -> list[dict[str, Any]]:
     """Tables that can be asked, and how many records of its topic each has yet to take."""
     sources = [node.catalog.sources.get(name) for name in node.tables.names]
-    return [_view(node, source) for source in sources if source is not None]
+    return [_view(node, source) for source in sources if source is not None and rights.sees(source.name, source.topic)]
 
 
 def _view(node: Node, source: SourceInfo) -> dict[str, Any]:

@@ -5,13 +5,15 @@
 
 One that goes `to_the_end` that was there when it began ends there: a question about a stream that is answered.
 
-Records are taken in the order in which they came (see `reading`). No Spark is needed, and nothing is kept: who asks
-again begins anew.
+Records are taken in the order in which they came (see `reading`). A step ends when it has had its time: what was read
+and not done yet waits for the next one. No Spark is needed, and nothing is kept: who asks again begins anew.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable
+from time import thread_time
 from typing import Any
 
 import pyarrow as pa
@@ -24,6 +26,10 @@ from headrace.plan.chain.pipe import Pipe
 from headrace.plan.chain.records import Headers, Raw
 from headrace.plan.layout import Layout, layouts_of
 from headrace.plan.nodes import Query
+
+TURN = 0.05
+"""Seconds of processor time of a step, or the time of a few records more."""
+_MANY = 16  # records between two looks at the time: to look after each one would cost more
 
 
 class Follower:
@@ -40,6 +46,8 @@ class Follower:
         self.problems: list[Problem] = []
         """What could not be read, since the last step."""
         self._made: list[Any] = []
+        self._waiting: deque[tuple[str, Raw]] = deque()
+        self._few = 1
         stores: dict[str, Any] = {}
         context = Context(lambda name: stores.setdefault(name, {}), self._report)
         columns = {topic: layout.names for topic, layout in self._layouts.items() if layout.names is not None}
@@ -59,12 +67,21 @@ class Follower:
     def step(self) -> list[Any] | None:
         """What follows from the next records, perhaps nothing; None if there are none."""
         self.problems, self._made = [], []
-        records = self._reading.next()
-        if not records:
+        self._waiting = self._waiting or deque(self._reading.next())
+        if not self._waiting:
             return None
+        now = thread_time()
+        ends_at = now + TURN
+        while self._waiting and now < ends_at:
+            self._run([self._waiting.popleft() for _ in range(min(self._few, len(self._waiting)))])
+            before, now = now, thread_time()
+            # One by one as long as they are slow: a pattern may take half a second for each.
+            self._few = 1 if now - before > TURN / 2 else min(2 * self._few, _MANY)
+        return self._made
+
+    def _run(self, records: list[tuple[str, Raw]]) -> None:
         self.time = max(self.time, *(record.time for _, record in records))
         self._pipe.run(records)
-        return self._made
 
     def tick(self, now: int) -> list[Any]:
         """Time has come to `now` without a record."""

@@ -11,12 +11,14 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from headrace.contracts import Log
+from headrace.control.allowance import Allowance
 from headrace.control.following import Follower
 from headrace.control.prepared import Prepared
 from headrace.control.tables import Tables
 from headrace.plan.answers.rows import Row, Rows
 from headrace.plan.catalog import Ask
 from headrace.plan.nodes import Kind
+from headrace.settings import Settings
 from headrace.views.contract import State
 from headrace.views.pulling import Pull, finished
 
@@ -30,16 +32,18 @@ class Pulled:
 
 
 class Pulls:
-    def __init__(self, log: Log, tables: Tables) -> None:
-        self._log, self._tables = log, tables
+    def __init__(self, log: Log, tables: Tables, settings: Settings) -> None:
+        self._log, self._tables, self.settings = log, tables, settings
 
     @contextmanager
     def answered(self, ask: Ask) -> Iterator[Pulled]:
         """To be read while the context lasts."""
         rows = Rows(ask)
         if ask.query.sources[0].relation.kind is Kind.STREAM:
-            entries = finished(ask.query.sink.relation, self._followed(ask), ask.order, ask.limit)
-            yield Pulled(None, map(rows.of, entries))
+            allowance = Allowance(self.settings)
+            followed = allowance.in_time(self._followed(ask))
+            entries = finished(ask.query.sink.relation, followed, ask.order, ask.limit)
+            yield Pulled(None, map(rows.of, allowance.counted(entries)))
             return
         with self._asked(Pull(ask.query, order=ask.order, limit=ask.limit), rows) as pulled:
             yield pulled
@@ -50,8 +54,9 @@ class Pulls:
 
     @contextmanager
     def _asked(self, pull: Pull, rows: Rows) -> Iterator[Pulled]:
-        with pull.over(self._tables.view(pull.source.name)) as answer:
-            yield Pulled(answer.state, map(rows.of, answer.batches))
+        allowance = Allowance(self.settings)
+        with pull.over(self._tables.view(pull.source.name), allowance.in_time) as answer:
+            yield Pulled(answer.state, map(rows.of, allowance.counted(answer.batches)))
 
     def _followed(self, ask: Ask) -> Iterator[list]:
         follower = Follower(self._log, ask.query, from_beginning=True, to_the_end=True)

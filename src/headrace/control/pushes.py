@@ -3,6 +3,9 @@
 Who asks the same from now on, of single records, shares one follower: what follows from a record is found out once.
 Others have a follower of their own.
 
+Feeds have their turns, each for a short time. One whose records take so much of it that the others would wait, because
+of a slow pattern, say, is ended with an error.
+
 Rows wait for a reader in a bounded buffer. A follower of one's own is not stepped while its buffer is full, so who
 reads slowly gets everything, later. Who shares one and does not keep up is let go, with an error that says so.
 """
@@ -14,6 +17,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
+from time import thread_time
 from typing import Any
 
 from headrace.clock import Clock
@@ -21,7 +25,7 @@ from headrace.contracts import Log
 from headrace.control.following import Follower
 from headrace.control.printing import Printing
 from headrace.control.ticks import Pace, is_timed
-from headrace.errors import Closed, HeadraceError, QueryFailed, SlowReader
+from headrace.errors import Closed, HeadraceError, QueryFailed, SlowReader, TooLong, TooManyReaders
 from headrace.log.news import News
 from headrace.plan.answers.rows import Row, Rows
 from headrace.plan.catalog import Ask
@@ -32,6 +36,8 @@ FULL = 10_000
 _PATIENCE = 1.0
 _TICK = 0.1
 """Seconds between two looks at the clock for questions that wait for a moment in time."""
+_TURN, _BEYOND = 0.1, 10.0
+"""Seconds of processor time that a feed's turn may take on the average, and how far beyond that it is let go on."""
 _SINGLE = (Sink, Select, Filter, Explode, Source)
 
 _logger = logging.getLogger(__name__)
@@ -94,6 +100,8 @@ class Feed:
     readers: tuple[Subscription, ...] = ()
     """Another tuple for each who comes or goes: the thread may be going through it."""
     _pace: Pace | None = None
+    _beyond: float = 0.0
+    """Seconds that its last turns took too long."""
 
     @property
     def is_held(self) -> bool:
@@ -104,13 +112,24 @@ class Feed:
         """Hand out what follows from the next records, if there are any."""
         if self.is_held:
             return False
+        began = thread_time()
         entries = self.follower.step()
         if self.timed and entries is not None:
             self._pace = Pace(self.follower.time, now)
         made = self._ticked(now) if entries is None else entries
         if made:
             self._give(self.rows.of(made))
+        self._took(thread_time() - began)
         return entries is not None
+
+    def _took(self, seconds: float) -> None:
+        self._beyond = max(0.0, self._beyond + seconds - _TURN)
+        if self._beyond > _BEYOND:
+            what = f"the question keeps others waiting: it took {_BEYOND:g} s of processor time beyond its turns"
+            fix = (
+                "leave out what is slow, as a pattern with repetitions inside repetitions is; or store what it answers"
+            )
+            raise TooLong(what, fix=f"{fix} with CREATE STREAM ... AS SELECT, and ask that")
 
     def _ticked(self, now: int) -> list[Any]:
         """Without records event time goes on with the clock, once it is known."""
@@ -127,8 +146,10 @@ class Feed:
 class Pushes:
     """The thread, and the feeds it goes through."""
 
-    def __init__(self, log: Log, clock: Clock) -> None:
+    def __init__(self, log: Log, clock: Clock, most: int) -> None:
         self._log, self._clock = log, clock
+        self.most = most
+        """How many may ask at once; 0: any number."""
         self._news = News(log)
         self._lock = threading.Lock()
         self.feeds: list[Feed] = []
@@ -144,6 +165,7 @@ class Pushes:
         reader = Subscription(ask.limit, notify)
         key = None if from_beginning or not is_single(ask) else (ask.query.sink, ask.columns)
         with self._lock:
+            self._check_room()
             feed = next((feed for feed in self.feeds if key is not None and feed.key == key), None)
             if feed is None:
                 follower = Follower(self._log, ask.query, from_beginning=from_beginning)
@@ -156,9 +178,15 @@ class Pushes:
     def print(self, printing: Printing, *, notify: Callable[[], None]) -> Subscription:
         reader = Subscription(printing.limit, notify)
         with self._lock:
+            self._check_room()
             self.feeds.append(Feed(printing, printing, timed=False, readers=(reader,)))
         self._news.wake()
         return reader
+
+    def _check_room(self) -> None:
+        if 0 < self.most <= len(self):
+            fix = "try again later, ask without EMIT CHANGES, or raise the setting push_queries"
+            raise TooManyReaders(f"{self.most} questions go on already", fix=fix)
 
     def unsubscribe(self, reader: Subscription) -> None:
         reader.end()

@@ -5,7 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from itertools import islice
 
+from headrace.access.decision import ALL, Rights
+from headrace.access.grants import Deed
+from headrace.access.grants import topic as topic_named
 from headrace.contracts import Log
+from headrace.control.permits import visible
 from headrace.control.printing import records_in, source_over
 from headrace.lang.ksql.ast import AssertTopic
 from headrace.lang.ksql.execution import Execution
@@ -21,12 +25,14 @@ OFFSET_RESET = "auto.offset.reset"
 
 
 class Questions:
-    """Asked by one program; `asserted` counts the records of each topic that ASSERT VALUES has been through."""
+    """Asked by one program, or one person, who sees what `rights` allow."""
 
-    def __init__(self, log: Log, execution: Execution) -> None:
+    def __init__(self, log: Log, execution: Execution, rights: Rights = ALL) -> None:
         self._log = log
         self._execution = execution
+        self._rights = rights
         self._asserted: Counter[str] = Counter()
+        """Records of each topic that ASSERT VALUES has been through."""
         self.held = 0
         """How many ASSERTs were true."""
 
@@ -40,9 +46,10 @@ class Questions:
 
     def _surroundings(self, paused: frozenset[str]) -> Surroundings:
         planner = self._execution.planner
+        topics = [topic for topic in self._log.topics() if self._rights.may(Deed.READ, topic_named(topic.name))]
         return Surroundings(
-            planner.catalog,
-            {topic.name: TopicFacts(topic.partitions, records=self._count(topic.name)) for topic in self._log.topics()},
+            visible(planner.catalog, self._rights),
+            {topic.name: TopicFacts(topic.partitions, records=self._count(topic.name)) for topic in topics},
             paused,
             {**DEFAULTS, OFFSET_RESET: "earliest"},
             planner.properties,

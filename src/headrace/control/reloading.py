@@ -15,7 +15,7 @@ from headrace import logfile
 from headrace.errors import HeadraceError
 from headrace.settings import Settings
 
-LIVE = ("log_level", "log_file_bytes", "log_file_count", "park_after")
+LIVE = ("log_level", "log_file_bytes", "log_file_count", "park_after", "query_time", "query_rows", "push_queries")
 """Settings that count at once, in the server's own process."""
 _logger = logging.getLogger(__name__)
 

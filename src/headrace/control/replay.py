@@ -8,17 +8,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
+from headrace.clock import millis
 from headrace.contracts import Log
 from headrace.control.apps import Apps, Deployed
 from headrace.control.journal import Entry
 from headrace.control.supervisor import Enlisted
 from headrace.errors import HeadraceError
+from headrace.lang.ksql.ast import CreateNotifier, CreateType, DropNotifier, DropType, MuteAlert, UnmuteAlert
 from headrace.lang.ksql.parser import parse_one
 from headrace.lang.ksql.planner import Planner
 from headrace.lang.python.loading import Code
 from headrace.plan.catalog import Action, Catalog, Control, Create, Done, Drop, Insert
+
+KEPT = (CreateType, DropType, CreateNotifier, DropNotifier, MuteAlert, UnmuteAlert)
+"""Statements that only change what is known, and must be known after a restart."""
+
+
+class Muted(NamedTuple):
+    """An alert for one key, or for all."""
+
+    alert: str
+    key: str | None
 
 
 def empty_catalog(log: Log) -> Catalog:
@@ -35,6 +47,8 @@ class Replay:
     """Topics that were to be deleted, and when they were made."""
     broken: dict[int, HeadraceError] = field(default_factory=dict)
     """Entries that cannot be done any more, by their numbers."""
+    mutes: dict[Muted, int] = field(default_factory=dict)
+    """Until when, in ms."""
     _needed: dict[str, list[Entry]] = field(default_factory=dict)
     """By what they are about."""
     _read: dict[str, set[str]] = field(default_factory=dict)
@@ -116,8 +130,10 @@ class Replay:
                 self._about(f"pause {query}", entry)
 
     def _end(self, entry: Entry, query: str) -> None:
-        """Of INSERT INTO nothing is left; a source stays when its query ends, which must be known with it."""
+        """Of INSERT INTO and of alerts nothing is left; a source stays when its query ends, and that must be known."""
         ended = self.queries.pop(query)
+        for muted in [muted for muted in self.mutes if ended.query.alert and muted.alert == ended.query.alert.name]:
+            self._unmute(muted)
         if self._needed.pop(f"query {query}", None) is None:
             self._about(f"source {ended.query.sink.name}", entry)
 
@@ -135,7 +151,24 @@ class Replay:
 
     def _done(self, entry: Entry, action: Done) -> None:
         """Of a type: sources that were made with it must be readable after it is gone."""
-        self._about("types", entry)
+        match action.statement:
+            case CreateNotifier(name=name):
+                self._about(f"notifier {name}", entry)
+            case DropNotifier(name=name):
+                self._needed.pop(f"notifier {name}", None)
+            case MuteAlert(name=name, key=key, duration=duration):
+                self._unmute(Muted(name, key))
+                self.mutes[Muted(name, key)] = entry.at + millis(duration)
+                self._about(f"mute {Muted(name, key)}", entry)
+            case UnmuteAlert(name=name, key=key):
+                for muted in [muted for muted in self.mutes if muted.alert == name and key in (None, muted.key)]:
+                    self._unmute(muted)
+            case _:
+                self._about("types", entry)
+
+    def _unmute(self, muted: Muted) -> None:
+        self.mutes.pop(muted, None)
+        self._needed.pop(f"mute {muted}", None)
 
 
 _DEEDS: dict[type, Callable[[Replay, Entry, Any], None]] = {

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from headrace.control.ticks import Ticked
@@ -28,8 +29,8 @@ class Running(Ticked, Protocol):
         ...
 
     @property
-    def batch_time(self) -> int | None:
-        """How many milliseconds a batch took last."""
+    def batch_time(self) -> Mapping[str, int]:
+        """How many milliseconds a batch took last: `total`, and for what; empty before the first."""
         ...
 
     def failure(self) -> HeadraceError | None:

@@ -32,7 +32,8 @@ class Status:
     """While it is catching up: how much of that is done, from 0 to 1."""
     seconds_left: float | None = None
     batches: int = 0
-    batch_ms: int | None = None
+    batch_time: Mapping[str, int] = field(default_factory=dict)
+    """Of the last batch, in ms: `total`, and for what."""
     entries: int = 0
     """How much its state holds."""
     event_time: int | None = None

@@ -244,5 +244,6 @@ class Supervisor:
 
 
 def place_of(folder: Path, query: str) -> Path:
-    """Of a query's checkpoint among those of its program."""
-    return folder / re.sub(r"[^A-Za-z0-9._-]", "-", query)
+    """Of a query's checkpoint among those of its program. A name of dots alone would be another folder."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", query)
+    return folder / (name if name.strip(".") else name.replace(".", "-"))

@@ -25,7 +25,7 @@ from headrace.contracts import Batch, Log, Topic
 from headrace.engine.checkpoint import cuts_topic
 from headrace.engine.columns import arrow_schema, spark_schema, to_spark
 from headrace.errors import QueryFailed
-from headrace.log.kafka.client import parse_options
+from headrace.log.kafka.client import options_of
 from headrace.log.kafka.encoding import Message
 from headrace.log.kafka.log import KafkaLog
 from headrace.log.kafka.transactions import Part
@@ -96,7 +96,7 @@ def subscribed(reader: _Reader, settings: Settings, topics: Sequence[Topic]) -> 
     return reader.options(
         **{
             "kafka.bootstrap.servers": settings.kafka_servers,
-            **{f"kafka.{name}": value for name, value in java_options(parse_options(settings.kafka_options)).items()},
+            **{f"kafka.{name}": value for name, value in java_options(options_of(settings)).items()},
             "subscribe": ",".join(topic.name for topic in topics),
             "includeHeaders": "true",
             "kafka.isolation.level": "read_committed",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -55,3 +56,19 @@ class Progress:
                 self.problems[code] = self.problems.get(code, 0) + count
             if report.time is not None:
                 self.time = report.time if self.time is None else max(self.time, report.time)
+
+
+_PARTS = {
+    "look": ("latestOffset", "getBatch"),
+    "plan": ("queryPlanning",),
+    "work": ("addBatch",),
+    "note": ("walCommit", "commitOffsets", "commitBatch"),
+}
+"""What a batch takes its time for, in Spark's words."""
+
+
+def batch_time(told: Mapping[str, Any]) -> dict[str, int]:
+    """What Spark says of a batch: the milliseconds in all, and for what."""
+    spent = told["durationMs"]
+    parts = {part: sum(int(spent.get(name, 0)) for name in names) for part, names in _PARTS.items()}
+    return {"total": int(told["batchDuration"]), **parts}

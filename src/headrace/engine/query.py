@@ -14,7 +14,7 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,7 +33,7 @@ from headrace.engine.native.choice import NATIVE, RECORD
 from headrace.engine.native.flow import Flow, native_flow
 from headrace.engine.native.work import is_final
 from headrace.engine.outlook import merging, outlook_on
-from headrace.engine.progress import Progress
+from headrace.engine.progress import Progress, batch_time
 from headrace.engine.realtime.choice import REALTIME
 from headrace.engine.realtime.course import Course
 from headrace.engine.realtime.slots import hold
@@ -144,12 +144,11 @@ class RunningQuery:
             return None
 
     @property
-    def batch_time(self) -> int | None:
-        """How many milliseconds the last batch took, as Spark counts."""
+    def batch_time(self) -> Mapping[str, int]:
         last = self._asked("lastProgress")
         if last is not None and last["numInputRows"]:
-            self.progress.last["milliseconds"] = last["batchDuration"]
-        return self.progress.last.get("milliseconds")
+            self.progress.last["time"] = batch_time(last)
+        return self.progress.last.get("time", {})
 
     def failure(self) -> HeadraceError | None:
         """Why the query ended, if it did not just stop."""

@@ -34,6 +34,7 @@ CONF: Mapping[str, str] = {
     "spark.sql.session.timeZone": "UTC",  # times in the log are UTC
     "spark.driver.host": "127.0.0.1",  # loopback only, whatever the host's name resolves to
     "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.variable.substitute": "false",  # else '${env:NAME}' in a statement tells what the environment holds
     "spark.ui.enabled": "false",  # a port nobody asked for
     "spark.ui.showConsoleProgress": "false",
     "spark.speculation": "false",  # a second attempt of a task must not write beside the first

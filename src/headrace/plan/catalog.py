@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from headrace.plan.expressions import Expression
 from headrace.plan.nodes import Format, Kind, Query, Relation, SystemColumn, Timestamp, payload
+from headrace.plan.notifiers import Notifier
 from headrace.schema import Field
 
 
@@ -64,9 +65,11 @@ class Catalog:
     """Of topics that exist already, by name; what is not here is made when it is first named."""
     numbered: int | None = None
     """What the next query is numbered with; None: how many there are."""
+    notifiers: dict[str, Notifier] = field(default_factory=dict)
 
     def copy(self) -> Catalog:
-        return Catalog(dict(self.sources), dict(self.types), dict(self.queries), dict(self.partitions), self.numbered)
+        there = (dict(self.sources), dict(self.types), dict(self.queries), dict(self.partitions))
+        return Catalog(*there, self.numbered, dict(self.notifiers))
 
     def restore(self, kept: Catalog) -> None:
         """Be as a copy was."""
@@ -77,6 +80,11 @@ class Catalog:
     def number(self) -> int:
         """Of the next query."""
         return len(self.queries) if self.numbered is None else self.numbered
+
+    @property
+    def alerts(self) -> dict[str, Query]:
+        """The queries that run the rules of alerts, by the alerts' names."""
+        return {query.alert.name: query for query in self.queries.values() if query.alert is not None}
 
     def readers(self, name: str) -> list[str]:
         """Ids of the queries that read a source."""
@@ -196,6 +204,9 @@ class About(StrEnum):
     TYPES = "types"
     PROPERTIES = "properties"
     VARIABLES = "variables"
+    ALERTS = "alerts"
+    ALERT = "alert"
+    NOTIFIERS = "notifiers"
     CONNECTORS = "connectors"
     PLUGINS = "connector plugins"
 

@@ -127,7 +127,7 @@ _VALUES: Mapping[type, Callable[[Any], str]] = {
     AggregateCall: lambda c: (
         f"{c.name} = {c.function}({', '.join((*map(text, c.arguments), *map(repr, c.constants)))})"
     ),
-    OperatorKind: lambda k: k.name,
+    OperatorKind: lambda k: f"{k.name}, {k.doc}" if k.is_ours else k.name,
     timedelta: str,
     bool: lambda b: str(b).lower(),
 }

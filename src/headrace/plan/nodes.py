@@ -18,6 +18,7 @@ from headrace.plan.triggers import Results, Trigger
 from headrace.schema import Field
 
 if TYPE_CHECKING:
+    from headrace.plan.alerts import Alert
     from headrace.plan.functions.declare import AggregateOverload
     from headrace.plan.operators import OperatorKind
 
@@ -242,7 +243,7 @@ class Arrival(Node):
 
 @dataclass(frozen=True)
 class Operate(Node):
-    """What an operator of the user's own makes of a stream: state and timers by key."""
+    """What an operator, of the user's own or an alert's rule, makes of a stream: state and timers by key."""
 
     input: Node
     relation: Relation
@@ -353,6 +354,8 @@ class Query:
     """Codes of problems that end the query, each with the setting that says so; others become dead letters."""
     every_change: bool = field(default=False, compare=False)
     """The statement's settings ask for every change of a table, where those of a batch would be merged."""
+    alert: Alert | None = field(default=None, compare=False)
+    """Whose rule it runs, if it is an alert's."""
 
     @property
     def sources(self) -> tuple[Source, ...]:

@@ -9,8 +9,12 @@ import math
 import re
 from collections.abc import Callable, Sequence
 from decimal import ROUND_HALF_UP, Context, Decimal
-from functools import lru_cache
-from typing import Any, NoReturn
+from functools import lru_cache, partial
+from typing import Any, AnyStr, NoReturn
+
+import regex
+
+from headrace.plan.bounds import PATIENCE, check_length, in_time
 
 EXACT = Context(prec=400, rounding=ROUND_HALF_UP, Emin=-999999, Emax=999999)
 """Wide enough that sums and products of the widest decimals lose nothing; Python's default keeps 28 digits."""
@@ -76,18 +80,74 @@ def item(items: Sequence[Any], index: int) -> Any:
     return items[index] if -len(items) <= index < 0 else None
 
 
-@lru_cache(1024)
-def matcher(pattern: str, escape: str | None) -> Callable[[str], Any]:
+_LONG = 4096  # characters of a pattern that is not kept
+
+
+def matcher(pattern: str, escape: str | None) -> Callable[[str], bool]:
     """LIKE's pattern as a matching function; `%` is any text, `_` one character."""
-    parts: list[str] = []
+    return (_kept_matcher if len(pattern) <= _LONG else _matcher)(pattern, escape)
+
+
+def _matcher(pattern: str, escape: str | None) -> Callable[[str], bool]:
+    parts = _parts(pattern, escape)
+    if not any(None in part for part in parts):
+        return partial(_has_parts, ["".join(filter(None, part)) for part in parts])
+    found = regex.compile(like_pattern(pattern, escape), regex.DOTALL)
+    return in_time(lambda text: found.fullmatch(text, timeout=PATIENCE) is not None)
+
+
+_kept_matcher = lru_cache(1024)(_matcher)
+
+
+def _parts(pattern: str, escape: str | None) -> list[list[str | None]]:
+    """The letters between the `%`; None is any one of them."""
+    parts: list[list[str | None]] = [[]]
     letters = iter(pattern)
     for letter in letters:
         if letter == escape:
-            parts.append(re.escape(next(letters, letter)))
+            parts[-1].append(next(letters, letter))
+        elif letter == "%":
+            parts.append([])
         else:
-            parts.append({"%": ".*", "_": "."}.get(letter) or re.escape(letter))
-    return re.compile("".join(parts), re.DOTALL).fullmatch
+            parts[-1].append(None if letter == "_" else letter)
+    return parts
+
+
+def _has_parts(parts: Sequence[str], text: str) -> bool:
+    """One after another, each where it is found first: in proportion to the text, however long they are."""
+    first, *others = parts
+    if not others:
+        return text == first
+    *middle, last = others
+    at, end = len(first), len(text) - len(last)
+    if end < at or not (text.startswith(first) and text.endswith(last)):
+        return False
+    for part in middle:
+        found = text.find(part, at, end)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return True
+
+
+def like_pattern(pattern: str, escape: str | None) -> str:
+    """As a regular expression, of Python and of Java, for the whole text, in which a point is any character.
+
+    What stands between two `%` is best taken where it is found first. That is said (`?>`): whoever tries the other
+    places, too, needs the square of the text's length for two, the cube for three.
+    """
+    parts = _parts(pattern, escape)
+    first, *middle = ("".join("." if letter is None else re.escape(letter) for letter in part) for part in parts)
+    if not middle:
+        return first
+    *middle, last = middle
+    return "".join([first, *(f"(?>.*?{part})" for part in middle if part), ".*", last])
 
 
 def like(value: str, pattern: str, escape: str | None) -> bool:
-    return matcher(pattern, escape)(value) is not None
+    return matcher(pattern, escape)(value)
+
+
+def add_texts(left: AnyStr, right: AnyStr) -> AnyStr:
+    check_length(len(left) + len(right))
+    return left + right

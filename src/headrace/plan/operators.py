@@ -1,4 +1,5 @@
 """Operators of the user's own, found by name in any case: what they give out and how they work on one key's state.
+One of ours (an alert's rule) is of the same kind, but has no name that a statement could call: it is part of a plan.
 
 An operator is asked for one event or one timer of one key at a time. It gets the key's state and gives a new one, rows
 and timers; it keeps nothing itself. So what it does is as repeatable as everything else in a chain.
@@ -28,7 +29,7 @@ class Outcome:
 class Work(Protocol):
     """An operator over one input. `state` is a plain value, and stays as it is if this raises."""
 
-    def event(self, state: Any, now: int, time: int, key: tuple[Any, ...], row: tuple[Any, ...]) -> Outcome:
+    def event(self, state: Any, now: int, time: int, key: tuple[Any, ...], row: Any) -> Outcome:
         """A row. `now` is stream time, which a late row is behind."""
         ...
 
@@ -46,7 +47,13 @@ class OperatorKind:
     output: tuple[Field, ...]
     work: Callable[[Relation], Work] = field(compare=False)
     version: str = ""
-    """What tells its code from another's."""
+    """What tells its code from another's; one of ours has none."""
+    deletions: bool = False
+    """Whether it takes rows without a payload, too, as None."""
+
+    @property
+    def is_ours(self) -> bool:
+        return not self.version
 
 
 _OPERATORS: dict[str, OperatorKind] = {}

@@ -10,11 +10,14 @@ from typing import Any
 
 from starlette.requests import ClientDisconnect, Request
 
-from headrace.errors import BadRequest, BodyTooLarge, ServerBusy
+from headrace.errors import BadRequest, BodyTooLarge, ServerBusy, UnknownContentType
 
 MOST = 16 << 20
 """Bytes of a body, where nothing else is said."""
+STATEMENTS = 1 << 20
+"""Bytes of a body that is statements."""
 _STILL = 30.0  # seconds in which something of a body must come
+_SLOWEST = 1024  # bytes a second of a body, on the average, behind the first seconds
 
 
 class Room:
@@ -26,7 +29,7 @@ class Room:
 
     @contextmanager
     def share(self) -> Iterator[Callable[[int], None]]:
-        """What is taken is given back at the end of the block."""
+        """What is taken is given back at the end of the block, or before that by a count below 0."""
         taken = 0
 
         def take(count: int) -> None:
@@ -43,13 +46,17 @@ class Room:
 
 async def body_of(request: Request, most: int = MOST, take: Callable[[int], None] = lambda count: None) -> bytes:
     """The bytes of a request's body; `take` is told of each part, and may refuse it."""
+    if (packed := request.headers.get("content-encoding", "identity")) != "identity":
+        raise UnknownContentType(f'a body cannot be packed as "{packed[:80]}"', fix="send it as it is")
     received = bytearray()
+    now = asyncio.get_running_loop().time
+    began = now()
     try:
         async with asyncio.timeout(_STILL) as still:
             async for part in request.stream():
-                still.reschedule(asyncio.get_running_loop().time() + _STILL)
                 take(len(part))
                 received += part
+                still.reschedule(min(now(), began + len(received) / _SLOWEST) + _STILL)
                 if len(received) > most:
                     raise BodyTooLarge(f"the body is larger than {most} bytes", fix="send it in parts")
     except TimeoutError:

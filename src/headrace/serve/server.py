@@ -1,4 +1,4 @@
-"""One application on one port: HTTP/1.1 and HTTP/2 in clear text, in the foreground or beside the caller.
+"""One application on one port: HTTP/1.1 and HTTP/2, in clear text or over TLS, in the foreground or beside the caller.
 
 The port is open when a `Server` is made, so nobody else can take it meanwhile, and port 0 is a free one. A server of
 the loopback interface answers only to who asks for it by such a name: a web page from elsewhere, whose name leads
@@ -12,6 +12,7 @@ import contextlib
 import logging
 import signal
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -19,8 +20,9 @@ from typing import Any
 import uvicorn
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 
+from headrace.access.tokens import is_loopback
 from headrace.errors import PortTaken
-from headrace.serve.connections import GRACE, SILENT, Connection
+from headrace.serve.connections import GRACE, MESSAGE, SILENT, Connection, Crowd
 
 _logger = logging.getLogger(__name__)
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -30,10 +32,19 @@ _STILL = 30.0  # seconds after which the kernel drops a connection whose other s
 class Server:
     """Serves until `stop`; use `running` to have it beside the caller."""
 
-    def __init__(self, app: Any, host: str = "127.0.0.1", port: int = 0) -> None:
-        guarded = TrustedHostMiddleware(app, allowed_hosts=list(LOOPBACK)) if host in LOOPBACK else app
+    def __init__(
+        self,
+        app: Any,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        *,
+        crowd: Crowd | None = None,
+        tls: tuple[str, str] | None = None,
+    ) -> None:
+        """`tls` are the files of a certificate and its key."""
+        guarded = TrustedHostMiddleware(app, allowed_hosts=[*LOOPBACK, host]) if is_loopback(host) else app
         try:
-            self._socket = socket.create_server((host, port))
+            self._socket = socket.create_server((host, port), family=_family(host))
         except (OSError, OverflowError) as error:
             raise PortTaken(
                 f"cannot listen on {host}:{port}: {error}", fix="end the process that listens there, or use --port"
@@ -42,11 +53,13 @@ class Server:
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.host = host
         self.port: int = self._socket.getsockname()[1]
-        self._server = uvicorn.Server(_config(guarded))
+        self._scheme = "http" if tls is None else "https"
+        self._server = uvicorn.Server(_config(guarded, crowd or Crowd(), tls))
 
     @property
     def address(self) -> str:
-        return f"http://{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self._scheme}://{host}:{self.port}"
 
     def run(self) -> None:
         """Serve in this thread."""
@@ -75,11 +88,24 @@ class Server:
             thread.join()
 
 
-def _config(app: Any) -> uvicorn.Config:
+def _family(host: str) -> socket.AddressFamily:
+    return socket.AF_INET6 if ":" in host else socket.AF_INET
+
+
+def _context(certificate: str, key: str) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_cert_chain(certificate, key)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return context
+
+
+def _config(app: Any, crowd: Crowd, tls: tuple[str, str] | None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=Connection,
+        http=type("Connection", (Connection,), {"crowd": crowd, "tls": _context(*tls) if tls else None}),
         ws="websockets-sansio",
+        ws_max_size=MESSAGE,
         log_config=None,
         log_level=logging.WARNING,
         access_log=False,

@@ -9,21 +9,22 @@ groups is computed once they are complete; aggregates over all rows are one grou
 from __future__ import annotations
 
 import heapq
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
 from typing import Any, cast
 
-from headrace.errors import Unsupported
+from headrace.errors import BadQuery, Unsupported
 from headrace.plan import types as ty
 from headrace.plan.chain.chain import Chain
 from headrace.plan.chain.compile import evaluator
-from headrace.plan.chain.contract import Context, Event
+from headrace.plan.chain.contract import Context, Event, Problem
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.chain.top import ranker
-from headrace.plan.expressions import Compare, Expression, Parameter, columns_of
+from headrace.plan.expressions import Call, Compare, Expression, Like, Parameter, columns_of
+from headrace.plan.expressions import walk as walk_expression
 from headrace.plan.nodes import Aggregate, Filter, Kind, Node, Query, Relation, Select, Sink, Source, System, walk
 from headrace.plan.rewriting import everywhere, relation_of
 from headrace.plan.rules import optimized
@@ -32,6 +33,7 @@ from headrace.views.contract import SCANNED, State, View
 
 Order = Sequence[tuple[Expression, bool]]
 """Expressions over the result's columns, each with whether it goes downwards."""
+Through = Callable[[Iterator[list[Event]]], Iterator[list[Event]]]
 
 _KNOWN = (Sink, Select, Filter, Source, Aggregate)
 _PLAIN = (ty.STRING, ty.INT, ty.BIGINT)
@@ -58,7 +60,7 @@ class Pull:
         plan = optimized(query)
         self.source = _only_source(plan)
         self.selection = _selected(plan.sink)
-        self.is_lookup = _is_lookup(self.source.relation, self.selection)
+        self.is_lookup = _is_lookup(self.source.relation, self.selection) and not _computes(plan.sink)
         """Whether a few rows at most are looked at, by their keys: that takes less than to hand it to a thread."""
         self.relation = query.sink.relation
         self._context = context or Context()
@@ -68,12 +70,12 @@ class Pull:
         """From the source, or from the groups."""
 
     @contextmanager
-    def over(self, view: View) -> Iterator[Answer]:
-        """Answered from one snapshot of the view of the source."""
+    def over(self, view: View, through: Through = iter) -> Iterator[Answer]:
+        """Answered from one snapshot of the view of the source; what is read goes `through` a generator."""
         with view.snapshot() as snapshot:
             streams = not self._order and self._aggregate is None
             batch = SCANNED if self._limit is None or not streams else min(SCANNED, 4 * self._limit)
-            scanned = snapshot.scan(self.selection.given(), batch=max(1, batch))
+            scanned = through(snapshot.scan(self.selection.given(), batch=max(1, batch)))
             results = finished(self.relation, self._results(scanned), self._order, self._limit, self._context)
             yield Answer(self.relation, snapshot.state, results)
 
@@ -85,9 +87,15 @@ class Pull:
     def _groups(self, aggregate: Aggregate, scanned: Iterator[list[Event]]) -> Iterable[Event]:
         """An aggregate tells every step; the last one counts."""
         sink = Sink(aggregate, aggregate.relation, "", "", self.source.key_format, self.source.value_format)
-        (entrance,) = Chain(Query("", _as_facts(sink)), self._context).entrances
+        (entrance,) = Chain(Query("", _as_facts(sink)), replace(self._context, report=self._noticed)).entrances
         groups = {hashable(key): (time, key, row) for b in scanned for time, key, row, _ in entrance.feed(b)}
         return groups.values() or self._nothing(aggregate)
+
+    def _noticed(self, problem: Problem) -> None:
+        """A row that an aggregate cannot take is no dead letter here: an answer without it would be wrong."""
+        if problem.code == "aggregate-failed":
+            raise BadQuery(problem.reason, fix="ask for fewer rows, or CAST to a wider type, as DOUBLE")
+        self._context.report(problem)
 
     def _nothing(self, aggregate: Aggregate) -> list[Event]:
         """Without any row there is no group, unless all rows are one: of none, a count is 0 and all else is null."""
@@ -133,6 +141,14 @@ def _is_lookup(relation: Relation, selection: Selection) -> bool:
     named = [{b.column: len(b.values) for b in one if _is_plain(b)} for one in selection.alternatives]
     whole = len(keys) == len(relation.key) and all(keys <= one.keys() for one in named)
     return whole and sum(prod(one[key] for key in keys) for one in named) <= FEW
+
+
+def _computes(sink: Sink) -> bool:
+    """Whether something is worked out that may take its time: by a function, or LIKE."""
+    nodes = list(walk(sink))
+    computed = [named.expression for node in nodes if isinstance(node, Select) for named in node.values]
+    computed += [node.condition for node in nodes if isinstance(node, Filter)]
+    return any(isinstance(part, Call | Like) for expression in computed for part in walk_expression(expression))
 
 
 def _is_plain(bound: Bound) -> bool:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from urllib.parse import quote
 
 from headrace.contracts import Topic
 from headrace.errors import BadSetting, MissingPart
 from headrace.plan.catalog import SourceInfo
+from headrace.secrets import resolve
 from headrace.settings import Settings
 from headrace.views.contract import Store
 from headrace.views.keeper import open_view, view_path
@@ -50,4 +52,5 @@ def _postgres(settings: Settings) -> Store:
         raise MissingPart(
             'views in PostgreSQL need the library "pg8000"', fix="pip install 'headrace[postgres]'"
         ) from None
-    return PostgresStore(settings.data, settings.views_url)
+    url = resolve(settings.views_url, settings.data, lambda secret: quote(secret, safe=""))
+    return PostgresStore(settings.data, url.reveal())

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from datetime import UTC, datetime, timedelta
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ import pytest
 from headrace.cli.places import EARLIEST, LATEST, Place, parse
 from headrace.contracts import Append, TopicSpec
 from headrace.log.embedded import EmbeddedLog
+from headrace.record import Record
 from tests.unit.cli.conftest import Program
 
 SCHEMA = "id bigint key, name string"
@@ -117,3 +120,24 @@ def test_a_group_goes_on_where_it_was(numbers: Program, lines) -> None:
 def test_what_a_group_refuses(numbers: Program) -> None:
     assert numbers("consume", "n", "--group", "g", "--partition", 0, code=1).err.startswith("bad-option: ")
     assert "group reset" in numbers("consume", "n", "--group", "g", "--from", 3, code=1).err
+
+
+FORMULAS = ["=1+1", "@SUM(1)", "+cmd|' /C calc'!A0", "-2+3", "\t=1", "\r=1", "\n=1", "＝1"]
+HARMLESS = ["a=1", "-5", "+4.5", "-1e3", "", "'=1", " =1"]
+
+
+def test_a_spreadsheet_runs_nothing_of_what_is_exported(headrace: Program) -> None:
+    headrace("topic", "create", "typed", "--schema", "id bigint, name string")
+    headrace("topic", "create", "plain")
+    texts = [*FORMULAS, *HARMLESS]
+    with EmbeddedLog(headrace.data) as log:
+        rows = pa.RecordBatch.from_pydict({"id": [-1] * len(texts), "name": texts})
+        log.append([Append("typed", rows), Append("plain", [Record(text.encode()) for text in texts])])
+    expected = [*(f"'{text}" for text in FORMULAS), *HARMLESS]
+    for topic, first in (("typed", "-1"), ("plain", "")):
+        assert _cells(headrace("consume", topic, "--format", "csv").out) == [[first, text] for text in expected]
+        assert _cells(headrace("consume", topic, "--format", "csv-exact").out) == [[first, text] for text in texts]
+
+
+def _cells(text: str) -> list[list[str]]:
+    return list(csv.reader(io.StringIO(text, newline="")))

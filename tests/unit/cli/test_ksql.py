@@ -62,7 +62,8 @@ def test_all_errors_are_shown(headrace: Program, script: Path) -> None:
         "    CREATE STREAM a AS SELECT id, pge FROM clicks;",
         "                                  ^^^",
         '  fix: did you mean "PAGE"?',
-        'syntax-error: Syntax error at or near "STREM": expected OR, SINK, SOURCE, STREAM, TABLE or TYPE',
+        'syntax-error: Syntax error at or near "STREM": '
+        "expected ALERT, NOTIFIER, OR, SINK, SOURCE, STREAM, TABLE or TYPE",
         "  at a.ksql:4:8",
         "    CREATE STREM c;",
         "           ^^^^^",

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.cli import checks
+from headrace.control import checks
+from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings, Size
 from tests.unit.cli.conftest import Program
 
@@ -86,6 +87,15 @@ def test_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert form.state == "fail"
     missing = Settings(data=tmp_path, jars=tmp_path / "jars")
     assert [f.state for f in checks.kafka(missing) if f.check == "kafka jars"] == ["warn"]
+
+
+@pytest.mark.parametrize("name", ["logs", "secrets", "token.secret", "push.key", "kafka", "checkpoints", "views"])
+def test_what_headrace_makes_before_the_first_topic_is_not_strange(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    (form,) = checks.data_format(Settings(data=tmp_path))
+    assert form.state == "ok"
+    with EmbeddedLog(tmp_path):  # which is of the same mind
+        assert (tmp_path / "FORMAT").exists()
 
 
 def test_kafka_that_does_not_answer_is_a_failure_where_it_is_used(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from headrace.clock import SystemClock
 from headrace.contracts import TopicSpec
+from headrace.control import care
 from headrace.control import node as nodes
 from headrace.control.isolation import OnBatch
 from headrace.control.journal import TOPIC, Journal
@@ -95,7 +96,7 @@ class Slow(Run):
     position: Position | None = None
     is_active: bool = True
     is_starting: bool = False
-    batch_time: int | None = None
+    batch_time: Mapping[str, int] = field(default_factory=dict)
 
     def failure(self) -> HeadraceError | None: ...
     def drain(self) -> None: ...
@@ -123,7 +124,7 @@ class Somewhere(Nowhere):
 def test_a_query_that_two_restart_at_once_never_runs_twice(
     log: EmbeddedLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(nodes, "_PAUSE", 0.01)
+    monkeypatch.setattr(care, "_PAUSE", 0.01)
     somewhere = Somewhere()
     with Node(log, settings, isolation=somewhere) as node, ThreadPoolExecutor(2) as pool:
         node.execute(CLICKS + COUNTS)

@@ -17,6 +17,8 @@ MORE = """
 CREATE TYPE address AS STRUCT<`street` STRING, zip DECIMAL(4, 2), tags MAP<STRING, ARRAY<INT>>, at TIMESTAMP>;
 CREATE STREAM people (id INT KEY, home address) WITH (KAFKA_TOPIC='people', FORMAT='JSON', PARTITIONS=1);
 INSERT INTO people (id) VALUES (1);
+CREATE NOTIFIER ops TYPE WEBHOOK WITH (url='https://example.com/', secret='${env:X}');
+CREATE ALERT many ON people WHEN id > 3 FOR 1 HOUR NOTIFY ops;
 DEFINE x = 'y';
 """
 
@@ -44,6 +46,9 @@ def through(listing: Listing) -> Listing:
         "LIST TYPES;",
         "LIST PROPERTIES;",
         "SHOW VARIABLES;",
+        "LIST ALERTS;",
+        "DESCRIBE ALERT many;",
+        "LIST NOTIFIERS;",
         "SHOW CONNECTORS;",
         "SHOW CONNECTOR PLUGINS;",
         "PRINT people;",

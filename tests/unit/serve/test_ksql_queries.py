@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
 import json
+import socket
 import threading
-from collections.abc import Iterator
-from contextlib import closing
+import time
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -18,8 +22,9 @@ from headrace.control import pushes
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
+from headrace.serve.api import site
 from headrace.serve.application import application
-from headrace.serve.ksql import inserts
+from headrace.serve.ksql import inserts, queries
 from headrace.serve.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
@@ -67,6 +72,12 @@ class Client:
 
 @pytest.fixture
 def client(tmp_path: Path) -> Iterator[Client]:
+    with serving(tmp_path) as client:
+        yield client
+
+
+@contextmanager
+def serving(tmp_path: Path) -> Iterator[Client]:
     with (
         EmbeddedLog(tmp_path / "data") as log,
         Node(log, Settings(data=log.folder), isolation=Nowhere()) as node,
@@ -313,6 +324,35 @@ def test_many_rows_come_while_they_are_read(client: Client) -> None:
     assert sorted(row[0] for row in client.rows("SELECT views FROM pages;")) == list(range(5000))
 
 
+def test_who_does_not_take_an_answer_holds_no_state_for_ever(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The connection ends, too: without the end of the answer."""
+    monkeypatch.setattr(queries, "GRACE", 0.5)
+    client.node.pulls.settings = replace(client.node.settings, query_time=timedelta(seconds=1))
+    let_go, answered = threading.Event(), client.node.pulls.answered
+
+    @contextmanager
+    def watched(ask: Any) -> Iterator[Any]:
+        try:
+            with answered(ask) as pulled:
+                yield pulled
+        finally:
+            let_go.set()
+
+    monkeypatch.setattr(client.node.pulls, "answered", watched)
+    for start in range(0, 20_000, 1000):
+        client.append("pages", *((f"/{n}{'x' * 1000}", {"VIEWS": n}) for n in range(start, start + 1000)))
+    client.settle()
+    body = json.dumps({"sql": "SELECT * FROM pages;"}).encode()
+    with socket.create_connection(("127.0.0.1", client.port), timeout=30) as wire:
+        wire.sendall(b"POST /query-stream HTTP/1.1\r\nhost: localhost\r\ncontent-length: %d\r\n\r\n" % len(body) + body)
+        assert wire.recv(12) == b"HTTP/1.1 200"
+        assert let_go.wait(20)
+        tail = b""
+        while data := wire.recv(1 << 16):
+            tail = tail[-16:] + data
+        assert not tail.endswith(b"0\r\n\r\n")
+
+
 def test_a_table_that_is_dropped_leaves_no_file(client: Client) -> None:
     folder = client.node.settings.data / "views"
     assert (folder / "PAGES.sqlite").exists()
@@ -397,3 +437,43 @@ def test_rows_before_a_line_without_end_are_taken(client: Client, monkeypatch: p
     assert [json.loads(one)["seq"] for one in told if b'"ok"' in one] == list(range(1_000))
     assert json.loads(last)["code"] == "bad-request"
     assert len(client.rows("SELECT n FROM clicks;")) == 1_000
+
+
+async def parts_of(text: bytes) -> AsyncIterator[bytes]:
+    for at in range(len(text)):
+        yield text[at : at + 1]
+
+
+def test_a_line_may_come_byte_by_byte() -> None:
+    """Without all that has come being copied each time: that would take minutes. And what is held is told."""
+    taken: list[int] = []
+
+    async def read(text: bytes) -> list[bytes]:
+        return [line async for found in inserts._lines(parts_of(text), taken.append) for line in found]
+
+    began = time.process_time()
+    assert asyncio.run(read(b"x" * 600_000)) == [b"x" * 600_000]
+    assert time.process_time() - began < 10
+    assert sum(taken) == 600_000
+    taken.clear()
+    assert asyncio.run(read(b"\nab\n\n  \n c\n\nd")) == [b"ab", b" c", b"d"]
+    assert sum(taken) == len(b"ab cd")
+
+
+def test_bodies_are_in_one_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(site, "_HELD", 700_000)
+    monkeypatch.setattr(inserts, "BYTES_AT_ONCE", 1)
+    with serving(tmp_path) as client:
+        large = " " * 800_000
+        for path, body in (("/ksql", {"ksql": large}), ("/query", {"ksql": large}), ("/query-stream", {"sql": large})):
+            response = client.post(path, body)
+            assert (response.status, json.loads(response.read())["code"]) == (503, "server-busy")
+        response = insert(client, large.encode())
+        assert (response.status, json.loads(response.read())["code"]) == (503, "server-busy")
+        *_, last = insert(client, lines({"target": "clicks"}) + b'"' + large.encode()).read().splitlines()
+        assert json.loads(last)["code"] == "server-busy"
+        # What was appended is held no more, nor are lines without a row.
+        rows = [{"PAGE": "x" * 1000, "N": n} for n in range(3_000)]
+        told = insert(client, lines({"target": "clicks"}, *rows) + b"\n" * 1_000_000).read().splitlines()
+        assert [json.loads(one)["status"] for one in told] == ["ok"] * 3_000
+        assert client.post("/ksql", {"ksql": "-- " + "x" * 600_000 + "\nSHOW STREAMS;"}).status == 200

@@ -161,6 +161,11 @@ def test_a_group_that_does_not_fit_is_not_taken_for_none(view: Any) -> None:
     assert not answer(CATALOG, view, "SELECT COUNT(*) AS N FROM T HAVING COUNT(*) = 0;")
 
 
+def test_a_sum_that_has_no_place_is_no_answer(view: Any) -> None:
+    with pytest.raises(BadQuery, match="no place in DECIMAL"):
+        answer(CATALOG, view, "SELECT SUM(CAST(ID * 2 AS DECIMAL(1, 0))) AS T FROM T;")
+
+
 @pytest.mark.parametrize("limit", [None, 3])
 def test_rows_in_order_nulls_last(view: Any, limit: int | None) -> None:
     order = [(Column(BIGINT, "X"), True), (Column(STRING, "S"), False)]

@@ -1,7 +1,7 @@
 """Answers and rows on standard output: for people, as JSON, or as CSV.
 
-JSON is one object per line. Values are exact in all three: decimals keep their digits, and CSV does not touch a text
-that a spreadsheet would take for a formula.
+JSON is one object per line. Values are exact: decimals keep their digits. But in `csv`, which people open, a text that
+a spreadsheet would take for a formula gets a quote in front; `csv-exact` leaves it alone.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
+from headrace.cli.formulas import defused
 from headrace.cli.shell.arrivals import Arrivals
 from headrace.cli.shell.grid import Grid, cell_text, harmless, stanza
 from headrace.client.documents import json_text
@@ -104,25 +105,28 @@ class Json:
 class Csv:
     """Nulls are empty; lists, maps and structs are JSON. Of an answer its tables, each with its headings."""
 
+    def __init__(self, text: Callable[[str], str] = defused) -> None:
+        self._text = text
+
     def answer(self, entity: Mapping[str, Any]) -> None:
         for headings, cells in table_cells(listing_of(entity), RESERVED):
-            write(_csv([headings, *cells]))
+            write(self._lines([headings, *cells]))
 
     def rows(self, arrivals: Arrivals) -> int:
-        write(_csv([arrivals.names]))
-        return _counted(arrivals, _csv)
+        write(self._lines([arrivals.names]))
+        return _counted(arrivals, self._lines)
 
     records = rows
 
+    def _lines(self, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+        written = io.StringIO()
+        csv.writer(written, lineterminator="\n").writerows([self._cell(value) for value in row] for row in rows)
+        yield written.getvalue().removesuffix("\n")
 
-def _csv(rows: Iterable[Sequence[Any]]) -> Iterator[str]:
-    written = io.StringIO()
-    csv.writer(written, lineterminator="\n").writerows([_plain(value) for value in row] for row in rows)
-    yield written.getvalue().removesuffix("\n")
+    def _cell(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        return value if value is None else json_text(value)
 
 
-def _plain(value: Any) -> Any:
-    return value if value is None or isinstance(value, str) else json_text(value)
-
-
-OUTPUTS: Mapping[str, Callable[[], Output]] = {"table": Tables, "json": Json, "csv": Csv}
+OUTPUTS: Mapping[str, Callable[[], Output]] = {"table": Tables, "json": Json, "csv": Csv, "csv-exact": lambda: Csv(str)}

@@ -8,6 +8,7 @@ under operators that hand nulls on, and not under those that make something else
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce, singledispatch
@@ -24,6 +25,7 @@ from headrace.plan import types as ty
 from headrace.plan.expressions import Compare, Expression, Op
 from headrace.plan.functions.declare import Nulls
 from headrace.plan.nodes import Relation
+from headrace.plan.operations import like_pattern
 
 LONGEST = 4000
 """Operands that are needed twice are written twice. A text that grows beyond this is left to Python."""
@@ -218,7 +220,11 @@ def _(e: ex.Like, relation: Relation) -> Piece:
     if not isinstance(e.pattern, ex.Literal) or e.pattern.value is None:
         raise NoNative("a pattern that is no constant")
     value = _piece(e.value, relation)
-    return Piece(f"({value.text} like {_text(_pattern(e.pattern.value, e.escape))})", value.fails)
+    text = _pattern(e.pattern.value, e.escape)
+    if text.count("%") > 1 and not re.fullmatch("%[^%]*%", text):  # there Spark would go back and forth
+        text = f"(?s)\\A(?:{like_pattern(e.pattern.value, e.escape)})\\z"
+        return Piece(f"({value.text} rlike {_text(text)})", value.fails)
+    return Piece(f"({value.text} like {_text(text)})", value.fails)
 
 
 def _pattern(pattern: str, escape: str | None) -> str:

@@ -56,7 +56,7 @@ _UNPACKING = threading.Lock()
 
 class _Packer(pickle.Pickler):
     def persistent_id(self, obj: Any) -> Reference | None:
-        if isinstance(obj, OperatorKind):
+        if isinstance(obj, OperatorKind) and not obj.is_ours:
             return ("operator", obj.name, 0)
         kind = _KINDS.get(type(obj))
         return None if kind is None else _reference(kind, obj)

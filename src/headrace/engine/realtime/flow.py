@@ -28,7 +28,7 @@ from headrace.engine.native.flow import Arrived
 from headrace.engine.realtime import envelope, payloads, slots
 from headrace.engine.realtime.course import COUNTS
 from headrace.engine.realtime.values import quoted
-from headrace.log.kafka.client import parse_options
+from headrace.log.kafka.client import options_of
 from headrace.log.kafka.log import KafkaLog
 from headrace.plan import nodes as n
 from headrace.plan.rewriting import everywhere
@@ -104,7 +104,7 @@ def realtime_flow(
 
 def _options(log: KafkaLog, sink: n.Sink) -> dict[str, str]:
     settings = log.settings
-    given = java_options(parse_options(settings.kafka_options))
+    given = java_options(options_of(settings))
     largest = max(log.topic(name).spec.max_record_bytes for name in (sink.topic, dead_letter_topic(sink.topic)))
     return {
         "kafka.bootstrap.servers": settings.kafka_servers,

@@ -5,7 +5,8 @@ Names are folded already: upper case unless they were quoted. Every node knows i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterator
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from decimal import Decimal
 from enum import StrEnum
@@ -567,7 +568,7 @@ class SelectStatement(Statement):
 
 @dataclass(frozen=True)
 class Describe(Statement):
-    """`what`: SOURCE, FUNCTION, STREAMS, TABLES, CONNECTOR."""
+    """`what`: SOURCE, FUNCTION, STREAMS, TABLES, CONNECTOR, ALERT."""
 
     what: str
     name: str | None = None
@@ -661,3 +662,94 @@ class AssertSchema(Statement):
     schema_id: int | None = None
     exists: bool = True
     timeout: timedelta | None = None
+
+
+# -- alerts ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ChangeOf(Ast):
+    """`CHANGE(n) < -50 PERCENT WITHIN 1 HOUR`: the comparison as it was written."""
+
+    comparison: Expr
+    within: timedelta
+    percent: bool = False
+
+
+@dataclass(frozen=True)
+class DeviationOf(Ast):
+    """`n DEVIATES BY 3 FROM SAME HOUR OVER 14 DAYS`."""
+
+    value: Expr
+    by: Expr
+    over: timedelta | None = None
+
+
+@dataclass(frozen=True)
+class NotifierRef(Ast):
+    name: str
+
+
+@dataclass(frozen=True)
+class CreateAlert(Statement):
+    """`when` is a condition or one of the two above; without one it is ABSENT. `lasting` is FOR, `per` may be empty."""
+
+    name: str
+    source: SourceRef
+    when: Expr | ChangeOf | DeviationOf | None = None
+    lasting: timedelta | None = None
+    each: bool = False
+    per: tuple[Expr, ...] = ()
+    severity: StringLiteral | None = None
+    message: Expr | None = None
+    notify: tuple[NotifierRef, ...] = ()
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropAlert(Statement):
+    name: str
+    if_exists: bool = False
+
+
+@dataclass(frozen=True)
+class MuteAlert(Statement):
+    """For one key, as its notices show it, or for all."""
+
+    name: str
+    duration: timedelta
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class UnmuteAlert(Statement):
+    name: str
+    key: str | None = None
+
+
+@dataclass(frozen=True)
+class CreateNotifier(Statement):
+    """`kind` is how it sends: EMAIL, LOG, PUSH or WEBHOOK."""
+
+    name: str
+    kind: str
+    properties: tuple[Property, ...] = ()
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True)
+class DropNotifier(Statement):
+    name: str
+    if_exists: bool = False
+
+
+def sources_named(part: Any) -> Iterator[str]:
+    """What a statement reads from, as its queries name it."""
+    if isinstance(part, SourceRef):
+        yield part.name
+    elif isinstance(part, Ast):
+        for one in fields(part):
+            yield from sources_named(getattr(part, one.name))
+    elif isinstance(part, tuple):
+        for one in part:
+            yield from sources_named(one)

@@ -186,6 +186,15 @@ def _describe(*fixed: Part) -> Rule:
     return lambda children, meta: make(ast.Describe, [*children, *fixed], span_of(meta))
 
 
+def _change(children: list[Any], meta: Meta) -> Part:
+    """`percent` is a part; the comparison and the time stand in their order."""
+    return Part("when", (make(ast.ChangeOf, children, span_of(meta)),))
+
+
+def _deviation(children: list[Any], meta: Meta) -> Part:
+    return Part("when", (make(ast.DeviationOf, children, span_of(meta)),))
+
+
 _SOURCE = Part("what", ("SOURCE",))
 _STATEMENTS: dict[str, Rule] = {
     "query": _query,
@@ -223,6 +232,11 @@ _STATEMENTS: dict[str, Rule] = {
     "insert_into": _upper(ast.InsertInto),
     "assert_source": _upper(ast.AssertSource),
     "assert_topic": _upper(ast.AssertTopic),
+    "create_notifier": _upper(ast.CreateNotifier),
+    "kind_name": lambda children, meta: Part("kind", tuple(children)),
+    "absence": lambda children, meta: children[0],
+    "change": _change,
+    "deviation": _deviation,
     "describe_source": _describe(_SOURCE),
     "describe_extended": _describe(_SOURCE, Part("extended", ())),
 }

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from headrace.errors import HeadraceError, StatementError, Unsupported
+from headrace.errors import HeadraceError, StatementError
 from headrace.lang.ksql import ast
-from headrace.lang.ksql.files import named_script
+from headrace.lang.ksql.files import check_files_read, named_script
 from headrace.lang.ksql.parser import Reading, read
 from headrace.lang.ksql.planner import Planner
 from headrace.plan.catalog import Action
@@ -26,6 +26,8 @@ class Execution:
     variables: dict[str, str] = field(default_factory=dict)
     reads_files: bool = True
     """Whether RUN SCRIPT is done: not for who is elsewhere, and must not look into this machine's files."""
+    look: Callable[[ast.Statement], None] = lambda statement: None
+    """At a statement before it is planned."""
     _scripts: list[str | None] = field(default_factory=list)
 
     def run(self, text: str, name: str | None = None) -> list[Action]:
@@ -42,12 +44,12 @@ class Execution:
         statement = reading.statement
         if statement is None:
             raise reading.error or LookupError("a statement or an error is read")
-        if isinstance(statement, ast.RunScript) and not self.reads_files:
-            raise Unsupported("RUN SCRIPT is not done by a server", span=statement.span, fix="send what is in the file")
         if isinstance(statement, ast.RunScript):
+            check_files_read(statement.span, self.reads_files)
             name, text = named_script(statement.path, statement.span, self._scripts)
             return self.run(text, name)
         try:
+            self.look(statement)
             action = self.planner.plan(statement, reading.text)
             self.apply(action, reading.text)
         except StatementError as error:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from headrace.errors import BadScript
+from headrace.errors import BadScript, Unsupported
 from headrace.span import Span
 
 
@@ -17,6 +17,12 @@ def read_script(path: Path | str, span: Span | None = None) -> str:
         raise BadScript(f'script "{path}" cannot be read: {error.strerror}', span=span, fix="check its path") from error
     except UnicodeDecodeError as error:
         raise BadScript(f'script "{path}" is no UTF-8 text', span=span, fix="save it as UTF-8") from error
+
+
+def check_files_read(span: Span | None, reads_files: bool) -> None:
+    """Who is elsewhere must not look into this machine's files."""
+    if not reads_files:
+        raise Unsupported("RUN SCRIPT is not done by a server", span=span, fix="send what is in the file")
 
 
 def named_script(named: str, span: Span | None, around: Sequence[str | None]) -> tuple[str, str]:

@@ -17,17 +17,21 @@ RESERVED = frozenset((
 # fmt: on
 """Never a name unless quoted. All other keywords are names wherever the keyword could not stand."""
 
+NUMBER = "0"
+"""Stands for any whole number."""
 ONLY_BEFORE: Mapping[str, tuple[str, ...]] = {
     "ARRAY": ("[", "<"),
     "MAP": ("(", "<"),
     "STRUCT": ("(", "<", "<>"),
     "AT": ("TIME",),
-    "FOR": ("SYSTEM_TIME",),
+    "FOR": ("SYSTEM_TIME", NUMBER),
+    "ABSENT": ("FOR",),
 }
 """Keywords only if this follows; so `SELECT map, at FROM ...` names two columns."""
 
 
 def may_be_keyword(word: str, following: str) -> bool:
+    following = NUMBER if following.isdecimal() else following
     return following in ONLY_BEFORE.get(word, (following,))
 
 

@@ -14,6 +14,15 @@ from headrace.plan.types import BIGINT_MAX, BIGINT_MIN
 DEEPEST = 150
 """Levels of a statement's tree. What reads it calls itself per level, and Python's stack has an end."""
 
+MOST_TOKENS = 20_000
+"""Words and signs of a statement: reading them takes most of a second."""
+MOST_ERRORS = 100
+"""That are told of a text."""
+LONGEST_TEXT = 1 << 20
+"""Characters of a text or a name, with the variables in it."""
+MOST_STATEMENTS = 5_000
+"""Of a text that is sent to a server."""
+
 
 def check(tree: ast.Ast, text: str) -> None:
     """Raise for the first thing that is beyond a limit."""

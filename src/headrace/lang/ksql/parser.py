@@ -1,4 +1,6 @@
-"""KSQL text to statements. All syntax errors of a script are found: after one, reading goes on behind the next `;`."""
+"""KSQL text to statements. The syntax errors of a script are all found, up to a hundred: after one, reading goes on
+behind the next `;`.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,7 @@ from headrace.lang.ksql import ast
 from headrace.lang.ksql.automaton import Refused, run
 from headrace.lang.ksql.build import built
 from headrace.lang.ksql.complaint import complaint
-from headrace.lang.ksql.limits import check
+from headrace.lang.ksql.limits import MOST_ERRORS, check
 from headrace.lang.ksql.tokens import Kind, Token, tokens
 from headrace.lang.ksql.variables import substituted
 
@@ -42,6 +44,8 @@ def parse(text: str, *, name: str | None = None, variables: Mapping[str, str] | 
     for reading in read(text, dict(variables or {}), name=name):
         if reading.error is not None:
             parsed.errors.append(reading.error)
+            if len(parsed.errors) == MOST_ERRORS:
+                break
         elif reading.statement is not None:
             parsed.statements.append((reading.statement, reading.text))
     return parsed
@@ -74,9 +78,18 @@ def parse_one(text: str) -> ast.Statement:
 def parse_expression(text: str) -> ast.Expr:
     """Read an expression."""
     try:
-        return _tree(text, list(tokens(text)), "expression")
+        found = list(tokens(text))
+        for token in found:
+            if token.kind is Kind.SYMBOL and token.value == ";":
+                raise KsqlSyntaxError("an expression has no `;`", span=token.span, fix="leave it out")
+        return _tree(text, found, "expression")
     except KsqlSyntaxError as error:
         raise error.located(text) from None
+
+
+def count_of(text: str) -> int:
+    """How many statements there are, right or wrong."""
+    return sum(1 for _ in _statements(text))
 
 
 def _statements(text: str) -> Iterator[list[Token]]:

@@ -27,7 +27,7 @@ from headrace.errors import (
     Unsupported,
     WrongKind,
 )
-from headrace.lang.ksql import ast, questions, rows, shapes, sources
+from headrace.lang.ksql import alerting, ast, questions, rows, shapes, sources
 from headrace.lang.ksql.asking import asked
 from headrace.lang.ksql.coercion import cast_to
 from headrace.lang.ksql.flow import Flow, known
@@ -221,7 +221,10 @@ class Planner:
     def _query(
         self, prefix: str, flow: Flow, info: SourceInfo, text: str, properties: Properties, replaces: str | None = None
     ) -> Query:
-        name = (properties.get("QUERY_ID") or "").upper() or replaces or f"{prefix}_{self.catalog.number}"
+        wanted = (properties.get("QUERY_ID") or "").upper()
+        if wanted in self.catalog.queries and wanted != replaces:
+            raise BadQuery(f"Query ID '{wanted}' already exists.", fix="choose another QUERY_ID, or leave it out")
+        name = wanted or replaces or f"{prefix}_{self.catalog.number}"
         relation = replace(flow.relation, value=info.payload)
         sink = Sink(
             flow.node,
@@ -277,6 +280,47 @@ class Planner:
             for name in queries:
                 del self.catalog.queries[name]
         return Control(statement.verb, queries)
+
+    # -- alerts -----------------------------------------------------------------------------------------------------
+
+    @_plan.register
+    def _(self, statement: ast.CreateAlert, text: str) -> Action:
+        if not alerting.check_new(statement, self.catalog):
+            return Done()
+        query = replace(alerting.alerted(statement, self.catalog, text), strict=self._strict())
+        self.catalog.queries[query.id] = query
+        return Insert(query)
+
+    @_plan.register
+    def _(self, statement: ast.DropAlert, text: str) -> Action:
+        if statement.if_exists and statement.name not in self.catalog.alerts:
+            return Done()
+        query = alerting.known_alert(statement.name, self.catalog, statement)
+        del self.catalog.queries[query.id]
+        return Control("TERMINATE", (query.id,))
+
+    @_plan.register(ast.MuteAlert)
+    @_plan.register(ast.UnmuteAlert)
+    def _(self, statement: ast.MuteAlert | ast.UnmuteAlert, text: str) -> Action:
+        alerting.known_alert(statement.name, self.catalog, statement)
+        return Done(statement)
+
+    @_plan.register
+    def _(self, statement: ast.CreateNotifier, text: str) -> Action:
+        made = alerting.declared_notifier(statement, self.catalog)
+        if made is None:
+            return Done()
+        self.catalog.notifiers[made.name] = made
+        return Done(statement)
+
+    @_plan.register
+    def _(self, statement: ast.DropNotifier, text: str) -> Action:
+        if statement.if_exists and statement.name not in self.catalog.notifiers:
+            return Done()
+        alerting.known_notifier(statement.name, self.catalog, statement)
+        alerting.check_notifier_unused(statement.name, self.catalog, statement)
+        del self.catalog.notifiers[statement.name]
+        return Done(statement)
 
     # -- questions --------------------------------------------------------------------------------------------------
 

@@ -11,6 +11,7 @@ from types import MappingProxyType
 
 from headrace.errors import BadQuery, SourceNotFound, Unsupported
 from headrace.lang.ksql import ast
+from headrace.lang.ksql.alerting import known_alert
 from headrace.lang.ksql.flow import known
 from headrace.lang.ksql.properties import (
     DEFAULT_KEY_FORMAT,
@@ -56,6 +57,8 @@ def described(statement: ast.Describe, catalog: Catalog, text: str) -> Answer:
         )
     if statement.what == "SOURCE":
         known(catalog, statement.name or "", statement)
+    if statement.what == "ALERT":
+        known_alert(statement.name or "", catalog, statement)
     if statement.what == "FUNCTION" and functions.find(statement.name or "") is None:
         raise functions.unknown(statement.name or "")
     about = About(statement.what.lower())

@@ -14,7 +14,7 @@ from typing import Any
 from headrace.errors import BadScript, BadType, HeadraceError, KsqlSyntaxError, SourceNotFound, StatementError
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.advice import advised
-from headrace.lang.ksql.files import named_script
+from headrace.lang.ksql.files import check_files_read, named_script
 from headrace.lang.ksql.parser import Reading, read
 from headrace.lang.ksql.planner import Planner
 from headrace.lang.ksql.scope import parts_of
@@ -55,22 +55,22 @@ def check_script(
     name: str | None = None,
     catalog: Catalog | None = None,
     properties: Mapping[str, Any] | None = None,
+    *,
+    reads_files: bool = True,
 ) -> Checked:
     """Look through a script. `name` is its file's, for errors and RUN SCRIPT; the catalog given stays as it is."""
-    check = _Check(Planner(Catalog() if catalog is None else catalog.copy(), properties))
+    check = _Check(Planner(Catalog() if catalog is None else catalog.copy(), properties), reads_files)
     check.script(text, name)
     return check.result
-
-
-# -- files ----------------------------------------------------------------------------------------------------------
 
 
 # -- checking -------------------------------------------------------------------------------------------------------
 
 
 class _Check:
-    def __init__(self, planner: Planner) -> None:
+    def __init__(self, planner: Planner, reads_files: bool) -> None:
         self.planner = planner
+        self._reads_files = reads_files
         self.result = Checked(planner.catalog)
         self._variables: dict[str, str] = {}
         self._around: list[str | None] = []
@@ -94,6 +94,7 @@ class _Check:
         if reading.error is not None:
             raise reading.error
         if isinstance(statement, ast.RunScript):
+            check_files_read(statement.span, self._reads_files)
             path, inner = named_script(statement.path, statement.span, self._around)
             self.script(inner, path)
         elif statement is not None:

@@ -41,13 +41,13 @@ class Token:
     fix: str | None = None
 
 
-# Possessive repeats: a quote that is never closed must not be searched for again and again.
+# Possessive repeats, and a comment to the end: what is never closed must not be searched for again and again.
 _TOKEN = re.compile(
     r"""
       (?P<space>   \s++ | --[^\n\r]*+ | /\*(?s:.*?)\*/ )
     | (?P<TEXT>    '(?:[^']++|'')*+' )
     | (?P<QUOTED>  `(?:[^`]++|``)*+` | "(?:[^"]++|"")*+" )
-    | (?P<open>    ['`"][^\n\r;]*+ | /\*[^\n\r;]*+ )
+    | (?P<open>    ['`"][^\n\r;]*+ | /\*(?s:.*+) )
     | (?P<VARIABLE>\$\{[A-Za-z0-9_]+\} )
     | (?P<DOUBLE>  (?:[0-9]++(?:\.[0-9]*+)?|\.[0-9]++)[eE][+-]?[0-9]++(?![A-Za-z_@]) )
     | (?P<DECIMAL> [0-9]++\.[0-9]*+ | \.[0-9]++ )

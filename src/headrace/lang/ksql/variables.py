@@ -8,8 +8,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice
 
 from headrace.errors import KsqlSyntaxError
+from headrace.lang.ksql.limits import LONGEST_TEXT, MOST_TOKENS
 from headrace.lang.ksql.tokens import Kind, Token, tokens
 
 _VARIABLE = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
@@ -17,18 +19,31 @@ _VARIABLE = re.compile(r"\$\{([A-Za-z0-9_]+)\}")
 
 def substituted(statement: Sequence[Token], variables: Mapping[str, str]) -> list[Token]:
     """The statement's tokens with the variables' values in them."""
-    return [new for token in statement for new in _replaced(token, variables)]
+    replaced = (new for token in statement for new in _replaced(token, variables))
+    found = list(islice(replaced, MOST_TOKENS + 1))
+    if len(found) > MOST_TOKENS:
+        what = f"the statement has more than {MOST_TOKENS} words and signs"
+        raise KsqlSyntaxError(what, span=statement[0].span, fix="split it into several statements")
+    return found
 
 
 def _replaced(token: Token, variables: Mapping[str, str]) -> Iterator[Token]:
     if token.kind is Kind.VARIABLE:
         yield from _bare(token, variables)
     elif token.kind in (Kind.TEXT, Kind.QUOTED) and "${" in token.value:
+        _check_length(token, variables)
         value = _VARIABLE.sub(lambda found: variables.get(found[1], found[0]), token.value)
         quote = token.text[0]
         yield replace(token, value=value, text=quote + value.replace(quote, quote * 2) + quote)
     else:
         yield token
+
+
+def _check_length(token: Token, variables: Mapping[str, str]) -> None:
+    """A value may have variables in it when it is defined: a few steps of doubling would fill the memory."""
+    if sum(len(variables.get(name, "")) for name in _VARIABLE.findall(token.value)) > LONGEST_TEXT:
+        what = f"with its variables this is longer than {LONGEST_TEXT} characters"
+        raise KsqlSyntaxError(what, span=token.span, fix="define shorter ones")
 
 
 def _bare(token: Token, variables: Mapping[str, str]) -> Iterator[Token]:

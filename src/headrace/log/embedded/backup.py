@@ -14,8 +14,10 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import re
 import shutil
 import sqlite3
+import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +29,7 @@ from headrace.log.embedded.store import FORMAT, open_folder, translated
 
 Progress = Callable[[int, int], None]
 _ROUNDS = 10
+_FILE = re.compile(r"[A-Za-z0-9]+-[A-Za-z0-9]+\.[a-z]+")  # as `Writer.new_path` names them
 _PAGES = 2_000  # of SQLite, copied in one step
 
 
@@ -193,7 +196,15 @@ def _named(staging: Path) -> dict[Path, int]:
     """The files that the copied commit log names, with their sizes. Small ones first: they are merged soonest."""
     with contextlib.closing(sqlite3.connect(staging / "log.db")) as db:
         rows = db.execute("SELECT kind, file, bytes FROM extents WHERE file IS NOT NULL ORDER BY bytes, id").fetchall()
+    for _, file, _ in rows:
+        _check_name(file)
     return {Path("archive" if kind == ARCHIVE else "extents") / file: size for kind, file, size in rows}
+
+
+def _check_name(file: object) -> None:
+    """Who made the copy may be anybody: its commit log must not lead out of the folder."""
+    if not isinstance(file, str) or not _FILE.fullmatch(file):
+        raise BackupFailed(f"the commit log names a file {str(file)[:80]!r}", fix="it is no backup: do not use it")
 
 
 def _fetch(source: Path, staging: Path, named: dict[Path, int], progress: Progress, link: bool) -> bool:
@@ -213,6 +224,8 @@ def _fetch(source: Path, staging: Path, named: dict[Path, int], progress: Progre
 
 
 def _fetch_file(source: Path, target: Path, link: bool) -> None:
+    if not stat.S_ISREG(source.lstat().st_mode):
+        raise BackupFailed(f'"{source}" is no file of its own', fix="it is no backup: do not use it")
     if link:
         try:
             os.link(source, target)

@@ -22,6 +22,8 @@ from headrace.log.embedded.fairlock import FairLock, Turn, descriptor
 
 FORMAT = 1
 _PATIENCE = 0.005  # seconds after which one looks again whether it is one's turn to sync
+_LOG = "FORMAT lock sync bell log.db log.db-wal log.db-shm extents archive owners"
+_OURS = frozenset(f"{_LOG} logs secrets token.secret push.key kafka checkpoints views".split())
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -207,22 +209,13 @@ def open_folder(folder: Path) -> None:
         )
 
 
+def strange_in(folder: Path) -> list[str]:
+    """What lies in a folder without a mark and was not made by headrace: with such things it is somebody else's."""
+    return sorted(p.name for p in folder.iterdir() if p.name not in _OURS and not p.name.startswith(".FORMAT"))
+
+
 def _claim(folder: Path, mark: Path) -> None:
-    ours = {
-        "FORMAT",
-        "lock",
-        "sync",
-        "bell",
-        "logs",
-        "log.db",
-        "log.db-wal",
-        "log.db-shm",
-        "extents",
-        "archive",
-        "owners",
-    }
-    strange = sorted(p.name for p in folder.iterdir() if p.name not in ours and not p.name.startswith(".FORMAT"))
-    if strange:
+    if strange := strange_in(folder):
         raise NotADataFolder(
             f'folder "{folder}" holds other things: {", ".join(strange[:3])}', fix="choose an empty folder"
         )

@@ -35,10 +35,11 @@ from headrace.errors import (
     UnknownTopic,
     WriterFenced,
 )
+from headrace.secrets import resolve
 from headrace.settings import Settings
 
 try:
-    from confluent_kafka import IsolationLevel, KafkaError, KafkaException
+    from confluent_kafka import OFFSET_INVALID, IsolationLevel, KafkaError, KafkaException
     from confluent_kafka import TopicPartition as KafkaPartition
     from confluent_kafka.admin import AdminClient
 except ImportError as error:
@@ -136,7 +137,7 @@ class Client:
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.servers = settings.kafka_servers
-        self._options = parse_options(settings.kafka_options)
+        self._options = options_of(settings)
         self._admin: AdminClient | None = None
         self._denials: Denials = deque(maxlen=1)
         self._lock = threading.Lock()
@@ -186,10 +187,15 @@ class Client:
             isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
             request_timeout=ANSWER.total_seconds(),
         )
-        return {
-            TopicPartition(k.topic, k.partition): self.answer(future, f"{k.topic}/{k.partition}").offset
-            for k, future in asked.items()
-        }
+        return {TopicPartition(k.topic, k.partition): self._offset(future, k) for k, future in asked.items()}
+
+    def _offset(self, future: Future[Any], place: KafkaPartition) -> int:
+        """A broker that has just begun does not know yet, and the library keeps that to itself."""
+        where = f"{place.topic}/{place.partition}"
+        found = self.answer(future, where).offset
+        if found == OFFSET_INVALID:
+            raise BrokerUnreachable(f"Kafka at {self.servers} does not know its offsets yet", where=where)
+        return found
 
     def translate(self, error: KafkaError | KafkaException, where: str | None = None) -> HeadraceError:
         said = translate(error, self.servers, where)
@@ -224,6 +230,12 @@ def callbacks() -> Iterator[None]:
     except SystemError as error:
         cause = error.__cause__
         raise cause if isinstance(cause, KafkaException) else KafkaException(_GARBLED) from error
+
+
+def options_of(settings: Settings) -> dict[str, str]:
+    """What the setting `kafka_options` says, with its secrets."""
+    given = parse_options(settings.kafka_options)
+    return {name: resolve(value, settings.data).reveal() for name, value in given.items()}
 
 
 def parse_options(text: str) -> dict[str, str]:

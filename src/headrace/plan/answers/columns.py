@@ -55,6 +55,20 @@ PROPERTIES = (
     Column("editable"),
 )
 VARIABLES = (Column("name", "Variable Name"), Column("value", "Value"))
+ALERTS = (
+    Column("name", "Alert Name", is_name=True),
+    Column("source", "On", is_name=True),
+    Column("rule", "Rule"),
+    Column("severity", "Severity"),
+    Column("notify", "Notifies"),
+    Column("queryId", "Query ID"),
+    Column("state", "Status"),
+)
+NOTIFIERS = (
+    Column("name", "Notifier Name", is_name=True),
+    Column("type", "Type"),
+    Column("options", "Options"),
+)
 CONNECTORS = (
     Column("name", "Connector Name"),
     Column("type", "Type"),

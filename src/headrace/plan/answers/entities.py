@@ -132,6 +132,13 @@ def _printed(body: Document) -> Listing:
     return Listing("", facts=facts, tables=(replace(_table("records", RECORDS, body, {}), inline=True),))
 
 
+def _alert(body: Document) -> Listing:
+    headings = {column.name: column.heading for column in columns.ALERTS} | {"statement": "Statement"}
+    names = [column.name for column in columns.ALERTS if column.is_name]
+    facts = tuple(Fact(name, heading, body.get(name), name in names) for name, heading in headings.items())
+    return Listing("", facts=facts, texts=(Fact("plan", "Plan", body.get("plan")),))
+
+
 def _became(body: Document) -> Listing:
     return Listing("", notes=(str((body.get("commandStatus") or {}).get("message", "")),))
 
@@ -158,6 +165,9 @@ _READ: Mapping[str, Callable[[Document], Listing]] = {
     "type_list": _listed("types", columns.TYPES, Schema=lambda row: Typed(type_of(row["schema"]))),
     "properties": _listed("properties", columns.PROPERTIES),
     "variables": _listed("variables", columns.VARIABLES),
+    "alerts": _listed("alerts", columns.ALERTS),
+    "alert": _alert,
+    "notifiers": _listed("notifiers", columns.NOTIFIERS),
     "connector_list": _listed("connectors", columns.CONNECTORS),
     "connector_plugins_list": _listed("connectorsPlugins", columns.PLUGINS),
     "print": _printed,

@@ -7,12 +7,21 @@ from dataclasses import replace
 
 from headrace.plan import functions
 from headrace.plan.answers import columns
-from headrace.plan.answers.descriptions import described, explained, function_described, function_kind, query_table
-from headrace.plan.answers.listing import Column, Listing, Table, Typed, once
+from headrace.plan.answers.descriptions import (
+    described,
+    explained,
+    function_described,
+    function_kind,
+    query_table,
+    single_line,
+)
+from headrace.plan.answers.listing import Column, Fact, Listing, Table, Typed, once
 from headrace.plan.answers.schemas import schema
 from headrace.plan.answers.surroundings import Surroundings
 from headrace.plan.catalog import About, Answer, SourceInfo
-from headrace.plan.nodes import Kind
+from headrace.plan.explain import shown, tree
+from headrace.plan.nodes import Kind, Query
+from headrace.plan.notifiers import Notifier
 from headrace.plan.operators import OPERATORS
 
 HIDDEN = ("__", "_confluent", "_schemas")
@@ -108,6 +117,39 @@ def _variables(question: Answer, around: Surroundings) -> Listing:
     return _listing("variables", columns.VARIABLES, sorted(around.variables.items()))
 
 
+# -- alerts ---------------------------------------------------------------------------------------------------------
+
+
+def _alerts(question: Answer, around: Surroundings) -> Listing:
+    rows = (_alert_row(query, around) for _, query in sorted(around.catalog.alerts.items()))
+    return _listing("alerts", columns.ALERTS, rows)
+
+
+def _alert_row(query: Query, around: Surroundings) -> tuple[object, ...]:
+    alert = query.alert
+    assert alert is not None
+    notify = ", ".join(alert.notify)
+    return alert.name, alert.source, str(alert.rule), alert.severity, notify, query.id, around.state(query.id)
+
+
+def _alert(question: Answer, around: Surroundings) -> Listing:
+    """What LIST says of it, and its statement and plan."""
+    query = around.catalog.alerts[question.name]
+    cells = zip(columns.ALERTS, _alert_row(query, around), strict=True)
+    facts = tuple(Fact(column.name, column.heading, value, column.is_name) for column, value in cells)
+    statement = Fact("statement", "Statement", single_line(query.text))
+    return Listing("alert", facts=(*facts, statement), texts=(Fact("plan", "Plan", tree(query)),))
+
+
+def _notifiers(question: Answer, around: Surroundings) -> Listing:
+    rows = ((one.name, one.kind.upper(), _options(one)) for _, one in sorted(around.catalog.notifiers.items()))
+    return _listing("notifiers", columns.NOTIFIERS, rows)
+
+
+def _options(notifier: Notifier) -> str:
+    return ", ".join(f"{name}={shown(value)}" for name, value in notifier.options.items() if value != "")
+
+
 # -- connectors: there is no Kafka Connect --------------------------------------------------------------------------
 
 
@@ -146,6 +188,9 @@ _ANSWERS: Mapping[About, Callable[[Answer, Surroundings], Listing]] = {
     About.TYPES: _types,
     About.PROPERTIES: _properties,
     About.VARIABLES: _variables,
+    About.ALERTS: _alerts,
+    About.ALERT: _alert,
+    About.NOTIFIERS: _notifiers,
     About.CONNECTORS: _connectors,
     About.PLUGINS: _plugins,
 }

@@ -1,11 +1,12 @@
-"""An operator of the user's own: keyed state and timers, by the time of the stream.
+"""An operator, of the user's own or an alert's rule: keyed state and timers, by the time of the stream.
 
 Stream time is the latest time among the rows so far, or that of a tick. Before a row is taken, the timers that are due
 by then fire, in order of their time and then of being set; a timer that was set for the past fires right after the row.
 Late rows are given to the operator, which sees that they are late.
 
 What an operator raises is reported as `operator-failed` with the row it was asked about, which is left out: the state,
-the timers and the results are what they were before. A row without a key or a payload is reported and left out.
+the timers and the results are what they were before. A row without a key, or without a payload unless it
+takes deletions, is reported and left out.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class OperateStep:
     def __init__(self, node: Operate, context: Context) -> None:
         self.where = f"operator {node.operator.name}"
         self.work = node.operator.work(relation_of(node.input))
+        self.deletions = node.operator.deletions
         self.report = context.report
         self.states = context.store("states")
         self.armed = context.store("armed")
@@ -73,7 +75,7 @@ class OperateStep:
 
     def _taken(self, event: Event, now: int) -> Iterator[Event]:
         time, key, row = event
-        if key is None or is_null(key) or row is None:
+        if key is None or is_null(key) or (row is None and not self.deletions):
             code = "null-key" if is_null(key) else "null-value"
             self.report(Problem(code, "an operator needs a key and a value", self.where, time, key, row))
             return

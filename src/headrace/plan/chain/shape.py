@@ -56,7 +56,7 @@ def _versions(nodes: Iterable[Node]) -> dict[str, str]:
 def _code_in(value: Any) -> Iterator[tuple[str, str]]:
     """In a part of a node; the nodes below it tell for themselves."""
     if isinstance(value, OperatorKind):
-        yield f"operator {value.name}", value.version
+        yield from () if value.is_ours else ((f"operator {value.name}", value.version),)
     elif isinstance(value, Expression):
         calls = (part for part in parts_of(value) if isinstance(part, Call))
         yield from ((f"function {call.name}", call.overload.version) for call in calls if call.overload.version)

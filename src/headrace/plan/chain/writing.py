@@ -117,6 +117,8 @@ def _(e: ex.Arithmetic, code: Code) -> Piece:
         return _integer(e, code, sides)
     if e.type == ty.DOUBLE and e.op in _DOUBLE:
         return computed(code, sides, f"{code.constant(_DOUBLE[e.op])}({{}}, {{}})")
+    if e.type in (ty.STRING, ty.BYTES):
+        return computed(code, sides, f"{code.constant(do.add_texts)}({{}}, {{}})", raises=True)
     return computed(code, sides, f"{{}} {e.op} {{}}")
 
 
@@ -256,7 +258,7 @@ def _(e: ex.Like, code: Code) -> Piece:
     value = code.piece(e.value)
     if isinstance(e.pattern, ex.Literal) and e.pattern.value is not None:
         match = code.constant(do.matcher(e.pattern.value, e.escape))
-        return strict(code, [value], f"{match}({{}}) is not None")
+        return strict(code, [value], f"{match}({{}})")
     return strict(code, [value, code.piece(e.pattern)], f"{code.constant(do.like)}({{}}, {{}}, {_plain(e.escape)})")
 
 

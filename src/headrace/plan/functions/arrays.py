@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.formats.numbers import double_text
+from headrace.plan.bounds import check_items
+from headrace.plan.bounds import joined as joined_texts
 from headrace.plan.functions.declare import Function, Nulls, Overload
 from headrace.plan.functions.natural import Key, equality, order
 from headrace.plan.types import NULL, is_array
@@ -78,6 +80,7 @@ def removed(key: Key, items: list[Any] | None, unwanted: Any) -> list[Any] | Non
 def joined(items: list[Any] | None, others: list[Any] | None) -> list[Any] | None:
     if items is None or others is None:
         return others if items is None else items
+    check_items(len(items) + len(others))
     return items + others
 
 
@@ -134,7 +137,7 @@ def text_of(value: Any) -> str:
 
 
 def text(items: list[Any] | None, delimiter: str | None = ",") -> str | None:
-    return None if items is None else (delimiter or "").join(map(text_of, items))
+    return None if items is None else joined_texts(delimiter or "", list(map(text_of, items)))
 
 
 def _over_sets(name: str, doc: str, python: Callable[..., Any], example: tuple[str, str]) -> Function:

@@ -2,14 +2,22 @@
 
 Translated is what people use and the two languages write differently: `\\p{...}` classes, `\\Q...\\E`, `\\h`, `\\R`,
 `\\z`, `\\Z`, names of groups, and the line ends that a point does not match. Letters, digits and spaces are ASCII, as
-in Java. Not translated, and refused: brackets inside brackets, `&&` there, and flags in the middle of a pattern. Both
-engines go back and forth: a pattern such as `(a+)+b` can take very long on either.
+in Java. Not translated, and refused: brackets inside brackets, `&&` there, flags in the middle of a pattern, and what
+Java does not know. An engine that goes back and forth can take very long over a pattern such as `(a|aa)+$`: it is given
+a time (`bounds.PATIENCE`). What a pattern may grow to is bounded, too.
 """
 
 from __future__ import annotations
 
 import re
 from functools import cache, lru_cache
+
+import regex
+
+LARGEST = 5000
+"""Signs of a pattern, those counted often that it repeats: the engine writes repetitions out."""
+DEEPEST = 40
+"""Groups inside groups."""
 
 _CLASSES = {
     "Lower": "a-z",
@@ -60,36 +68,84 @@ _ESCAPES = {
     "Z": rf"(?=(?:\r\n|[{_LINE_ENDS}])?\Z)",
     "e": r"\x1b",
 }
+_KNOWN_ESCAPES = frozenset("tnrfaxudDsSwWbBA0123456789") | _ESCAPES.keys()
 _TOKEN = re.compile(
-    r"\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\(?P<negated>[pP])(?:\{\^?(?P<long>\w+)\}|(?P<short>[A-Z]))"
+    r"\\Q(?P<quoted>.*?)(?:\\E|\Z)|\\(?P<negated>[pP])(?:\{(?P<long>\w+)\}|(?P<short>[A-Z]))"
     r"|\\x\{(?P<code>[0-9A-Fa-f]+)\}|\\k<(?P<reference>\w+)>|\(\?<(?P<group>[A-Za-z]\w*)>|\\(?P<escape>.)"
-    r"|(?P<plain>.)",
+    r"|\{(?P<count>\d{1,6})(?:,(?P<most>\d{0,6}))?\}|(?P<opening>\((?:\?(?:<?[=!]|>|[imx]*(?:-[imx]+)?:))?(?![?*]))"
+    r"|(?P<more>\+)|(?P<plain>.)",
     re.DOTALL,
 )
 
 
-@lru_cache(maxsize=500)
-def compiled(pattern: str) -> re.Pattern[str]:
-    """The pattern, ready to use; raises ValueError or `re.error` if it is none."""
-    return re.compile(translated(pattern), re.ASCII)
+@lru_cache(maxsize=100)
+def compiled(pattern: str) -> regex.Pattern[str]:
+    """The pattern, ready to use; raises ValueError or `regex.error` if it is none."""
+    return regex.compile(translated(pattern), regex.ASCII)
 
 
 def translated(pattern: str) -> str:
-    flags = re.match(r"\(\?([a-zA-Z]+)\)", pattern)
-    point = "." if flags and "s" in flags.group(1) else f"[^{_LINE_ENDS}]"
-    parts: list[str] = []
+    flags = re.match(r"\(\?[imsx]+\)", pattern)
+    start = flags.end() if flags else 0
+    point = "." if "s" in pattern[:start] else f"[^{_LINE_ENDS}]"
+    parts: list[str] = [pattern[:start]]
+    weight = _Weight()
     in_brackets = False
-    for token in _TOKEN.finditer(pattern):
+    for token in _TOKEN.finditer(pattern, start):
         if in_brackets and (token[0] == "[" or pattern.startswith("&&", token.start())):
             raise ValueError(f"brackets or && inside brackets are not supported: {pattern}")
+        if in_brackets and token[0] == "]" and parts[-1] in ("[", "[^"):
+            parts.append(r"\]")  # as the first one it stands for itself
+            continue
         in_brackets = token[0] == "[" or (in_brackets and token[0] != "]")
-        parts.append(_translated_token(token, in_brackets, point))
+        parts.append(token[0] if in_brackets and _is_sign(token) else _translated_token(token, in_brackets, point))
+        weight.add(token, parts[-1], in_brackets)
     return "".join(parts)
+
+
+def _is_sign(token: re.Match[str]) -> bool:
+    """Of groups and repetitions: in brackets it stands for itself."""
+    return bool(token["count"] or token["more"] or token["opening"] or token["group"])
+
+
+class _Weight:
+    """How large a pattern is when its repetitions are written out: of each open group all, and its last part."""
+
+    def __init__(self) -> None:
+        self._open = [(0, 0)]
+
+    def add(self, token: re.Match[str], text: str, in_brackets: bool) -> None:
+        whole, last = self._open.pop()
+        if in_brackets or not (_is_sign(token) or token[0] == ")"):
+            last = 1 + len(text) // 20
+            self._open.append((whole + last, last))
+        elif token["count"] or token["more"]:
+            times = _times(token)
+            self._open.append((whole + last * (times - 1), last * times))
+        elif token[0] == ")":
+            outer, _ = self._open.pop() if self._open else (0, 0)
+            self._open.append((outer + whole, whole))
+        else:
+            self._open += [(whole, last), (1, 1)]
+        if self._open[-1][0] > LARGEST or len(self._open) > DEEPEST:
+            raise ValueError(f"a pattern with more than {LARGEST} signs, or {DEEPEST} groups inside each other")
+
+
+def _times(token: re.Match[str]) -> int:
+    """How often the engine writes a part out: for those without a most, once more than the least."""
+    if token["more"]:
+        return 2
+    least = int(token["count"])
+    return max(least + 1 if token["most"] == "" else least, int(token["most"] or 0), 1)
 
 
 def _translated_token(token: re.Match[str], in_brackets: bool, point: str) -> str:
     if token["plain"] is not None:
+        if token["plain"] in "({" and not in_brackets:
+            raise ValueError(f"{token.string[token.start() :][:8]} begins nothing that Java knows")
         return point if token["plain"] == "." and not in_brackets else token["plain"]
+    if _is_sign(token) and not token["group"]:
+        return token[0]
     if token["quoted"] is not None:
         return re.escape(token["quoted"])
     if token["negated"]:
@@ -100,7 +156,17 @@ def _translated_token(token: re.Match[str], in_brackets: bool, point: str) -> st
         return f"(?P={token['reference']})"
     if token["group"]:
         return f"(?P<{token['group']}>"
-    return token[0] if in_brackets else _ESCAPES.get(token["escape"], token[0])
+    if token["escape"].isalnum() and token["escape"] not in _KNOWN_ESCAPES:
+        raise ValueError(f"\\{token['escape']} is not supported")
+    known = _ESCAPES.get(token["escape"])
+    return token[0] if known is None else _inside(known) if in_brackets else known
+
+
+def _inside(known: str) -> str:
+    """A class that stands in another's brackets: its members."""
+    if not known.startswith("[") or known.startswith("[^"):
+        raise ValueError("\\H, \\V, \\R, \\z and \\Z are not supported inside brackets")
+    return known[1:-1]
 
 
 def _property(name: str, negated: bool, in_brackets: bool) -> str:
@@ -130,7 +196,7 @@ def _category(name: str) -> str:
 _REPLACEMENT = re.compile(r"\\(?P<plain>.)|\$\{(?P<name>\w+)\}|\$(?P<number>\d+)|(?P<wrong>[\\$])", re.DOTALL)
 
 
-def expanded(replacement: str, match: re.Match[str]) -> str:
+def expanded(replacement: str, match: regex.Match[str]) -> str:
     """Java's replacement text, with `$1` and `${name}` filled in."""
 
     def filled(token: re.Match[str]) -> str:
@@ -142,10 +208,11 @@ def expanded(replacement: str, match: re.Match[str]) -> str:
             return match[token["name"]] or ""
         return _numbered(token["number"], match)
 
-    return _REPLACEMENT.sub(filled, replacement)
+    is_plain = "$" not in replacement and "\\" not in replacement
+    return replacement if is_plain else _REPLACEMENT.sub(filled, replacement)
 
 
-def _numbered(digits: str, match: re.Match[str]) -> str:
+def _numbered(digits: str, match: regex.Match[str]) -> str:
     """`$12` is group 12 if there is one, else group 1 and a 2."""
     used = 1
     while used < len(digits) and int(digits[: used + 1]) <= match.re.groups:

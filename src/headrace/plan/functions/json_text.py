@@ -10,6 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.plan.bounds import check_length
 from headrace.plan.functions import json_tree
 from headrace.plan.functions.declare import Function, Nulls, Overload
 
@@ -90,6 +91,7 @@ def concat(*texts: str | None) -> str | None:
     values = [json_tree.read(text) for text in texts if text is not None]
     if any(value is json_tree.MISSING for value in values):
         return None
+    check_length(sum(len(text) for text in texts if text is not None))
     first, *others = values
     return json_tree.write(_joined(values) if others else first)
 

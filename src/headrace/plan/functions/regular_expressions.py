@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
+import regex
+
+from headrace.plan.bounds import PATIENCE, check_length, in_time
 from headrace.plan.functions.declare import Function, Overload
 from headrace.plan.functions.java_pattern import compiled, expanded
 
 AREA = "regular expressions"
 
 
+@in_time
 def extract(pattern: str, text: str, group: int = 0) -> str | None:
-    match = compiled(pattern).search(text)
+    match = compiled(pattern).search(text, timeout=PATIENCE)
     return match[group] if match else None
 
 
+@in_time
 def extract_all(pattern: str, text: str, group: int = 0) -> list[str | None]:
-    return [match[group] for match in compiled(pattern).finditer(text)]
+    return [match[group] for match in compiled(pattern).finditer(text, timeout=PATIENCE)]
 
 
+@in_time
 def replace(text: str, pattern: str, replacement: str) -> str:
-    return compiled(pattern).sub(lambda match: expanded(replacement, match), text)
+    made = 0
+
+    def put_in(match: regex.Match[str]) -> str:
+        nonlocal made
+        part = expanded(replacement, match)
+        made += len(part)
+        check_length(made)
+        return part
+
+    return compiled(pattern).sub(put_in, text, timeout=PATIENCE)
 
 
+@in_time
 def split(text: str, pattern: str) -> list[str]:
     """An empty match at the beginning splits nothing off, and with an empty pattern neither does one at the end."""
     parts: list[str] = []
     start = 0
-    for match in compiled(pattern).finditer(text):
+    for match in compiled(pattern).finditer(text, timeout=PATIENCE):
         if match.end() == 0 or (not pattern and match.start() == len(text)):
             continue
         parts.append(text[start : match.start()])

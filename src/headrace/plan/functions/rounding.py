@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from headrace.plan.bounds import check_items
 from headrace.plan.functions.declare import Function, Overload
 from headrace.plan.types import BIGINT_MAX, BIGINT_MIN, INT_MIN, decimal
 
@@ -144,6 +145,7 @@ def series(start: int, end: int, step: int | None = None) -> list[int]:
         raise ValueError("the step of a series must not be zero")
     if (end - start) * step < 0:
         raise ValueError("the step of a series must lead from its start to its end")
+    check_items((end - start) // step + 1)
     return list(range(start, end + (1 if step > 0 else -1), step))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import AnyStr
 
+from headrace.plan.bounds import check_length, joined
 from headrace.plan.functions.declare import Function, Nulls, Overload
 
 AREA = "strings"
@@ -40,15 +41,15 @@ def _unescaped(match: re.Match[str]) -> str:
 
 
 def concat(*parts: str | None) -> str:
-    return "".join(part for part in parts if part is not None)
+    return joined("", [part for part in parts if part is not None])
 
 
 def concat_bytes(*parts: bytes | None) -> bytes:
-    return b"".join(part for part in parts if part is not None)
+    return joined(b"", [part for part in parts if part is not None])
 
 
 def concat_ws(separator: AnyStr | None, *parts: AnyStr | None) -> AnyStr | None:
-    return None if separator is None else separator.join(part for part in parts if part is not None)
+    return None if separator is None else joined(separator, [part for part in parts if part is not None])
 
 
 def elt(number: int | None, *texts: str | None) -> str | None:
@@ -57,6 +58,11 @@ def elt(number: int | None, *texts: str | None) -> str | None:
 
 def field(text: str | None, *texts: str | None) -> int:
     return texts.index(text) + 1 if text is not None and text in texts else 0
+
+
+def replace(text: str, part: str, replacement: str) -> str:
+    check_length(len(text) + text.count(part) * (len(replacement) - len(part)))
+    return text.replace(part, replacement)
 
 
 def initcap(text: str) -> str:
@@ -142,7 +148,7 @@ FUNCTIONS = (
     Function(
         "REPLACE",
         "The text with every occurrence of a part replaced.",
-        (Overload("(text: string, part: string, replacement: string) -> string", str.replace),),
+        (Overload("(text: string, part: string, replacement: string) -> string", replace),),
         ("REPLACE('anaconda', 'a', 'o')", "'onocondo'"),
         area=AREA,
     ),

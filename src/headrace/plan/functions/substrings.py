@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+from headrace.plan.bounds import check_length
 from headrace.plan.functions.declare import Function, Nulls, Overload
 
 AREA = "strings"
@@ -62,6 +63,7 @@ def rpad(text: Text, length: int, padding: Text) -> Text | None:
 def _filling(text: Text, length: int, padding: Text) -> Text | None:
     if length < 0 or not padding:
         return None
+    check_length(length)
     missing = max(length - len(text), 0)
     return (padding * (missing // len(padding) + 1))[:missing]
 
@@ -80,8 +82,6 @@ def split_to_map(text: str, between_entries: str, in_entry: str) -> dict[str, st
     parts = (entry.split(in_entry) for entry in text.split(between_entries))
     return {pair[0]: pair[1] for pair in parts if len(pair) == 2}
 
-
-_PAD = "CASE WHEN {1} >= 0 AND {2} <> '' THEN %s({0}, {1}, {2}) END"
 
 FUNCTIONS = (
     Function(
@@ -113,7 +113,7 @@ FUNCTIONS = (
         "The text or bytes brought to a length by a padding at the left, or by cutting the end. "
         "Null if the length is negative or the padding empty.",
         (
-            Overload("(text: string, length: int, padding: string) -> string", lpad, spark=_PAD % "lpad"),
+            Overload("(text: string, length: int, padding: string) -> string", lpad),
             Overload("(data: bytes, length: int, padding: bytes) -> bytes", lpad),
         ),
         ("LPAD('foo', 7, 'Bar')", "'BarBfoo'"),
@@ -124,7 +124,7 @@ FUNCTIONS = (
         "The text or bytes brought to a length by a padding at the right, or by cutting the end. "
         "Null if the length is negative or the padding empty.",
         (
-            Overload("(text: string, length: int, padding: string) -> string", rpad, spark=_PAD % "rpad"),
+            Overload("(text: string, length: int, padding: string) -> string", rpad),
             Overload("(data: bytes, length: int, padding: bytes) -> bytes", rpad),
         ),
         ("RPAD('foo', 7, 'Bar')", "'fooBarB'"),

@@ -20,10 +20,13 @@ from starlette.websockets import WebSocket
 
 from headrace.errors import HeadraceError, UnknownPath
 from headrace.serve.api import (
+    alerts,
     apps,
+    boards,
     groups,
     letters,
     metrics,
+    people,
     queries,
     records,
     searching,
@@ -36,9 +39,10 @@ from headrace.serve.api import (
 from headrace.serve.api.openapi import openapi
 from headrace.serve.api.parameters import BODY, HEADER, PATH, PAYLOAD, QUERY, Payload, parameters_of, read
 from headrace.serve.api.refusals import as_ours, headers_of, refusal, status_of
-from headrace.serve.api.route import Plain, Route
+from headrace.serve.api.route import Be, May, Plain, Route
 from headrace.serve.api.senders import check_code_from
 from headrace.serve.api.site import Site
+from headrace.serve.authentication import noted, rights_of
 from headrace.serve.bodies import body_of, document
 
 PREFIX = "/api/v1"
@@ -52,8 +56,11 @@ ROUTES: tuple[Route, ...] = (
     *apps.ROUTES,
     *queries.ROUTES,
     *views.ROUTES,
+    *boards.ROUTES,
     *watching.ROUTES,
     *letters.ROUTES,
+    *alerts.ROUTES,
+    *people.ROUTES,
 )
 
 
@@ -69,10 +76,10 @@ def _routes(site: Site) -> list[BaseRoute]:
         by_path.setdefault(route.path, []).append(route)
 
     async def live(socket: WebSocket) -> None:
-        await tails.tail_socket(site, socket)
+        await tails.tail_socket(site.by(rights_of(socket)), socket)
 
     async def watched(socket: WebSocket) -> None:
-        await watching.watch_socket(site, socket)
+        await watching.watch_socket(site.by(rights_of(socket)), socket)
 
     async def described(request: Request) -> Response:
         return Response(orjson.dumps(openapi(ROUTES, PREFIX)), media_type="application/json")
@@ -94,6 +101,7 @@ def _endpoint(site: Site, routes: list[Route]) -> Endpoint:
         try:
             return await _answered(site, route, request)
         except HeadraceError as error:
+            await noted(site.node.guard, request, error)
             return refused(error)
 
     return Endpoint(routes[0].path, endpoint, methods=list(by_method))
@@ -102,8 +110,13 @@ def _endpoint(site: Site, routes: list[Route]) -> Endpoint:
 async def _answered(site: Site, route: Route, request: Request) -> Response:
     if route.is_code:
         check_code_from(request, site.node.settings)
+    site = site.by(rights_of(request))
+    if isinstance(route.needs, Be):  # before a body is read
+        route.needs.check(site.rights, None)
     with site.room.share() as take:
         given = () if route.parameters is None else (await _asked(route, route.parameters, request, take),)
+        if isinstance(route.needs, May):
+            route.needs.check(site.rights, *given)
         if route.is_live:
             return await route.do(site, *given, request)
         return _response(await run_in_threadpool(route.do, site, *given), route.status)
@@ -145,7 +158,7 @@ def _plain(value: Any) -> Any:
 def refused(error: HeadraceError) -> Response:
     status = status_of(error)
     more = getattr(error, "done", None)
-    return _json({**refusal(error), **({} if more is None else {"done": more})}, status, headers_of(status))
+    return _json({**refusal(error), **({} if more is None else {"done": more})}, status, headers_of(status, error))
 
 
 async def _elsewhere(request: Request, error: Exception) -> Response:

@@ -10,7 +10,7 @@ from headrace.control.probing import probe
 from headrace.errors import HeadraceError
 from headrace.lang.python.loading import Code
 from headrace.serve.api.parameters import in_body, in_path
-from headrace.serve.api.route import Route
+from headrace.serve.api.route import Be, Route
 from headrace.serve.api.site import Site
 from headrace.serve.api.statements import Done, done_of
 
@@ -64,7 +64,7 @@ def send_app(site: Site, asked: Ask) -> Sent:
     done: list[Done] = []
     probe(code := Code(asked.source, asked.path))
     try:
-        deployed = site.node.deploy(code, on_done=lambda outcome: done.append(done_of(outcome)))
+        deployed = site.node.deploy(code, rights=site.rights, on_done=lambda outcome: done.append(done_of(outcome)))
     except HeadraceError as error:
         error.done = done  # type: ignore[attr-defined] - told with the refusal
         raise
@@ -73,7 +73,7 @@ def send_app(site: Site, asked: Ask) -> Sent:
 
 def withdraw_app(site: Site, asked: Named) -> None:
     """Have an app's code no longer. What its statements made stays; none of it may call the code."""
-    site.node.withdraw(asked.app)
+    site.node.withdraw(asked.app, rights=site.rights)
 
 
 def _facts(site: Site, deployed: Deployed) -> dict[str, Any]:
@@ -83,8 +83,8 @@ def _facts(site: Site, deployed: Deployed) -> dict[str, Any]:
 
 
 ROUTES = (
-    Route("GET", "/apps", list_apps),
-    Route("GET", "/apps/{app}", get_app),
-    Route("POST", "/apps", send_app, is_code=True),
-    Route("DELETE", "/apps/{app}", withdraw_app, 204, is_code=True),
+    Route("GET", "/apps", list_apps, needs=Be.ADMIN),
+    Route("GET", "/apps/{app}", get_app, needs=Be.ADMIN),
+    Route("POST", "/apps", send_app, is_code=True, needs=Be.ADMIN),
+    Route("DELETE", "/apps/{app}", withdraw_app, 204, is_code=True, needs=Be.ADMIN),
 )

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.access.grants import Deed, Kind, Thing
 from headrace.contracts import GroupInfo, TopicPartition
 from headrace.errors import BadRequest
 from headrace.serve.api.parameters import in_body, in_path
 from headrace.serve.api.positions import positions_of, starts
-from headrace.serve.api.route import Route
+from headrace.serve.api.route import Be, May, Route
 from headrace.serve.api.site import Site
 
 
@@ -59,7 +60,8 @@ class Reset(Named):
 
 def list_groups(site: Site) -> list[Listed]:
     """All groups, with how far they are behind."""
-    return [_listed(site.log.group(name)) for name in site.log.groups()]
+    names = [name for name in site.log.groups() if site.rights.may(Deed.READ, Thing(Kind.GROUP, name))]
+    return [_listed(site.log.group(name)) for name in names]
 
 
 def get_group(site: Site, asked: Named) -> Described:
@@ -101,9 +103,10 @@ def _described(info: GroupInfo) -> Described:
     return Described(info.name, info.generation, sum(info.lag.values()), members, offsets)
 
 
+_CONTROL = May(Deed.CONTROL, Kind.GROUP, "group")
 ROUTES = (
-    Route("GET", "/groups", list_groups),
-    Route("GET", "/groups/{group}", get_group),
-    Route("POST", "/groups/{group}/reset", reset_group),
-    Route("DELETE", "/groups/{group}", delete_group, 204),
+    Route("GET", "/groups", list_groups, needs=Be.KNOWN),
+    Route("GET", "/groups/{group}", get_group, needs=May(Deed.READ, Kind.GROUP, "group")),
+    Route("POST", "/groups/{group}/reset", reset_group, needs=_CONTROL),
+    Route("DELETE", "/groups/{group}", delete_group, 204, needs=_CONTROL),
 )

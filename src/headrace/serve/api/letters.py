@@ -11,7 +11,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.contracts import Append, Batch, Log, Topic, dead_letter_topic
+from headrace.access.grants import Deed, Kind
+from headrace.access.grants import topic as thing
+from headrace.contracts import INTERNAL, Append, Batch, Log, Topic, dead_letter_topic
+from headrace.control.permits import sees_query
 from headrace.errors import NotReplayable, OffsetOutOfRange, UnknownLetter, UnknownPartition, UnknownQuery, UnknownTopic
 from headrace.log.rows import GIVEN
 from headrace.record import StoredRecord
@@ -19,7 +22,7 @@ from headrace.serve.api.fates import DISCARDED, REPLAYED, Letter
 from headrace.serve.api.parameters import in_path, in_query
 from headrace.serve.api.positions import position_text, starts
 from headrace.serve.api.reading import Reading
-from headrace.serve.api.route import Route
+from headrace.serve.api.route import Be, May, Route
 from headrace.serve.api.site import Site
 
 SUFFIX = dead_letter_topic("")
@@ -105,10 +108,12 @@ class One:
 
 def list_boxes(site: Site, asked: Boxes) -> list[Box]:
     """Topics of dead letters, with how many lie there."""
-    queries = {name: dead_letter_topic(one.query.sink.topic) for name, one in site.node.supervisor.queries.items()}
+    seen = [one.query for one in site.node.supervisor.queries.values() if sees_query(site.rights, one.query)]
+    queries = {query.id: dead_letter_topic(query.sink.topic) for query in seen}
     if asked.query is not None and asked.query not in queries:
         raise UnknownQuery(f'there is no query "{asked.query}"', fix="GET /api/v1/queries lists them")
     names = [topic.name for topic in site.log.topics() if topic.name.endswith(SUFFIX)]
+    names = [name for name in names if site.rights.may(Deed.READ, thing(name))]
     wanted = [name for name in names if asked.query is None or queries[asked.query] == name]
     return [
         Box(n, n.removesuffix(SUFFIX), _count(site.log, n), [q for q in queries if queries[q] == n]) for n in wanted
@@ -126,13 +131,13 @@ def list_letters(site: Site, asked: Letters) -> Page:
         if not batches:
             break
         looked_at += sum(map(len, batches))
-        found += [letter for batch in batches for letter in _letters(site, topic, batch) if _is_wanted(letter, asked)]
+        found += [letter for batch in batches for letter in letters_in(site, topic, batch) if _is_wanted(letter, asked)]
     return Page(found, position_text(reading.positions))
 
 
 def get_letter(site: Site, asked: One) -> Shown:
     """One dead letter."""
-    return next(_letters(site, _box(site.log, asked.topic), _found(site.log, asked)))
+    return next(letters_in(site, _box(site.log, asked.topic), _found(site.log, asked)))
 
 
 def _box(log: Log, name: str) -> Topic:
@@ -145,7 +150,7 @@ def _count(log: Log, topic: str) -> int:
     return sum(bounds.end - bounds.start for bounds in log.bounds(topic).values())
 
 
-def _letters(site: Site, topic: Topic, batch: Batch) -> Iterator[Shown]:
+def letters_in(site: Site, topic: Topic, batch: Batch) -> Iterator[Shown]:
     records = list(batch.records())
     fates = site.fates.of([_id(topic, record.partition, record.offset) for record in records])
     for record, fate in zip(records, fates, strict=True):
@@ -193,6 +198,8 @@ def replay_letter(site: Site, asked: One) -> Settled:
     topic = _box(site.log, asked.topic)
     letter = next(_found(site.log, asked).records())
     origin = _origin(site.log, letter)
+    site.rights.check(Deed.WRITE, thing(origin.topic))
+    site.note("dead-letter-replayed", letter=f"{asked.topic}/{asked.partition}/{asked.offset}")
     rows = origin.rows.select([n for n in origin.rows.schema.names if not n.startswith("$") or n in GIVEN])
     settled = _id(topic, asked.partition, asked.offset)
     (went,) = site.fates.settle(settled, REPLAYED, [Append(origin.topic, rows)])
@@ -212,7 +219,7 @@ def _origin(log: Log, letter: StoredRecord) -> Batch:
     """The record that a letter is of, which must still be there."""
     where = _text(letter.record.header("where") or letter.record.header("origin")) or ""
     match = next((found for pattern in _ORIGINS if (found := pattern.fullmatch(where))), None)
-    if match is None:
+    if match is None or match["topic"].startswith(INTERNAL):  # who writes letters does not write the system's facts
         raise _lost(letter, f'it says "{where}", which is no record of a topic')
     place: tuple[str, int, int] = match["topic"], int(match["partition"]), int(match["offset"])
     try:
@@ -238,10 +245,11 @@ def _lost(letter: StoredRecord, what: str) -> NotReplayable:
     )
 
 
+_READ, _CONTROL = May(Deed.READ, Kind.TOPIC, "topic"), May(Deed.CONTROL, Kind.TOPIC, "topic")
 ROUTES: tuple[Any, ...] = (
-    Route("GET", "/dead-letters", list_boxes),
-    Route("GET", "/dead-letters/{topic}", list_letters),
-    Route("GET", "/dead-letters/{topic}/{partition}/{offset}", get_letter),
-    Route("POST", "/dead-letters/{topic}/{partition}/{offset}/replay", replay_letter),
-    Route("DELETE", "/dead-letters/{topic}/{partition}/{offset}", discard_letter),
+    Route("GET", "/dead-letters", list_boxes, needs=Be.KNOWN),
+    Route("GET", "/dead-letters/{topic}", list_letters, needs=_READ),
+    Route("GET", "/dead-letters/{topic}/{partition}/{offset}", get_letter, needs=_READ),
+    Route("POST", "/dead-letters/{topic}/{partition}/{offset}/replay", replay_letter, needs=_READ),
+    Route("DELETE", "/dead-letters/{topic}/{partition}/{offset}", discard_letter, needs=_CONTROL),
 )

@@ -12,9 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.access.grants import Deed
+from headrace.access.grants import topic as thing
 from headrace.contracts import Bounds
 from headrace.control.condition import STATES, Condition, conditions
-from headrace.serve.api.route import Plain, Route
+from headrace.serve.api.route import Be, Plain, Route
 from headrace.serve.api.site import Site
 
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -53,7 +55,8 @@ def metrics(site: Site) -> Plain:
 
 
 def _look(site: Site) -> Look:
-    return Look(conditions(site.node, site.watch), site.bounds(), site.waking.readers)
+    bounds = {name: found for name, found in site.bounds().items() if site.rights.may(Deed.READ, thing(name))}
+    return Look(conditions(site.node, site.watch, site.rights), bounds, site.waking.readers)
 
 
 def _labels(labels: Mapping[str, str]) -> str:
@@ -148,4 +151,4 @@ METRICS: tuple[Metric, ...] = (
     Metric("process_threads", GAUGE, "Threads of Python's in the server's process.", _single(_threads)),
     Metric("process_cpu_seconds_total", COUNTER, "Processor time of the server's process.", _single(_cpu)),
 )
-ROUTE = Route("GET", "/metrics", metrics, types=(TYPE,))
+ROUTE = Route("GET", "/metrics", metrics, types=(TYPE,), needs=Be.KNOWN)

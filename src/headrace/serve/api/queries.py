@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.control.condition import Condition, condition, conditions, status_of
-from headrace.control.node import Node
+from headrace.control.permits import sees_query
 from headrace.errors import UnknownQuery
 from headrace.serve.api.parameters import in_path
-from headrace.serve.api.route import Route
+from headrace.serve.api.route import Be, Route
 from headrace.serve.api.site import Site
 
 
@@ -20,11 +20,12 @@ class Named:
 
 def list_queries(site: Site) -> list[Condition]:
     """All queries, with how they are doing."""
-    return conditions(site.node, site.watch)
+    return conditions(site.node, site.watch, site.rights)
 
 
 def get_query(site: Site, asked: Named) -> Condition:
     """One query."""
+    _check(site, asked.query)
     found = condition(site.node, site.watch, asked.query)
     if found is None:
         raise _unknown(asked.query)
@@ -33,7 +34,7 @@ def get_query(site: Site, asked: Named) -> Condition:
 
 def get_status(site: Site) -> dict[str, Any]:
     """The server as a whole: its version, its log, its queries, and statements that it could not do any more."""
-    return status_of(site.node, site.watch)
+    return status_of(site.node, site.watch, site.rights)
 
 
 def pause_query(site: Site, asked: Named) -> Condition:
@@ -48,19 +49,20 @@ def resume_query(site: Site, asked: Named) -> Condition:
 
 def restart_query(site: Site, asked: Named) -> Condition:
     """Stop a query and start it again from its checkpoint; one that is paused stays so."""
-    site.node.restart(asked.query)
+    _check(site, asked.query)
+    site.node.restart(asked.query, rights=site.rights)
     return get_query(site, asked)
 
 
 def terminate_query(site: Site, asked: Named) -> None:
     """End a query for good. What it wrote stays."""
-    _check(site.node, asked.query)
-    site.node.execute(_statement("TERMINATE", asked.query))
+    _check(site, asked.query)
+    site.node.execute(_statement("TERMINATE", asked.query), rights=site.rights)
 
 
 def _done(site: Site, query: str, verb: str) -> Condition:
-    _check(site.node, query)
-    site.node.execute(_statement(verb, query))
+    _check(site, query)
+    site.node.execute(_statement(verb, query), rights=site.rights)
     return get_query(site, Named(query=query))
 
 
@@ -68,8 +70,10 @@ def _statement(verb: str, query: str) -> str:
     return f"{verb} `{query}`;"
 
 
-def _check(node: Node, query: str) -> None:
-    if query not in node.supervisor.queries:
+def _check(site: Site, query: str) -> None:
+    """One that may not be seen is not there."""
+    enlisted = site.node.supervisor.queries.get(query)
+    if enlisted is None or not sees_query(site.rights, enlisted.query):
         raise _unknown(query)
 
 
@@ -78,11 +82,11 @@ def _unknown(query: str) -> UnknownQuery:
 
 
 ROUTES = (
-    Route("GET", "/queries", list_queries),
-    Route("GET", "/queries/{query}", get_query),
-    Route("POST", "/queries/{query}/pause", pause_query),
-    Route("POST", "/queries/{query}/resume", resume_query),
-    Route("POST", "/queries/{query}/restart", restart_query),
-    Route("DELETE", "/queries/{query}", terminate_query, 204),
-    Route("GET", "/status", get_status),
+    Route("GET", "/queries", list_queries, needs=Be.KNOWN),
+    Route("GET", "/queries/{query}", get_query, needs=Be.KNOWN),
+    Route("POST", "/queries/{query}/pause", pause_query, needs=Be.KNOWN),
+    Route("POST", "/queries/{query}/resume", resume_query, needs=Be.KNOWN),
+    Route("POST", "/queries/{query}/restart", restart_query, needs=Be.KNOWN),
+    Route("DELETE", "/queries/{query}", terminate_query, 204, needs=Be.KNOWN),
+    Route("GET", "/status", get_status, needs=Be.KNOWN),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from headrace.access.grants import Deed, Kind
+from headrace.access.who import LOCAL
 from headrace.contracts import Append, Appended, Topic
 from headrace.errors import BadRequest, UnknownContentType
 from headrace.log.rows import read_schema
@@ -11,7 +13,7 @@ from headrace.serve.api.intake import ARROW, CONTENT_TYPES, JSON, MOST, rows_of
 from headrace.serve.api.parameters import Payload, in_header, in_query, whole_body
 from headrace.serve.api.positions import behind, position_text, starts
 from headrace.serve.api.reading import Reading
-from headrace.serve.api.route import Plain, Route
+from headrace.serve.api.route import May, Plain, Route
 from headrace.serve.api.shown import arrow, documents, page_of
 from headrace.serve.api.site import Site
 from headrace.serve.api.topics import Named, own_topic
@@ -75,8 +77,14 @@ def produce(site: Site, asked: Produce) -> Produced:
         raise BadRequest("a producer and its number go together", fix="send headrace-producer and headrace-sequence")
     if asked.producer is None or asked.sequence is None:
         return _produced(topic, site.log.append(appends))
-    appended = site.producers.append(asked.producer, asked.sequence, appends)
+    appended = site.producers.append(_own_name(site, asked.producer), asked.sequence, appends)
     return _produced(topic, appended) if appended is not None else _repeated(site, topic)
+
+
+def _own_name(site: Site, producer: str) -> str:
+    """Numbers are each user's own: with another's, one could have that one's records taken for repeated ones."""
+    who = site.rights.who
+    return producer if who == LOCAL else f"{who.name}/{producer}"
 
 
 def _produced(topic: Topic, appended: list[Appended]) -> Produced:
@@ -116,6 +124,12 @@ def _start(asked: Read) -> str:
 
 
 ROUTES = (
-    Route("POST", "/topics/{topic}/records", produce, 201, most=MOST),
-    Route("GET", "/topics/{topic}/records", read_records, types=(JSON, ARROW)),
+    Route("POST", "/topics/{topic}/records", produce, 201, most=MOST, needs=May(Deed.WRITE, Kind.TOPIC, "topic")),
+    Route(
+        "GET",
+        "/topics/{topic}/records",
+        read_records,
+        types=(JSON, ARROW),
+        needs=May(Deed.READ, Kind.TOPIC, "topic"),
+    ),
 )

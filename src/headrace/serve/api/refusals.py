@@ -7,16 +7,26 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from math import ceil
 from typing import Any
 
 from headrace import errors
 from headrace.errors import HeadraceError
 
 AGAIN_AFTER = 1  # seconds
+CHALLENGE = 'Bearer realm="headrace", Basic realm="headrace", charset="UTF-8"'
 _logger = logging.getLogger(__name__)
 
 _STATUSES: Mapping[type[HeadraceError], int] = {
     errors.UserError: 400,
+    errors.NotAuthenticated: 401,
+    errors.NotAllowed: 403,
+    errors.BadRowFilter: 403,
+    errors.CsrfMissing: 403,
+    errors.UnknownUser: 404,
+    errors.UnknownRole: 404,
+    errors.UserExists: 409,
+    errors.TooManyTries: 429,
     errors.ForeignOrigin: 403,
     errors.CodeRefused: 403,
     errors.UnknownApp: 404,
@@ -27,6 +37,7 @@ _STATUSES: Mapping[type[HeadraceError], int] = {
     errors.UnknownQuery: 404,
     errors.UnknownLetter: 404,
     errors.UnknownView: 404,
+    errors.UnknownBoard: 404,
     errors.UnknownPath: 404,
     errors.TopicExists: 409,
     errors.TopicInUse: 409,
@@ -37,6 +48,9 @@ _STATUSES: Mapping[type[HeadraceError], int] = {
     errors.NotReplayable: 409,
     errors.WriterFenced: 409,
     errors.IncompatibleSchema: 409,
+    errors.UnknownAlert: 404,
+    errors.UnknownNotifier: 404,
+    errors.NotifierInUse: 409,
     errors.OffsetLost: 410,
     errors.BodyTooLarge: 413,
     errors.RecordTooLarge: 413,
@@ -58,7 +72,11 @@ def refusal(error: HeadraceError, status: int | None = None) -> dict[str, Any]:
     return {**error.as_dict(), "status": status or status_of(error)}
 
 
-def headers_of(status: int) -> dict[str, str]:
+def headers_of(status: int, error: HeadraceError | None = None) -> dict[str, str]:
+    if isinstance(error, errors.TooManyTries):
+        return {"retry-after": str(ceil(error.seconds))}
+    if status == 401:
+        return {"www-authenticate": CHALLENGE}
     return {"retry-after": str(AGAIN_AFTER)} if status == 503 else {}
 
 

@@ -12,12 +12,13 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.access.grants import Deed, Kind
 from headrace.contracts import Batch, Log, Topic, TopicPartition
 from headrace.formats.json import JsonFormat
 from headrace.schema import Schema
 from headrace.serve.api.parameters import in_query
 from headrace.serve.api.positions import position_text, starts
-from headrace.serve.api.route import Plain, Route
+from headrace.serve.api.route import May, Plain, Route
 from headrace.serve.api.shown import documents, page_of
 from headrace.serve.api.site import Site
 from headrace.serve.api.topics import Named, own_topic
@@ -124,4 +125,6 @@ def holds(rows: pa.RecordBatch, schema: Schema, text: str) -> pa.Array:
     return pc.fill_null(pc.or_kleene(found[0], found[-1]), False)
 
 
-ROUTES = (Route("GET", "/topics/{topic}/search", search_records, types=(JSON,)),)
+ROUTES = (
+    Route("GET", "/topics/{topic}/search", search_records, types=(JSON,), needs=May(Deed.READ, Kind.TOPIC, "topic")),
+)

@@ -1,17 +1,14 @@
-"""Who may have a server execute Python. Over a proxy everybody seems to be on this machine; proxies say for whom they
-ask."""
+"""From where a server takes Python to execute."""
 
 from __future__ import annotations
-
-from ipaddress import ip_address
 
 from starlette.requests import Request
 
 from headrace.errors import BadSetting, CodeRefused
+from headrace.serve.authentication import is_here
 from headrace.settings import Settings
 
 _HERE, _ANYWHERE, _NOWHERE = "here", "anywhere", "nowhere"
-_PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip", "via")
 
 
 def check_code_from(request: Request, settings: Settings) -> None:
@@ -20,17 +17,8 @@ def check_code_from(request: Request, settings: Settings) -> None:
         raise BadSetting(f'setting "code_from" cannot be "{allowed}"', fix=f"choose {_HERE}, {_ANYWHERE} or {_NOWHERE}")
     if allowed == _NOWHERE:
         raise CodeRefused("this server takes no code", fix='its setting "code_from" says so')
-    if allowed == _HERE and not _is_here(request):
+    if allowed == _HERE and not is_here(request.scope):
         raise CodeRefused(
             "this server takes code only from programs on its own machine",
             fix='send it from there, or start the server with code_from = "anywhere"',
         )
-
-
-def _is_here(request: Request) -> bool:
-    client = request.client
-    return (
-        client is not None
-        and ip_address(client.host).is_loopback
-        and not any(header in request.headers for header in _PROXIED)
-    )

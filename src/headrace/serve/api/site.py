@@ -1,9 +1,12 @@
-"""What the functions of routes share: the node, and what a server keeps while it runs."""
+"""What the functions of routes share: the node, what a server keeps while it runs, and who asks."""
 
 from __future__ import annotations
 
 from contextlib import suppress
+from copy import copy
+from typing import Any
 
+from headrace.access.decision import NONE, Rights
 from headrace.contracts import Bounds, Log
 from headrace.control.node import Node
 from headrace.control.status import Watch
@@ -26,6 +29,17 @@ class Site:
         self.pages = Pages(node.log)
         self.watch = Watch()
         self.room = Room(_HELD)
+        self.rights = NONE
+
+    def by(self, rights: Rights) -> Site:
+        """The same, asked by somebody."""
+        site = copy(self)
+        site.rights = rights
+        return site
+
+    def note(self, did: str, **facts: Any) -> None:
+        """In the audit, before it is done."""
+        self.node.guard.audit.note(did, self.rights.who.name, **facts)
 
     @property
     def log(self) -> Log:

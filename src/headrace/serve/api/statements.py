@@ -10,8 +10,9 @@ from headrace.control.node import Outcome
 from headrace.errors import HeadraceError
 from headrace.plan.catalog import Create, Drop, Insert
 from headrace.serve.api.parameters import in_body
-from headrace.serve.api.route import Route
+from headrace.serve.api.route import Be, Route
 from headrace.serve.api.site import Site
+from headrace.serve.bodies import STATEMENTS
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ def do_statements(site: Site, asked: Ask) -> Outcomes:
             asked.text,
             asked.properties or {},
             dict(asked.variables or {}),
+            rights=site.rights,
             on_done=lambda outcome: done.append(done_of(outcome)),
         )
     except HeadraceError as error:
@@ -87,6 +89,6 @@ def done_of(outcome: Outcome) -> Done:
 
 
 ROUTES = (
-    Route("POST", "/statements", do_statements),
-    Route("GET", "/statements", journal),
+    Route("POST", "/statements", do_statements, most=STATEMENTS, needs=Be.KNOWN),
+    Route("GET", "/statements", journal, needs=Be.ADMIN),
 )

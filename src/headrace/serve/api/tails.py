@@ -15,13 +15,14 @@ from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
 
+from headrace.access.grants import Deed, Kind
 from headrace.contracts import Topic
 from headrace.errors import SlowReader
 from headrace.serve.api.live import EVENTS, event_stream, socket_stream
 from headrace.serve.api.pages import Page
 from headrace.serve.api.parameters import HEADER, PATH, QUERY, in_header, in_query, read
 from headrace.serve.api.positions import Positions, position_text, starts
-from headrace.serve.api.route import Route
+from headrace.serve.api.route import May, Route
 from headrace.serve.api.site import Site
 from headrace.serve.api.topics import Named, own_topic
 from headrace.serve.notices import heard
@@ -98,7 +99,9 @@ async def tail_socket(site: Site, socket: WebSocket) -> None:
     """The same over a WebSocket: a message is `{"records": [...], "next": "..."}`, or `{"error": {...}}`, the last."""
 
     async def pages() -> AsyncGenerator[Page, None]:
-        return (await run_in_threadpool(Following, site, _asked(socket))).pages()
+        asked = _asked(socket)
+        NEEDS.check(site.rights, asked)
+        return (await run_in_threadpool(Following, site, asked)).pages()
 
     await socket_stream(socket, pages)
 
@@ -108,4 +111,5 @@ def _asked(connection: HTTPConnection) -> Tail:
     return read(Tail, places)
 
 
-ROUTES = (Route("GET", PATH_OF_TAILS, tail, types=(EVENTS,)),)
+NEEDS = May(Deed.READ, Kind.TOPIC, "topic")
+ROUTES = (Route("GET", PATH_OF_TAILS, tail, types=(EVENTS,), needs=NEEDS),)

@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, get_args, get_type_hints
 
+from headrace.access.grants import Deed, Kind
+from headrace.access.grants import topic as thing
 from headrace.contracts import INTERNAL, TOPIC_OPTIONS, Log, Topic, TopicSpec
 from headrace.errors import BadTopicName, BadTopicOption, TopicInUse, UnknownTopic
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.stats import held_by_partition
 from headrace.schema import Schema
 from headrace.serve.api.parameters import in_body, in_path
-from headrace.serve.api.route import Route
+from headrace.serve.api.route import Be, May, Route
 from headrace.serve.api.site import Site
 from headrace.settings import Size, duration_text, parse_duration, parse_size
 
@@ -68,7 +70,8 @@ class Change(Named):
 
 def list_topics(site: Site) -> list[Listed]:
     """All topics, but for the system's own."""
-    return [Listed(t.name, t.partitions, _schema(t), t.created_at) for t in site.log.topics()]
+    topics = [t for t in site.log.topics() if site.rights.may(Deed.READ, thing(t.name))]
+    return [Listed(t.name, t.partitions, _schema(t), t.created_at) for t in topics]
 
 
 def get_topic(site: Site, asked: Named) -> Described:
@@ -87,8 +90,19 @@ def create_topic(site: Site, asked: New) -> Described:
 
 def alter_topic(site: Site, asked: Change) -> Described:
     """Change options of a topic. Partitions may grow; a schema may gain columns, and wider ones."""
-    own_topic(site.log, asked.topic)
-    return _described(site.log, site.log.alter_topic(asked.topic, **_options(asked.options)))
+    topic, options = own_topic(site.log, asked.topic), _options(asked.options)
+    if any(_shrinks(getattr(topic.spec, name), options[name]) for name in _KEEPING & options.keys()):
+        site.rights.check(Deed.DROP, thing(topic.name))  # records go by it
+    site.note("topic-altered", topic=topic.name, options={name: _told(value) for name, value in options.items()})
+    return _described(site.log, site.log.alter_topic(asked.topic, **options))
+
+
+_KEEPING = {"retention_time", "retention_bytes", "compact"}
+
+
+def _shrinks(before: Any, after: Any) -> bool:
+    """None is no limit."""
+    return after is not None and after is not False and (before is None or before is False or after < before)
 
 
 def delete_topic(site: Site, asked: Named) -> None:
@@ -97,15 +111,16 @@ def delete_topic(site: Site, asked: Named) -> None:
     users = sorted(name for name, source in site.node.catalog.sources.items() if source.topic == asked.topic)
     if users:
         raise TopicInUse(f'topic "{asked.topic}" is that of {", ".join(users)}', fix="drop these first")
+    site.note("topic-deleted", topic=asked.topic)
     site.log.delete_topic(asked.topic)
 
 
 ROUTES = (
-    Route("GET", "/topics", list_topics),
-    Route("POST", "/topics", create_topic, 201),
-    Route("GET", "/topics/{topic}", get_topic),
-    Route("PATCH", "/topics/{topic}", alter_topic),
-    Route("DELETE", "/topics/{topic}", delete_topic, 204),
+    Route("GET", "/topics", list_topics, needs=Be.KNOWN),
+    Route("POST", "/topics", create_topic, 201, needs=May(Deed.CREATE, Kind.TOPIC, "name")),
+    Route("GET", "/topics/{topic}", get_topic, needs=May(Deed.READ, Kind.TOPIC, "topic")),
+    Route("PATCH", "/topics/{topic}", alter_topic, needs=May(Deed.CREATE, Kind.TOPIC, "topic")),
+    Route("DELETE", "/topics/{topic}", delete_topic, 204, needs=May(Deed.DROP, Kind.TOPIC, "topic")),
 )
 
 

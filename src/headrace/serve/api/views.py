@@ -21,9 +21,10 @@ from headrace.contracts import TopicPartition
 from headrace.control.awaiting import Awaiting
 from headrace.errors import BadRequest, HeadraceError, ServerFailed, UnknownView, ViewBehind
 from headrace.plan.catalog import SourceInfo
+from headrace.plan.types import identifier_text
 from headrace.serve.api.parameters import in_path, in_query
 from headrace.serve.api.positions import Positions, position_text, positions_of
-from headrace.serve.api.route import Route
+from headrace.serve.api.route import Be, Route
 from headrace.serve.api.site import Site
 from headrace.settings import parse_duration
 
@@ -70,7 +71,8 @@ class Rows(Named):
 
 def list_views(site: Site) -> list[Described]:
     """All tables that can be asked, with how far they are."""
-    return [_described(site, name) for name in site.node.tables.names]
+    sources = [site.node.catalog.sources[name] for name in site.node.tables.names]
+    return [_described(site, one.name) for one in sources if site.rights.sees(one.name, one.topic)]
 
 
 def get_view(site: Site, asked: Named) -> Described:
@@ -99,7 +101,9 @@ def _source(site: Site, name: str) -> SourceInfo:
     found = next((one for one in (name, name.upper()) if one in site.node.tables.names), None)
     if found is None:
         raise UnknownView(f'there is no table "{name}" that can be asked', fix="GET /api/v1/views lists them")
-    return site.node.catalog.sources[found]
+    source = site.node.catalog.sources[found]
+    site.rights.rows(source.name, source.topic)
+    return source
 
 
 def _described(site: Site, name: str) -> Described:
@@ -129,7 +133,9 @@ def _told(source: SourceInfo, position: Mapping[int, int]) -> str:
 
 
 def _rows(site: Site, source: SourceInfo, asked: Rows) -> bytes:
-    ask = site.node.asked(_text(source, asked))
+    ask = site.node.asked(_text(source, asked), rights=site.rights)
+    if {one.name for one in ask.query.sources} != {source.name} or ask.limit != asked.limit:
+        raise BadRequest("columns, condition and order must each be whole", fix="ask for more than that by /query")
     if ask.push:
         raise BadRequest("EMIT CHANGES goes on, and a page ends", fix="ask for it by /query-stream")
     with site.node.pulls.answered(ask) as pulled:
@@ -141,7 +147,7 @@ def _rows(site: Site, source: SourceInfo, asked: Rows) -> bytes:
 
 
 def _text(source: SourceInfo, asked: Rows) -> str:
-    parts = [f"SELECT {asked.select} FROM `{source.name}`"]
+    parts = [f"SELECT {asked.select} FROM {identifier_text(source.name)}"]
     parts += [f"WHERE {asked.where}"] if asked.where else []
     parts += [f"ORDER BY {asked.order}"] if asked.order else []
     return " ".join([*parts, f"LIMIT {asked.limit};"])
@@ -179,7 +185,7 @@ def _has(site: Site, source: SourceInfo, awaiting: Awaiting) -> bool:
 
 
 ROUTES = (
-    Route("GET", "/views", list_views),
-    Route("GET", "/views/{view}", get_view),
-    Route("GET", "/views/{view}/rows", get_rows),
+    Route("GET", "/views", list_views, needs=Be.KNOWN),
+    Route("GET", "/views/{view}", get_view, needs=Be.KNOWN),
+    Route("GET", "/views/{view}/rows", get_rows, needs=Be.KNOWN),
 )

@@ -24,7 +24,7 @@ from headrace.plan.answers.rows import Row
 from headrace.plan.catalog import Ask
 from headrace.serve.api.live import EVENTS, event_stream, socket_stream
 from headrace.serve.api.parameters import QUERY, in_query, read
-from headrace.serve.api.route import Route
+from headrace.serve.api.route import Be, Route
 from headrace.serve.api.site import Site
 from headrace.serve.notices import notifier, rows_of
 
@@ -85,7 +85,7 @@ async def _told(site: Site, asked: Watch) -> AsyncGenerator[Told, None]:
 
 
 def _asked(site: Site, text: str) -> Ask:
-    ask = site.node.asked(text)
+    ask = site.node.asked(text, rights=site.rights)
     if not ask.push:
         raise BadQuery("what ends cannot be watched", fix="add EMIT CHANGES, or ask by GET /views/{view}/rows")
     return ask
@@ -107,4 +107,4 @@ def _end(reader: Subscription) -> Told:
     return Told(b'{"end":"Limit Reached"}')
 
 
-ROUTES = (Route("GET", PATH_OF_WATCHING, watch, types=(EVENTS,)),)
+ROUTES = (Route("GET", PATH_OF_WATCHING, watch, types=(EVENTS,), needs=Be.KNOWN),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from headrace.contracts import dead_letter_topic
+from headrace.contracts import INTERNAL, dead_letter_topic
 from headrace.serve.api.letters import SUFFIX
 from headrace.serve.dashboard.pulse import Moment
 
@@ -51,7 +51,8 @@ def lines_of(moment: Moment) -> list[tuple[Id, Id]]:
     for query in moment.queries:
         own = Id(QUERY, query.name)
         found += [(Id(TOPIC, topic_of.get(name, name)), own) for name in query.sources]
-        found.append((own, Id(TOPIC, query.topic)))
+        if not query.topic.startswith(INTERNAL):  # where alerts go is nobody's to open
+            found.append((own, Id(TOPIC, query.topic)))
         if (dead := dead_letter_topic(query.topic)) in moment.topics and _is_shown(dead, moment):
             found.append((own, Id(TOPIC, dead)))
     found += [(Id(TOPIC, view["topic"]), Id(VIEW, view["name"])) for view in moment.views]

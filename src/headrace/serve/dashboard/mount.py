@@ -1,28 +1,31 @@
 """The dashboard as a part of the server: NiceGUI under `/ui`, with the rules that a browser is to keep.
 
-Scripts run only if they are files of this server or bear the page's own mark, so what stands in a record is never one.
-NiceGUI makes templates into functions in the browser, hence `unsafe-eval`; and it sets styles.
+Scripts run only if they are files of this server or bear the page's own mark, which only those get that NiceGUI has in
+its template; so what stands in a record is never one. NiceGUI makes templates into functions in the browser, hence
+`unsafe-eval`; and it sets styles.
 """
 
 from __future__ import annotations
 
+import re
 import secrets
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import nicegui
 from fastapi import FastAPI
 from nicegui import app as nicegui_app
 from nicegui import ui
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import RedirectResponse
+from starlette.responses import FileResponse, RedirectResponse
 from starlette.routing import BaseRoute, Mount, Route
 
 from headrace.serve.api.site import Site
 from headrace.serve.dashboard.desk import SCOPE
-from headrace.serve.dashboard.frame import PREFIX
+from headrace.serve.dashboard.door import LOG_IN, PREFIX
 from headrace.serve.dashboard.pages import registered
 from headrace.serve.dashboard.pulse import Pulse
 
@@ -42,6 +45,20 @@ _POLICY = {
     "form-action": "'self'",
     "frame-ancestors": "'none'",
 }
+_INLINE = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>.*?</script>", re.DOTALL)
+_OPTIONAL = re.compile(r"\{% if .*?\{% endif %\}", re.DOTALL)
+_FILLED_IN = re.compile(r"\{[{%]")
+
+
+def _beginnings() -> tuple[bytes, ...]:
+    """Of the scripts that stand in every page of NiceGUI: each as far as nothing is filled in, or to its end."""
+    template = (Path(nicegui.__file__).parent / "templates" / "index.html").read_text()
+    scripts = _INLINE.findall(_OPTIONAL.sub("", template))
+    return tuple(_FILLED_IN.split(script)[0].encode() for script in scripts)
+
+
+_OWN = _beginnings()
+_DOOR = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
 
 
 class Dashboard:
@@ -65,8 +82,12 @@ class Dashboard:
         nicegui_app.colors(primary="#0b6e75", positive="#18703a", dark="#17242a", dark_page="#0f181b")
         nicegui_app.add_static_files("/static", STATIC)
         ui.add_head_html(_HEAD, shared=True)
-        there = GZipMiddleware(Guarded(self._inner, site))
-        self.routes: list[BaseRoute] = [Route("/", _begin, methods=["GET"]), Mount(PREFIX, there)]
+        there = GZipMiddleware(Guarded(self._inner, site), compresslevel=1)  # whoever waits, waits for this
+        self.routes: list[BaseRoute] = [
+            Route("/", _begin, methods=["GET"]),
+            Route(LOG_IN, _door, methods=["GET"]),
+            Mount(PREFIX, there),
+        ]
 
     @asynccontextmanager
     async def lifespan(self, _: Any) -> AsyncIterator[None]:
@@ -76,6 +97,11 @@ class Dashboard:
 
 async def _begin(_: Any) -> RedirectResponse:
     return RedirectResponse(f"{PREFIX}/")
+
+
+async def _door(_: Any) -> FileResponse:
+    """A page by itself, for who is not known yet: all it loads are files."""
+    return FileResponse(STATIC / "log-in.html", headers={"content-security-policy": _DOOR})
 
 
 class Guarded:
@@ -120,10 +146,19 @@ class _Marking:
 
     async def _marked(self, message: Any) -> Any:
         nonce = secrets.token_urlsafe(16)
-        page = bytes(self._page).replace(b"<script", f'<script nonce="{nonce}"'.encode())
+        page = marked(bytes(self._page), nonce)
         headers = MutableHeaders(raw=self._start["headers"])
         policy = "; ".join(f"{name} {value}" for name, value in _POLICY.items())
         headers["content-security-policy"] = policy.format(nonce=nonce)
         headers["content-length"] = str(len(page))
         await self._send(self._start)
         return {**message, "body": page}
+
+
+def marked(page: bytes, nonce: str) -> bytes:
+    """The page with the mark on its own scripts. One that is there twice is not ours alone, and gets none."""
+    mark = f'<script nonce="{nonce}"'.encode()
+    for own in _OWN:
+        if page.count(own) == 1:
+            page = page.replace(own, mark + own.removeprefix(b"<script"))
+    return page

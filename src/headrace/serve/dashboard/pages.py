@@ -10,7 +10,10 @@ from nicegui import ui
 from starlette.requests import Request
 
 from headrace.errors import HeadraceError
+from headrace.serve.dashboard.alerts import alerts
+from headrace.serve.dashboard.boards import board, boards
 from headrace.serve.dashboard.desk import Desk
+from headrace.serve.dashboard.doctor import doctor
 from headrace.serve.dashboard.frame import Place, frame, refused
 from headrace.serve.dashboard.overview import overview
 from headrace.serve.dashboard.queries import queries, query
@@ -19,6 +22,8 @@ from headrace.serve.dashboard.topics import topic, topics
 from headrace.serve.dashboard.views import view, views
 
 Show = Callable[..., Awaitable[None]]
+PATIENCE = 30.0
+"""Seconds that a page may take: a log that is slow is no reason to show nothing."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,9 @@ TOPICS = Place("/topics", "Topics", "view_list")
 STATEMENTS = Place("/statements", "Statements", "terminal")
 QUERIES = Place("/queries", "Queries", "settings_ethernet")
 VIEWS = Place("/views", "Views", "table_chart")
+BOARDS = Place("/boards", "Dashboards", "insights")
+ALERTS = Place("/alerts", "Alerts", "notifications")
+DOCTOR = Place("/doctor", "Doctor", "medical_services")
 PAGES: tuple[Page, ...] = (
     Page("/", OVERVIEW, overview),
     Page("/topics", TOPICS, topics),
@@ -44,6 +52,10 @@ PAGES: tuple[Page, ...] = (
     Page("/queries/{query}", QUERIES, query),
     Page("/views", VIEWS, views),
     Page("/views/{view}", VIEWS, view),
+    Page("/boards", BOARDS, boards),
+    Page("/boards/{board}", BOARDS, board),
+    Page("/alerts", ALERTS, alerts),
+    Page("/doctor", DOCTOR, doctor),
 )
 PLACES = tuple(dict.fromkeys(page.place for page in PAGES))
 
@@ -52,7 +64,8 @@ PLACES = tuple(dict.fromkeys(page.place for page in PAGES))
 def registered() -> None:
     """NiceGUI has one set of pages for a process: servers in one process share them, and each page asks its own."""
     for page in PAGES:
-        ui.page(page.path, title=f"{page.place.name} - headrace")(_shown(page))
+        settings = {"title": f"{page.place.name} - headrace", "response_timeout": PATIENCE}
+        ui.page(page.path, **settings)(_shown(page))
 
 
 def _shown(page: Page) -> Callable[..., Awaitable[None]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from nicegui import ui
@@ -13,7 +13,8 @@ from headrace.serve.api import letters
 from headrace.serve.api.queries import Named, get_query, pause_query, restart_query, resume_query, terminate_query
 from headrace.serve.dashboard import words
 from headrace.serve.dashboard.desk import Desk
-from headrace.serve.dashboard.frame import Column, Facts, Grid, link, moving, notified, tag, text
+from headrace.serve.dashboard.frame import Column, Facts, Figure, Grid, asked, link, moving, notified, tag, text, whole
+from headrace.serve.dashboard.newest import LETTERS, Found, Newest
 from headrace.serve.dashboard.pulse import Moment
 
 
@@ -42,12 +43,12 @@ def _row(query: Condition) -> dict[str, object]:
         "name": query.name,
         "state": query.state,
         "way": query.way or "",
-        "rate": words.rate(query.rate),
-        "lag": "" if query.lag is None else f"{query.lag:,}",
-        "batch": "" if query.batch_ms is None else f"{query.batch_ms:,} ms",
-        "rows": f"{query.state_rows:,}",
-        "late": f"{query.late:,}",
-        "dead": f"{sum(query.dead_letters.values()):,}",
+        "rate": Figure(query.rate, words.rate(query.rate)),
+        "lag": whole(query.lag),
+        "batch": None if query.batch_ms is None else Figure(query.batch_ms, f"{query.batch_ms:,} ms"),
+        "rows": whole(query.state_rows),
+        "late": whole(query.late),
+        "dead": whole(sum(query.dead_letters.values())),
         "link": link("queries", query.name),
     }
 
@@ -61,6 +62,7 @@ async def query(desk: Desk, query: str) -> None:
         ui.button("End it", on_click=lambda: _end(desk, query)).props("flat no-caps color=negative")
     failure = text("p", "").classes("hr-refusal").props("role=alert")
     facts = Facts(**_facts(first))
+    split = Split()
     reads, writes = ", ".join(first.sources), first.sink
     text("p", f"Reads {reads}; writes {writes}, topic {first.topic}.").classes("hr-told")
     box = Letters(desk, first)
@@ -75,6 +77,7 @@ async def query(desk: Desk, query: str) -> None:
         failure.set_text(told)
         failure.set_visibility(bool(told) and now.state == FAILED)
         facts.show(**_facts(now))
+        split.show(now.batch_split)
         await box.show(sum(now.dead_letters.values()))
 
     await moving(desk, show)
@@ -95,6 +98,24 @@ def _facts(query: Condition) -> dict[str, object]:
     }
 
 
+class Split:
+    """What the last batch took its time for: a bar in parts, which say how long they are."""
+
+    def __init__(self) -> None:
+        self._bar = tag("div").classes("hr-split").props("role=img")
+        with self._bar:
+            self._parts = {name: text("span", "").classes(f"hr-{name}") for name in ("look", "plan", "work", "note")}
+
+    def show(self, split: Mapping[str, int]) -> None:
+        self._bar.set_visibility(bool(split))
+        told = ", ".join(f"{name} {ms:,} ms" for name, ms in split.items())
+        self._bar.props["aria-label"] = f"The last batch: {told}"
+        for name, part in self._parts.items():
+            ms = split.get(name, 0)
+            part.set_text(f"{name} {ms:,} ms")
+            part.style(f"flex-grow: {ms}")
+
+
 def _doing(desk: Desk, query: str, do: Callable[..., Any], name: str) -> Callable[[], Any]:
     async def done() -> None:
         with notified():
@@ -106,29 +127,25 @@ def _doing(desk: Desk, query: str, do: Callable[..., Any], name: str) -> Callabl
 
 
 async def _end(desk: Desk, query: str) -> None:
-    """After one has been asked."""
-    with ui.dialog() as dialog, ui.card():
-        text("p", f"End {query} for good? What it wrote stays.")
-        with tag("div").classes("hr-row"):
-            ui.button("End it", on_click=lambda: dialog.submit(True)).props("no-caps color=negative")
-            ui.button("Keep it", on_click=lambda: dialog.submit(False)).props("flat no-caps")
-    if await dialog:
+    if await asked(f"End {query} for good? What it wrote stays.", "End it"):
         with notified():
             await desk.ask(terminate_query, Named(query=query))
             ui.navigate.to("/queries")
 
 
 class Letters:
-    """Dead letters of a query, with their reasons; each can be sent through again."""
+    """Dead letters of a query, the newest first, with their reasons; each can be sent through again."""
 
     def __init__(self, desk: Desk, query: Condition) -> None:
         self._desk, self._query = desk, query
         self._count = -1
+        self._pages, self._settled = 1, 0
         self._root = tag("section")
         with self._root:
             text("h2", "Dead letters")
             self._grid = Grid(
                 Column("place", "Letter"),
+                Column("at", "Time (UTC)"),
                 Column("code", "Code"),
                 Column("reason", "Reason"),
                 Column("where", "Record"),
@@ -138,6 +155,8 @@ class Letters:
             )
             self._grid.table.add_slot("body-cell-act", _REPLAY)
             self._grid.table.on("replay", self._replay)
+            self._more = ui.button("Older ones", on_click=self._older).props("flat no-caps")
+        self._root.set_visibility(False)
 
     async def show(self, count: int) -> None:
         """Looks again when there are others."""
@@ -146,20 +165,25 @@ class Letters:
         self._count = count
         with notified():
             try:
-                boxes = await self._desk.ask(letters.list_boxes, letters.Boxes(query=self._query.name))
+                found: Found = await self._desk.share(Newest(self._query.name, self._pages * LETTERS, self._settled))
             except UnknownQuery:
                 return
-            found = [await self._desk.ask(letters.list_letters, letters.Letters(topic=box.topic)) for box in boxes]
-            rows = [_letter(one) for page in found for one in page.letters]
-            self._grid.show(rows)
-            self._root.set_visibility(bool(rows))
+            self._grid.show([_letter(one) for one in found.letters])
+            self._more.set_visibility(found.are_more)
+            self._root.set_visibility(bool(found.letters))
+
+    async def _older(self) -> None:
+        self._pages += 1
+        count, self._count = self._count, -1
+        await self.show(count)
 
     async def _replay(self, event: Any) -> None:
         topic, partition, offset = event.args["topic"], event.args["partition"], event.args["offset"]
         with notified():
-            asked = letters.One(topic=str(topic), partition=int(partition), offset=int(offset))
-            await self._desk.ask(letters.replay_letter, asked)
+            one = letters.One(topic=str(topic), partition=int(partition), offset=int(offset))
+            await self._desk.ask(letters.replay_letter, one)
             ui.notify("sent through again", type="positive")
+            self._settled += 1
             self._count = -1
 
 
@@ -173,6 +197,7 @@ _REPLAY = """
 def _letter(letter: letters.Shown) -> dict[str, object]:
     return {
         "place": f"{letter.partition}/{letter.offset}",
+        "at": words.moment(letter.timestamp),
         "code": letter.code,
         "reason": letter.reason,
         "where": letter.where,

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from nicegui import ui
+from starlette.concurrency import run_in_threadpool
 
+from headrace.control.permits import visible
+from headrace.plan.types import type_text
+from headrace.schema import Field
+from headrace.serve.api.groups import Committed, get_group, list_groups
 from headrace.serve.api.groups import Named as Group
-from headrace.serve.api.groups import get_group, list_groups
 from headrace.serve.api.parameters import Payload
+from headrace.serve.api.positions import position_text, starts
 from headrace.serve.api.records import Produce, produce
 from headrace.serve.api.searching import Search, search_records
+from headrace.serve.api.site import Site
 from headrace.serve.api.topics import Named, get_topic
 from headrace.serve.dashboard import words
 from headrace.serve.dashboard.desk import Desk
-from headrace.serve.dashboard.frame import Column, Facts, Grid, link, moving, notified, tag, text
+from headrace.serve.dashboard.frame import Column, Facts, Figure, Grid, link, moving, notified, tag, text, whole
 from headrace.serve.dashboard.pulse import Moment
 
 PAGE = 50
+MOST = 500
+"""Records that a page holds while it follows."""
 _OWN = ("$partition", "$offset", "$timestamp", "$headers", "$deleted")
 
 
@@ -40,8 +50,8 @@ async def topics(desk: Desk) -> None:
             [
                 {
                     "name": topic.name,
-                    "rate": words.rate(topic.rate),
-                    "records": f"{topic.records:,}",
+                    "rate": Figure(topic.rate, words.rate(topic.rate)),
+                    "records": whole(topic.records),
                     "partitions": topic.partitions,
                     "streams": ", ".join(over.get(topic.name, ())),
                     "link": link("topics", topic.name),
@@ -55,25 +65,41 @@ async def topics(desk: Desk) -> None:
 
 async def topic(desk: Desk, topic: str) -> None:
     described = await desk.ask(get_topic, Named(topic=topic))
-    options = {name: value for name, value in described.options.items() if value not in (None, False, "raw")}
-    facts = Facts(records="", rate="", schema=described.schema, **options)
-
-    def show(moment: Moment) -> None:
-        if (now := moment.topics.get(topic)) is not None:
-            facts.show(records=f"{now.records:,}", rate=words.rate(now.rate))
-
+    facts = Facts(records="", rate="", schema=_schema(desk, topic, described.schema), **_options(described.options))
     text("h2", "Records")
     records = Records(desk, topic)
     await records.search()
     text("h2", "Append a record")
     Form(desk, topic, typed=described.schema != "raw", then=records.search)
-    await _groups(desk, topic)
+    groups = Groups(desk, topic)
 
     async def look(moment: Moment) -> None:
-        show(moment)
-        await records.follow()
+        if (now := moment.topics.get(topic)) is None:  # gone, or so new that the pulse has not seen it yet
+            await desk.ask(get_topic, Named(topic=topic))
+            return
+        facts.show(records=f"{now.records:,}", rate=words.rate(now.rate))
+        await records.follow(now.end)
+        await groups.show()
 
     await moving(desk, look)
+
+
+def _schema(desk: Desk, topic: str, schema: str) -> str:
+    """That of a raw topic is what the streams and tables over it say."""
+    over = [one for one in visible(desk.site.node.catalog, desk.rights).sources.values() if one.topic == topic]
+    if schema != "raw" or not over:
+        return schema
+    return "; ".join(f"{one.name} ({', '.join(map(_column, one.relation.columns))})" for one in over)
+
+
+def _column(field: Field) -> str:
+    return f"{field.name} {type_text(field.type)}"
+
+
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    bounded = options.get("retention_bytes") or options.get("compact")
+    kept = {"retention_time": options.get("retention_time") or ("no limit" if bounded else "kept for ever")}
+    return {name: value for name, value in options.items() if value not in (None, False, "raw")} | kept
 
 
 class Records:
@@ -82,10 +108,12 @@ class Records:
     def __init__(self, desk: Desk, topic: str) -> None:
         self._desk, self._topic = desk, topic
         self._found: list[dict[str, Any]] = []
-        self._next = "end"
+        self._reached = self._next = ""
+        self._end = -1
         with tag("form").classes("hr-row").on("submit.prevent", self.search):
             self._text = ui.input("Search for").props("clearable dense outlined")
             self._from = ui.input("Not older than", placeholder="-10m, or a time").props("clearable dense outlined")
+            self._to = ui.input("Older than", placeholder="-5m, or a time").props("clearable dense outlined")
             ui.button("Search").props("type=submit unelevated no-caps")
             self._live = ui.switch("Follow", on_change=self.search)
         self._told = text("p", "").classes("hr-told").props("role=status")
@@ -101,29 +129,42 @@ class Records:
 
     async def search(self) -> None:
         """From the newest on."""
-        self._found, self._next = [], "end"
-        await self.older()
-
-    async def follow(self) -> None:
-        if self._live.value:
-            await self.search()
+        with notified():
+            self._reached = await self._ends()
+            self._show(await self._page(self._from.value or "beginning", self._to.value or self._reached), [])
 
     async def older(self) -> None:
         with notified():
-            asked = Search(
-                topic=self._topic,
-                text=self._text.value or "",
-                start=self._from.value or "beginning",
-                before=self._next,
-                limit=PAGE,
-            )
-            page = json.loads((await self._desk.ask(search_records, asked)).content)
-            self._found += page["records"]
-            self._next = page["next"]
-            looked_at = f"{page['looked_at']:,} looked at" + ("" if page["done"] else ", older ones not yet")
-            self._told.set_text(f"{len(self._found)} found, {looked_at}")
-            self._more.set_visibility(not page["done"])
+            self._show(await self._page(self._from.value or "beginning", self._next), self._found)
+
+    async def follow(self, end: int) -> None:
+        """What has come since the last look. If that is more than a page, what was there before makes way."""
+        if not self._live.value or self._to.value or end == self._end:
+            return
+        self._end, before = end, self._reached
+        self._reached = await self._ends()
+        page = await self._page(before, self._reached)
+        if not page["done"]:
+            self._show(page, [])
+        elif page["records"]:
+            self._found = [*page["records"], *self._found][:MOST]
+            self._told.set_text(f"{len(self._found)} found, as they come")
             self._grid.show([_row(one) for one in self._found])
+
+    async def _ends(self) -> str:
+        site = self._desk.site
+        return await run_in_threadpool(lambda: position_text(starts(site.log, self._topic, "end")))
+
+    async def _page(self, start: str, before: str) -> dict[str, Any]:
+        asked = Search(topic=self._topic, text=self._text.value or "", start=start, before=before, limit=PAGE)
+        return json.loads((await self._desk.ask(search_records, asked)).content)
+
+    def _show(self, page: dict[str, Any], before: list[dict[str, Any]]) -> None:
+        self._found, self._next = [*before, *page["records"]], page["next"]
+        looked_at = f"{page['looked_at']:,} looked at" + ("" if page["done"] else ", older ones not yet")
+        self._told.set_text(f"{len(self._found)} found, {looked_at}")
+        self._more.set_visibility(not page["done"])
+        self._grid.show([_row(one) for one in self._found])
 
 
 def _row(record: dict[str, Any]) -> dict[str, object]:
@@ -163,27 +204,42 @@ class Form:
             await self._then()
 
 
-async def _groups(desk: Desk, topic: str) -> None:
-    """Who reads the topic as a group, and how far each is behind."""
-    described = [await desk.ask(get_group, Group(group=one.name)) for one in await desk.ask(list_groups)]
-    rows: list[dict[str, object]] = [
-        {
-            "group": group.name,
-            "place": at.partition,
-            "offset": at.offset,
-            "lag": f"{at.lag:,}",
-            "member": at.member or "",
-        }
-        for group in described
-        for at in group.offsets
-        if at.topic == topic
-    ]
-    if rows:
-        text("h2", "Groups")
-        Grid(
-            Column("group", "Group"),
-            Column("place", "Partition", right=True),
-            Column("offset", "Offset", right=True),
-            Column("lag", "Behind", right=True),
-            Column("member", "Member"),
-        ).show(rows)
+@dataclass(frozen=True)
+class ReadBy:
+    """Who reads a topic as a group, and how far each is behind; asked once a second for everybody."""
+
+    topic: str
+
+    def stamp(self, site: Site) -> object:
+        """None: groups move by themselves."""
+        return None
+
+    def answer(self, site: Site) -> list[dict[str, object]]:
+        groups = [get_group(site, Group(group=one.name)) for one in list_groups(site)]
+        return [_group(group.name, at) for group in groups for at in group.offsets if at.topic == self.topic]
+
+
+def _group(name: str, at: Committed) -> dict[str, object]:
+    facts = {"id": f"{name}/{at.partition}", "group": name, "place": at.partition, "offset": whole(at.offset)}
+    return {**facts, "lag": whole(at.lag), "member": at.member or ""}
+
+
+class Groups:
+    def __init__(self, desk: Desk, topic: str) -> None:
+        self._desk, self._topic = desk, topic
+        self._root = tag("section")
+        with self._root:
+            text("h2", "Groups")
+            self._grid = Grid(
+                Column("group", "Group"),
+                Column("place", "Partition", right=True),
+                Column("offset", "Offset", right=True),
+                Column("lag", "Behind", right=True),
+                Column("member", "Member"),
+                key="id",
+            )
+
+    async def show(self) -> None:
+        rows: list[dict[str, object]] = await self._desk.share(ReadBy(self._topic))
+        self._root.set_visibility(bool(rows))
+        self._grid.show(rows)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from nicegui import ui
 
-from headrace.serve.api.views import Described, Named, Rows, get_view, rows_of_view
+from headrace.serve.api.views import Described, Named, get_view
+from headrace.serve.dashboard.asking import Answer, Rows
+from headrace.serve.dashboard.boards import Builder
 from headrace.serve.dashboard.desk import Desk
-from headrace.serve.dashboard.frame import Column, Facts, Grid, cell, link, moving, notified, tag, text
+from headrace.serve.dashboard.frame import Column, Facts, Grid, cells, link, moving, notified, tag, text, whole
 from headrace.serve.dashboard.pulse import Moment
 
 MOST = 1_000
+"""Rows that a grid shows."""
 
 
 async def views(desk: Desk) -> None:
@@ -32,24 +34,24 @@ async def views(desk: Desk) -> None:
 
 def _row(view: dict[str, Any]) -> dict[str, object]:
     failure = view["failure"]["what"] if view["failure"] else ""
-    own = {name: view[name] for name in ("name", "topic", "lag")}
+    own = {"name": view["name"], "topic": view["topic"], "lag": whole(view["lag"])}
     return {**own, "failure": failure, "link": link("views", view["name"])}
 
 
 async def view(desk: Desk, view: str) -> None:
     described: Described = await desk.ask(get_view, Named(view=view))
     facts = Facts(topic=described.topic, version=described.version, skipped=described.skipped)
+    text("h2", "Rows")
     table = Table(desk, described)
     await table.show()
-    version = described.version
+    text("h2", "Chart")
+    builder = Builder(desk, described)
 
     async def look(_: Moment) -> None:
-        nonlocal version
         now: Described = await desk.ask(get_view, Named(view=view))
-        if now.version != version:
-            version = now.version
-            facts.show(version=now.version, skipped=now.skipped)
-            await table.show(quiet=True)
+        facts.show(version=now.version, skipped=now.skipped)
+        await table.show(quiet=True)
+        await builder.show()
 
     await moving(desk, look)
 
@@ -67,22 +69,21 @@ class Table:
         self._told = text("p", "").classes("hr-told").props("role=status")
         self._place = tag("div")
         self._columns: list[str] = []
+        self._shown: Answer | None = None
 
     async def show(self, *, quiet: bool = False) -> None:
         with notified(quiet=quiet):
-            asked = Rows(view=self._view, where=self._where.value or None, order=self._order.value or None, limit=MOST)
-            found = json.loads(await self._desk.ask(rows_of_view, asked))
-            rows = [row for row in found["rows"] if _holds(row, self._search.value or "")]
-            if found["columns"] != self._columns:
-                self._columns = found["columns"]
+            where, order, wanted = (one.value or "" for one in (self._where, self._order, self._search))
+            found: Answer = await self._desk.share(Rows(self._view, where, order, wanted, MOST + 1))
+            if found is self._shown:  # nothing has changed since
+                return
+            self._shown, rows = found, found.rows[:MOST]
+            if found.columns != self._columns:
+                self._columns = found.columns
                 self._place.clear()
                 with self._place:
                     columns = [Column(f"c{i}", name) for i, name in enumerate(self._columns)]
                     self._grid = Grid(*columns, key="$", page=25, label=self._view)
-            self._grid.show([{"$": n} | {f"c{i}": cell(v) for i, v in enumerate(row)} for n, row in enumerate(rows)])
-            most = f" (the first {MOST:,} were looked at)" if len(found["rows"]) == MOST else ""
-            self._told.set_text(f"{len(rows):,} rows{most}")
-
-
-def _holds(row: list[Any], wanted: str) -> bool:
-    return not wanted or any(wanted.lower() in str(one).lower() for one in row)
+            self._grid.show([{"$": n} | cells(row, found.times) for n, row in enumerate(rows)])
+            more = ", and there are more" if len(found.rows) > MOST else ""
+            self._told.set_text(f"{len(rows):,} rows{more}")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import math
+from datetime import UTC, datetime, timedelta
 
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ("", "k", "M", "G", "T")
 
 
@@ -33,7 +35,28 @@ def moment(ms: int | None) -> str:
 
     >>> moment(1_500_000_000_123)
     '2017-07-14 02:40:00.123'
+    >>> moment(10**17), moment(-(10**17))  # whoever writes a record says its time: calendars end before numbers do
+    ('100000000000000000 ms', '-100000000000000000 ms')
     """
     if ms is None:
         return ""
-    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S.%f")[:-3]
+    try:
+        at = _EPOCH + timedelta(milliseconds=ms)
+    except OverflowError:
+        return f"{ms} ms"
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
+
+
+def figure(number: float) -> str:
+    """A number by itself: in full as long as that can be read.
+
+    >>> figure(1_234_567), figure(1_234_567.891), figure(0.25), figure(-3.0), figure(1e-9), figure(2.5e300)
+    ('1,234,567', '1,234,567.89', '0.25', '-3', '1e-09', '2.5e+300')
+    """
+    if isinstance(number, int):
+        return f"{number:,}"
+    size = abs(number)
+    if not math.isfinite(number) or size >= 1e15 or 0 < size < 1e-4:
+        return f"{number:.6g}"
+    shown = f"{number:,.2f}" if size >= 100 else f"{number:.6f}"
+    return shown.rstrip("0").rstrip(".")

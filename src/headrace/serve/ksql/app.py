@@ -16,9 +16,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from headrace.access.decision import Rights
 from headrace.control.node import NAME, Node
-from headrace.errors import BadRequest, HeadraceError, UnknownCommand
-from headrace.serve.bodies import body_of, document
+from headrace.errors import BadRequest, HeadraceError, NotAllowed, UnknownCommand
+from headrace.serve.authentication import noted, rights_of
+from headrace.serve.bodies import STATEMENTS, Room, body_of, document
 from headrace.serve.ksql.entities import entity
 from headrace.serve.ksql.inserts import inserting
 from headrace.serve.ksql.queries import Asking
@@ -29,19 +31,19 @@ Body = Mapping[str, Any]
 Answered = tuple[int, Any]
 
 
-def ksql_routes(node: Node) -> list[Route]:
-    """The interface over a node."""
+def ksql_routes(node: Node, room: Room) -> list[Route]:
+    """The interface over a node; bodies are held in the room that all requests to the server share."""
     asking = Asking(node)
     questions = {"/query": asking.query, "/query-stream": asking.query_stream, "/close-query": asking.close_query}
-    routes = [Route(path, _asked(answer), methods=["POST"]) for path, answer in questions.items()]
-    inserts = Route("/inserts-stream", inserting(node), methods=["POST"])
-    return [*(_route(node, *row) for row in ROUTES), *routes, inserts]
+    routes = [Route(path, _asked(node, room, answer), methods=["POST"]) for path, answer in questions.items()]
+    inserts = Route("/inserts-stream", inserting(node, room), methods=["POST"])
+    return [*(_route(node, room, *row) for row in ROUTES), *routes, inserts]
 
 
 # -- requests -------------------------------------------------------------------------------------------------------
 
 
-def statements(node: Node, body: Body) -> Answered:
+def statements(node: Node, body: Body, rights: Rights) -> Answered:
     """POST /ksql: one statement after another; what comes before an error is done, and told with it."""
     text, properties = body.get("ksql"), body.get("streamsProperties") or {}
     variables = body.get("sessionVariables") or {}
@@ -50,8 +52,10 @@ def statements(node: Node, body: Body) -> Answered:
     done: list[Any] = []
     named = {str(name): str(value) for name, value in variables.items()}
     try:
-        node.execute(text, properties, named, on_done=done.append)
+        node.execute(text, properties, named, rights=rights, on_done=done.append)
     except HeadraceError as error:
+        if isinstance(error, NotAllowed):
+            node.guard.audit.note_once("refused", rights.who.name, what=error.what)
         return refusal(error, text, _entities(done))
     return 200, _entities(done)
 
@@ -60,41 +64,43 @@ def _entities(outcomes: list[Any]) -> list[Any]:
     return [told for told in map(entity, outcomes) if told is not None]
 
 
-def status(node: Node, body: Body) -> Answered:
+def status(node: Node, body: Body, rights: Rights) -> Answered:
     """GET /status: what became of the commands that made what is there. What is not there any more is not told."""
-    return 200, {"commandStatuses": dict.fromkeys(_commands(node), "SUCCESS")}
+    return 200, {"commandStatuses": dict.fromkeys(_commands(node, rights), "SUCCESS")}
 
 
-def command(node: Node, body: Body) -> Answered:
+def command(node: Node, body: Body, rights: Rights) -> Answered:
     """GET /status/{kind}/{name}/{deed}: of one command."""
-    if body["command"] not in _commands(node):
+    if body["command"] not in _commands(node, rights):
         raise UnknownCommand(f"command {body['command']} is not known", fix="GET /status lists those that are")
     return 200, {"status": "SUCCESS", "message": "", "queryId": None}
 
 
-def _commands(node: Node) -> list[str]:
-    return [f"{source.kind}/`{source.name}`/create" for source in list(node.catalog.sources.values())]
+def _commands(node: Node, rights: Rights) -> list[str]:
+    sources = [one for one in list(node.catalog.sources.values()) if rights.sees(one.name, one.topic)]
+    return [f"{source.kind}/`{source.name}`/create" for source in sources]
 
 
-def info(node: Node, body: Body) -> Answered:
+def info(node: Node, body: Body, rights: Rights) -> Answered:
     """GET /info."""
     told = {"version": version("headrace"), "kafkaClusterId": NAME, "ksqlServiceId": NAME, "serverStatus": "RUNNING"}
     return 200, {"KsqlServerInfo": told}
 
 
-def healthcheck(node: Node, body: Body) -> Answered:
+def healthcheck(node: Node, body: Body, rights: Rights) -> Answered:
     """GET /healthcheck: whether the log answers."""
     node.log.topics()
     fine = {"isHealthy": True}
     return 200, {"isHealthy": True, "details": {"metastore": fine, "kafka": fine, "commandRunner": fine}}
 
 
-def cluster(node: Node, body: Body) -> Answered:
+def cluster(node: Node, body: Body, rights: Rights) -> Answered:
     """GET /clusterStatus: there is one."""
     return 200, {"clusterStatus": {NAME: {"hostAlive": True}}}
 
 
-ROUTES: tuple[tuple[str, str, Callable[[Node, Body], Answered]], ...] = (
+Answer = Callable[[Node, Body, Rights], Answered]
+ROUTES: tuple[tuple[str, str, Answer], ...] = (
     ("POST", "/ksql", statements),
     ("GET", "/status", status),
     ("GET", "/status/{command:path}", command),
@@ -107,30 +113,36 @@ ROUTES: tuple[tuple[str, str, Callable[[Node, Body], Answered]], ...] = (
 # -- how they come and go -------------------------------------------------------------------------------------------
 
 
-def _route(node: Node, method: str, path: str, answer: Callable[[Node, Body], Answered]) -> Route:
+def _route(node: Node, room: Room, method: str, path: str, answer: Answer) -> Route:
     async def answered(request: Request) -> Response:
         try:
-            body = await _body(request) if method == "POST" else request.path_params
-            status, document = await run_in_threadpool(answer, node, body)
+            with room.share() as take:
+                body = await _body(request, take) if method == "POST" else request.path_params
+                status, document = await run_in_threadpool(answer, node, body, rights_of(request))
         except HeadraceError as error:
+            await noted(node.guard, request, error)
             status, document = refusal(error)
         return Response(json.dumps(document, default=str), status, media_type=CONTENT_TYPE)
 
     return Route(path, answered, methods=[method])
 
 
-def _asked(answer: Callable[[Request, Body], Awaitable[Response]]) -> Callable[[Request], Awaitable[Response]]:
+def _asked(
+    node: Node, room: Room, answer: Callable[[Request, Body], Awaitable[Response]]
+) -> Callable[[Request], Awaitable[Response]]:
     async def answered(request: Request) -> Response:
         body: Body = {}
         try:
-            body = await _body(request)
-            return await answer(request, body)
+            with room.share() as take:
+                body = await _body(request, take)
+                return await answer(request, body)
         except HeadraceError as error:
+            await noted(node.guard, request, error)
             status, document = refusal(error, str(body.get("ksql", body.get("sql", ""))))
             return Response(json.dumps(document, default=str), status, media_type=CONTENT_TYPE)
 
     return answered
 
 
-async def _body(request: Request) -> Body:
-    return document(await body_of(request))
+async def _body(request: Request, take: Callable[[int], None]) -> Body:
+    return document(await body_of(request, STATEMENTS, take))

@@ -6,10 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from headrace.control.node import Outcome
-from headrace.lang.ksql.ast import CreateType, DropType
+from headrace.lang.ksql.ast import CreateNotifier, CreateType, DropNotifier, DropType, MuteAlert, UnmuteAlert
 from headrace.plan.catalog import Control, Create, Done, Drop, Insert, SourceInfo
 
 Document = dict[str, Any]
+_OURS = {
+    CreateNotifier: ("notifier", "create", "created"),
+    DropNotifier: ("notifier", "drop", "dropped"),
+    MuteAlert: ("alert", "mute", "muted"),
+    UnmuteAlert: ("alert", "unmute", "unmuted"),
+}
 _CONTROLLED = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}
 
 
@@ -42,6 +48,8 @@ def _create(action: Create) -> Told:
 
 
 def _insert(action: Insert) -> Told:
+    if action.query.alert is not None:
+        return f"alert/`{action.query.alert.name}`/create", f"Created query with ID {action.query.id}", action.query.id
     return f"stream/`{action.query.sink.name}`/create", f"Created query with ID {action.query.id}", action.query.id
 
 
@@ -55,9 +63,16 @@ def _drop(action: Drop) -> Told:
     return _command(source, "drop"), f"Source `{source.name}` (topic: {source.topic}) was dropped.", None
 
 
-def _type(action: Done) -> Told:
-    assert isinstance(action.statement, CreateType | DropType)
-    name, is_new = action.statement.name, isinstance(action.statement, CreateType)
+def _done(action: Done) -> Told:
+    if isinstance(action.statement, CreateType | DropType):
+        return _type(action.statement)
+    name = action.statement.name
+    thing, deed, message = _OURS[type(action.statement)]
+    return f"{thing}/`{name}`/{deed}", f"{thing.capitalize()} {name} {message}", None
+
+
+def _type(statement: CreateType | DropType) -> Told:
+    name, is_new = statement.name, isinstance(statement, CreateType)
     message = f"Registered custom type with name '{name}'" if is_new else f"Type '{name}' dropped"
     return f"type/`{name}`/{'create' if is_new else 'drop'}", message, None
 
@@ -71,5 +86,5 @@ _TOLD: Mapping[type, Callable[[Any], Told]] = {
     Insert: _insert,
     Control: _control,
     Drop: _drop,
-    Done: _type,
+    Done: _done,
 }

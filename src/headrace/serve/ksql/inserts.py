@@ -1,7 +1,8 @@
 """`/inserts-stream`: rows come as lines of JSON, and each is acknowledged by a line when it is durable.
 
 The first line names the target. Lines that have come together are appended together; a row that cannot be taken is
-told, and does not hold up the others. Over HTTP/2 rows and acknowledgements go both ways at once.
+told, and does not hold up the others. Over HTTP/2 rows and acknowledgements go both ways at once. Lines are in the room
+for bodies until they are appended.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
@@ -18,44 +20,79 @@ from starlette.types import Receive, Scope, Send
 from headrace.control.inlets import Inlet
 from headrace.control.node import Node
 from headrace.errors import BadRequest, HeadraceError
+from headrace.serve.authentication import noted, rights_of
+from headrace.serve.bodies import Room
 from headrace.serve.ksql.refusals import refusal
 from headrace.serve.ksql.shapes import ARRAY, LINES, OBJECTS
 
 LONGEST = 16 << 20
 """Bytes of a line."""
-AT_ONCE = 10_000
-"""Lines that are appended together, or a few more."""
+AT_ONCE, BYTES_AT_ONCE = 10_000, 4 << 20
+"""Lines that are appended together, and their bytes, or a few more."""
+Take = Callable[[int], None]
+"""From the room, or with a count below 0 back to it."""
 _EXAMPLE = 'the first line is {"target": "STREAM"}, each other one row: {"ID": 1, "NAME": "x"}'
 
 
-def inserting(node: Node) -> Callable[[Request], Awaitable[Response]]:
+def inserting(node: Node, room: Room) -> Callable[[Request], Awaitable[Response]]:
     async def answered(request: Request) -> Response:
-        parts = _lines(request)
-        try:
-            first, *rest = await anext(parts, [b""])
-            inlet = await run_in_threadpool(node.inlet, _target(first))
-        except HeadraceError as error:
-            status, document = refusal(error)
-            return Response(json.dumps(document), status, media_type=OBJECTS)
-        return Acknowledging(inlet, rest, parts, as_array=ARRAY in request.headers.get("accept", ""))
+        return Inserting(node, room, request)
 
     return answered
 
 
-async def _lines(request: Request) -> AsyncIterator[list[bytes]]:
-    """Whole lines, as many as have come."""
-    left = b""
+class Inserting(Response):
+    """All of it in one share of the room: rows come after the answer has begun."""
+
+    def __init__(self, node: Node, room: Room, request: Request) -> None:
+        super().__init__()
+        self._node, self._room, self._request = node, room, request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._room.share() as take:
+            answer = await self._begun(take)
+            await answer(scope, receive, send)
+
+    async def _begun(self, take: Take) -> Response:
+        node, request = self._node, self._request
+        parts = _lines(request.stream(), take)
+        try:
+            first, *rest = await anext(parts, [b""])
+            take(-len(first))
+            inlet = await run_in_threadpool(partial(node.inlet, _target(first), rights=rights_of(request)))
+        except HeadraceError as error:
+            await noted(node.guard, request, error)
+            status, document = refusal(error)
+            return Response(json.dumps(document), status, media_type=OBJECTS)
+        return Acknowledging(inlet, rest, parts, take, as_array=ARRAY in request.headers.get("accept", ""))
+
+
+async def _lines(stream: AsyncIterator[bytes], take: Take) -> AsyncIterator[list[bytes]]:
+    """Whole lines, as many as have come; what they hold is taken."""
+    left = bytearray()  # it grows in place: a line may come byte by byte
     try:
-        async for part in request.stream():
-            *lines, left = (left + part).split(b"\n")
-            if found := [line for line in lines if line.strip()]:
-                yield found
+        async for part in stream:
+            take(len(part))
+            whole, end, rest = part.rpartition(b"\n")
+            if end:
+                lines = b"".join((left, whole)).split(b"\n")
+                found = [line for line in lines if line.strip()]
+                take(_size(found) + len(rest) - len(left) - len(part))
+                left = bytearray(rest)
+                if found:
+                    yield found
+            else:
+                left += part
             if len(left) > LONGEST:
                 raise BadRequest(f"a line is longer than {LONGEST} bytes", fix=_EXAMPLE)
     except ClientDisconnect:
         return
     if left.strip():
-        yield [left]
+        yield [bytes(left)]
+
+
+def _size(lines: list[bytes]) -> int:
+    return sum(map(len, lines))
 
 
 async def _together(parts: AsyncIterator[list[bytes]]) -> AsyncIterator[list[bytes]]:
@@ -64,8 +101,9 @@ async def _together(parts: AsyncIterator[list[bytes]]) -> AsyncIterator[list[byt
     try:
         while (lines := await following) is not None:
             following = asyncio.ensure_future(anext(parts, None))
-            while len(lines) < AT_ONCE and (more := await _at_hand(following)):
-                lines = lines + more
+            size = _size(lines)
+            while len(lines) < AT_ONCE and size < BYTES_AT_ONCE and (more := await _at_hand(following)):
+                lines, size = lines + more, size + _size(more)
                 following = asyncio.ensure_future(anext(parts, None))
             yield lines
     finally:
@@ -81,7 +119,7 @@ async def _at_hand(following: asyncio.Future[list[bytes] | None]) -> list[bytes]
 def _target(line: bytes) -> str:
     try:
         target = json.loads(line)["target"]
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         raise BadRequest("the body does not begin with a target", fix=_EXAMPLE) from error
     return str(target)
 
@@ -89,10 +127,12 @@ def _target(line: bytes) -> str:
 class Acknowledging(Response):
     """Takes rows while it answers."""
 
-    def __init__(self, inlet: Inlet, first: list[bytes], parts: AsyncIterator[list[bytes]], *, as_array: bool) -> None:
+    def __init__(
+        self, inlet: Inlet, first: list[bytes], parts: AsyncIterator[list[bytes]], take: Take, *, as_array: bool
+    ) -> None:
         super().__init__(media_type=ARRAY if as_array else LINES)
         del self.headers["content-length"]
-        self._inlet, self._first, self._parts, self._as_array = inlet, first, parts, as_array
+        self._inlet, self._first, self._parts, self._take, self._as_array = inlet, first, parts, take, as_array
         self._number = 0
         self._begun = False
 
@@ -107,11 +147,16 @@ class Acknowledging(Response):
             yield b"["
         try:
             if self._first:
-                yield await run_in_threadpool(self._taken, self._first)
+                yield await self._appended(self._first)
             async for lines in _together(self._parts):
-                yield await run_in_threadpool(self._taken, lines)
+                yield await self._appended(lines)
         except HeadraceError as error:  # a line without end, say
             yield self._text([json.dumps(refusal(error)[1]).encode()])
+
+    async def _appended(self, lines: list[bytes]) -> bytes:
+        told = await run_in_threadpool(self._taken, lines)
+        self._take(-_size(lines))
+        return told
 
     def _taken(self, lines: list[bytes]) -> bytes:
         """Append what can be taken, and say what became of each."""

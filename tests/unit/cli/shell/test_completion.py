@@ -36,7 +36,7 @@ def offered(before: str) -> list[str]:
         ("TERMINATE CT", ["CTAS_COUNTS_1"]),
         ("DESCRIBE FUNCTION l", ["len"]),
         ("SELECT c.P|FROM clicks AS c", ["PAGE"]),
-        ("SELECT n|FROM counts; SELECT id FROM clicks;", ["n", "not", "null"]),
+        ("SELECT n|FROM counts; SELECT id FROM clicks;", ["n", "not", "notifier", "notifiers", "notify", "null"]),
         ("SELECT * FROM clicks c JOIN counts n ON c.", ["ID", "PAGE", "`From`"]),
         ("SELECT * FROM clicks c JOIN counts AS n ON c.page = n.", ["PAGE", "N"]),
         ("SELECT * FROM clicks WHERE `F", ["`From`"]),
@@ -46,7 +46,7 @@ def offered(before: str) -> list[str]:
         ("\\d", ["d", "d+", "dq", "df"]),
         ("\\d CL", ["CLICKS"]),
         ("\\df le", ["len"]),
-        ("\\o ", ["table", "json", "csv"]),
+        ("\\o ", ["table", "json", "csv", "csv-exact"]),
         ("\\i x", []),
     ],
 )

@@ -46,11 +46,12 @@ def test_json_has_every_digit(broken: Serve) -> None:
     assert '"D": 0.10' in told[1]
 
 
-def test_csv_is_exact(broken: Serve) -> None:
-    told = Shell(broken(ANSWER))("--execute", "SELECT 1;", "--output", "csv").out
+@pytest.mark.parametrize(("form", "page"), [("csv", '\'=a, "b"'), ("csv-exact", '=a, "b"')])
+def test_csv_is_exact_but_for_what_a_spreadsheet_would_run(broken: Serve, form: str, page: str) -> None:
+    told = Shell(broken(ANSWER))("--execute", "SELECT 1;", "--output", form).out
     assert list(csv.reader(told.splitlines())) == [
         ["ID", "PAGE", "D", "L"],
-        ["1", '=a, "b"', BIG, "[1, 2]"],
+        ["1", page, BIG, "[1, 2]"],
         ["2", "", "0.10", ""],
     ]
 

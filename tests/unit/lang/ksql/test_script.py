@@ -202,3 +202,9 @@ def test_all_faults_of_one_statement_are_told_in_order() -> None:
         ("column-not-found", "line 3:16"),
     ]
     assert (checked.statements, checked.refused) == (2, 1)
+
+
+def test_for_who_is_elsewhere_no_file_is_read(tmp_path: Path) -> None:
+    (tmp_path / "secret").write_text("0123456789abcdef")
+    (error,) = check_script(f"RUN SCRIPT '{tmp_path}/secret';", reads_files=False).errors
+    assert (error.code, "0123" in str(error)) == ("unsupported", False)

@@ -16,6 +16,7 @@ from headrace.plan.chain.compile import evaluator, predicate, projector
 from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.expressions import Expression
 from headrace.plan.functions.declare import Nulls
+from headrace.plan.functions.regular_expressions import extract
 from headrace.plan.nodes import Kind, Relation, Window, WindowKind
 from tests.unit.plan.chain.expressions import (
     AMOUNT,
@@ -127,6 +128,10 @@ CASES: list[tuple[str, Expression, dict[str, Any], Any]] = [
     ("like with signs of patterns", like(S, lit("a.[b")), {"S": "a.[b"}, True),
     ("like escaped", like(S, T, "!"), {"S": "%", "T": "!%"}, True),
     ("like escaped, no match", like(S, T, "!"), {"S": "x", "T": "!%"}, False),
+    ("like in parts", like(S, lit("%b%c_%d")), {"S": "abbcc\ndd"}, True),
+    ("like in parts, each behind the other", like(S, lit("%bc%cb%")), {"S": "bcb"}, False),
+    ("like in parts, the end for the last", like(S, lit("%b%b%b")), {"S": "bb"}, False),
+    ("like without going back and forth", like(S, lit("%a%a%a%a%a%a%b")), {"S": "a" * 3000}, False),
     ("like null", like(S, lit("a")), {}, None),
     ("case", case((compare(A, "=", lit(1)), lit(10)), (B, lit(20))), {"B": True}, 20),
     ("case without a match", case((B, lit(1))), {}, None),
@@ -227,6 +232,12 @@ def test_window_bounds() -> None:
 
 def variable(name: str) -> ex.Variable:
     return ex.Variable(ty.INT, name)
+
+
+def test_a_pattern_that_takes_too_long_is_reported_with_its_row() -> None:
+    value, problems = evaluate(call(extract, ty.STRING, lit("(a|aa)+$"), S), S="a" * 60 + "!")
+    assert value is None
+    assert [(p.code, p.reason.split(":")[0]) for p in problems] == [("expression-failed", "pattern-too-slow")]
 
 
 def test_lambdas_see_columns_and_the_variables_around_them() -> None:

@@ -1,9 +1,13 @@
 import re
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import pytest
 
-from headrace.errors import AmbiguousCall
+from headrace.errors import AmbiguousCall, ResultTooLong
+from headrace.plan import operations
+from headrace.plan.functions import arrays, json_text, strings
 from tests.unit.plan.functions.calling import run
 
 CASES: list[tuple[str, tuple[Any, ...], Any]] = [
@@ -126,6 +130,40 @@ def test_an_escape_without_four_digits_is_an_error() -> None:
         run("CHR", "\\u004b\\u12")
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("LPAD", ("a", 2**31 - 1, "b")),
+        ("RPAD", (b"a", 2**31 - 1, b"b")),
+        ("REPLACE", ("a" * 10_000, "a", "b" * 10_000)),
+        ("REPLACE", ("a" * 10_000, "", "b" * 10_000)),
+        ("REGEXP_REPLACE", ("a" * 10_000, "a", "b" * 10_000)),
+        ("GENERATE_SERIES", (1, 2**31 - 1)),
+        ("GENERATE_SERIES", (2**31 - 1, 1, -1)),
+    ],
+)
+def test_what_would_fill_the_memory_is_an_error(name: str, arguments: tuple[Any, ...]) -> None:
+    with pytest.raises(ResultTooLong):
+        run(name, *arguments)
+
+
 def test_the_length_of_null_is_ambiguous() -> None:
     with pytest.raises(AmbiguousCall):
         run("LEN", None)
+
+
+@pytest.mark.parametrize(
+    ("make", "much"),
+    [
+        (strings.concat, "x" * (9 << 20)),
+        (strings.concat_bytes, b"x" * (9 << 20)),
+        (partial(strings.concat_ws, "-"), "x" * (9 << 20)),
+        (operations.add_texts, "x" * (9 << 20)),
+        (arrays.joined, [0] * 600_000),
+        (json_text.concat, "[" + "1," * (5 << 20) + "1]"),
+    ],
+    ids=["concat", "bytes", "concat_ws", "plus", "arrays", "json"],
+)
+def test_what_is_joined_again_and_again_does_not_fill_the_memory(make: Callable[..., Any], much: Any) -> None:
+    with pytest.raises(ResultTooLong):
+        make(much, much)

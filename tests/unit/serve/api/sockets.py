@@ -31,6 +31,9 @@ class Socket:
         else:
             assert isinstance(first, AcceptConnection), first
 
+    def say(self, text: str) -> None:
+        self._tcp.sendall(self._ws.send(TextMessage(text)))
+
     def message(self) -> Any:
         """The next message, as JSON; None if the server has closed."""
         text = ""

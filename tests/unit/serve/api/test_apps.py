@@ -63,13 +63,16 @@ def test_code_takes_no_server_down(ask: Client, source: str, what: str, monkeypa
 
 def test_who_may_send_code(ask: Client, node: Node) -> None:
     body = {"source": SHOP}
-    assert ask("POST", "/apps", body, x_forwarded_for="10.1.2.3")[1]["code"] == "code-refused"
+    node.guard.book.add_user("alice", None, ["admin"], by="local")
+    afar = {"x_forwarded_for": "10.1.2.3", "authorization": f"Bearer {node.guard.make_token('alice')[0]}"}
+    assert ask("POST", "/apps", body, x_forwarded_for="10.1.2.3")[0] == 401  # by a proxy anybody seems to be here
+    assert ask("POST", "/apps", body, **afar)[1]["code"] == "code-refused"
     node.settings = replace(node.settings, code_from="nowhere")
     assert ask("POST", "/apps", body)[0] == 403
     node.settings = replace(node.settings, code_from="everywhere")
     assert ask("POST", "/apps", body)[1]["code"] == "bad-setting"
     node.settings = replace(node.settings, code_from="anywhere")
-    assert ask("POST", "/apps", body, x_forwarded_for="10.1.2.3")[0] == 200
+    assert ask("POST", "/apps", body, **afar)[0] == 200
 
 
 def test_our_client_and_the_command_line_send_apps(server: Server, headrace: Program) -> None:

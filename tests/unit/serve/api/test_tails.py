@@ -152,7 +152,11 @@ def test_an_end_is_told_with_its_code(ask: Client, log: EmbeddedLog, monkeypatch
         assert [values(following()[2]) for _ in range(2)] == [["a", "b", "c"], ["d", "e", "f"]]
         append(log, *"ghijklm")
         name, _, told = following()
-        assert (name, told["code"], told["where"]) == ("error", "slow-reader", "raw/0:6")
+        if name == "records":  # a page that was being looked for when they came
+            assert values(told) == ["g", "h", "i"]
+            name, _, told = following()
+        assert (name, told["code"]) == ("error", "slow-reader")
+        assert told["where"] in ("raw/0:6", "raw/0:9")
     with events(ask) as following:
         following()
         log.truncate("raw", 0, 13)

@@ -86,15 +86,15 @@ def disk(settings: Settings) -> Iterator[Finding]:
 
 
 def data_format(settings: Settings) -> Iterator[Finding]:
+    from headrace.log.embedded.store import open_folder, strange_in
+
     mark = settings.data / "FORMAT"
     if not mark.exists():
-        strange = settings.data.is_dir() and any(p.name != "logs" for p in settings.data.iterdir())
+        strange = settings.data.is_dir() and strange_in(settings.data)
         found = f"{settings.data} holds other things" if strange else "there is none yet; the first topic makes it"
         fix = "name another folder with --data" if strange else ""
         yield Finding("data format", FAIL if strange else OK, found, fix)
         return
-    from headrace.log.embedded.store import open_folder
-
     try:
         open_folder(settings.data)
     except HeadraceError as error:

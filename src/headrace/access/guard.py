@@ -1,0 +1,138 @@
+"""Who is it, and what may they do: the book, tokens, passwords and sessions behind one face.
+
+    with Guard(log, settings, clock) as guard:
+        who = guard.by_token(text)
+        guard.rights(who).check(...)
+
+What the command line, or another server, changes in the book counts here within a second.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import secrets
+import threading
+import time
+from dataclasses import replace
+from datetime import timedelta
+from typing import Self
+
+from headrace.access.audit import Audit
+from headrace.access.book import Book, User
+from headrace.access.decision import Rights
+from headrace.access.passwords import matches
+from headrace.access.sessions import Session, Sessions
+from headrace.access.tokens import Claims, Tokens
+from headrace.access.tries import Tries
+from headrace.access.who import Who
+from headrace.clock import Clock
+from headrace.contracts import Log
+from headrace.errors import BadSetting, HeadraceError, NotAuthenticated
+from headrace.settings import Settings
+
+AUTH = LOCAL_AUTH, REQUIRED = "local", "required"
+_PAUSE = 0.5  # seconds between two looks at the book
+_REMEMBERED = 60.0  # seconds that a right password need not be hashed again
+_KEPT = 1_000
+_logger = logging.getLogger(__name__)
+
+
+class Guard:
+    """May be shared by threads."""
+
+    def __init__(self, log: Log, settings: Settings, clock: Clock) -> None:
+        if settings.auth not in AUTH:
+            raise BadSetting(f'setting "auth" cannot be "{settings.auth}"', fix=f"choose {' or '.join(AUTH)}")
+        self.settings = settings
+        self.audit = Audit(log, clock)
+        self.book = Book(log, clock, self.audit)
+        self.tokens = Tokens(settings)
+        self.sessions = Sessions()
+        self.tries = Tries()
+        self._salt = secrets.token_bytes(32)
+        self._right: dict[bytes, tuple[int, float]] = {}
+        self._ending = threading.Event()
+        self._thread = threading.Thread(target=self._follow, name="headrace-access", daemon=True)
+        self._thread.start()
+
+    @property
+    def is_required(self) -> bool:
+        return self.settings.auth == REQUIRED
+
+    def rights(self, who: Who) -> Rights:
+        return self.book.state.rights(who)
+
+    # -- who it is --------------------------------------------------------------------------------------------------
+
+    def by_password(self, name: str, password: str, address: str) -> Who:
+        """Programs send theirs with every request, so one that was right is remembered for a while."""
+        user = self.book.state.users.get(name)
+        mark = hmac.digest(self._salt, f"{name}\0{password}".encode(errors="surrogatepass"), hashlib.sha256)
+        known = self._right.get(mark)
+        if user is not None and known is not None and known[0] == user.generation and known[1] > time.monotonic():
+            return _shown(user, "password")
+        with self.tries.one(name, address) as right:
+            is_right = matches(password, None if user is None else user.password)
+            if user is None or not is_right:
+                self.audit.note("log-in-failed", name, address=address)
+                raise NotAuthenticated("user or password is wrong", fix="try again, or ask an admin for a new one")
+            right()
+        if len(self._right) >= _KEPT:
+            self._right.clear()
+        self._right[mark] = (user.generation, time.monotonic() + _REMEMBERED)
+        return _shown(user, "password")
+
+    def by_token(self, token: str, claims: Claims | None = None) -> Who:
+        """`claims` are what it says, where they are known already."""
+        claims = claims or self.tokens.claims(token)
+        if claims.id is not None and claims.id in self.book.state.revoked:
+            raise NotAuthenticated("the token was revoked", fix="ask an admin for another")
+        if claims.roles is not None:
+            return Who(claims.name, claims.roles, "token")
+        return self.still(Who(claims.name, how="token", generation=claims.generation))
+
+    def by_session(self, cookie: str) -> tuple[Who, Session] | None:
+        session = self.sessions.find(cookie)
+        if session is None:
+            return None
+        return self.still(replace(session.who, how="session")), session
+
+    def make_token(self, name: str, life: timedelta | None = None) -> tuple[str, str, float]:
+        """Of a user who is there: the token, its id, and when it ends."""
+        user = self.book.state.users.get(name)
+        if user is None:
+            raise NotAuthenticated(f'there is no user "{name}"', fix="`headrace user list` names them")
+        return self.tokens.make(name, user.generation, life or self.settings.token_life)
+
+    def still(self, who: Who) -> Who:
+        """With the roles of today; what was shown before the password changed counts no longer."""
+        user = self.book.state.users.get(who.name)
+        if user is None or who.generation not in (None, user.generation):
+            raise NotAuthenticated("what was shown counts no longer", fix="log in again")
+        return _shown(user, who.how)
+
+    # -- what others change -----------------------------------------------------------------------------------------
+
+    def _follow(self) -> None:
+        while not self._ending.wait(_PAUSE):
+            try:
+                self.book.look()
+            except HeadraceError as error:  # a log that does not answer, say: the next look may be better
+                _logger.warning("access was not looked at: %s", error)
+
+    def close(self) -> None:
+        self._ending.set()
+        self._thread.join()
+        self.audit.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+def _shown(user: User, how: str) -> Who:
+    return Who(user.name, user.roles, how, user.generation)

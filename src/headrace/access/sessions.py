@@ -1,0 +1,59 @@
+"""Who has logged in by browser. What the cookie holds is known here by its hash only; a restart ends all sessions.
+
+With each comes a second token (CSRF), which pages send in a header when they change something: a page of somebody else
+can have the browser send the cookie, but cannot read that token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from headrace.access.who import Who
+
+_MOST = 10_000
+
+
+@dataclass(frozen=True)
+class Session:
+    who: Who
+    csrf: str
+    ends_at: float
+
+    def allows(self, csrf: str | None) -> bool:
+        return csrf is not None and hmac.compare_digest(csrf.encode(), self.csrf.encode())
+
+
+class Sessions:
+    def __init__(self, now: Callable[[], float] = time.time) -> None:
+        self._now = now
+        self._lock = threading.Lock()
+        self._open: dict[bytes, Session] = {}
+
+    def begin(self, who: Who, seconds: float) -> tuple[str, Session]:
+        """What goes into the cookie, and the session."""
+        cookie = secrets.token_urlsafe(32)
+        session = Session(who, secrets.token_urlsafe(32), self._now() + seconds)
+        with self._lock:
+            self._open = {key: one for key, one in self._open.items() if one.ends_at > self._now()}
+            while len(self._open) >= _MOST:
+                del self._open[min(self._open, key=lambda key: self._open[key].ends_at)]
+            self._open[_hash(cookie)] = session
+        return cookie, session
+
+    def find(self, cookie: str) -> Session | None:
+        found = self._open.get(_hash(cookie))
+        return found if found is not None and found.ends_at > self._now() else None
+
+    def end(self, cookie: str) -> None:
+        with self._lock:
+            self._open.pop(_hash(cookie), None)
+
+
+def _hash(cookie: str) -> bytes:
+    return hashlib.sha256(cookie.encode(errors="surrogatepass")).digest()

@@ -1,0 +1,243 @@
+"""Tokens (JWT): those that a server makes itself, signed by its own secret, and those of an issuer whose keys it knows.
+
+Which algorithm counts hangs on the key alone: the secret is for HS256, a key of the issuer's (JWKS) for RS256. What a
+token says of its algorithm is never followed. A token without an end is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import threading
+import time
+import uuid
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import lru_cache
+from importlib.util import find_spec
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+from urllib.request import urlopen
+
+from headrace.access.who import RESERVED
+from headrace.errors import BadAccessToken, BadSetting, MissingPart, NotAuthenticated
+from headrace.secrets import resolve
+from headrace.settings import Settings
+
+OWN = "headrace"
+"""The issuer of the server's own tokens, and the name of their key."""
+LONGEST = 8192
+"""Characters of a token."""
+SHORTEST_SECRET = 32
+LONGEST_LIFE = timedelta(days=366)
+_LEEWAY = 5.0  # seconds that clocks may differ
+_REMEMBERED = 60.0  # seconds that a signature need not be checked again
+_AGAIN = 60.0  # seconds until an unknown key is looked for again
+_OLD = 3600.0  # seconds after which keys may have been taken back
+_PATIENCE = 5.0
+_MOST_KEYS = 1 << 20  # bytes of a JWKS
+_KEPT = 1_000
+_SECRET_FILE = "token.secret"
+_WHY = {
+    "ExpiredSignatureError": "it has expired",
+    "ImmatureSignatureError": "it does not count yet",
+    "InvalidSignatureError": "its signature is wrong",
+    "InvalidAlgorithmError": "its algorithm is not that of its key",
+    "InvalidIssuerError": "its issuer is another",
+    "InvalidAudienceError": "it is for somebody else",
+    "MissingRequiredClaimError": "it does not say who it is, for whom, or until when",
+}
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a token says, once it is known to be true. `roles` are an issuer's; of an own token the book has them."""
+
+    name: str
+    expires_at: float
+    id: str | None = None
+    generation: int | None = None
+    roles: frozenset[str] | None = None
+
+
+class Tokens:
+    """Makes tokens, and finds out who showed one. May be shared by threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        if settings.token_jwks and not (settings.token_issuer and settings.token_audience):
+            raise BadSetting(
+                'setting "token_jwks" needs "token_issuer" and "token_audience"',
+                fix="name both: an issuer signs tokens for others, too, and these must not count here",
+            )
+        self._settings = settings
+        self._keys = Keys(settings.token_jwks) if settings.token_jwks else None
+        self._known: dict[str, tuple[Claims, float]] = {}
+        """Those that were looked at lately, and until when: to check a signature takes longer than many a request."""
+        self._own: bytes | None = None
+
+    def make(self, name: str, generation: int, life: timedelta) -> tuple[str, str, float]:
+        """The token, its id, and when it ends."""
+        if not timedelta(0) < life <= LONGEST_LIFE:
+            raise BadAccessToken("a token lives for a second to a year", fix="for example 12h or 30d")
+        now, mark = time.time(), uuid.uuid4().hex
+        end = float(int(now + life.total_seconds()))
+        claims = {"iss": OWN, "sub": name, "jti": mark, "gen": generation, "iat": int(now), "exp": int(end)}
+        return _jwt().encode(claims, self._secret(), "HS256", {"kid": OWN}), mark, end
+
+    def known(self, token: str) -> Claims | None:
+        """If it was looked at a moment ago, and has not ended."""
+        found, until = self._known.get(token, (None, 0.0))
+        return found if until > time.time() else None
+
+    def claims(self, token: str) -> Claims:
+        """What it says, if it is true."""
+        if (found := self.known(token)) is not None:
+            return found
+        found = self._read(token)
+        if len(self._known) >= _KEPT:
+            self._known.clear()
+        self._known[token] = found, min(found.expires_at, time.time() + _REMEMBERED)
+        return found
+
+    def _read(self, token: str) -> Claims:
+        jwt = _jwt()
+        if len(token) > LONGEST:
+            raise _refused("it is too long")
+        try:
+            kid = jwt.get_unverified_header(token).get("kid")
+            if kid in (None, OWN):
+                return _own(self._decoded(token, self._secret(), "HS256", own=True))
+            key = self._keys.get(str(kid)) if self._keys is not None else None
+            if key is None:
+                raise _refused("its key is not known")
+            return _foreign(self._decoded(token, key, "RS256", own=False))
+        except jwt.PyJWTError as error:  # its own words may hold some of the token
+            raise _refused(_WHY.get(type(error).__name__, "it cannot be read")) from None
+
+    def _decoded(self, token: str, key: Any, algorithm: str, *, own: bool) -> Mapping[str, Any]:
+        return _jwt().decode(
+            token,
+            key,
+            algorithms=[algorithm],
+            issuer=OWN if own else self._settings.token_issuer,
+            audience=None if own else self._settings.token_audience,
+            leeway=_LEEWAY,
+            options={"verify_aud": not own, "require": ["exp", "sub"]},
+        )
+
+    def _secret(self) -> bytes:
+        if self._own is None:
+            given = resolve(self._settings.token_secret, self._settings.data).reveal().encode()
+            if given and len(given) < SHORTEST_SECRET:
+                raise BadSetting(
+                    f'setting "token_secret" has fewer than {SHORTEST_SECRET} bytes', fix="take a longer one, by chance"
+                )
+            self._own = given or secret_of(self._settings.data)
+        return self._own
+
+
+def _own(claims: Mapping[str, Any]) -> Claims:
+    return Claims(claims["sub"], float(claims["exp"]), claims.get("jti"), claims.get("gen"))
+
+
+def _foreign(claims: Mapping[str, Any]) -> Claims:
+    if claims["sub"] in RESERVED:
+        raise _refused("its name is one of the server's own")
+    roles = claims.get("roles", [])
+    named = frozenset(role for role in roles if isinstance(role, str)) if isinstance(roles, list) else frozenset()
+    return Claims(claims["sub"], float(claims["exp"]), claims.get("jti"), roles=named)
+
+
+def longest_end() -> int:
+    """When (ms) the last token of today has ended."""
+    return int(1000 * (time.time() + LONGEST_LIFE.total_seconds()))
+
+
+def _refused(why: str) -> NotAuthenticated:
+    return NotAuthenticated(f"the token does not count: {why}", fix="log in again, or ask an admin for a token")
+
+
+def _jwt() -> Any:
+    if find_spec("jwt") is None:
+        raise MissingPart('tokens need the library "pyjwt"', fix="pip install 'headrace[server]'")
+    import jwt
+
+    return jwt
+
+
+# -- the server's own secret ----------------------------------------------------------------------------------------
+
+
+def secret_of(data: Path) -> bytes:
+    """Made at first need; only the owner of the folder can read it."""
+    path = data / _SECRET_FILE
+    with suppress(FileExistsError):
+        data.mkdir(parents=True, exist_ok=True)
+        new = data / f".{_SECRET_FILE}.{uuid.uuid4().hex}"
+        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
+            file.write(secrets.token_hex(32).encode())
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(new, path)  # whole or not at all, and only the first counts
+        finally:
+            new.unlink()
+    return path.read_bytes()
+
+
+# -- an issuer's keys -----------------------------------------------------------------------------------------------
+
+
+class Keys:
+    """RSA keys by their names, from a file or an address; read again now and then, and when a name is not known."""
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+        self._turn = threading.Lock()
+        self._keys: dict[str, Any] = {}
+        self._looked_at: float | None = None
+
+    def get(self, kid: str) -> Any:
+        with self._turn:
+            age = float("inf") if self._looked_at is None else time.monotonic() - self._looked_at
+            if age > (_OLD if kid in self._keys else _AGAIN):
+                self._looked_at = time.monotonic()
+                self._keys = self._read()
+            return self._keys.get(kid)
+
+    def _read(self) -> dict[str, Any]:
+        """Keys for other uses and of other kinds are passed over: a secret in a JWKS is everybody's."""
+        jwt = _jwt()
+        try:
+            found = json.loads(self._text())["keys"]
+            return {
+                str(key["kid"]): jwt.PyJWK(key, algorithm="RS256").key
+                for key in found
+                if key.get("kty") == "RSA" and "kid" in key and key.get("use", "sig") == "sig" and key["kid"] != OWN
+            }
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:
+            raise NotAuthenticated(
+                f"the issuer's keys cannot be had: {error}", where=self._place, fix='look at the setting "token_jwks"'
+            ) from error
+
+    def _text(self) -> bytes:
+        parts = urlsplit(self._place)
+        if parts.scheme not in ("http", "https"):
+            return Path(self._place).read_bytes()
+        if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
+            raise ValueError("keys that come in the clear may be anybody's; use https")
+        with urlopen(self._place, timeout=_PATIENCE) as answer:
+            return answer.read(_MOST_KEYS)
+
+
+@lru_cache(1024)
+def is_loopback(host: str) -> bool:
+    """Whether only this machine has it."""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"

@@ -1,0 +1,78 @@
+"""Notifiers: where the notices of alerts are sent. Each kind declares its options here; `deliver` does the sending."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from headrace.component import Component, Option, component, components, register
+from headrace.errors import BadOption
+from headrace.secrets import is_reference
+
+KIND = "notifier"
+_WAIT = Option(
+    "wait",
+    timedelta,
+    "How long further notices of the same alert are waited for, to go with the first as one message.",
+    timedelta(seconds=2),
+)
+_PATIENCE = Option(
+    "patience",
+    timedelta,
+    "How long a message is tried again that does not get through; then it is a dead letter.",
+    timedelta(minutes=10),
+)
+_SENT = (_WAIT, _PATIENCE)
+
+WEBHOOK, EMAIL, PUSH, LOG = (
+    register(Component(KIND, name, summary, dict, (*options, *_SENT)))
+    for name, summary, options in (
+        (
+            "webhook",
+            "A POST of JSON, signed, to a URL.",
+            (
+                Option("url", str, "Where to: https://..., or a reference to it."),
+                Option("secret", str, "What the message is signed with, as a reference: ${env:NAME}.", "", secret=True),
+                Option("authorization", str, "The header of that name, as a reference.", "", secret=True),
+            ),
+        ),
+        (
+            "email",
+            "An e-mail, by the SMTP server of setting `smtp`.",
+            (
+                Option("to", str, "Addresses, with commas between them."),
+                Option("subject", str, "What the subject begins with.", "[headrace]"),
+            ),
+        ),
+        ("push", "A notification in browsers that have subscribed (`POST /notifiers/{notifier}/subscriptions`).", ()),
+        ("log", "A line in the server's log file.", ()),
+    )
+)
+
+
+@dataclass(frozen=True)
+class Notifier:
+    """As a statement made it. `options` hold references, never what they stand for."""
+
+    name: str
+    kind: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def notifier(name: str, kind: str, options: Mapping[str, Any]) -> Notifier:
+    """Check the kind, and the options that it has."""
+    found = component(KIND, kind)
+    given = found.parse(options)
+    for option in found.options:
+        if option.secret and given[option.name] and not is_reference(given[option.name]):
+            raise BadOption(
+                f'option "{option.name}" is a secret, and must not stand in a statement',
+                fix="write '${env:NAME}' or '${file:PATH}', and put the secret there",
+            )
+    return Notifier(name, kind, given)
+
+
+def kinds() -> list[str]:
+    return [one.name for one in components(KIND)]

@@ -1,0 +1,251 @@
+"""Who asks: found once, before any path is looked at, from what the request shows.
+
+A token (`Authorization: Bearer`), a name and a password (`Basic`, which ksqlDB's clients send), or the cookie of a
+session; else, where `auth` is `local`, whoever is on this machine. What is shown and does not count is refused. Who
+shows nothing gets no further than the paths that are open to all. What goes on for long is cut off once it counts no
+longer.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
+from starlette.responses import RedirectResponse, Response
+
+from headrace.access.decision import ALL, NONE, Rights
+from headrace.access.guard import Guard
+from headrace.access.tokens import is_loopback
+from headrace.access.who import LOCAL, NOBODY, Who
+from headrace.errors import CsrfMissing, HeadraceError, NotAllowed, NotAuthenticated
+from headrace.serve.api import refusals as api
+from headrace.serve.dashboard import door
+from headrace.serve.ksql import refusals as ksql
+from headrace.serve.proxies import PROXIED
+
+COOKIE, CSRF = "headrace_session", "x-csrf-token"
+_OUR_PATHS = ("/api/", "/metrics")
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_CSRF = CSRF.encode()
+_WANTED = frozenset((b"authorization", b"cookie", b"origin", b"sec-fetch-mode", _CSRF))
+
+
+class Shown:
+    """What a request shows: some of its headers, and whether they came by a proxy."""
+
+    __slots__ = ("_headers", "proxied")
+
+    def __init__(self, scope: Any) -> None:
+        self._headers: dict[bytes, bytes] = {}
+        self.proxied = False
+        for name, value in scope["headers"]:
+            if name in _WANTED:
+                self._headers[name] = value
+            elif name in PROXIED:
+                self.proxied = True
+
+    def get(self, name: bytes) -> str | None:
+        value = self._headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+
+def is_here(scope: Any, shown: Shown | None = None) -> bool:
+    """Over a proxy everybody seems to be on this machine; proxies say for whom they ask."""
+    client = scope.get("client")
+    return client is not None and is_loopback(client[0]) and not (shown or Shown(scope)).proxied
+
+
+def rights_of(connection: HTTPConnection) -> Rights:
+    """Those of who asks."""
+    return connection.scope.get("rights", NONE)
+
+
+async def noted(guard: Guard, connection: HTTPConnection, error: HeadraceError) -> None:
+    """A refusal, in the audit."""
+    if isinstance(error, NotAllowed):
+        who = rights_of(connection).who.name
+        await run_in_threadpool(lambda: guard.audit.note_once("refused", who, what=error.what))
+
+
+class Authenticated:
+    """The layer around both interfaces; `open_to_all` are pairs of method and path."""
+
+    def __init__(self, app: Any, guard: Guard, open_to_all: Collection[tuple[str, str]]) -> None:
+        self._app = app
+        self._guard = guard
+        self._open = frozenset(open_to_all)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] not in ("http", "websocket"):
+            await self._app(scope, receive, send)
+            return
+        shown = Shown(scope)
+        try:
+            who = await self._who(scope, shown)
+            if who is NOBODY and (scope.get("method", "GET"), scope["path"]) not in self._open:
+                raise NotAuthenticated("it is not known who asks", fix="send a token: Authorization: Bearer ...")
+        except HeadraceError as error:
+            await self._note(error, scope, shown)
+            await _refused(error, scope, shown)(scope, receive, send)
+            return
+        if who is LOCAL:
+            scope["rights"] = ALL
+            await self._app(scope, receive, send)
+            return
+        scope["rights"] = self._guard.rights(who)
+        counts = self._while_it_counts(scope, shown)
+        await self._app(scope, _receiving(receive, counts), _sending(send, counts))
+
+    # -- who it is --------------------------------------------------------------------------------------------------
+
+    async def _who(self, scope: Any, shown: Shown) -> Who:
+        if (given := shown.get(b"authorization")) is not None:
+            return await self._by_header(given, scope)
+        cookie = _cookie(shown)
+        if cookie is not None and (found := self._guard.by_session(cookie)) is not None:
+            who, session = found
+            if _changes(scope) and not session.allows(shown.get(_CSRF)):
+                raise CsrfMissing(
+                    "the request changes something, and does not show the session's second token",
+                    fix=f"send it as {CSRF}; POST /api/v1/session gave it",
+                )
+            if scope["type"] == "websocket" and shown.get(b"origin") is None:
+                raise CsrfMissing("a browser says which page opens a WebSocket", fix="send a token instead of a cookie")
+            return who
+        return LOCAL if not self._guard.is_required and is_here(scope, shown) else NOBODY
+
+    async def _by_header(self, given: str, scope: Any) -> Who:
+        kind, _, value = given.strip().partition(" ")
+        value = value.strip()
+        if kind.lower() == "bearer":
+            if (claims := self._guard.tokens.known(value)) is not None:
+                return self._guard.by_token(value, claims)
+            return await run_in_threadpool(self._guard.by_token, value)
+        if kind.lower() == "basic":
+            name, password = _basic(value)
+            address = scope["client"][0] if scope.get("client") else ""
+            return await run_in_threadpool(self._guard.by_password, name, password, address)
+        raise NotAuthenticated(f'"{kind[:20]}" is no way to say who asks', fix="send Bearer and a token, or Basic")
+
+    async def _note(self, error: HeadraceError, scope: Any, shown: Shown) -> None:
+        """What was shown and does not count; wrong passwords are noted where they are tried."""
+        given = shown.get(b"authorization") or ""
+        if isinstance(error, NotAuthenticated) and given[:6].lower() == "bearer":
+            address = scope["client"][0] if scope.get("client") else ""
+            note = partial(self._guard.audit.note_once, "token-refused", NOBODY.name, address=address, what=error.what)
+            await run_in_threadpool(note)
+
+    # -- what goes on -----------------------------------------------------------------------------------------------
+
+    def _while_it_counts(self, scope: Any, shown: Shown) -> Counts:
+        """What somebody may see can change, tokens end and people log out, while an answer goes on."""
+        guard, rights, state = self._guard, scope["rights"], self._guard.book.state
+        is_known = _is_known(guard, shown)
+
+        async def counts() -> None:
+            nonlocal state
+            if guard.book.state is state and is_known():
+                return
+            now = guard.book.state
+            if not now.rights(await self._who(scope, shown)).same(rights):
+                raise NotAuthenticated("rights have changed meanwhile", fix="ask again")
+            state = now
+
+        return counts
+
+
+Counts = Callable[[], Awaitable[None]]
+"""Raises unless what was shown still counts as it did."""
+
+
+def _sending(send: Any, counts: Counts) -> Any:
+    async def sending(message: Any) -> None:
+        if message.get("more_body") or message["type"] == "websocket.send":
+            await counts()
+        await send(message)
+
+    return sending
+
+
+def _receiving(receive: Any, counts: Counts) -> Any:
+    """What comes over a WebSocket that counts no longer is not heard."""
+
+    async def receiving() -> Any:
+        message = await receive()
+        if message["type"] == "websocket.receive":
+            try:
+                await counts()
+            except HeadraceError:
+                return {"type": "websocket.disconnect", "code": 1008}
+        return message
+
+    return receiving
+
+
+def _is_known(guard: Guard, shown: Shown) -> Callable[[], bool]:
+    """Whether what was shown need not be looked at again."""
+    kind, _, token = (shown.get(b"authorization") or "").strip().partition(" ")
+    if kind.lower() == "bearer":
+        return lambda: guard.tokens.known(token.strip()) is not None
+    cookie = None if kind else _cookie(shown)
+    return (lambda: True) if cookie is None else (lambda: guard.sessions.find(cookie) is not None)
+
+
+def rights_still(guard: Guard, connection: HTTPConnection) -> Rights:
+    """Those of today, for what goes on long behind a request; raises once what it showed counts no longer."""
+    who = rights_of(connection).who
+    if who is LOCAL:
+        return ALL
+    if who.how == "session":
+        found = guard.by_session(_cookie(Shown(connection.scope)) or "")
+        if found is None:
+            raise NotAuthenticated("the session has ended", fix="log in again")
+        return guard.rights(found[0])
+    if who.how == "token":
+        return guard.rights(guard.by_token(connection.headers["authorization"].split()[-1]))
+    return guard.rights(guard.still(who))
+
+
+def _cookie(shown: Shown) -> str | None:
+    given = shown.get(b"cookie")
+    if given is None or COOKIE not in given:
+        return None
+    try:
+        found = SimpleCookie(given).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value
+
+
+def _changes(scope: Any) -> bool:
+    return scope["type"] == "http" and scope["method"] not in _SAFE
+
+
+def _basic(value: str) -> tuple[str, str]:
+    try:
+        name, found, password = base64.b64decode(value, validate=True).decode().partition(":")
+    except ValueError:
+        found = name = password = ""
+    if not found:
+        raise NotAuthenticated("the name and the password cannot be read", fix="send base64 of NAME:PASSWORD")
+    return name, password
+
+
+def _refused(error: HeadraceError, scope: Any, shown: Shown) -> Response:
+    """In the shape of the interface that was asked. Browsers are not told of Basic: they would ask in a window."""
+    if isinstance(error, NotAuthenticated) and scope.get("method") == "GET" and door.is_page(scope["path"]):
+        return RedirectResponse(door.log_in_first(scope["path"]), 303)
+    if scope["path"].startswith(_OUR_PATHS):
+        status, document = api.status_of(error), api.refusal(error)
+    else:
+        status, document = ksql.refusal(error)
+    headers = api.headers_of(status, error)
+    if status == 401 and shown.get(b"sec-fetch-mode") is not None:
+        headers["www-authenticate"] = 'Bearer realm="headrace"'
+    return Response(json.dumps(document), status, headers, "application/json")

@@ -1,0 +1,94 @@
+"""A server is killed while it sends: the next one goes on, nothing is lost, and what is sent again has its old id."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from headrace.clock import ManualClock
+from headrace.control.notices import SENT, outcome_of
+from headrace.faultpoints import VARIABLE
+from headrace.log.embedded import EmbeddedLog
+from tests.receivers import Hook, hook
+from tests.streams import stored
+from tests.unit.control.test_sending import Server, append, keys, statements
+
+SEND = """
+import sys
+from pathlib import Path
+from headrace.clock import ManualClock
+from tests.unit.control.test_sending import Server
+from tests.waiting import until
+with Server(Path(sys.argv[1]), ManualClock(1_000_000)).up() as node:
+    until(lambda: all(node.board.outcomes(one) for one in ("n1", "n2", "n3")))
+"""
+NOTICES = {"n1": "ALERT_HOT_2", "n2": "ALERT_COLD_3", "n3": "ALERT_HOT_2"}
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def prepared(folder: Path, there: Hook) -> None:
+    """Notices lie there, of two alerts: two messages. Nobody has sent anything."""
+    with Server(folder, ManualClock(1_000_000)).up() as node:
+        node.execute(statements(there))
+    with EmbeddedLog(folder) as log:
+        for one, query in NOTICES.items():
+            append(log, query, one, alert=query.split("_")[1])
+
+
+def life(folder: Path, point: str = "", mark: Path | None = None) -> subprocess.Popen[bytes]:
+    environment = {**os.environ, VARIABLE: f"{point}:1:{mark}"} if mark else dict(os.environ)
+    return subprocess.Popen([sys.executable, "-c", SEND, str(folder)], env=environment)
+
+
+def outcomes(folder: Path) -> list[tuple[str, tuple[str, ...]]]:
+    with EmbeddedLog(folder) as log:
+        return [(one.state, one.notices) for one in map(outcome_of, stored(log, SENT))]
+
+
+@pytest.mark.faults
+@pytest.mark.parametrize(("point", "again"), [("alert-planned", 0), ("alert-sent", 1)])
+def test_killed_before_and_after_a_message_went_out(folder: Path, tmp_path: Path, point: str, again: int) -> None:
+    with hook() as there:
+        prepared(folder, there)
+        mark = tmp_path / "mark"
+        assert life(folder, point, mark).wait(120) == -signal.SIGKILL
+        assert mark.read_text() == point
+        assert len(there.posted) == again
+        assert life(folder).wait(120) == 0
+        sent = Counter(keys(there))
+    assert sorted(sent.values()) == [1, 1 + again]
+    assert sorted(outcomes(folder)) == [("sent", ("n1", "n3")), ("sent", ("n2",))]
+
+
+@pytest.mark.faults
+def test_killed_while_the_other_side_answers(folder: Path) -> None:
+    """The receiver has the message, and the sender never learns of it."""
+    with hook() as there:
+        prepared(folder, there)
+        process = life(folder)
+
+        def answer(number: int) -> tuple[int, dict[str, str]]:
+            if number == 0:
+                process.kill()
+                process.wait(120)
+            return 200, {}
+
+        there.answer = answer
+        assert process.wait(120) == -signal.SIGKILL
+        assert life(folder).wait(120) == 0
+        first, second, third = keys(there)
+    assert first == second != third
+    assert [there.posted[0].body] == [there.posted[1].body]
+    assert sorted(outcomes(folder)) == [("sent", ("n1", "n3")), ("sent", ("n2",))]
+    assert life(folder).wait(120) == 0  # a further life has nothing to send
+    assert len(there.posted) == 3

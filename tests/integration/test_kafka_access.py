@@ -1,0 +1,41 @@
+"""Users and the audit on Kafka: the same promises, with two who write."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from headrace.access.audit import Audit, entries, verified
+from headrace.access.book import Book
+from headrace.clock import SystemClock
+from headrace.log.kafka import KafkaLog
+from headrace.settings import Settings
+
+pytestmark = pytest.mark.kafka
+
+
+def test_two_who_change_access_at_once(log: KafkaLog, kafka_settings: Settings) -> None:
+    with KafkaLog(kafka_settings) as elsewhere:
+        clock = SystemClock()
+        books = [Book(one, clock, Audit(one, clock)) for one in (log, elsewhere)]
+
+        def change(number: int) -> None:
+            for at in range(4):
+                books[number].add_user(f"kafka-{number}-{at}", None, ["reader"], by="local")
+
+        threads = [threading.Thread(target=change, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        for book in books:
+            book.look()
+        assert books[0].state == books[1].state
+        assert {f"kafka-{number}-{at}" for number in range(2) for at in range(4)} <= set(books[0].state.users)
+    noted = [entry for entry in entries(log) if str(entry.facts.get("user", "")).startswith("kafka-")]
+    assert len(noted) == 8
+    assert verified(log).count >= 8
+    Audit(log, clock).note("deed", "local")
+    assert list(entries(log))[-1].did == "deed"
+    verified(log)

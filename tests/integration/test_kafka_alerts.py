@@ -1,0 +1,49 @@
+"""Notices on Kafka: of two servers on one log the one that began last sends, each message once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headrace.control.node import Node
+from headrace.errors import WriterFenced
+from headrace.log.kafka import KafkaLog
+from headrace.settings import Settings
+from tests.receivers import hook
+from tests.unit.control.test_node import Nowhere
+from tests.unit.control.test_sending import keys, settled, state, statements, write
+from tests.waiting import until
+
+pytestmark = pytest.mark.kafka
+
+
+@contextmanager
+def serving(settings: Settings, folder: Path) -> Iterator[Node]:
+    own = replace(settings, data=folder, webhook_private="127.0.0.1")
+    with KafkaLog(own) as log, Node(log, own, isolation=Nowhere()) as node:
+        yield node
+
+
+def test_one_sends_and_the_one_before_no_longer(kafka_settings: Settings, tmp_path: Path) -> None:
+    with hook() as there, serving(kafka_settings, tmp_path / "first") as first:
+        first.execute(statements(there))
+        write(first, "k1")
+        until(settled(first, "k1"))
+        with serving(kafka_settings, tmp_path / "second") as second:
+            try:
+                for number in range(2, 12):
+                    write(second, f"k{number}")
+                until(lambda: all(settled(second, f"k{number}")() for number in range(1, 12)))
+                assert {state(second, f"k{number}") for number in range(1, 12)} == {("sent", None)}
+                with pytest.raises(WriterFenced):
+                    first.execute("CREATE TYPE late AS STRUCT<x INT>;")
+            finally:
+                second.execute("DROP ALERT hot; DROP ALERT cold; DROP NOTIFIER ops; DROP STREAM readings DELETE TOPIC;")
+        ids = [one for posted in there.posted for one in json.loads(posted.body)["notices"]]
+        assert sorted(one["id"] for one in ids) == sorted(f"k{number}" for number in range(1, 12))
+        assert len(set(keys(there))) == len(there.posted)

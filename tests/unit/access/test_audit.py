@@ -1,0 +1,203 @@
+"""Entries of what was done: written by several, killed in between, and tampered with."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from headrace.access.audit import FIRST, MOST, TOPIC, Audit, Refusals, entries, verified
+from headrace.clock import ManualClock, SystemClock
+from headrace.contracts import Append
+from headrace.errors import AuditBroken
+from headrace.log.embedded import EmbeddedLog
+from headrace.log.topics import ensure_topic
+from headrace.record import Record
+from tests.waiting import until
+
+
+def _written(log: EmbeddedLog, count: int = 6) -> None:
+    audit = Audit(log, ManualClock(1000))
+    for number in range(count):
+        audit.note("statement", "alice", text=f"CREATE STREAM S{number};")
+
+
+def test_what_was_noted_is_told(log: EmbeddedLog) -> None:
+    _written(log, 2)
+    found = list(entries(log))
+    assert [(e.number, e.at, e.did, e.who, e.facts["text"]) for e in found] == [
+        (0, 1000, "statement", "alice", "CREATE STREAM S0;"),
+        (1, 1000, "statement", "alice", "CREATE STREAM S1;"),
+    ]
+    assert verified(log).count == 2
+    assert verified(log).head == found[-1].hash
+
+
+def test_nothing_is_fine(log: EmbeddedLog) -> None:
+    assert (verified(log).count, verified(log).head) == (0, FIRST)
+
+
+def test_the_same_refusal_is_noted_once(log: EmbeddedLog) -> None:
+    audit = Audit(log, SystemClock())
+    for _ in range(50):
+        audit.note_once("refused", "mallory", what="read topic x")
+    audit.note_once("refused", "mallory", what="read topic y")
+    assert verified(log).count == 2
+
+
+# -- several who write ----------------------------------------------------------------------------------------------
+
+
+def test_two_who_write_at_once_make_one_chain(log: EmbeddedLog) -> None:
+    with EmbeddedLog(log.folder) as elsewhere:
+        audits = [Audit(log, SystemClock()), Audit(elsewhere, SystemClock())]
+
+        def write(number: int) -> None:
+            for at in range(25):
+                audits[number].note("deed", str(number), at_turn=at)
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert verified(log).count == 50
+    for number in range(2):
+        assert [e.facts["at_turn"] for e in entries(log) if e.who == str(number)] == list(range(25))
+
+
+_ENDLESS = """
+import sys
+from pathlib import Path
+from headrace.access.audit import Audit
+from headrace.clock import SystemClock
+from headrace.log.embedded import EmbeddedLog
+audit, number = Audit(EmbeddedLog(Path(sys.argv[1])), SystemClock()), 0
+while True:
+    audit.note("deed", "child", number=number)
+    number += 1
+    print(number, flush=True)
+"""
+
+
+def test_killed_in_the_middle_the_chain_is_whole_and_goes_on(log: EmbeddedLog) -> None:
+    child = subprocess.Popen([sys.executable, "-c", _ENDLESS, str(log.folder)], stdout=subprocess.PIPE)
+    assert child.stdout is not None
+    os.set_blocking(child.stdout.fileno(), False)
+    told = bytearray()
+
+    def enough() -> bool:
+        told.extend(child.stdout.read() or b"")  # type: ignore[union-attr]
+        return told.count(b"\n") >= 20
+
+    try:
+        until(enough)
+    finally:
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        told.extend(child.stdout.read() or b"")
+        child.stdout.close()
+    acknowledged = told.count(b"\n")
+    Audit(log, SystemClock()).note("deed", "parent")
+    assert verified(log).count in (acknowledged + 1, acknowledged + 2)
+    assert list(entries(log))[-1].who == "parent"
+
+
+# -- tampering ------------------------------------------------------------------------------------------------------
+
+Texts = list[bytes]
+
+
+def _changed(texts: Texts) -> Texts:
+    texts[2] = texts[2].replace(b"alice", b"bobby")
+    return texts
+
+
+def _removed(texts: Texts) -> Texts:
+    return texts[:2] + texts[4:]
+
+
+def _first_removed(texts: Texts) -> Texts:
+    return texts[1:]
+
+
+def _put_in(texts: Texts) -> Texts:
+    return [*texts[:3], texts[2].replace(b"S2", b"S9"), *texts[3:]]
+
+
+def _exchanged(texts: Texts) -> Texts:
+    texts[2], texts[3] = texts[3], texts[2]
+    return texts
+
+
+def _renumbered(texts: Texts) -> Texts:
+    """Removed, and the numbers mended."""
+    left = [json.loads(text) for text in texts[:2] + texts[3:]]
+    return [json.dumps({**one, "number": at}).encode() for at, one in enumerate(left)]
+
+
+def _unreadable(texts: Texts) -> Texts:
+    return [*texts[:2], b"\xff", *texts[3:]]
+
+
+def _last_removed(texts: Texts) -> Texts:
+    return texts[:-2]
+
+
+@pytest.mark.parametrize(
+    ("tamper", "said"),
+    [
+        (_changed, "entry 2 was changed"),
+        (_removed, "entries 2 to 3 were removed"),
+        (_first_removed, "entries 0 to 0 were removed"),
+        (_put_in, "an entry with number 2 was put in after entry 2"),
+        (_exchanged, "entries 2 to 2 were removed"),
+        (_renumbered, "entry 1 was changed, or entry 2 put in"),
+        (_unreadable, "cannot be read"),
+        (_last_removed, "entries 4 to 5, the last ones, were removed"),
+    ],
+)
+def test_tampering_is_found(log: EmbeddedLog, tamper: Callable[[Texts], Texts], said: str) -> None:
+    _written(log)
+    assert verified(log).count == 6
+    _rewritten(log, tamper)
+    with pytest.raises(AuditBroken, match=said):
+        verified(log)
+
+
+def test_a_chain_that_was_written_anew_lacks_the_hash_that_was_noted(log: EmbeddedLog, tmp_path: Path) -> None:
+    _written(log)
+    noted = verified(log).head
+    assert verified(log, noted).count == 6
+    with EmbeddedLog(tmp_path / "other") as other:
+        audit = Audit(other, ManualClock(1000))
+        for number in range(6):
+            audit.note("statement", "bob", text=f"CREATE STREAM S{number};")
+        assert verified(other).count == 6
+        with pytest.raises(AuditBroken, match="written anew"):
+            verified(other, noted)
+
+
+def _rewritten(log: EmbeddedLog, tamper: Callable[[Texts], Texts]) -> None:
+    """As somebody does who has the log, and knows nothing of the writer."""
+    texts = [record.value or b"" for record in log.read(TOPIC, 0, 0).records()]
+    log.delete_topic(TOPIC)
+    ensure_topic(log, TOPIC)
+    log.append([Append(TOPIC, [Record(text) for text in tamper(texts)], 0)])
+
+
+def test_of_one_who_asks_in_a_loop_only_so_much_is_noted() -> None:
+    now = [0.0]
+    refusals = Refusals(lambda: now[0])
+    assert [refusals.add("nobody", number) for number in range(1000)] == [0] * MOST + [None] * (1000 - MOST)
+    assert refusals.add("somebody", 1) == 0
+    now[0] = 61.0
+    assert refusals.add("nobody", 1) == 1000 - MOST  # how many were not
+    assert refusals.add("nobody", 1) is None

@@ -1,0 +1,50 @@
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import pytest
+
+from headrace.access.passwords import hashed, matches
+from headrace.errors import WeakPassword
+
+
+def test_only_the_password_matches() -> None:
+    kept = hashed("correct horse")
+    assert "horse" not in kept
+    assert matches("correct horse", kept)
+    assert not matches("correct horsf", kept)
+    assert not matches("", kept)
+    assert hashed("correct horse") != kept  # each has a salt of its own
+
+
+def test_nobody_has_no_password_and_costs_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    costs: list[tuple[int, int, int]] = []
+    really = hashlib.scrypt
+
+    def noted(password: bytes, **given: Any) -> bytes:
+        costs.append((given["n"], given["r"], given["p"]))
+        return really(password, **given)
+
+    kept = hashed("correct horse")
+    monkeypatch.setattr(hashlib, "scrypt", noted)
+    assert not matches("correct horse", None)
+    assert matches("correct horse", kept)
+    assert costs[0] == costs[1]
+
+
+def test_a_hash_says_how_it_was_made() -> None:
+    """One with other parameters, of an older version say, still counts."""
+    salt = b"0123456789abcdef"
+    digest = hashlib.scrypt(b"an old password", salt=salt, n=1024, r=8, p=1, dklen=32)
+    import base64
+
+    old = f"scrypt$1024$8$1${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
+    assert matches("an old password", old)
+    assert not matches("another password", old)
+
+
+@pytest.mark.parametrize("password", ["", "short", "x" * 1025])
+def test_too_short_and_too_long(password: str) -> None:
+    with pytest.raises(WeakPassword):
+        hashed(password)

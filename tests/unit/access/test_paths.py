@@ -1,0 +1,36 @@
+"""Names that people give never lead out of the data folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.control.supervisor import place_of
+from headrace.errors import BadTopicName, HeadraceError
+from headrace.log.embedded import EmbeddedLog
+from headrace.plan.catalog import SourceInfo
+from headrace.plan.nodes import Format, Kind, Relation
+from headrace.views.keeper import view_path
+
+NAMES = ["../x", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", ".", "..", "a\0b", "a\nb", "%2e%2e%2f", "~/x"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_topics(log: EmbeddedLog, name: str) -> None:
+    with pytest.raises(BadTopicName):
+        log.create_topic(name)
+    with pytest.raises(HeadraceError):
+        log.topic(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_views_and_checkpoints(tmp_path: Path, name: str) -> None:
+    relation = Relation(Kind.TABLE, (), ())
+    source = SourceInfo(name, "t", relation, Format("JSON"), Format("JSON"))
+    view = view_path(tmp_path, source)
+    assert view.parent == tmp_path / "views"
+    assert view.resolve().parent == (tmp_path / "views").resolve()
+    folder = tmp_path / "checkpoints" / "server"
+    place = place_of(folder, name)
+    assert place.resolve().parent == folder.resolve(), place

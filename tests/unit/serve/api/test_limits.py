@@ -1,0 +1,307 @@
+"""What comes in too large, too deep, too often or too slowly, over real sockets."""
+
+from __future__ import annotations
+
+import gzip
+import http.client
+import json
+import select
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.contracts import Append
+from headrace.control.node import Node
+from headrace.lang.ksql.limits import MOST_STATEMENTS
+from headrace.log.embedded import EmbeddedLog
+from headrace.record import Record
+from headrace.serve import bodies, connections
+from headrace.serve.api.intake import MOST as MOST_OF_RECORDS
+from headrace.serve.application import application
+from headrace.serve.bodies import STATEMENTS
+from headrace.serve.connections import Crowd
+from headrace.serve.server import Server
+from headrace.settings import Settings
+from tests.unit.control.test_node import Nowhere
+from tests.unit.serve.api.conftest import Client
+from tests.unit.serve.api.sockets import Socket
+from tests.waiting import until
+
+STREAM = "CREATE STREAM clicks (n INT) WITH (kafka_topic='clicks', format='JSON', partitions=1);"
+TAKES_STATEMENTS = {
+    "/ksql": {"ksql": "SHOW STREAMS;"},
+    "/query": {"ksql": "SELECT * FROM clicks;"},
+    "/query-stream": {"sql": "SELECT * FROM clicks;"},
+    "/close-query": {"queryId": "a"},
+    "/api/v1/statements": {"text": "SHOW STREAMS;"},
+}
+TAKES = {**dict.fromkeys(TAKES_STATEMENTS, STATEMENTS), "/api/v1/topics/clicks/records": MOST_OF_RECORDS}
+
+
+@contextmanager
+def serving(folder: Path, crowd: Crowd | None = None, **settings: Any) -> Iterator[tuple[Node, Client]]:
+    with (
+        EmbeddedLog(folder) as log,
+        Node(log, Settings(data=folder, **settings), isolation=Nowhere()) as node,
+        Server(application(node), crowd=crowd).running() as server,
+    ):
+        node.execute(STREAM)
+        yield node, Client(server.host, server.port)
+
+
+@pytest.fixture(scope="module")
+def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
+    with serving(tmp_path_factory.mktemp("limits") / "data") as (_, client):
+        yield client
+
+
+def code_of(client: Client, path: str, body: Any, **headers: str) -> tuple[int, str]:
+    status, told, _ = client.raw("POST", path, body, {"content-type": "application/json", **headers})
+    return status, json.loads(told)["code"]
+
+
+# -- bodies ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("path", "most"), TAKES.items())
+@pytest.mark.parametrize("chunked", [False, True], ids=["with its length", "in chunks"])
+def test_a_body_that_is_too_large_is_refused(client: Client, path: str, most: int, chunked: bool) -> None:
+    body = b'{"ksql": "' + b"x" * most + b'"}'
+    parts = (body[at : at + 65536] for at in range(0, len(body), 65536))
+    status, code = code_of(client, path, parts if chunked else body)
+    assert (status in (400, 413), code) == (True, "body-too-large")
+
+
+@pytest.mark.parametrize("path", TAKES)
+def test_so_it_is_over_http_2(client: Client, path: str, tmp_path: Path) -> None:
+    (tmp_path / "body").write_bytes(b" " * (TAKES[path] + 1))
+    address = f"http://127.0.0.1:{client.port}{path}"
+    data = ["-H", "content-type: application/json", "-H", "expect:", "--data-binary", f"@{tmp_path / 'body'}"]
+    command = ["curl", "-s", "--max-time", "60", "--http2-prior-knowledge", *data, address]
+    told = subprocess.run(command, capture_output=True, check=False).stdout
+    assert json.loads(told)["code"] == "body-too-large"
+
+
+@pytest.mark.parametrize("path", TAKES)
+def test_a_body_that_unpacks_to_much_is_not_unpacked(client: Client, path: str) -> None:
+    packed = gzip.compress(b" " * (1 << 20))
+    assert code_of(client, path, packed, **{"content-encoding": "gzip"}) in [
+        (400, "unknown-content-type"),
+        (415, "unknown-content-type"),
+    ]
+
+
+@pytest.mark.parametrize("path", TAKES)
+@pytest.mark.parametrize("value", ["[" * 100_000, "9" * 100_000, '{"a":' * 5_000 + "1" + "}" * 5_000, "[1e999999999"])
+def test_json_that_is_too_deep_or_too_large_a_number_is_no_fault_of_the_server(
+    client: Client, path: str, value: str
+) -> None:
+    status, _ = code_of(client, path, ('{"ksql": ' + value + "}").encode())
+    assert status == 400
+
+
+@pytest.mark.parametrize("first", ["[" * 100_000, '{"target": ' * 50_000])
+def test_so_the_first_line_of_inserts(client: Client, first: str) -> None:
+    assert code_of(client, "/inserts-stream", first.encode() + b"\n") == (400, "bad-request")
+
+
+def test_a_text_of_very_many_statements_is_refused_before_the_first_is_done(client: Client) -> None:
+    text = "CREATE STREAM first (n INT) WITH (kafka_topic='clicks', format='JSON');" + ";" * MOST_STATEMENTS
+    assert code_of(client, "/ksql", json.dumps({"ksql": text}).encode()) == (400, "too-many-statements")
+    assert code_of(client, "/api/v1/statements", json.dumps({"text": text}).encode()) == (400, "too-many-statements")
+    _, told, _ = client.raw("POST", "/ksql", json.dumps({"ksql": "SHOW STREAMS;"}))
+    assert [stream["name"] for stream in json.loads(told)[0]["streams"]] == ["CLICKS"]
+
+
+# -- questions ------------------------------------------------------------------------------------------------------
+
+
+def filled(node: Node, count: int) -> None:
+    node.log.append([Append("clicks", [Record(b'{"N": %d}' % n) for n in range(count)])])
+
+
+@pytest.mark.parametrize(
+    "text", ["SELECT * FROM clicks;", "SELECT * FROM clicks WHERE n < 0;", "SELECT n FROM clicks ORDER BY n;"]
+)
+def test_a_question_that_takes_too_long_ends(tmp_path: Path, text: str) -> None:
+    with serving(tmp_path / "data", query_time=timedelta(microseconds=1)) as (node, client):
+        filled(node, 10)
+        status, told, _ = client.raw("POST", "/query", json.dumps({"ksql": text}))
+        assert (status, json.loads(told)["code"]) == (400, "too-long")
+        assert "query_time" in json.loads(told)["fix"]
+
+
+def test_an_answer_of_too_many_rows_ends(tmp_path: Path) -> None:
+    with serving(tmp_path / "data", query_rows=10) as (node, client):
+        filled(node, 11)
+        status, told, _ = client.raw("POST", "/query", json.dumps({"ksql": "SELECT * FROM clicks;"}))
+        assert (status, json.loads(told)["code"]) == (400, "too-many-rows")
+        assert "LIMIT" in json.loads(told)["fix"]
+        status, told, _ = client.raw("POST", "/query", json.dumps({"ksql": "SELECT * FROM clicks LIMIT 10;"}))
+        assert status == 200
+        assert sum("row" in one for one in json.loads(told)) == 10
+
+
+def test_only_so_many_questions_go_on_at_once(tmp_path: Path) -> None:
+    body = json.dumps({"sql": "SELECT * FROM clicks EMIT CHANGES;"})
+    with serving(tmp_path / "data", push_queries=2) as (_, client):
+        going = [http.client.HTTPConnection(client.host, client.port, timeout=30) for _ in range(2)]
+        for one in going:
+            one.request("POST", "/query-stream", body)
+            assert one.getresponse().status == 200
+        status, told, _ = client.raw("POST", "/query-stream", body)
+        assert (status, json.loads(told)["code"]) == (503, "too-many-readers")
+        status, told, _ = client.raw("GET", "/api/v1/watch?sql=SELECT%20*%20FROM%20clicks%20EMIT%20CHANGES")
+        assert (status, json.loads(told)["code"]) == (503, "too-many-readers")
+        for one in going:
+            one.close()
+
+
+# -- connections ----------------------------------------------------------------------------------------------------
+
+
+def connected(client: Client) -> socket.socket:
+    return socket.create_connection((client.host, client.port), timeout=30)
+
+
+def said(wire: socket.socket) -> bytes:
+    """All that comes until the server closes."""
+    got = b""
+    with suppress(ConnectionResetError):
+        while data := wire.recv(65536):
+            got += data
+    return got
+
+
+@pytest.mark.parametrize("crowd", [Crowd(most=3), Crowd(each=3)], ids=["of all", "with one address"])
+def test_only_so_many_connections(tmp_path: Path, crowd: Crowd) -> None:
+    with ExitStack() as stack:
+        _, client = stack.enter_context(serving(tmp_path / "data", crowd))
+        going = [stack.enter_context(connected(client)) for _ in range(3)]
+        for wire, path in zip(going, ("/info", "/api/v1/topics/clicks/tail", "/info"), strict=True):
+            wire.sendall(b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path.encode())
+            assert wire.recv(4096).startswith(b"HTTP/1.1 200")
+        with connected(client) as wire:
+            told = said(wire)
+        assert told.startswith(b"HTTP/1.1 503 ")
+        assert json.loads(told.partition(b"\r\n\r\n")[2])["code"] == "too-many-connections"
+        going[0].close()
+        until(lambda: client.raw("GET", "/info")[0] == 200)
+
+
+def test_websockets_count_as_connections(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        _, client = stack.enter_context(serving(tmp_path / "data", Crowd(each=2)))
+        for _ in range(2):
+            stack.enter_context(Socket(client.host, client.port, "/api/v1/topics/clicks/tail"))
+        with connected(client) as wire:
+            assert said(wire).startswith(b"HTTP/1.1 503 ")
+
+
+def answers(wire: socket.socket) -> bool:
+    """Within a moment. `select` takes no descriptor above 1023, and a process of many tests has more."""
+    poll = select.poll()
+    poll.register(wire, select.POLLIN)
+    return bool(poll.poll(100))
+
+
+FIRST = b"GET /info HTTP/1.1\r\nhost: localhost\r\n\r\n"
+
+
+@pytest.mark.parametrize("before", [b"", FIRST], ids=["of the first request", "of the second"])
+def test_a_head_that_trickles_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch, before: bytes) -> None:
+    monkeypatch.setattr(connections, "HEAD_TIME", 1.0)
+    with connected(client) as wire:
+        wire.sendall(before + b"GET /info HTTP/1.1\r\n")
+        began = time.monotonic()
+        with suppress(OSError):
+            while time.monotonic() - began < 30 and not answers(wire):
+                wire.sendall(b"x-a: b\r\n")
+            assert said(wire).count(b"HTTP/1.1 200") == (1 if before else 0)
+        assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("before", [b"", FIRST], ids=["of the first request", "of the second"])
+@pytest.mark.parametrize("line", [b"GET /", b"GET / HTTP/1.1\r\nx: "], ids=["request line", "header"])
+def test_a_head_without_end_is_refused(client: Client, before: bytes, line: bytes) -> None:
+    with connected(client) as wire:
+        with suppress(OSError):
+            wire.sendall(before)
+            if before:
+                assert wire.recv(4096)
+            wire.sendall(line)
+            for _ in range(64):
+                wire.sendall(b"y" * 4096)
+        assert b" 431 " in said(wire)[:4096]
+
+
+def test_a_body_that_trickles_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "_STILL", 1.0)
+    with connected(client) as wire:
+        wire.sendall(b"POST /ksql HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 100000\r\n\r\n")
+        began = time.monotonic()
+        while time.monotonic() - began < 30 and not answers(wire):
+            wire.sendall(b" ")
+        assert b" 400 " in said(wire)[:100]
+        assert time.monotonic() - began < 20
+
+
+@pytest.mark.parametrize("trailer", [b"h: x\r\n" * 800, b"y" * 4096], ids=["many", "one without end"])
+def test_trailers_are_bounded_and_not_kept(client: Client, trailer: bytes) -> None:
+    with connected(client) as wire:
+        wire.sendall(b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n0\r\nt: ")
+        sent = 0
+        with suppress(OSError):
+            while sent < 4 << 20:
+                wire.sendall(trailer)
+                sent += len(trailer)
+            pytest.fail("more was taken than a head may have")
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (FIRST, b"\r\n"),
+        (b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ncontent-length: 9999\r\n\r\n", b"x"),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), b""),
+    ],
+    ids=["an empty line", "the rest of a body", "HTTP/2 without a request"],
+)
+def test_who_has_an_answer_and_asks_for_nothing_is_let_go(
+    client: Client, monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes
+) -> None:
+    monkeypatch.setattr(connections, "SILENT", 1.0)
+    monkeypatch.setattr(connections, "HEAD_TIME", 1.0)
+    with connected(client) as wire:
+        wire.sendall(first)
+        assert wire.recv(65536)
+        wire.sendall(then)
+        wire.settimeout(20)
+        while wire.recv(65536):
+            pass
+
+
+def test_a_message_of_a_websocket_is_bounded(client: Client) -> None:
+    with Socket(client.host, client.port, "/api/v1/topics/clicks/tail") as wire:
+        wire.say("x" * (2 * connections.MESSAGE))
+        until(lambda: wire.message() is None)
+
+
+# -- what a browser is told -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", ["/info", "/api/v1/topics", "/api/v1/nowhere", "/nowhere", "/metrics"])
+@pytest.mark.parametrize("origin", [None, "http://elsewhere.example"])
+def test_a_browser_takes_no_answer_for_a_page(client: Client, path: str, origin: str | None) -> None:
+    _, _, headers = client.raw("GET", path, None, {} if origin is None else {"origin": origin})
+    named = {name.lower(): value for name, value in headers.items()}
+    assert named["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"
+    assert (named["x-content-type-options"], named["referrer-policy"]) == ("nosniff", "no-referrer")
+    assert "server" not in named

@@ -1,0 +1,160 @@
+"""What pages ask views: charts have the view add up, so that no row is left out; grids keep every digit."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headrace.access.decision import ALL, Rights
+from headrace.access.grants import Grant
+from headrace.access.who import Who
+from headrace.contracts import Append
+from headrace.control.node import Node
+from headrace.errors import HeadraceError
+from headrace.log.embedded import EmbeddedLog
+from headrace.record import Record
+from headrace.serve.api.site import Site
+from headrace.serve.dashboard import pulse
+from headrace.serve.dashboard.asking import Drawing, Rows
+from headrace.serve.dashboard.charts import KINDS, MOST_ROWS, Panel
+from headrace.settings import Settings
+from tests.unit.control.test_node import Nowhere
+
+DECLARED = """
+CREATE SOURCE TABLE sales (id INT PRIMARY KEY, shop STRING, n INT, big BIGINT, huge DECIMAL(38, 0), price DECIMAL(6, 2),
+  at TIMESTAMP, ok BOOLEAN, many ARRAY<INT>, part STRUCT<name STRING>) WITH (kafka_topic='sales', format='JSON',
+  partitions=1);
+"""
+ROWS = MOST_ROWS + 1_000
+
+
+def sale(number: int) -> Record:
+    value = {
+        "SHOP": f"s{number % 3}",
+        "N": 2_000_000 if number < 3_000 else 1,
+        "BIG": 2**60 + number,
+        "HUGE": 10**37,
+        "PRICE": 1.5,
+        "AT": 1_700_000_000_000 + number,
+        "OK": True,
+        "MANY": [1],
+        "PART": {"NAME": "50% off"},
+    }
+    return Record(json.dumps(value).encode(), str(number).encode())
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+    """Over a view with more rows than a chart is drawn of."""
+    folder: Path = tmp_path_factory.mktemp("asking") / "data"
+    with EmbeddedLog(folder) as log, Node(log, Settings(data=folder), isolation=Nowhere()) as node:
+        node.execute(DECLARED)
+        append(node, *map(sale, range(ROWS)))
+        yield Site(node).by(ALL)
+
+
+def append(node: Node, *records: Record) -> None:
+    node.log.append([Append("sales", list(records))])
+    ends = {partition: bounds.end for partition, bounds in node.log.bounds("sales").items()}
+    node.tables.reached("SALES", ends, timedelta(seconds=30))
+
+
+def drawn(site: Site, kind: str, x: str = "", y: str = "", by: str = "", **more: Any) -> Any:
+    return Drawing(Panel(kind, "SALES", x, y, by, **more)).answer(site)
+
+
+def test_a_number_adds_up_every_row_and_does_not_run_over(site: Site) -> None:
+    assert drawn(site, "number", y="N").options["title"]["text"] == f"{3_000 * 2_000_000 + ROWS - 3_000:,}"
+    assert drawn(site, "number", y="HUGE").options["title"]["text"] == "6e+40"
+    assert drawn(site, "number", y="PRICE").options["title"]["text"] == "9,000"
+
+
+def test_bars_and_the_largest_are_of_every_row(site: Site) -> None:
+    bars = drawn(site, "bar", "SHOP", "ID")
+    wanted = [float(sum(range(shop, ROWS, 3))) for shop in range(3)]
+    assert (bars.options["xAxis"]["data"], bars.options["series"][0]["data"]) == (["s0", "s1", "s2"], wanted)
+    assert bars.note == ""
+    top = drawn(site, "top", "SHOP", "ID", top=1)
+    assert (top.options["yAxis"]["data"], top.options["series"][0]["data"]) == (["s2"], [wanted[2]])
+    heat = drawn(site, "heat", "SHOP", "N", "OK")
+    assert len(heat.options["series"][0]["data"]) == 3
+
+
+def test_a_line_ends_with_the_latest_and_says_that_it_is_cut(site: Site) -> None:
+    line = drawn(site, "line", "AT", "N")
+    points = line.options["series"][0]["data"]
+    assert (len(points), points[-1][0]) == (MOST_ROWS, 1_700_000_000_000 + ROWS - 1)
+    assert line.options["xAxis"]["type"] == "time"
+    assert line.note == "of the last 5,000 rows"
+    assert drawn(site, "line", "AT", "N", where="ID < 10").note == ""
+    assert drawn(site, "histogram", "N").note == "of the first 5,000 rows"
+    assert drawn(site, "bar", "ID", "N").note == "the first 60 of more than 5,000 values of ID"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_kind_answers_over_every_column(site: Site, kind: str) -> None:
+    """Drawn, or refused in words."""
+    for column in ("ID", "SHOP", "BIG", "HUGE", "PRICE", "AT", "OK", "MANY", "PART", "ROWTIME", "GONE"):
+        with suppress(HeadraceError):
+            assert drawn(site, kind, column, column, column, where="ID < 50").options
+
+
+def test_a_condition_must_be_whole(site: Site) -> None:
+    for where in ("1 = 1 EMIT CHANGES", "ID = 1 LIMIT 3; --", "ID = 1 GROUP BY SHOP --"):
+        with pytest.raises(HeadraceError):
+            drawn(site, "number", y="N", where=where)
+
+
+def test_rows_keep_every_digit_and_are_searched_as_a_whole(site: Site) -> None:
+    found = Rows("SALES", where="ID = 1").answer(site)
+    row = dict(zip(found.columns, found.rows[0], strict=True))
+    assert [found.columns[place] for place in found.times] == ["AT"]
+    assert (row["BIG"], row["HUGE"], row["PRICE"]) == (2**60 + 1, 10**37, Decimal("1.50"))
+    assert len(Rows("SALES", text=f"{2**60 + ROWS - 1}").answer(site).rows) == 1
+    assert len(Rows("SALES", text="50% OFF", limit=7).answer(site).rows) == 7
+    assert Rows("SALES", where="ID < 9 OR ID = 9", text="it's nowhere").answer(site).rows == []
+
+
+# -- once for everybody ---------------------------------------------------------------------------------------------
+
+
+def test_a_question_is_answered_once_and_again_when_the_view_has_moved(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pulse, "EVERY", 0.0)  # every question is looked at
+    monkeypatch.setattr(pulse, "_REST", 0)
+    answers, asked = pulse.Answers(), Drawing(Panel("number", "SALES", y="ID"))
+
+    async def ask(times: int = 1, **who: Any) -> list[Any]:
+        return [await answers.of(seen_by(site, **who), replace(asked)) for _ in range(times)]
+
+    first, second, third = asyncio.run(ask(3))
+    assert first is second is third
+    append(site.node, sale(ROWS))
+    (moved,) = asyncio.run(ask())
+    assert moved.options["title"]["text"] != first.options["title"]["text"]
+    (some,) = asyncio.run(ask(grants=["ID < 10"]))
+    assert some.options["title"]["text"] == "45"
+    with pytest.raises(HeadraceError):
+        asyncio.run(ask(grants=[]))
+
+
+def seen_by(site: Site, grants: list[str] | None = None) -> Site:
+    """Grants are of reading, each with its condition."""
+    if grants is None:
+        return site
+    return site.by(Rights(Who("ann"), [Grant.of("read", "source", "SALES", where) for where in grants]))
+
+
+def test_a_condition_on_the_clock_is_asked_anew(site: Site) -> None:
+    assert Drawing(Panel("number", "SALES", y="N")).stamp(site) is not None
+    assert Drawing(Panel("number", "SALES", y="N", where="AT > FROM_UNIXTIME(UNIX_TIMESTAMP())")).stamp(site) is None

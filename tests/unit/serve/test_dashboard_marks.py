@@ -1,0 +1,43 @@
+"""Which scripts of a page a browser may run."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import nicegui
+import pytest
+from jinja2 import Environment, FileSystemLoader
+
+from headrace.serve.dashboard.mount import _OWN, marked
+
+FOLDER = Path(nicegui.__file__).parent / "templates"
+INLINE = re.compile(r"<script(?![^>]*src=)[^>]*>")
+
+
+def page(head: str = "") -> str:
+    """As NiceGUI fills it in."""
+    template = Environment(loader=FileSystemLoader(FOLDER), autoescape=True).get_template("index.html")
+    given = {"imports": '{"vue": "x"}', "head_html": head, "elements": "{}", "translations": {}, "prod_js": True}
+    return template.render(prefix="/ui", version="1", language="en-US", **given)
+
+
+def test_all_scripts_of_the_page_itself_are_marked() -> None:
+    found = INLINE.findall(marked(page().encode(), "abc").decode())
+    assert len(found) == 4
+    assert all('nonce="abc"' in one for one in found)
+
+
+@pytest.mark.parametrize(
+    "script", ["<script>alert(1)</script>", '<script type="module">alert(1)</script>', '<script src="//elsewhere">']
+)
+def test_one_that_was_put_in_is_not(script: str) -> None:
+    told = marked(page(script).encode(), "abc").decode()
+    assert script in told
+    assert told.count("nonce=") == 4
+
+
+@pytest.mark.parametrize("own", [one for one in _OWN if not one.endswith(b"</script>")])
+def test_nor_one_that_begins_like_one_of_ours(own: bytes) -> None:
+    put_in = own.decode() + "alert(1)</script>"
+    assert put_in in marked(page(put_in).encode(), "abc").decode()

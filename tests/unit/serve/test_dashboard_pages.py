@@ -1,0 +1,252 @@
+"""What pages are made of, without a browser: grids, who sees what, boards that two change, rows that go on."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from headrace.access.decision import ALL, Rights
+from headrace.access.grants import Grant
+from headrace.access.who import Who
+from headrace.contracts import Append
+from headrace.control.node import Node
+from headrace.control.printing import Printing
+from headrace.errors import NotAllowed, TooManyReaders
+from headrace.log.embedded import EmbeddedLog
+from headrace.record import Headers, Record
+from headrace.serve.api import boards
+from headrace.serve.api.queries import list_queries
+from headrace.serve.api.site import Site
+from headrace.serve.dashboard import words
+from headrace.serve.dashboard.alerts import Notices
+from headrace.serve.dashboard.frame import Figure, _shown, cell, cells
+from headrace.serve.dashboard.graph import picture
+from headrace.serve.dashboard.newest import Newest
+from headrace.serve.dashboard.pulse import Pulse
+from headrace.serve.dashboard.statements import offered, subscribed
+from headrace.serve.notices import notifier, rows_of
+from headrace.settings import Settings
+from tests.unit.control.test_node import CLICKS, COUNTS, Nowhere
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path / "data") as opened:
+        yield opened
+
+
+@pytest.fixture
+def site(log: EmbeddedLog) -> Iterator[Site]:
+    with Node(log, Settings(data=log.folder), isolation=Nowhere()) as node:
+        yield Site(node).by(ALL)
+
+
+# -- what a grid shows ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ms", "shown"),
+    [
+        (None, ""),
+        (0, "1970-01-01 00:00:00.000"),
+        (10**15, "1000000000000000 ms"),
+        (-(10**17), "-100000000000000000 ms"),
+        (2**63 - 1, "9223372036854775807 ms"),
+    ],
+)
+def test_any_time_is_shown(ms: int | None, shown: str) -> None:
+    assert words.moment(ms) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (7, 7),
+        (2**53, 2**53),
+        (2**53 + 1, Figure(float(2**53), "9007199254740993")),
+        (10**37, Figure(1e37, f"1{'0' * 37}")),
+        (Decimal("1.50"), Figure(1.5, "1.50")),
+        (True, "true"),
+        ({"a": 1}, '{"a": 1}'),
+        (float("nan"), "nan"),
+        (None, None),
+    ],
+)
+def test_a_browser_gets_what_it_can_hold(value: object, shown: object) -> None:
+    assert cell(value) == shown
+    orjson.dumps(_shown({"n": cell(value)}))
+
+
+def test_a_time_is_shown_as_one() -> None:
+    assert cells([1_500_000_000_123, 7], {0}) == {"c0": Figure(1_500_000_000_123, "2017-07-14 02:40:00.123"), "c1": 7}
+
+
+def test_a_figure_sorts_by_its_number_and_shows_its_text() -> None:
+    assert _shown({"name": "a", "rate": Figure(12_345.0, "12.3 k/s")}) == {
+        "name": "a",
+        "rate": 12_345.0,
+        "rate$": "12.3 k/s",
+    }
+
+
+# -- who sees what --------------------------------------------------------------------------------------------------
+
+
+def by(site: Site, *grants: tuple[str, str, str]) -> Site:
+    return site.by(Rights(Who("ann"), [Grant.of(*one) for one in grants]))
+
+
+@pytest.mark.parametrize(
+    "grants",
+    [
+        (),
+        (("read", "source", "COUNTS"),),
+        (("read", "source", "*"),),
+        (("control", "source", "COUNTS"),),
+        (("control", "source", "BUSY"),),
+    ],
+)
+def test_pages_and_the_interface_agree_on_queries(site: Site, grants: tuple[tuple[str, str, str], ...]) -> None:
+    site.node.execute(CLICKS + COUNTS + "CREATE ALERT busy ON counts WHEN n > 3;")
+    who = by(site, *grants)
+    moment = asyncio.run(Pulse(site).now()).seen_by(who.rights)
+    assert [one.name for one in moment.queries] == [one.name for one in list_queries(who)]
+
+
+def test_the_system_has_no_boxes(site: Site) -> None:
+    site.node.execute(CLICKS + COUNTS + "CREATE ALERT busy ON counts WHEN n > 3;")
+    drawn = picture(asyncio.run(Pulse(site).now()))
+    assert not [box for box in drawn.boxes if box.id.name.startswith("__")]
+
+
+def test_functions_and_columns_are_offered(site: Site) -> None:
+    site.node.execute(CLICKS)
+    assert {"CLICKS", "PAGE", "SUM", "LCASE", "SELECT"} <= set(offered(site.node.catalog))
+
+
+def test_notices_are_looked_for_when_there_are_others(site: Site) -> None:
+    before = Notices().stamp(site)
+    assert before == Notices().stamp(site)
+    site.node.execute(CLICKS + "CREATE ALERT busy ON clicks WHEN id > 3;")
+    assert before != Notices().stamp(site)
+
+
+# -- boards ---------------------------------------------------------------------------------------------------------
+
+
+def test_what_two_add_and_remove_at_once_is_all_there(site: Site) -> None:
+    def add(number: int) -> None:
+        boards.add_panel(site, boards.One(board="shop", panel={"title": str(number)}))
+
+    threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(one["title"] for one in boards.boards(site.log)["shop"].panels) == list("01234567")
+    boards.remove_panel(site, boards.One(board="shop", panel={"title": "3"}))
+    boards.remove_panel(site, boards.One(board="shop", panel={"title": "3"}))
+    assert sorted(one["title"] for one in boards.boards(site.log)["shop"].panels) == list("0124567")
+    with pytest.raises(NotAllowed):
+        boards.add_panel(by(site), boards.One(board="shop", panel={}))
+
+
+# -- dead letters ---------------------------------------------------------------------------------------------------
+
+
+def test_the_newest_letters_of_one_query(site: Site, log: EmbeddedLog) -> None:
+    site.node.execute(CLICKS + COUNTS)
+    log.create_topic("COUNTS.dead")
+
+    def why(query: str) -> Headers:
+        return tuple((name, text.encode()) for name, text in {"code": "bad-record", "query": query}.items())
+
+    for number in range(700):
+        query = "CTAS_COUNTS_1" if number % 2 else "another"
+        log.append([Append("COUNTS.dead", [Record(str(number).encode(), None, why(query), occurred_at=number)])])
+    found = Newest("CTAS_COUNTS_1", 3).answer(site)
+    assert ([one.value for one in found.letters], found.are_more) == (["699", "697", "695"], True)
+    every = Newest("CTAS_COUNTS_1", 1_000).answer(site)
+    assert (len(every.letters), every.are_more) == (350, False)
+
+
+# -- rows that go on ------------------------------------------------------------------------------------------------
+
+
+def test_what_is_printed_follows(site: Site, log: EmbeddedLog) -> None:
+    site.node.execute(CLICKS)
+    log.append([Append("clicks", [Record(b'{"PAGE": "/"}', b"1")])])
+    printing = site.node.question("PRINT clicks FROM BEGINNING LIMIT 1;")
+    assert isinstance(printing, Printing)
+
+    async def first() -> list[Any]:
+        news = asyncio.Event()
+        async with subscribed(site.node.pushes, printing, notifier(news), from_beginning=False) as reader:
+            return [json.loads(row.text) async for some in rows_of(reader, news) for row in some]
+
+    ((_, key, value, partition),) = asyncio.run(first())
+    assert (key, partition, "/" in str(value)) == ("1", 0, True)
+    assert len(site.node.pushes) == 0
+
+
+def test_who_goes_while_it_begins_leaves_nothing_behind(site: Site) -> None:
+    site.node.execute(CLICKS)
+    asked = site.node.asked("SELECT * FROM clicks EMIT CHANGES;")
+    begun, go_on = threading.Event(), threading.Event()
+
+    class Slow:
+        """Begins when it is told to."""
+
+        def subscribe(self, *given: Any, **named: Any) -> Any:
+            begun.set()
+            go_on.wait(30)
+            return site.node.pushes.subscribe(*given, **named)
+
+        def unsubscribe(self, reader: Any) -> None:
+            site.node.pushes.unsubscribe(reader)
+
+    async def leave() -> None:
+        async def follow() -> None:
+            slow: Any = Slow()
+            async with subscribed(slow, asked, lambda: None, from_beginning=False):
+                raise AssertionError("it was cancelled before")
+
+        task = asyncio.create_task(follow())
+        await asyncio.to_thread(begun.wait, 30)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        go_on.set()
+
+    async def left() -> None:
+        await leave()
+        for one in asyncio.all_tasks() - {asyncio.current_task()}:
+            await asyncio.wait([one])
+        await asyncio.sleep(0)  # what was to be done behind it
+
+    asyncio.run(left())
+    assert len(site.node.pushes) == 0
+
+
+def test_one_too_many_is_refused(site: Site) -> None:
+    site.node.execute(CLICKS)
+    site.node.pushes.most = 1
+    asked = site.node.asked("SELECT * FROM clicks EMIT CHANGES;")
+
+    async def two() -> None:
+        async with (
+            subscribed(site.node.pushes, asked, lambda: None, from_beginning=False),
+            subscribed(site.node.pushes, asked, lambda: None, from_beginning=False),
+        ):
+            pass
+
+    with pytest.raises(TooManyReaders):
+        asyncio.run(two())
+    assert len(site.node.pushes) == 0

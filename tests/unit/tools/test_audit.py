@@ -1,0 +1,90 @@
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools.audit import ROOT, Exempt, exceptions, judged, said
+
+TODAY = date(2026, 11, 16)
+WEAK = {"id": "PYSEC-1", "aliases": ["CVE-2026-1"], "fix_versions": ["2.0"]}
+
+
+def report(*weaknesses: dict[str, Any]) -> dict[str, Any]:
+    weak = {"name": "Lib", "version": "1.0", "vulns": list(weaknesses)}
+    return {"dependencies": [weak, {"name": "good", "version": "1", "vulns": []}]}
+
+
+def exempt(package: str = "lib", id: str = "CVE-2026-1", until: date = TODAY) -> Exempt:
+    return Exempt(package, id, "no such call is made", until)
+
+
+def test_a_weakness_is_a_fault() -> None:
+    verdict = judged(report(WEAK), [], TODAY)
+    assert verdict.faults == ("lib 1.0: PYSEC-1, mended in ['2.0']",)
+    assert verdict.audited == 2
+
+
+def test_one_that_is_listed_is_borne_and_told() -> None:
+    verdict = judged(report(WEAK), [exempt()], TODAY)
+    assert verdict.faults == ()
+    assert "no such call is made" in verdict.borne[0]
+
+
+@pytest.mark.parametrize(
+    ("found", "one", "why"),
+    [
+        ([WEAK], exempt(until=date(2026, 11, 15)), "ended on 2026-11-15"),
+        ([], exempt(), "is needed no more"),
+        ([WEAK], exempt(package="good"), "is needed no more"),
+        ([WEAK], exempt(id="CVE-2026-2"), "is needed no more"),
+        ([WEAK], exempt(package="gone"), "is needed no more"),
+    ],
+)
+def test_an_exception_that_is_over_or_needless_is_a_fault(found: list[Any], one: Exempt, why: str) -> None:
+    assert any(why in fault for fault in judged(report(*found), [one], TODAY).faults)
+
+
+def test_what_the_service_does_not_know_is_not_audited() -> None:
+    verdict = judged({"dependencies": [{"name": "lib", "skip_reason": "not found"}]}, [exempt()], TODAY)
+    assert (verdict.audited, verdict.unknown, verdict.faults) == (0, ("lib",), ())
+
+
+def test_an_exception_needs_a_reason_and_a_date() -> None:
+    text = '[[exception]]\npackage = "a"\nid = "b"\nreason = "{}"\nuntil = {}\n'
+    assert len(exceptions(text.format("because", "2026-12-31"))) == 1
+    for wrong in (text.format(" ", "2026-12-31"), text.format("because", '"soon"')):
+        with pytest.raises(ValueError, match="needs a reason and a date"):
+            exceptions(wrong)
+    exceptions((Path(ROOT) / "tools" / "audit.toml").read_text())
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        "ERROR:pip_audit._cli:Could not connect to PyPI's vulnerability feed",
+        "requests.exceptions.ConnectionError: HTTPSConnectionPool(host='a.example', port=443): Max retries exceeded",
+        "ServiceError: 503 Server Error: Service Unavailable for url: https://a.example/pypi/a/1/json",
+    ],
+)
+def test_without_a_network_nothing_is_known(errors: str) -> None:
+    assert said("", errors) is None
+
+
+@pytest.mark.parametrize(
+    "errors",
+    [
+        "/usr/bin/python: No module named pip_audit",
+        "ERROR:pip_audit._cli:requirement file requirements.lock contains invalid specifier at line 1",
+        "",
+    ],
+)
+def test_any_other_reason_is_a_failure(errors: str) -> None:
+    with pytest.raises(SystemExit, match="nothing was audited") as ended:
+        said("", errors)
+    assert ended.value.code not in (0, None)
+
+
+def test_a_report_is_one_whatever_else_was_said() -> None:
+    assert said('{"dependencies": []}', "WARNING: Could not connect") == {"dependencies": []}

@@ -1,0 +1,72 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools.sbom import _named, bom
+
+from headrace.log.jars import SETS
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture(scope="module")
+def made() -> dict[str, Any]:
+    return bom()
+
+
+def test_every_package_that_the_product_needs_is_in_it_as_it_is_pinned(made: dict[str, Any]) -> None:
+    pinned = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line)
+    listed = {one["name"]: one["version"] for one in made["components"] if one["purl"].startswith("pkg:pypi/")}
+    assert {"pyspark", "pyarrow", "orjson", "lark", "typer", "rich", "starlette", "confluent-kafka"} <= listed.keys()
+    assert {name: version for name, version in listed.items() if pinned.get(name) != version} == {}
+    assert not {"pytest", "ruff", "pip-audit"} & listed.keys()
+
+
+def test_jars_are_in_it(made: dict[str, Any]) -> None:
+    purls = {one["purl"] for one in made["components"]}
+    for coordinates in SETS[0].choices[0]:
+        assert "pkg:maven/{}/{}@{}".format(*coordinates.split(":")) in purls
+    assert any(re.fullmatch(r"pkg:maven/org.apache.hadoop/.*|pkg:generic/hadoop-client-.*", purl) for purl in purls)
+
+
+def test_it_is_the_same_for_the_same_parts_and_names_each_once(made: dict[str, Any]) -> None:
+    assert bom() == made
+    refs = [one["bom-ref"] for one in made["components"]]
+    assert len(refs) == len(set(refs))
+    assert (made["bomFormat"], made["specVersion"]) == ("CycloneDX", "1.6")
+    assert re.fullmatch(r"urn:uuid:[0-9a-f-]{36}", made["serialNumber"])
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "version"),
+    [
+        ("log4j-1.2-api-2.25.4.jar", "log4j-1.2-api", "2.25.4"),
+        ("hive-shims-0.23-2.3.10.jar", "hive-shims-0.23", "2.3.10"),
+        ("hive-exec-2.3.10-core.jar", "hive-exec", "2.3.10-core"),
+        ("spark-sql_2.13-4.2.0.jar", "spark-sql_2.13", "4.2.0"),
+        ("guava-14.0.1.jar", "guava", "14.0.1"),
+        ("guava-33.6.0-jre.jar", "guava", "33.6.0-jre"),
+        ("jersey-container-servlet-core-3.1.11.jar", "jersey-container-servlet-core", "3.1.11"),
+        ("zstd-jni-1.5.7-7.jar", "zstd-jni", "1.5.7-7"),
+        ("orc-core-2.3.0-shaded-protobuf.jar", "orc-core", "2.3.0-shaded-protobuf"),
+        (
+            "netty-tcnative-boringssl-static-2.0.76.Final-linux-x86_64.jar",
+            "netty-tcnative-boringssl-static",
+            "2.0.76.Final-linux-x86_64",
+        ),
+        ("commons-math3-3.6.1.jar", "commons-math3", "3.6.1"),
+        ("icu4j-78.jar", "icu4j", "78"),
+        ("aop-20-beta.jar", "aop", "20-beta"),
+        ("bare.jar", "bare", ""),
+    ],
+)
+def test_a_jar_is_known_by_the_name_of_its_file(file: str, name: str, version: str) -> None:
+    assert _named(file) == (name, version)
+
+
+def test_versions_of_jars_have_no_names_in_them(made: dict[str, Any]) -> None:
+    (found,) = [one for one in made["components"] if one["name"] == "log4j-1.2-api"]
+    assert re.fullmatch(r"[\d.]+", found["version"])
