@@ -1,6 +1,8 @@
 """The way to Kafka: client settings, the administrative client, and Kafka's errors in our words.
 
-No wait is longer than `ANSWER` for a question and `DELIVERY` for rows, which must outlive the election of a leader.
+No wait is longer than `ANSWER` for a question and `DELIVERY` for rows, which must outlive the election of a leader. A
+question that may be repeated waits for one broker no longer than `TRY`: it may be the one that has just died, of which
+the library hears only when it asks again.
 """
 
 from __future__ import annotations
@@ -50,6 +52,7 @@ P = ParamSpec("P")
 Denials = deque[tuple[float, KafkaError]]  # the last one, and when it was told
 
 ANSWER = timedelta(seconds=10)
+TRY = timedelta(seconds=2)
 DELIVERY = timedelta(seconds=30)
 NEWS = timedelta(seconds=2)
 _BACK_OFF = 0.05  # seconds
@@ -107,7 +110,7 @@ def translate(error: KafkaError | KafkaException, servers: str, where: str | Non
 
 
 def patient(question: Callable[P, T]) -> Callable[P, T]:
-    """Ask again while a leader is being elected; what is asked so must be safe to repeat."""
+    """Ask again, each time for a `TRY`, while a leader is being elected; what is asked so must be safe to repeat."""
     return _again(question, BrokerUnreachable, ANSWER)
 
 
@@ -185,15 +188,17 @@ class Client:
         asked = self.admin.list_offsets(
             {KafkaPartition(*here): spec for here, spec in wanted.items()},
             isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=ANSWER.total_seconds(),
+            request_timeout=TRY.total_seconds(),
         )
         return {TopicPartition(k.topic, k.partition): self._offset(future, k) for k, future in asked.items()}
 
     def _offset(self, future: Future[Any], place: KafkaPartition) -> int:
-        """A broker that has just begun does not know yet, and the library keeps that to itself."""
+        """A broker that has just begun does not know yet, one that died never answers: the library tells of neither."""
         where = f"{place.topic}/{place.partition}"
         found = self.answer(future, where).offset
         if found == OFFSET_INVALID:
+            with contextlib.suppress(KafkaException):
+                self.admin.list_topics(timeout=TRY.total_seconds())  # who leads may have changed, and would be kept
             raise BrokerUnreachable(f"Kafka at {self.servers} does not know its offsets yet", where=where)
         return found
 

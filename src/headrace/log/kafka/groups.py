@@ -9,11 +9,12 @@ from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.contracts import INTERNAL, GroupInfo, Member, TopicPartition
 from headrace.errors import GroupBusy, UnknownGroup
-from headrace.log.kafka.client import ANSWER, Client, patient
+from headrace.log.kafka.client import ANSWER, TRY, Client, patient
 from headrace.log.kafka.reader import Reader
 from headrace.log.kafka.topics import Topics
 
 _SECONDS = ANSWER.total_seconds()
+_TRY = TRY.total_seconds()
 _UNKNOWN_GENERATION = -1  # Kafka does not tell it to outsiders
 
 
@@ -27,7 +28,7 @@ class Groups:
 
     @patient
     def names(self) -> list[str]:
-        found = self._client.answer(self._client.admin.list_consumer_groups(request_timeout=_SECONDS))
+        found = self._client.answer(self._client.admin.list_consumer_groups(request_timeout=_TRY))
         for error in found.errors:
             raise self._client.translate(error)
         return sorted(g.group_id for g in found.valid)
@@ -66,7 +67,7 @@ class Groups:
 
     @patient
     def _members(self, name: str) -> tuple[Member, ...]:
-        request = self._client.admin.describe_consumer_groups([name], request_timeout=_SECONDS)
+        request = self._client.admin.describe_consumer_groups([name], request_timeout=_TRY)
         try:
             found = self._client.answer(request[name], f'group "{name}"')
         except UnknownGroup:
@@ -85,7 +86,7 @@ class Groups:
     @patient
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         request = self._client.admin.list_consumer_group_offsets(
-            [ConsumerGroupTopicPartitions(name)], request_timeout=_SECONDS
+            [ConsumerGroupTopicPartitions(name)], request_timeout=_TRY
         )
         try:
             found = self._client.answer(request[name], f'group "{name}"')

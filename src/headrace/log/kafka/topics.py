@@ -31,7 +31,7 @@ from confluent_kafka.admin import (
 from headrace.clock import Clock, millis
 from headrace.contracts import INTERNAL, Topic, TopicSpec
 from headrace.errors import BrokerUnreachable, NotOnThisLog, TopicExists, UnknownTopic
-from headrace.log.kafka.client import ANSWER, Client, patient, trusting
+from headrace.log.kafka.client import ANSWER, TRY, Client, patient, trusting
 from headrace.log.kafka.register import Register
 from headrace.log.topics import changed, check_new, exists, spec_of, spec_text, unknown
 from headrace.settings import Size
@@ -141,9 +141,9 @@ class Topics:
             raise unknown(name)
         # Both questions travel at once; neither creates the topic, as asking for its metadata might.
         (described,) = self._client.admin.describe_topics(
-            TopicCollection([name]), request_timeout=ANSWER.total_seconds()
+            TopicCollection([name]), request_timeout=TRY.total_seconds()
         ).values()
-        (config,) = self._client.admin.describe_configs([_resource(name)]).values()
+        (config,) = self._client.admin.describe_configs([_resource(name)], request_timeout=TRY.total_seconds()).values()
         try:
             found = self._client.answer(described)
             settings = self._client.answer(config)
@@ -156,13 +156,14 @@ class Topics:
     @patient
     def _metadata(self) -> Any:
         try:
-            return self._client.admin.list_topics(timeout=ANSWER.total_seconds())
+            return self._client.admin.list_topics(timeout=TRY.total_seconds())
         except KafkaException as error:
             raise self._client.translate(error) from error
 
     @patient
     def _configs(self, names: Iterable[str]) -> dict[str, Mapping[str, ConfigEntry]]:
-        asked = self._client.admin.describe_configs([_resource(name) for name in names])
+        wanted = [_resource(name) for name in names]
+        asked = self._client.admin.describe_configs(wanted, request_timeout=TRY.total_seconds())
         answers: dict[str, Mapping[str, ConfigEntry]] = {}
         for resource, future in asked.items():
             try:
