@@ -26,6 +26,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from headrace.serve.api.site import Site
 from headrace.serve.dashboard.desk import SCOPE
 from headrace.serve.dashboard.door import LOG_IN, PREFIX
+from headrace.serve.dashboard.packed import Packed
 from headrace.serve.dashboard.pages import registered
 from headrace.serve.dashboard.pulse import Pulse
 
@@ -82,11 +83,11 @@ class Dashboard:
         nicegui_app.colors(primary="#0b6e75", positive="#18703a", dark="#17242a", dark_page="#0f181b")
         nicegui_app.add_static_files("/static", STATIC)
         ui.add_head_html(_HEAD, shared=True)
-        there = GZipMiddleware(Guarded(self._inner, site), compresslevel=1)  # whoever waits, waits for this
+        pages = GZipMiddleware(Guarded(self._inner, site), compresslevel=1)  # whoever waits, waits for this
         self.routes: list[BaseRoute] = [
             Route("/", _begin, methods=["GET"]),
             Route(LOG_IN, _door, methods=["GET"]),
-            Mount(PREFIX, there),
+            Mount(PREFIX, Packed(pages)),
         ]
 
     @asynccontextmanager
