@@ -1,8 +1,8 @@
 """The way to Kafka: client settings, the administrative client, and Kafka's errors in our words.
 
 No wait is longer than `ANSWER` for a question and `DELIVERY` for rows, which must outlive the election of a leader. A
-question that may be repeated waits for one broker no longer than `TRY`: it may be the one that has just died, of which
-the library hears only when it asks again.
+question for the one broker that leads, and that may be repeated, waits no longer than `TRY` at a time: it may be the
+one that has just died, of which the library hears only when it is asked again.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def translate(error: KafkaError | KafkaException, servers: str, where: str | Non
 
 
 def patient(question: Callable[P, T]) -> Callable[P, T]:
-    """Ask again, each time for a `TRY`, while a leader is being elected; what is asked so must be safe to repeat."""
+    """Ask again while a leader is being elected; what is asked so must be safe to repeat."""
     return _again(question, BrokerUnreachable, ANSWER)
 
 

@@ -156,14 +156,13 @@ class Topics:
     @patient
     def _metadata(self) -> Any:
         try:
-            return self._client.admin.list_topics(timeout=TRY.total_seconds())
+            return self._client.admin.list_topics(timeout=ANSWER.total_seconds())
         except KafkaException as error:
             raise self._client.translate(error) from error
 
     @patient
     def _configs(self, names: Iterable[str]) -> dict[str, Mapping[str, ConfigEntry]]:
-        wanted = [_resource(name) for name in names]
-        asked = self._client.admin.describe_configs(wanted, request_timeout=TRY.total_seconds())
+        asked = self._client.admin.describe_configs([_resource(name) for name in names])
         answers: dict[str, Mapping[str, ConfigEntry]] = {}
         for resource, future in asked.items():
             try:
