@@ -13,6 +13,7 @@ from headrace.engine.session import spark_session
 from headrace.log import jars
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings, Size
+from tests import streams
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +23,13 @@ def spark() -> Iterator[SparkSession]:
     session = spark_session(settings, "tests", jars=jars.spark_jars(settings))
     yield session
     session.stop()
+
+
+@pytest.fixture
+def settings(spark: SparkSession, tmp_path: Path) -> Settings:
+    """Of a program, which may have others of its own."""
+    del spark  # there before any program asks for it
+    return streams.settings(tmp_path)
 
 
 @pytest.fixture

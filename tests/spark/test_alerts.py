@@ -5,10 +5,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headrace.clock import ManualClock
 from headrace.control.program import Program
@@ -45,12 +43,6 @@ LAST = [
     reading(6 * DAY + 20_000, 29.0),  # and no alert is about to be raised: on Spark, time would go on with the clock
 ]
 PIECES = [[*DAYS, user(1, 2), user(2, 3)], [*LAST, user(3, None), user(4, 5)]]
-
-
-@pytest.fixture
-def settings(spark: SparkSession, tmp_path: Path) -> Settings:
-    del spark  # there before any program asks for it
-    return streams.settings(tmp_path)
 
 
 @pytest.fixture

@@ -29,12 +29,6 @@ FINAL = (
 
 
 @pytest.fixture
-def settings(spark: SparkSession, tmp_path: Path) -> Settings:
-    del spark  # there before any program asks for it
-    return streams.settings(tmp_path)
-
-
-@pytest.fixture
 def log(settings: Settings) -> Iterator[EmbeddedLog]:
     with EmbeddedLog(settings.data, settings) as opened:
         yield opened

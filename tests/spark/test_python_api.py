@@ -7,7 +7,6 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from headrace.clock import ManualClock
 from headrace.control.program import Program
@@ -28,12 +27,6 @@ THEN: list[streams.Input] = [
     ("clicks", '"bob"', '{"PAGE": "/"}', 40_000),  # bob's first visit has ended at 32 s, ann's goes on until 50 s
     ("clicks", '"cat"', '{"PAGE": "/shop"}', 90_000),
 ]
-
-
-@pytest.fixture
-def settings(spark: SparkSession, tmp_path: Path) -> Settings:
-    del spark  # there before any program asks for it
-    return streams.settings(tmp_path)
 
 
 @pytest.fixture
