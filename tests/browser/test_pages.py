@@ -222,6 +222,9 @@ def test_colours_are_remembered(visitor: Visitor) -> None:
     page = visitor.visit("/")
     page.get_by_role("button", name="Dark or light").click()
     expect(page.locator("body")).to_have_class(re.compile("body--dark"))
+    page.evaluate("mounted_app.$forceUpdate()")  # as the server may have it do at any moment
+    page.evaluate("Vue.nextTick()")
+    expect(page.locator("body")).to_have_class(re.compile("body--dark"))
     page = visitor.visit("/topics")
     expect(page.locator("body")).to_have_class(re.compile("body--dark"))
 

@@ -35,7 +35,7 @@ class Place:
 @contextmanager
 def frame(desk: Desk, places: tuple[Place, ...], here: Place, title: str) -> Iterator[None]:
     """The page's own content is built inside."""
-    ui.dark_mode(desk.prefers_dark)
+    dark = ui.dark_mode(desk.prefers_dark)
     with ui.header().classes("hr-head"):
         menu = ui.button(icon="menu").props('flat round aria-label="Pages"').classes("hr-menu")
         ui.link("headrace", "/").classes("hr-brand")
@@ -44,7 +44,7 @@ def frame(desk: Desk, places: tuple[Place, ...], here: Place, title: str) -> Ite
             ui.label(desk.who.name).classes("hr-told")
             ui.button("Log out").props("flat no-caps").on("click", js_handler="() => headrace.logOut()")
         colours = ui.button(icon="contrast").props('flat round aria-label="Dark or light"')
-        colours.on("click", js_handler="() => headrace.switchColours()")  # also while the server is not there
+        colours.on("click", js_handler=f"() => headrace.switchColours({dark.id})")  # also while the server is away
     with ui.left_drawer(bordered=True).props("width=200 breakpoint=800").classes("hr-side") as drawer, tag("nav"):
         for place in places:
             way = ui.link(target=place.path).classes("hr-way")

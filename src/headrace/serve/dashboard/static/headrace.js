@@ -1,8 +1,9 @@
 // Small things that the browser does by itself. Everything else is told by the server.
 globalThis.headrace = {
-  switchColours() {
+  switchColours(id) {
     const dark = !document.body.classList.contains("body--dark");
-    Quasar.Dark.set(dark);
+    mounted_app.elements[id].props.value = dark; // or the next time it is drawn would take it back
+    setDark(dark);
     this.colourEditors();
     document.cookie = `headrace-colours=${dark ? "dark" : "light"}; path=/ui; max-age=31536000; samesite=strict`;
   },
