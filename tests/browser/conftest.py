@@ -109,8 +109,12 @@ class Visitor:
             self.page.screenshot(path=PICTURES / f"{name}.png")
 
     def check_accessible(self) -> None:
-        """No finding of weight, by axe; a notice that fades in or out has no colours of its own yet."""
+        """No finding of weight, by axe.
+
+        A notice that fades in or out has no colours of its own yet, an editor that is being made no name and colours.
+        """
         self.page.wait_for_function("!document.querySelector('.q-notifications [class*=\"-active\"]')")
+        self.page.wait_for_function("!document.querySelector('.hr-editor:not(:has(.cm-content[aria-label]))')")
         found = Axe().run(self.page).response["violations"]
         grave = [one for one in found if one["impact"] in ("serious", "critical")]
         assert not grave, "\n".join(f"{one['id']}: {[node['html'] for node in one['nodes']][:3]}" for one in grave)
