@@ -49,17 +49,25 @@ conformance-rest: setup-test ## the public cases of ksqlDB's REST interface, thr
 	$(PY) -m tests.conformance.rest --corpus "$(or $(CORPUS),$(CORPORA)/ksql/rest_public.jsonl)" --only "$(ONLY)" \
 		--sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) --actual "$(or $(ACTUAL),build/conformance/rest.jsonl)"
 
+goldens: setup-test ## results of the public cases and of 2,000 generated statements beside the golden ones (REST=1: of the REST cases, too)
+	@for name in public sql_public; do \
+		$(PY) -m tests.conformance.ksql --corpus $(CORPORA)/ksql/$$name.jsonl --actual build/conformance/$$name.jsonl | tail -n 1 && \
+		$(PY) -m tests.conformance.goldens compare $$name build/conformance/$$name.jsonl || failed=1; done; \
+	$(PY) -m tests.conformance.goldens generated || failed=1; \
+	$(if $(REST),$(PY) -m tests.conformance.rest --corpus $(CORPORA)/ksql/rest_public.jsonl --actual build/conformance/rest.jsonl | tail -n 1; \
+		$(PY) -m tests.conformance.goldens compare rest_public build/conformance/rest.jsonl || failed=1;) exit $${failed:-0}
+
 bless: setup-test ## write the expected plans of tests/golden anew
 	$(PY) -m tests.golden
 
 faults-log: setup-test ## 200 kill -9 on the embedded log, 30 on Kafka (SEED=n, KILLS=n)
-	$(PY) -m tests.faults.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),200) --kafka-kills $(or $(KAFKA_KILLS),30)
+	$(PY) -m tests.faults.log.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),200) --kafka-kills $(or $(KAFKA_KILLS),30)
 
 faults-engine: setup-test ## 100 kill -9 of drivers, Python workers and a broker under a job of queries (SEED=n KILLS=n ONLY=embedded|kafka)
-	$(PY) -m tests.faults.engine --seed $(or $(SEED),0) --kills $(or $(KILLS),100) $(if $(ONLY),--only $(ONLY))
+	$(PY) -m tests.faults.engine.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),100) $(if $(ONLY),--only $(ONLY))
 
 faults-system: setup-test ## 50 kill -9 of a server under load, its Spark, workers and the broker, and a full disk (SEED=n KILLS=n ONLY=embedded|kafka|disk)
-	$(PY) -m tests.faults.system --seed $(or $(SEED),0) --kills $(or $(KILLS),50) $(if $(ONLY),--only $(ONLY))
+	$(PY) -m tests.faults.system.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),50) $(if $(ONLY),--only $(ONLY))
 
 bench-log: setup-test ## the log beside Kafka in one run; fails when a target is missed (ONLY=name)
 	$(PY) -m bench log $(if $(ONLY),--only $(ONLY))
@@ -72,6 +80,9 @@ bench-engine: setup-test ## queries on Spark beside Flink, Quix Streams, Faust a
 
 bench-serve: setup-test ## a server under load: pulls, pushes, inserts, many statements, the dashboard (ONLY=name QUICK=1)
 	$(PY) -m bench serve $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
+
+ab: setup-test ## this checkout beside another one, five rounds in turn (BASE=commit ONLY="chain:filter engine:keyed-typed" QUICK=1)
+	$(PY) -m bench.ab --base $(or $(BASE),HEAD) $(if $(QUICK),--quick) $(or $(ONLY),chain:filter chain:keyed-count chain:windowed-count chain:stream-table-join)
 
 soak: setup-test ## a server under load for an hour: memory, files and threads stay flat (MINUTES=n)
 	$(PY) -m tests.soak --minutes $(or $(MINUTES),60)
@@ -103,4 +114,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test test-long check conformance-ksql conformance-rest bless faults-log faults-engine faults-system bench-log bench-chain bench-engine bench-serve soak audit sbom build browser properties format docs lock clean setup setup-test
+.PHONY: help demo test test-long check conformance-ksql conformance-rest goldens bless ab faults-log faults-engine faults-system bench-log bench-chain bench-engine bench-serve soak audit sbom build browser properties format docs lock clean setup setup-test

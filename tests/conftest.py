@@ -13,10 +13,10 @@ from datetime import timedelta
 import hypothesis
 import pytest
 
-from headrace.log import jars
-from headrace.log.broker import Cluster
+from headrace.log.kafka import jars
+from headrace.log.kafka.local_cluster import LocalCluster
 from headrace.settings import Settings
-from tests.postgres import Postgres, programs
+from tests.postgres_server import Postgres, programs
 
 # Without a deadline: on a busy machine an example may take a second.
 hypothesis.settings.register_profile("quick", max_examples=20, deadline=None)
@@ -27,15 +27,15 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="session")
-def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
     """A cluster of one node. Tests share it, so each uses topics and groups of its own names."""
     jars.fetch(Settings())
-    with Cluster.start(tmp_path_factory.mktemp("kafka")) as running:
+    with LocalCluster.start(tmp_path_factory.mktemp("kafka")) as running:
         yield running
 
 
 @pytest.fixture(scope="session")
-def kafka_settings(cluster: Cluster) -> Settings:
+def kafka_settings(cluster: LocalCluster) -> Settings:
     return Settings(log="kafka", kafka_servers=cluster.bootstrap, group_session=timedelta(seconds=2))
 
 

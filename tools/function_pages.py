@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from itertools import groupby
 
 from headrace.plan.functions import AGGREGATES, SCALARS
-from headrace.plan.functions.declare import AggregateFunction, Function, Nulls, Overload
+from headrace.plan.functions.declaration import AggregateFunction, Function, NullRule, Overload
 
 Declared = Function | AggregateFunction
 
@@ -91,7 +91,7 @@ def _function(function: Declared) -> Iterator[str]:
 def _nulls(function: Declared) -> str:
     if isinstance(function, AggregateFunction):
         return ""
-    seeing = [o for o in function.overloads if isinstance(o, Overload) and o.nulls is Nulls.PASS]
+    seeing = [o for o in function.overloads if isinstance(o, Overload) and o.nulls is NullRule.PASS]
     return " *Sees nulls.*" if seeing else ""
 
 

@@ -21,7 +21,7 @@ import pyspark
 from packaging.requirements import Requirement
 
 from headrace import __version__
-from headrace.log.jars import SETS
+from headrace.log.kafka.jars import SETS
 
 # A name may have numbers of its own (log4j-1.2-api), a version a number or words behind it (1.5.7-7, 33.6.0-jre).
 _JARS = re.compile(r"(.+)-(\d+\.[^-]*(?:-\d+)?(?:-[A-Za-z]\w*)*)\.jar"), re.compile(r"(.+?)-(\d.*)\.jar")

@@ -14,7 +14,7 @@ import sys
 import venv
 from pathlib import Path
 
-from headrace.errors import MissingPart
+from headrace.errors import MissingDependency
 
 
 def cache_folder() -> Path:
@@ -54,7 +54,7 @@ def _install(python: Path, requirements: Path) -> None:
     command = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", requirements]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise MissingPart(
+        raise MissingDependency(
             f'the environment of peer "{requirements.stem}" cannot be made: {done.stderr.strip()[-500:]}',
             fix=f"see that pip can install {requirements.name}",
         )

@@ -49,13 +49,19 @@ def command(table: str, case: Case, name: str) -> list[str]:
 
 
 def execute(
-    start: Sequence[str], work: Work, output: Path, timeout: timedelta, case: Case, services: Sequence[int] = ()
+    start: Sequence[str],
+    work: Work,
+    output: Path,
+    timeout: timedelta,
+    case: Case,
+    services: Sequence[int] = (),
+    root: Path = ROOT,
 ) -> Answer:
-    """Run to the end; raises `SideFailed` with the tail of what the side complained."""
+    """Run the side of the checkout in `root` to its end; raises `SideFailed` with the tail of its standard error."""
     given = json.dumps({"settings": dict(work.settings), "folder": str(work.folder), "services": dict(work.services)})
     with output.with_suffix(".out").open("wb+") as out, output.with_suffix(".err").open("wb+") as err:
         process = subprocess.Popen(
-            [*start, "--json", given], cwd=ROOT, env=_environment(), stdout=out, stderr=err, start_new_session=True
+            [*start, "--json", given], cwd=root, env=_environment(root), stdout=out, stderr=err, start_new_session=True
         )
         sampler = Sampler(process.pid, case.outside, services)
         try:
@@ -70,9 +76,9 @@ def execute(
     return Answer(_outcome(process.returncode, output), usage)
 
 
-def _environment() -> dict[str, str]:
-    """What is measured is what lies beside the harness, wherever the environment has its own from."""
-    return {**os.environ, "PYTHONPATH": f"{ROOT}{os.pathsep}{ROOT / 'src'}", "PYTHONUNBUFFERED": "1"}
+def _environment(root: Path) -> dict[str, str]:
+    """The code of that checkout, whatever the virtual environment has installed."""
+    return {**os.environ, "PYTHONPATH": f"{root}{os.pathsep}{root / 'src'}", "PYTHONUNBUFFERED": "1"}
 
 
 def _wait(process: subprocess.Popen[bytes], timeout: timedelta) -> tuple[bool, float]:

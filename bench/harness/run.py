@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from bench import ROOT
 from bench.harness.case import Case, Service, Table, Work
 from bench.harness.measure import family
 from bench.harness.process import SideFailed, command, execute
@@ -39,14 +40,14 @@ def run_table(
     folder.mkdir(parents=True)
     try:
         with ExitStack() as stack:
-            services = _Services(table.services, folder, stack)
+            services = Services(table.services, folder, stack)
             return [_run_case(table, case, settings, folder, services, progress) for case in cases]
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 @dataclass
-class _Services:
+class Services:
     """Started when a side first needs them, stopped when the table is done."""
 
     known: Mapping[str, Service]
@@ -68,7 +69,7 @@ class _Services:
 
 
 def _run_case(
-    table: Table, case: Case, settings: TableSettings, folder: Path, services: _Services, progress: Progress
+    table: Table, case: Case, settings: TableSettings, folder: Path, services: Services, progress: Progress
 ) -> CaseResult:
     own = settings.cases.get(case.name, CaseSettings())
     runs: list[Run] = []
@@ -76,22 +77,24 @@ def _run_case(
         for side in case.sides:
             if any(run.error for run in runs if run.side == side):
                 continue
-            run = _run_side(table, case, side, own, settings, folder, services, number)
+            run = run_side(table, case, side, settings, folder, services, number)
             runs.append(run)
             progress(case, run)
     return CaseResult(case, own, runs, judge(case.name, list(case.sides), runs, own.targets, own.also))
 
 
-def _run_side(
+def run_side(
     table: Table,
     case: Case,
     side: str,
-    own: CaseSettings,
     settings: TableSettings,
     folder: Path,
-    services: _Services,
+    services: Services,
     number: int,
+    root: Path = ROOT,
 ) -> Run:
+    """One run of a side of the checkout in `root`; a failure is part of the run."""
+    own = settings.cases.get(case.name, CaseSettings())
     place = folder / f"{case.name}-{side}-{number}"
     place.mkdir()
     warmup = number < settings.warmups
@@ -100,7 +103,7 @@ def _run_side(
         work = Work({**own.workload, **case.sides[side].settings}, place, addresses)
         start = command(table.name, case, side)
         os.sync()  # what the side before has left to be written would be paid for by this one
-        answer = execute(start, work, folder / f"{place.name}-output", settings.timeout, case, pids)
+        answer = execute(start, work, folder / f"{place.name}-output", settings.timeout, case, pids, root)
     except Exception as error:
         # Whatever went wrong belongs to this side alone: a missing peer must not hide the other figures.
         text = str(error) if isinstance(error, SideFailed) else f"{type(error).__name__}: {error}"

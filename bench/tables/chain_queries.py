@@ -10,13 +10,12 @@ import pyarrow as pa
 from bench.harness.case import Work
 from bench.tables.chain_rows import LEAST, WINDOW_MS, Process, users
 from headrace.plan import types as ty
-from headrace.plan.chain.chain import Chain
-from headrace.plan.expressions import Arithmetic, Column, Compare, Comparison, Literal, Named, Op
+from headrace.plan.chain.interpreter import Chain
+from headrace.plan.expressions import Arithmetic, Column, Compare, Comparison, Literal, NamedExpression, Op
 from headrace.plan.functions import AGGREGATES
 from headrace.plan.nodes import (
     Aggregate,
     AggregateCall,
-    Enrich,
     Filter,
     Format,
     JoinKind,
@@ -26,6 +25,7 @@ from headrace.plan.nodes import (
     Select,
     Sink,
     Source,
+    StreamTableJoin,
     Window,
     WindowKind,
 )
@@ -62,7 +62,9 @@ def filter(work: Work) -> Process:
     large = Comparison(ty.BOOLEAN, Compare.GREATER, _AMOUNT, Literal(ty.INT, LEAST))
     doubled = Arithmetic(ty.INT, Op.MULTIPLY, _AMOUNT, Literal(ty.INT, 2))
     kept = Filter(_source("purchases", _PURCHASES), _PURCHASES, large)
-    return _process(Select(kept, _PURCHASES, (Named("ITEM", _ITEM), Named("AMOUNT", doubled))), work)
+    return _process(
+        Select(kept, _PURCHASES, (NamedExpression("ITEM", _ITEM), NamedExpression("AMOUNT", doubled))), work
+    )
 
 
 def keyed_count(work: Work) -> Process:
@@ -79,10 +81,12 @@ def windowed_count(work: Work) -> Process:
 def _counted(window: Window | None) -> Aggregate:
     count = AggregateCall("N", "COUNT", AGGREGATES["COUNT"].overloads[0], ())
     relation = _relation(Kind.TABLE, window, N=ty.BIGINT)
-    return Aggregate(_source("purchases", _PURCHASES), relation, (Named("USER", _USER),), (count,))
+    return Aggregate(_source("purchases", _PURCHASES), relation, (NamedExpression("USER", _USER),), (count,))
 
 
 def stream_table_join(work: Work) -> Process:
     """SELECT * FROM PURCHASES JOIN USERS ON PURCHASES.USER = USERS.USER"""
     joined = _relation(Kind.STREAM, ITEM=ty.STRING, AMOUNT=ty.INT, CITY=ty.STRING)
-    return _process(Enrich(_source("purchases", _PURCHASES), _source("users", _USERS), joined, JoinKind.INNER), work)
+    return _process(
+        StreamTableJoin(_source("purchases", _PURCHASES), _source("users", _USERS), joined, JoinKind.INNER), work
+    )

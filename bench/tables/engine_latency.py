@@ -23,11 +23,11 @@ from bench.tables import engine_program as ours
 from bench.tables import log_kafka
 from bench.tables.engine_rows import SCHEMA, make_topic
 from headrace.contracts import Ack, Append, Subscription, TopicSpec
-from headrace.engine.session import spark_session
+from headrace.engine.spark.session import spark_session
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.jars import spark_jars
+from headrace.log.kafka.jars import spark_jars
 from headrace.log.kafka.log import KafkaLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.settings import Settings
 

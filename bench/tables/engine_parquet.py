@@ -16,9 +16,9 @@ from bench.tables.engine_program import settings_of
 from bench.tables.engine_queries import script
 from bench.tables.engine_rows import write_parquet
 from bench.tables.engine_spark import PARQUET, check_files, finish, written
-from headrace.engine.native.flow import compiled
-from headrace.engine.native.work import work_for
-from headrace.engine.session import spark_session
+from headrace.engine.native.compiler import compile_plan
+from headrace.engine.native.task_spec import native_task_spec
+from headrace.engine.spark.session import spark_session
 from headrace.testing.world import World
 
 _FRAME = ("user as k0", "page as v0", "amount as v1", "unix_millis(at) as time", "true as valued")
@@ -45,5 +45,7 @@ def _results(rows: DataFrame, query: str, folder: Path) -> DataFrame:
     world = World(live=False)
     world.execute(script(query, "clicks", "results"))
     (running,) = world.running.values()
-    work = replace(work_for(running.query, str(folder)), condition=None, partial=None)  # Spark itself has the rows
-    return compiled(rows, work).drop("place", "headers")
+    work = replace(
+        native_task_spec(running.query, str(folder)), condition=None, partial=None
+    )  # Spark itself has the rows
+    return compile_plan(rows, work).drop("place", "headers")

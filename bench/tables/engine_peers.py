@@ -19,7 +19,7 @@ from bench.harness.process import PEERS
 from bench.tables import engine_results as results
 from bench.tables.engine_queries import WINDOW_SECONDS
 from bench.tables.engine_rows import LEAST, PARTITIONS, expected, kafka_topic, make_topic, write_parquet
-from headrace.log.jars import JarSet, _fetch_set  # pyright: ignore[reportPrivateUsage]
+from headrace.log.kafka.jars import JarSet, _fetch_set  # pyright: ignore[reportPrivateUsage]
 from headrace.settings import Settings
 
 # The newest connector is made for Flink 2.2 and runs on 2.3. Reading Parquet needs Hadoop's classes.

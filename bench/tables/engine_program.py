@@ -22,10 +22,10 @@ from bench.tables.engine_queries import script
 from bench.tables.engine_rows import FILLERS, PARTITIONS, expected, kafka_topic, make_topic
 from headrace.contracts import Log
 from headrace.control.program import Program
-from headrace.engine.session import spark_session
+from headrace.engine.spark.session import spark_session
 from headrace.errors import HeadraceError
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.jars import spark_jars
+from headrace.log.kafka.jars import spark_jars
 from headrace.log.kafka.log import KafkaLog
 from headrace.settings import Settings, Size
 

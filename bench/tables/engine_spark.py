@@ -22,9 +22,9 @@ from bench.tables.engine_program import settings_of
 from bench.tables.engine_queries import GRACE, WINDOW_SECONDS
 from bench.tables.engine_rows import LEAST, expected, fill_typed, write_parquet
 from headrace.contracts import TopicSpec
-from headrace.engine.session import spark_session
-from headrace.engine.sink import EmbeddedSink
-from headrace.engine.source import read_stream
+from headrace.engine.io.embedded_source import read_stream
+from headrace.engine.io.sink import EmbeddedSink
+from headrace.engine.spark.session import spark_session
 from headrace.log.embedded import EmbeddedLog
 from headrace.schema import Schema
 from headrace.settings import Settings

@@ -18,7 +18,7 @@ from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from bench.harness.case import Work
-from headrace.log.broker import Cluster
+from headrace.log.kafka.local_cluster import LocalCluster
 
 # The broker for tests is set to start fast and stay small. To be measured fairly it gets what Kafka's own start script
 # gives it: 1 GB, G1 and the optimising compiler. The JVM reads this variable after the command line.
@@ -31,7 +31,7 @@ def kafka(folder: Path) -> Iterator[str]:
     before = os.environ.get("_JAVA_OPTIONS")
     os.environ["_JAVA_OPTIONS"] = _JVM
     try:
-        cluster = Cluster.start(folder / "kafka")
+        cluster = LocalCluster.start(folder / "kafka")
     finally:
         os.environ.pop("_JAVA_OPTIONS")
         os.environ.update({"_JAVA_OPTIONS": before} if before is not None else {})

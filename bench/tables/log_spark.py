@@ -20,10 +20,10 @@ from bench.harness.case import Outcome, Work
 from bench.tables import log_kafka
 from bench.tables.log_records import batches, pool
 from headrace.contracts import Ack, Append, TopicSpec
-from headrace.engine.session import spark_session
-from headrace.engine.source import read_batch, read_stream
+from headrace.engine.io.embedded_source import read_batch, read_stream
+from headrace.engine.spark.session import spark_session
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.jars import spark_jars
+from headrace.log.kafka.jars import spark_jars
 from headrace.schema import Schema
 from headrace.settings import Settings, Size
 

@@ -22,12 +22,12 @@ class Visits(hr.Operator):
 
     output = "pages BIGINT, spent BIGINT"
 
-    def on_event(self, event: hr.Event, ctx: hr.Keyed) -> None:
+    def on_event(self, event: hr.Event, ctx: hr.KeyContext) -> None:
         pages, spent = ctx.state or (0, 0)
         ctx.state = (pages + 1, spent + (event.amount or 0))
         ctx.set_timer(event.time + 30_000)
 
-    def on_timer(self, timer: hr.Timer, ctx: hr.Keyed) -> None:
+    def on_timer(self, timer: hr.Timer, ctx: hr.KeyContext) -> None:
         pages, spent = ctx.state
         ctx.emit(pages=pages, spent=spent)
         ctx.state = None

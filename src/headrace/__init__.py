@@ -6,7 +6,7 @@
     clicks = app.stream("clicks", "user STRING KEY, page STRING, amount BIGINT", topic="clicks")
     clicks.group_by("page").agg(n=hr.count(), total=hr.sum("amount")).to_table("per_page")
 
-The names are imported when they are first used: a process that needs none of them pays nothing.
+Names are imported on first use, so a process that needs none of them pays nothing.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from headrace import testing as testing
-    from headrace.apps.live import Live as Live
-    from headrace.apps.running import Running as Running
-    from headrace.apps.script import deploy as deploy
-    from headrace.apps.script import run as run
-    from headrace.apps.script import start as start
+    from headrace.apps.launch import deploy as deploy
+    from headrace.apps.launch import run as run
+    from headrace.apps.launch import start as start
+    from headrace.apps.live_rows import LiveRows as LiveRows
+    from headrace.apps.running_app import RunningApp as RunningApp
     from headrace.lang.python.app import App as App
     from headrace.lang.python.expressions import Expr as Expr
     from headrace.lang.python.expressions import col as col
@@ -40,11 +40,11 @@ if TYPE_CHECKING:
     from headrace.lang.python.functions import min as min
     from headrace.lang.python.functions import sum as sum
     from headrace.lang.python.operators import Event as Event
-    from headrace.lang.python.operators import Keyed as Keyed
+    from headrace.lang.python.operators import KeyContext as KeyContext
     from headrace.lang.python.operators import Operator as Operator
     from headrace.lang.python.operators import Timer as Timer
-    from headrace.lang.python.relations import Grouped as Grouped
-    from headrace.lang.python.relations import Named as Named
+    from headrace.lang.python.relations import GroupedRelation as GroupedRelation
+    from headrace.lang.python.relations import NamedRelation as NamedRelation
     from headrace.lang.python.relations import Relation as Relation
     from headrace.lang.python.windows import days as days
     from headrace.lang.python.windows import hopping as hopping
@@ -64,14 +64,14 @@ _HOMES = {
         *("F", "avg", "call", "collect_list", "collect_set", "count", "count_distinct"),
         *("first", "last", "max", "min", "sum"),
     ),
-    "lang.python.operators": ("Event", "Keyed", "Operator", "Timer"),
-    "lang.python.relations": ("Grouped", "Named", "Relation"),
+    "lang.python.operators": ("Event", "KeyContext", "Operator", "Timer"),
+    "lang.python.relations": ("GroupedRelation", "NamedRelation", "Relation"),
     "lang.python.windows": ("days", "hopping", "hours", "minutes", "seconds", "session", "sliding", "tumbling"),
-    "apps.live": ("Live",),
-    "apps.running": ("Running",),
-    "apps.script": ("deploy", "run", "start"),
+    "apps.live_rows": ("LiveRows",),
+    "apps.running_app": ("RunningApp",),
+    "apps.launch": ("deploy", "run", "start"),
 }
-"""Which module has which names."""
+"""The public names of each module."""
 _NAMES = {name: f"headrace.{module}" for module, names in _HOMES.items() for name in names}
 
 

@@ -1,4 +1,4 @@
-"""Time as a dependency: everything that needs the time asks a clock, so tests can hold it in their hands."""
+"""Clocks: the time as a dependency, so that tests can set it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that stands still until it is told to move."""
+    """A clock that stands still until a test moves it."""
 
     def __init__(self, now: int = 0) -> None:
         self._now = now

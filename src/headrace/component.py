@@ -1,7 +1,7 @@
-"""Parts that declare themselves: a name, a summary, typed options with a default and a line of doc, a factory.
+"""Component registry: a component declares its name, summary, typed options (default, one line of doc) and factory.
 
-From the one declaration come the parsing of options, their errors and the reference page. A part is added by one
-module that calls `register`; nothing else has to know it.
+Option parsing, error messages and the reference page come from this one declaration. To add a component, write one
+module that calls `register`; nothing else changes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Option:
 
 @dataclass(frozen=True)
 class Component:
-    """A declared part: `kind` is its role (log, partitioner, format, source, sink ...)."""
+    """A declared component: `kind` is its role (log, partitioner, format, source, sink ...)."""
 
     kind: str
     name: str
@@ -41,7 +41,7 @@ class Component:
     options: tuple[Option, ...] = ()
 
     def build(self, options: Mapping[str, Any]) -> Any:
-        """Make one from options as text or as values."""
+        """Create an instance; options are text or values."""
         return self.factory(**self.parse(options))
 
     def parse(self, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -77,13 +77,13 @@ _REGISTRY: dict[tuple[str, str], Component] = {}
 
 
 def register(component: Component) -> Component:
-    """Make a component known under its kind and name; the last declaration wins."""
+    """Register a component under its kind and name; the last declaration wins."""
     _REGISTRY[component.kind, component.name] = component
     return component
 
 
 def components(kind: str | None = None) -> list[Component]:
-    """All known components, or those of one kind, by kind and name."""
+    """All registered components, or those of one kind, ordered by kind and name."""
     return [c for key, c in sorted(_REGISTRY.items()) if kind in (None, key[0])]
 
 

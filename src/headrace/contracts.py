@@ -1,4 +1,4 @@
-"""The promises between rooms. Read this first.
+"""The contracts between packages: topics, the log, consumers, producers and writers. Read this first.
 
 A **log** holds topics; a topic has partitions; a partition is a sequence of rows with rising offsets that never
 change. Rows travel as Arrow record batches: the topic's own columns (a raw topic has `key` and `value`, both binary)
@@ -9,9 +9,9 @@ What every log promises:
 * **Acknowledged means durable.** When `append` returns with `Ack.ALL`, the rows survive kill -9 of everything.
 * **Atomic.** All rows of one `append` become visible together, over all partitions and topics in it, or none do.
 * **In order.** Rows of one partition keep the order in which they were appended; offsets only rise.
-* **Exactly once for named writers.** A `Writer` numbers its appends; a number that is there already is skipped, and
-  opening the writer again fences whoever had it before.
-* **Nothing vanishes silently.** A reader whose next row was removed is told from where to where.
+* **Exactly once for named writers.** A `Writer` numbers its appends; a number that is already in the log is skipped,
+  and opening the writer again fences the previous owner.
+* **No silent loss.** A reader whose next row was removed gets an error that names the range of removed offsets.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ from headrace.settings import Size
 
 HEADERS_TYPE = pa.list_(pa.struct([("name", pa.string()), ("value", pa.binary())]))
 
-# The log's own columns. Given on append (all optional): the first six. Added on read: $offset and $sequence.
+# The log's own columns. The first six may be set on append (all optional); $offset and $sequence are added on read.
 SYSTEM_COLUMNS: Mapping[str, pa.DataType] = {
-    "$timestamp": pa.int64(),  # ms since 1970: event time by our clock, corrected for the device's
+    "$timestamp": pa.int64(),  # ms since 1970: event time by the server's clock, corrected for the device's clock error
     "$headers": HEADERS_TYPE,
-    "$deleted": pa.bool_(),  # a tombstone: the key's row is gone (in a raw topic: the value is null)
+    "$deleted": pa.bool_(),  # a tombstone: the key's row is deleted (in a raw topic: the value is null)
     "$occurred_at": pa.int64(),  # device's clock
     "$sent_at": pa.int64(),  # device's clock
-    "$received_at": pa.int64(),  # our clock
+    "$received_at": pa.int64(),  # server's clock
     "$offset": pa.int64(),
-    "$sequence": pa.int64(),  # place in the log's total order; null on Kafka, which has none
+    "$sequence": pa.int64(),  # position in the log's total order; null on Kafka, which has none
 }
 
 
 class Ack(enum.Enum):
-    """When an append counts as done."""
+    """When an append is acknowledged."""
 
-    NONE = "none"  # it was queued; a crash may lose it
-    WRITTEN = "written"  # it survives the death of the process, not of the machine
-    ALL = "all"  # it is on the disk (embedded) or on all in-sync replicas (Kafka)
+    NONE = "none"  # queued; a crash may lose it
+    WRITTEN = "written"  # survives a crash of the process, not of the machine
+    ALL = "all"  # on disk (embedded) or on all in-sync replicas (Kafka)
 
 
 class TopicPartition(NamedTuple):
@@ -62,7 +62,7 @@ class TopicPartition(NamedTuple):
 
 
 class Bounds(NamedTuple):
-    """Offsets a partition holds: `start` is the first, `end` is one after the last."""
+    """The range of offsets in a partition: `start` is the first, `end` is one after the last."""
 
     start: int
     end: int
@@ -70,7 +70,7 @@ class Bounds(NamedTuple):
 
 @dataclass(frozen=True)
 class TopicSpec:
-    """What a topic is asked to be."""
+    """The requested configuration of a topic."""
 
     partitions: int = 1
     schema: Schema = RAW
@@ -100,13 +100,13 @@ TOPIC_OPTIONS: Mapping[str, str] = {
     "replication": "Copies of each partition; Kafka only.",
 }
 
-INTERNAL = "__"  # topics whose names begin so hold the system's own facts and are not listed
-OVERSIZE = 4  # times max_record_bytes: what is no longer than this can still be a dead letter
+INTERNAL_PREFIX = "__"  # internal topics: they hold the system's own data and are not listed
+DEAD_LETTER_SIZE_FACTOR = 4  # times max_record_bytes: the largest record that a dead letter can hold
 TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 
 def dead_letter_topic(topic: str) -> str:
-    """The topic that takes what does not fit a topic, with code, reason and origin.
+    """The dead-letter topic of a topic: rejected records, each with error code, reason and origin.
 
     >>> dead_letter_topic("clicks")
     'clicks.dead'
@@ -115,13 +115,13 @@ def dead_letter_topic(topic: str) -> str:
 
 
 def dead_letter_spec(spec: TopicSpec) -> TopicSpec:
-    """What the dead-letter topic of such a topic is: room for records that are too large, and for why they are here."""
-    return TopicSpec(max_record_bytes=Size(OVERSIZE * spec.max_record_bytes + (64 << 10)))
+    """The spec of a topic's dead-letter topic: large enough for oversized records and the reason for rejecting them."""
+    return TopicSpec(max_record_bytes=Size(DEAD_LETTER_SIZE_FACTOR * spec.max_record_bytes + (64 << 10)))
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic as it is."""
+    """A topic that exists."""
 
     name: str
     spec: TopicSpec
@@ -138,7 +138,7 @@ class Topic:
 
 @dataclass(frozen=True)
 class Append:
-    """Rows for one topic, or records for a raw one. Without a partition each goes where the partitioner sends it."""
+    """Rows for one topic, or records for a raw topic. Without a partition, the partitioner chooses one for each row."""
 
     topic: str
     rows: pa.RecordBatch | Sequence[Record]
@@ -147,7 +147,7 @@ class Append:
 
 @dataclass(frozen=True, slots=True)
 class Appended:
-    """Where rows went: `count` rows from `offset` on."""
+    """Where rows were appended: `count` rows, starting at `offset`."""
 
     topic: str
     partition: int
@@ -157,7 +157,7 @@ class Appended:
 
 @dataclass(frozen=True)
 class Batch:
-    """Rows of one partition in offset order, with the log's columns. `next_offset` is where to read on."""
+    """Rows of one partition in offset order, with the log's columns. `next_offset` is the offset to read next."""
 
     topic: str
     partition: int
@@ -191,19 +191,19 @@ class Batch:
 
 
 Filter = Callable[[pa.RecordBatch], pa.Array]
-"""Which rows a content subscription wants: a boolean mask over a batch."""
+"""Selects the rows of a content subscription: returns a boolean mask over a batch."""
 
 
 @dataclass(frozen=True)
 class Subscription:
-    """What a consumer wants: topics by name, by a regular expression over names, and by content."""
+    """What a consumer reads: topics by name, by a regular expression over names, and rows by content."""
 
     topics: tuple[str, ...] = ()
     pattern: str | None = None
     where: Filter | None = None
 
 
-class Lost(enum.Enum):
+class OffsetReset(enum.Enum):
     """What a consumer does when its next row was removed by retention."""
 
     ERROR = "error"
@@ -220,7 +220,7 @@ class Member:
 
 @dataclass(frozen=True)
 class GroupInfo:
-    """A consumer group as it is: committed offsets, and how many rows each partition has beyond them."""
+    """The state of a consumer group: committed offsets, and the lag of each partition in rows."""
 
     name: str
     generation: int
@@ -230,11 +230,11 @@ class GroupInfo:
 
 
 class Consumer(Protocol):
-    """A member of a group. Not for several threads at once.
+    """A member of a consumer group. Not thread-safe.
 
-    `poll` returns rows of the partitions that the group assigned to this member; `commit` stores how far the member
-    has come. After a rebalance a member starts at the committed offsets, so rows that were polled but not committed
-    come again (at least once). A commit for a partition that was given to another raises `GroupFenced`.
+    `poll` returns rows of the partitions that are assigned to this member; `commit` stores the member's offsets.
+    After a rebalance a member starts at the committed offsets, so rows that were polled but not committed are
+    delivered again (at least once). A commit for a partition that was reassigned raises `GroupFenced`.
     """
 
     @property
@@ -248,7 +248,7 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """Sends records one by one and commits them in groups. May be shared by threads."""
+    """Sends records one by one and commits them in groups. Thread-safe."""
 
     def send(self, topic: str, record: Record, partition: int | None = None) -> Future[Appended]: ...
     def flush(self, timeout: timedelta | None = None) -> None: ...
@@ -256,9 +256,9 @@ class Producer(Protocol):
 
 
 class Writer(Protocol):
-    """A named writer with numbered appends: the base of idempotent producers and of exactly-once sinks.
+    """A named writer with numbered appends: the basis of idempotent producers and exactly-once sinks.
 
-    Numbers must rise. `append` with a number at or below `last` changes nothing and returns None: it happened before.
+    Numbers must rise. `append` with a number at or below `last` changes nothing and returns None: it is a repeat.
     Opening a writer of the same name again fences this one: its next append raises `WriterFenced`.
     """
 
@@ -271,14 +271,14 @@ class Writer(Protocol):
 
 
 class Log(Protocol):
-    """Topics of partitions. Safe to share between threads; each process opens its own."""
+    """Topics and their partitions. Thread-safe; each process opens its own instance."""
 
     def create_topic(self, name: str, spec: TopicSpec = ...) -> Topic: ...
     def alter_topic(self, name: str, **changes: Any) -> Topic: ...
     def delete_topic(self, name: str) -> None: ...
     def topic(self, name: str) -> Topic: ...
     def topics(self) -> list[Topic]:
-        """All topics by name, but for internal ones (`INTERNAL`), which can be had by name only."""
+        """All topics in order of name, except internal ones (`INTERNAL_PREFIX`): `topic` returns those by name."""
         ...
 
     def append(self, appends: Sequence[Append], *, ack: Ack = ...) -> list[Appended]: ...
@@ -286,12 +286,12 @@ class Log(Protocol):
     def writer(self, name: str) -> Writer: ...
 
     def read(self, topic: str, partition: int, offset: int, *, max_records: int = ...) -> Batch:
-        """Rows from `offset` on, perhaps fewer than asked for, none at the end. Compaction leaves gaps in offsets."""
+        """Rows from `offset` on, possibly fewer than requested, none at the end. Compaction leaves gaps in offsets."""
         ...
 
     def bounds(self, topic: str) -> dict[int, Bounds]: ...
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
-        """The first offset whose row is at or after the time; the end if there is none."""
+        """The first offset whose row has a timestamp at or after `timestamp`; the end offset if there is none."""
         ...
 
     def truncate(self, topic: str, partition: int, before: int) -> None:
@@ -304,7 +304,7 @@ class Log(Protocol):
         subscription: Subscription,
         *,
         start: str = "earliest",
-        lost: Lost = Lost.ERROR,
+        lost: OffsetReset = OffsetReset.ERROR,
         client: str = "",
     ) -> Consumer: ...
     def groups(self) -> list[str]: ...
@@ -316,22 +316,22 @@ class Log(Protocol):
 
 
 class Ordered(Protocol):
-    """A log whose rows have one total order (the embedded log). Positions are sequences; a read is `(after, upto]`."""
+    """A log whose rows have a total order (the embedded log). Positions are sequences; reads cover `(after, upto]`."""
 
     def head(self, topics: Iterable[str]) -> int:
         """The highest durable sequence among the topics' rows; 0 if there are none."""
         ...
 
     def removed(self, topics: Iterable[str]) -> int:
-        """The highest sequence that retention has removed; 0 if none. Who stands below it may have missed rows."""
+        """The highest sequence that retention has removed; 0 if none. A reader below it may have missed rows."""
         ...
 
     def cut(self, topics: Iterable[str], after: int, max_rows: int) -> int:
-        """The furthest position such that about `max_rows` rows lie between it and `after`."""
+        """The furthest position with about `max_rows` rows between `after` and it."""
         ...
 
     def waiting(self, topics: Iterable[str], after: int) -> int:
-        """About how many rows lie behind a position; 0 if and only if there are none."""
+        """The lag: approximately how many rows follow a position; 0 if and only if there are none."""
         ...
 
     def scan(self, topics: Iterable[str], after: int, upto: int) -> Iterator[Batch]:

@@ -1,7 +1,7 @@
-"""The demo: the whole system on a generated click stream: a server, statements, Spark, and a table that moves.
+"""Runs the demo: a server with statements on Spark over a generated click stream, and a live table in the terminal.
 
-It does what a project of `headrace init` does: its statements run in a server, clicks go into the log, and whoever
-asks is told what follows. The table in the terminal is such a question.
+It does what a project created by `headrace init` does: the statements run in a server, clicks are appended to the log,
+and queries return the results. The table in the terminal shows a push query.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from headrace import project
+from headrace import project_template
 from headrace.contracts import Ack, Append
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
@@ -31,24 +31,24 @@ from headrace.settings import Settings
 
 if TYPE_CHECKING:
     from headrace.control.node import Node
-    from headrace.control.pushes import Subscription
+    from headrace.control.serving.push import PushSubscription
 
 PAGES = ("/", "/search", "/cart", "/checkout", "/login", "/help", "/offers", "/news", "/profile", "/about")
-QUESTION = "SELECT page, WINDOWSTART AS minute, views, dwell FROM page_views EMIT CHANGES;"
-BOARD = "clicks"
+PUSH_QUERY = "SELECT page, WINDOWSTART AS minute, views, dwell FROM page_views EMIT CHANGES;"
+DASHBOARD = "clicks"
 PANELS: tuple[Mapping[str, object], ...] = (
     {"kind": "line", "title": "Views by minute", "view": "PAGE_VIEWS", "x": "WINDOWSTART", "y": "VIEWS", "by": "PAGE"},
     {"kind": "top", "title": "Pages most looked at", "view": "PAGE_VIEWS", "x": "PAGE", "y": "VIEWS", "top": 5},
     {"kind": "number", "title": "Views in all", "view": "PAGE_VIEWS", "y": "VIEWS"},
     {"kind": "histogram", "title": "Mean dwell", "view": "PAGE_VIEWS", "x": "DWELL"},
 )
-"""A dashboard to begin with."""
+"""The panels of the demo's dashboard."""
 _TICK = 0.1  # seconds between appends
 
 
 @dataclass
-class Scene:
-    """What the watcher sees: views per page and minute, and the state of the stream."""
+class DemoState:
+    """The data on display: views per page and minute, and counters of the stream."""
 
     counts: dict[tuple[str, datetime], tuple[int, float]] = field(default_factory=dict)
     sent: int = 0
@@ -66,7 +66,7 @@ class Scene:
         return sum(views for views, _ in self.counts.values())
 
     def table(self) -> Group:
-        """The newest minute, page by page, with the minute before beside it."""
+        """The latest minute, page by page, next to the previous minute."""
         minutes = sorted({minute for _, minute in self.counts})
         now, before = (minutes[-1] if minutes else None), (minutes[-2] if len(minutes) > 1 else None)
         table = Table(title="clicks per page and minute", title_style="bold")
@@ -88,26 +88,29 @@ class Scene:
     def _next(self) -> list[Text]:
         if not self.address:
             return []
-        lines = [f"headrace sql --server {self.address}    and there, for example:", *project.QUESTIONS[:2]]
-        look = Text.assemble("see it move: ", (f"{self.address}/ui/boards/{BOARD}", "bold cyan underline"))
+        lines = [
+            f"headrace sql --server {self.address}    and there, for example:",
+            *project_template.EXAMPLE_QUERIES[:2],
+        ]
+        look = Text.assemble("see it move: ", (f"{self.address}/ui/boards/{DASHBOARD}", "bold cyan underline"))
         return [look, Text(f"try next: {lines[0]}"), *(Text(f"  {line}", style="green") for line in lines[1:])]
 
 
-def run(console: Console, settings: Settings, *, seconds: float | None, plain: bool, rate: int = 5_000) -> Scene:
-    """Run until the time is over or Ctrl-C; returns what was seen last."""
-    # Imported here: it takes a second, which `headrace --help` should not cost.
+def run(console: Console, settings: Settings, *, seconds: float | None, plain: bool, rate: int = 5_000) -> DemoState:
+    """Run for `seconds`, or until Ctrl-C; returns the last state."""
+    # Imported here because it takes a second, which `headrace --help` should not pay.
     from headrace.control.node import Node
 
-    scene, news = Scene(), threading.Event()
+    scene, news = DemoState(), threading.Event()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-demo-")))
         given = replace(settings, data=folder / "data", log="embedded")
         log = stack.enter_context(EmbeddedLog(given.data, given))
         with console.status("starting the system, Spark with it ..."):
             node = stack.enter_context(Node(log, given))
-            node.execute(project.STATEMENTS)
+            node.execute(project_template.STATEMENTS)
             scene.address = _served(node, stack)
-            question = node.asked(QUESTION)
+            question = node.asked(PUSH_QUERY)
             answers = node.pushes.subscribe(question, from_beginning=True, notify=news.set)
             stack.callback(node.pushes.unsubscribe, answers)
             stack.enter_context(_clicking(log, scene, rate))
@@ -119,26 +122,29 @@ def run(console: Console, settings: Settings, *, seconds: float | None, plain: b
 
 
 def _served(node: Node, stack: ExitStack) -> str:
-    """The server's address; without the libraries for it there is none."""
-    from headrace.errors import MissingPart
+    """Start the server and return its address; empty if the server's libraries are not installed."""
+    from headrace.errors import MissingDependency
     from headrace.serve import require_libraries
 
     try:
         require_libraries()
-    except MissingPart:
+    except MissingDependency:
         return ""
-    from headrace.access.decision import ALL
-    from headrace.serve.api.boards import Saved, save_board
-    from headrace.serve.api.site import Site
+    from headrace.access.authorization import ALL_RIGHTS
+    from headrace.serve.api.request_context import RequestContext
+    from headrace.serve.api.resources.dashboards import SaveDashboardRequest, save_dashboard
     from headrace.serve.application import application
-    from headrace.serve.server import Server
+    from headrace.serve.http.server import Server
 
-    save_board(Site(node).by(ALL), Saved(board=BOARD, title="Clicks", panels=[dict(panel) for panel in PANELS]))
+    save_dashboard(
+        RequestContext(node).by(ALL_RIGHTS),
+        SaveDashboardRequest(board=DASHBOARD, title="Clicks", panels=[dict(panel) for panel in PANELS]),
+    )
     return stack.enter_context(Server(application(node, dashboard=True)).running()).address
 
 
 @contextmanager
-def _clicking(log: EmbeddedLog, scene: Scene, rate: int) -> Iterator[None]:
+def _clicking(log: EmbeddedLog, scene: DemoState, rate: int) -> Iterator[None]:
     """Append generated clicks in the background."""
     stop = threading.Event()
 
@@ -160,7 +166,7 @@ def _clicking(log: EmbeddedLog, scene: Scene, rate: int) -> Iterator[None]:
 
 
 def _some_clicks(dice: np.random.Generator, count: int) -> list[Record]:
-    """Some pages are dearer than others, and the favour wanders, so that there is something to see."""
+    """Page popularity differs and drifts over time, so that the table changes visibly."""
     favour = 1.2 + np.sin(time.time() / 7 + np.arange(len(PAGES)) * 1.7)
     chosen = dice.choice(len(PAGES), count, p=favour / favour.sum())
     columns = zip(dice.integers(0, 100_000, count).tolist(), chosen.tolist(), dice.exponential(8.0, count), strict=True)
@@ -170,8 +176,8 @@ def _some_clicks(dice: np.random.Generator, count: int) -> list[Record]:
     ]
 
 
-def _look(node: Node, answers: Subscription, news: threading.Event, scene: Scene) -> None:
-    """Take in what has come since the last look; says so if a query has failed for good."""
+def _look(node: Node, answers: PushSubscription, news: threading.Event, scene: DemoState) -> None:
+    """Process the rows that have arrived since the last call; raises if a query has failed permanently."""
     news.wait(0.25)
     news.clear()
     for row in answers.take():
@@ -182,7 +188,7 @@ def _look(node: Node, answers: Subscription, news: threading.Event, scene: Scene
             raise failure
 
 
-def _watch(console: Console, look: Callable[[], None], scene: Scene, seconds: float | None, plain: bool) -> None:
+def _watch(console: Console, look: Callable[[], None], scene: DemoState, seconds: float | None, plain: bool) -> None:
     deadline = None if seconds is None else time.monotonic() + seconds
     with Live(scene.table(), console=console, refresh_per_second=8, transient=plain, auto_refresh=not plain) as live:
         while deadline is None or time.monotonic() < deadline:

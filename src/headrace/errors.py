@@ -1,14 +1,14 @@
-"""Every failure a person can cause or must act on, each with a stable code.
+"""All errors that a user can cause or must act on, each with a stable code.
 
 An error carries a *code* (kebab-case, never reused), *what* happened (kind and quoted name), *where*
 (file:line:col, query and option, or partition and offset) and a *fix* (one sentence to act on).
 Operational failures also say what a supervisor should do: `Retry` or `Stop`.
 
     HeadraceError
-    |-- UserError                 the caller asked for something that cannot be done
-    |   `-- StatementError        ... in a statement, and it is known where in its text
-    |-- Retry                     may pass by itself: try again with back-off
-    `-- Stop                      will not pass by itself: a person must act
+    |-- UserError                 the request is invalid
+    |   `-- StatementError        ... in a statement, with its position in the text
+    |-- Retry                     transient: try again with back-off
+    `-- Stop                      permanent: a person must act
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CODES: dict[str, type[HeadraceError]] = {}
 
 
 class HeadraceError(Exception):
-    """Root of all headrace errors."""
+    """Base class of all headrace errors."""
 
     code: ClassVar[str] = ""
 
@@ -48,11 +48,11 @@ class HeadraceError(Exception):
         return "\n".join(lines)
 
     def __reduce__(self) -> tuple[object, ...]:
-        # Errors cross process borders (Spark workers, bench peers), so keyword fields must survive pickling.
+        # Errors cross process boundaries (Spark workers, bench peers), so keyword fields must survive pickling.
         return (_rebuild, (type(self), self.what, self.where, self.fix))
 
     def as_dict(self) -> dict[str, str | None]:
-        """The one JSON shape of an error."""
+        """The error as JSON; the only JSON form of errors."""
         return {"code": self.code, "what": self.what, "where": self.where, "fix": self.fix}
 
 
@@ -61,14 +61,14 @@ def _rebuild(cls: type[HeadraceError], what: str, where: str | None, fix: str | 
 
 
 class UserError(HeadraceError):
-    """The request is wrong; repeating it unchanged fails again."""
+    """The request is invalid; repeating it unchanged fails again."""
 
 
 class StatementError(UserError):
-    """A statement is refused; `span` is the place in its text, which `located` turns into words.
+    """A statement is rejected; `span` is the position in its text, from which `located` sets `where` and `excerpt`.
 
-    Whoever finds the fault knows the span; whoever has the whole text calls `located` on the way out. `others` are
-    further faults of the same statement, found at the same look.
+    The code that finds the error knows the span; a caller that has the whole text calls `located`. `others` are further
+    errors in the same statement, found by the same check.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class StatementError(UserError):
         self.others: tuple[StatementError, ...] = ()
 
     def located(self, text: str, name: str | None = None) -> Self:
-        """The same error, with `where` and the underlined line of the text that the span counts in."""
+        """Set `where` and the underlined line from the text that the span refers to; returns the same error."""
         if self.span is not None:
             self.where = place(self.span, name)
             self.excerpt = underlined(text, self.span)
@@ -98,11 +98,11 @@ class StatementError(UserError):
 
 
 class Retry(HeadraceError):
-    """The surroundings failed; the same request may succeed later."""
+    """A transient failure outside the request; the same request may succeed later."""
 
 
 class Stop(HeadraceError):
-    """Going on would harm data, or cannot succeed until a person acts."""
+    """Continuing would damage data, or cannot succeed until a person acts."""
 
 
 # -- topics, records, schemas ---------------------------------------------------------------------------------------
@@ -113,11 +113,11 @@ class UnknownTopic(UserError, code="unknown-topic"):
 
 
 class TopicExists(UserError, code="topic-exists"):
-    """A topic of that name exists already."""
+    """A topic of that name already exists."""
 
 
 class TopicInUse(UserError, code="topic-in-use"):
-    """Streams, tables or queries stand on the topic."""
+    """Streams, tables or queries use the topic."""
 
 
 class BadTopicName(UserError, code="bad-topic-name"):
@@ -125,15 +125,15 @@ class BadTopicName(UserError, code="bad-topic-name"):
 
 
 class BadTopicOption(UserError, code="bad-topic-option"):
-    """A topic option has a value that is not possible, or options contradict each other."""
+    """A topic option has an invalid value, or options contradict each other."""
 
 
 class UnknownPartition(UserError, code="unknown-partition"):
-    """The topic has fewer partitions than the one that was named."""
+    """The topic has no partition of that number."""
 
 
 class PartitionConflict(UserError, code="partition-conflict"):
-    """A keyed record names a partition other than the one its key belongs to."""
+    """A record with a key names a partition other than the one its key belongs to."""
 
 
 class RecordTooLarge(UserError, code="record-too-large"):
@@ -141,15 +141,15 @@ class RecordTooLarge(UserError, code="record-too-large"):
 
 
 class WrongType(UserError, code="wrong-type"):
-    """A value does not fit the type its column has in the topic's schema."""
+    """A value does not fit its column's type in the topic's schema."""
 
 
 class BadSchema(UserError, code="bad-schema"):
-    """A schema text or definition cannot be understood."""
+    """A schema text or definition is invalid."""
 
 
 class IncompatibleSchema(UserError, code="incompatible-schema"):
-    """A schema change would make records that exist unreadable."""
+    """A schema change would make existing records unreadable."""
 
 
 class QuotaExceeded(UserError, code="quota-exceeded"):
@@ -157,22 +157,22 @@ class QuotaExceeded(UserError, code="quota-exceeded"):
 
 
 class BadRecord(UserError, code="bad-record"):
-    """Bytes could not be read as a record of the topic's format."""
+    """Bytes cannot be decoded as a record in the topic's format."""
 
 
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
 class OffsetOutOfRange(UserError, code="offset-out-of-range"):
-    """An offset lies before the first or after the last record that the partition holds."""
+    """An offset lies before the first or after the last record in the partition."""
 
 
 class OffsetLost(Stop, code="offset-lost"):
-    """A consumer's next record was removed by retention before the consumer read it."""
+    """Retention removed a consumer's next record before the consumer read it."""
 
 
 class BadFilter(UserError, code="bad-filter"):
-    """A content filter cannot be understood, or uses something that is not allowed."""
+    """A content filter is invalid, or uses something that is not allowed."""
 
 
 # -- groups, queues, writers ----------------------------------------------------------------------------------------
@@ -182,28 +182,28 @@ class UnknownGroup(UserError, code="unknown-group"):
     """The named consumer group does not exist."""
 
 
-class GroupBusy(UserError, code="group-busy"):
-    """The group has live members, so its offsets cannot be changed from outside."""
+class GroupNotEmpty(UserError, code="group-not-empty"):
+    """The group has active members, so its offsets cannot be reset."""
 
 
 class GroupFenced(Retry, code="group-fenced"):
-    """The group was rebalanced: this member no longer owns what it tried to commit."""
+    """The group was rebalanced: this member no longer owns the partition that it tried to commit."""
 
 
 class UnknownQueue(UserError, code="unknown-queue"):
-    """Nobody has taken from a queue of that name on that topic yet."""
+    """No consumer has taken records from a queue of that name on that topic yet."""
 
 
 class UnknownReceipt(UserError, code="unknown-receipt"):
-    """The receipt is not held: it was acknowledged, its time ran out, or it never was given."""
+    """The receipt is not valid: it was acknowledged, it expired, or it was never issued."""
 
 
 class WriterFenced(Stop, code="writer-fenced"):
-    """Another process opened the same writer; this one must not write any more."""
+    """Another process opened the same writer; this one must stop writing."""
 
 
 class Closed(UserError, code="closed"):
-    """The log, producer or consumer was closed and cannot be used any more."""
+    """The log, producer or consumer is closed and cannot be used."""
 
 
 # -- storage --------------------------------------------------------------------------------------------------------
@@ -214,7 +214,7 @@ class DamagedExtent(Stop, code="damaged-extent"):
 
 
 class DiskFull(Retry, code="disk-full"):
-    """There is no space left on the device; nothing of the append was kept."""
+    """There is no space left on the device; nothing of the append was stored."""
 
 
 class ReadOnly(Stop, code="read-only"):
@@ -222,11 +222,11 @@ class ReadOnly(Stop, code="read-only"):
 
 
 class NewerFormat(Stop, code="newer-format"):
-    """The data folder was written by a later version of headrace."""
+    """A later version of headrace wrote the data folder."""
 
 
 class NotADataFolder(UserError, code="not-a-data-folder"):
-    """The folder holds other things than a headrace log."""
+    """The folder contains something other than a headrace log."""
 
 
 class LogBusy(Retry, code="log-busy"):
@@ -234,7 +234,7 @@ class LogBusy(Retry, code="log-busy"):
 
 
 class BackupFailed(UserError, code="backup-failed"):
-    """A backup or restore cannot be done as asked."""
+    """A backup or restore cannot be done as requested."""
 
 
 # -- Kafka ----------------------------------------------------------------------------------------------------------
@@ -253,7 +253,7 @@ class KafkaNotInstalled(UserError, code="kafka-not-installed"):
 
 
 class NotOnThisLog(UserError, code="not-on-this-log"):
-    """The operation belongs to the other kind of log."""
+    """This kind of log (embedded or Kafka) does not support the operation."""
 
 
 # -- formats of payloads --------------------------------------------------------------------------------------------
@@ -263,16 +263,16 @@ class UnknownFormat(StatementError, code="unknown-format"):
     """No format of that name is installed."""
 
 
-class FormatRefused(StatementError, code="format-unsupported"):
-    """A format cannot hold columns of these types, or so many of them."""
+class FormatUnsupported(StatementError, code="format-unsupported"):
+    """A format does not support columns of these types, or that many of them."""
 
 
 class BadFormatOption(StatementError, code="bad-format-option"):
-    """A format does not know the option, or the option cannot have that value."""
+    """A format does not have the option, or the option cannot have that value."""
 
 
 class UnknownSchema(UserError, code="unknown-schema"):
-    """The schema registry holds no schema of that id or subject."""
+    """The schema registry has no schema of that id or subject."""
 
 
 # -- the schema registry --------------------------------------------------------------------------------------------
@@ -287,73 +287,73 @@ class UnknownVersion(UnknownSchema, code="unknown-version"):
 
 
 class BadVersion(UserError, code="bad-version"):
-    """A version is a number from 1 on, or "latest"."""
+    """A version must be a number of at least 1, or "latest"."""
 
 
-class DeletedBefore(UserError, code="deleted-before"):
-    """The subject or version is deleted already; only a permanent deletion can follow."""
+class AlreadySoftDeleted(UserError, code="already-soft-deleted"):
+    """The subject or version is already soft-deleted; it can only be deleted permanently."""
 
 
-class NotDeletedYet(UserError, code="not-deleted-yet"):
-    """A permanent deletion must follow an ordinary one."""
+class NotSoftDeleted(UserError, code="not-soft-deleted"):
+    """A subject or version must be soft-deleted before it is deleted permanently."""
 
 
 class BadCompatibility(UserError, code="bad-compatibility"):
-    """There is no such level of compatibility."""
+    """The compatibility level does not exist."""
 
 
 class BadMode(UserError, code="bad-mode"):
-    """A registry has no such mode."""
+    """The registry mode does not exist."""
 
 
 class RegistryReadOnly(UserError, code="registry-read-only"):
-    """The registry, or the subject, is in the mode READONLY."""
+    """The registry, or the subject, is in mode READONLY."""
 
 
 class NotConfigured(UserError, code="not-configured"):
-    """The subject has no setting of its own; the registry's holds for it."""
+    """The subject has no configuration; the registry's applies to it."""
 
 
 class RegistryUnreachable(Retry, code="registry-unreachable"):
-    """The schema registry did not answer, or could not serve the request now."""
+    """The schema registry did not respond, or cannot serve the request now."""
 
 
 class RegistryRefused(UserError, code="registry-refused"):
-    """The schema registry refused a request, or answered with something else than a registry does."""
+    """The schema registry refused a request, or its response is not that of a schema registry."""
 
 
-# -- servers, seen from outside -------------------------------------------------------------------------------------
+# -- servers, seen by clients ---------------------------------------------------------------------------------------
 
 
-class NoServer(UserError, code="no-server"):
+class ServerNotRunning(UserError, code="server-not-running"):
     """No server runs on the data folder."""
 
 
 class ServerUnreachable(Retry, code="server-unreachable"):
-    """No server answers at the address, or one does not end that was told to."""
+    """No server responds at the address, or a server did not stop in time."""
 
 
 class ConnectionLost(Retry, code="connection-lost"):
-    """A server went away in the middle of an answer, so it is not known what was done."""
+    """The connection to a server broke during a response, so it is not known what the server did."""
 
 
 class ServerRefused(UserError, code="server-refused"):
-    """A server refuses a request in words of its own."""
+    """A server refused a request with a message of its own."""
 
 
 class ServerFailed(Stop, code="server-failed"):
-    """A server failed at a request, or answers what no such server answers."""
+    """A server failed to process a request, or its response is not that of a headrace server."""
 
 
 class BadShellCommand(UserError, code="bad-shell-command"):
-    """A command of the shell is unknown, or is not written as it must be."""
+    """A shell command is unknown, or its syntax is wrong."""
 
 
-# -- surroundings ---------------------------------------------------------------------------------------------------
+# -- settings, processes, servers, views ----------------------------------------------------------------------------
 
 
 class BadSetting(UserError, code="bad-setting"):
-    """A setting is unknown or its value cannot be understood."""
+    """A setting is unknown or its value is invalid."""
 
 
 class UnknownComponent(UserError, code="unknown-component"):
@@ -361,182 +361,182 @@ class UnknownComponent(UserError, code="unknown-component"):
 
 
 class BadOption(UserError, code="bad-option"):
-    """A component's option is unknown, missing or has a wrong value."""
+    """A component's option is unknown, missing or has an invalid value."""
 
 
-class MissingPart(UserError, code="missing-part"):
+class MissingDependency(UserError, code="missing-dependency"):
     """A program or library that this feature needs is not installed."""
 
 
-class PortTaken(UserError, code="port-taken"):
+class PortInUse(UserError, code="port-in-use"):
     """Another process listens on the port."""
 
 
 class QueryFailed(Stop, code="query-failed"):
-    """A streaming query ended with an error."""
+    """A streaming query stopped with an error."""
 
 
 class ProcessLost(Retry, code="process-lost"):
-    """A process that worked for a query has died, or did not come up in time."""
+    """A query's worker process died, or did not start in time."""
 
 
 class OutOfMemory(ProcessLost, code="out-of-memory"):
-    """A process that worked for a query has died because it had not enough memory."""
+    """A query's worker process died because it ran out of memory."""
 
 
 class StateUnreadable(Stop, code="state-unreadable"):
-    """A query's state was written by another version, or is damaged."""
+    """Another version of headrace wrote the query's state, or the state is damaged."""
 
 
 class ViewUnreadable(Stop, code="view-unreadable"):
-    """A view was written by another version, is damaged, or is kept as another table by somebody else."""
+    """Another version of headrace wrote the view, it is damaged, or another server replaced or removed it."""
 
 
-class ViewBehind(Retry, code="view-behind"):
-    """A view has not come as far as it was asked to, within the time that was given."""
+class ViewLagging(Retry, code="view-lagging"):
+    """A view did not reach the requested position within the timeout."""
 
 
 class DatabaseUnreachable(Retry, code="database-unreachable"):
-    """The database of the views does not answer, or cannot serve the request now."""
+    """The views' database does not respond, or cannot serve the request now."""
 
 
 class DatabaseRefused(Stop, code="database-refused"):
-    """The database of the views refuses the user, or what the user needs."""
+    """The views' database refuses the user or denies a privilege, or its encoding is not UTF-8."""
 
 
 class PlanChanged(UserError, code="plan-changed"):
-    """A query does not fit the checkpoint that it would go on from."""
+    """A query is not compatible with the checkpoint that it would resume from."""
 
 
 class ProgramRunning(UserError, code="program-running"):
-    """A program of that name is running on the same data."""
+    """A program of that name is already running on the same data folder."""
 
 
 class BadRequest(UserError, code="bad-request"):
-    """A request to a server is not what it must be."""
+    """A request to a server is malformed."""
 
 
 class UnknownCommand(UserError, code="unknown-command"):
-    """A server is asked about a command that it does not know."""
+    """The server does not know a command of that id."""
 
 
-class SlowReader(UserError, code="slow-reader"):
-    """Somebody who asked does not read what comes fast enough."""
+class SlowConsumer(UserError, code="slow-consumer"):
+    """A client of a push query does not read its rows fast enough."""
 
 
 class BodyTooLarge(BadRequest, code="body-too-large"):
-    """The body of a request is larger than a server takes."""
+    """The body of a request exceeds the server's limit."""
 
 
 class UnknownContentType(BadRequest, code="unknown-content-type"):
-    """The body of a request, or the answer that it wants, has a form that is not known in that place."""
+    """The endpoint does not support the content type of the request, or the one requested for the response."""
 
 
 class UnknownPath(BadRequest, code="unknown-path"):
-    """A server has nothing at that path, or not for that method."""
+    """The server has no endpoint at that path, or not for that method."""
 
 
 class ForeignOrigin(BadRequest, code="foreign-origin"):
-    """A web page of another server has sent the request."""
+    """A web page from another origin sent the request."""
 
 
-class BadToken(BadRequest, code="bad-token"):
-    """A text that should name positions in topics does not."""
+class BadPositionToken(BadRequest, code="bad-position-token"):
+    """A position token does not contain valid positions in topics."""
 
 
 class SequenceGap(UserError, code="sequence-gap"):
-    """A producer's numbers must follow each other: what lies between would be taken for a repeat later."""
+    """A producer's sequence numbers must be consecutive: a skipped number would later be taken for a repeat."""
 
 
 class TooManyReaders(Retry, code="too-many-readers"):
-    """As many read from the server live as it allows."""
+    """The server has reached its limit of live readers."""
 
 
 class ServerBusy(Retry, code="server-busy"):
-    """A server has as much to do as it takes at once."""
+    """The server holds as many bytes of requests as it can at once."""
 
 
 class UnknownView(UserError, code="unknown-view"):
-    """There is no table of that name that can be asked."""
+    """There is no materialized table of that name."""
 
 
-class UnknownBoard(UserError, code="unknown-board"):
-    """No dashboard of that name was saved."""
+class UnknownDashboard(UserError, code="unknown-dashboard"):
+    """There is no saved dashboard of that name."""
 
 
-class UnknownLetter(UserError, code="unknown-letter"):
-    """There is no dead letter at that place."""
+class UnknownDeadLetter(UserError, code="unknown-dead-letter"):
+    """There is no dead letter at that offset."""
 
 
-class LetterSettled(UserError, code="letter-settled"):
-    """The dead letter was replayed or discarded before."""
+class DeadLetterResolved(UserError, code="dead-letter-resolved"):
+    """The dead letter was already replayed or discarded."""
 
 
 class NotReplayable(UserError, code="not-replayable"):
-    """A dead letter does not say which record it is of, or that record is gone."""
+    """A dead letter does not name its original record, or that record was removed."""
 
 
 class UnknownApp(UserError, code="unknown-app"):
-    """No app of that name is on the server."""
+    """No app of that name is deployed on the server."""
 
 
 class AppInUse(UserError, code="app-in-use"):
-    """Queries call what the app declares."""
+    """Queries call functions or operators that the app declares."""
 
 
 class CodeRefused(UserError, code="code-refused"):
-    """The server takes no code from there."""
+    """The server does not accept code from that client."""
 
 
 class UnknownQuery(UserError, code="unknown-query"):
-    """No query of that name has left a checkpoint."""
+    """There is no query of that name, or no checkpoint of it."""
 
 
 class NotVerifiable(UserError, code="not-verifiable"):
-    """What a query writes cannot be held against an answer that is computed later."""
+    """The results of a query cannot be compared with a later recomputation."""
 
 
 class InputGone(UserError, code="input-gone"):
-    """Records that a query has read, or written, were removed, so that nobody can compute its results again."""
+    """Records that a query has read or written were removed, so its results cannot be recomputed."""
 
 
 class PatternTooSlow(UserError, code="pattern-too-slow"):
-    """A regular expression went back and forth for longer than a record is given."""
+    """A regular expression backtracked for longer than the time limit of a record."""
 
 
 class ResultTooLong(UserError, code="result-too-long"):
-    """A function would make a text or a list that is too large to hold."""
+    """A function would return a string or a list that is too large."""
 
 
-class TooLong(UserError, code="too-long"):
-    """A question took more time than the settings allow."""
+class QueryTimeLimitExceeded(UserError, code="query-time-limit-exceeded"):
+    """A query took more time than the limit allows."""
 
 
 class TooManyRows(UserError, code="too-many-rows"):
-    """An answer has more rows than the settings allow."""
+    """A query result has more rows than the settings allow."""
 
 
 class TooManyStatements(UserError, code="too-many-statements"):
-    """A text for the server has more statements than are done at once."""
+    """A request to the server has more statements than are allowed at once."""
 
 
 class UnknownSecret(UserError, code="unknown-secret"):
-    """Where a secret is referred to, there is none."""
+    """A secret that is referred to does not exist."""
 
 
 class BadSecret(UserError, code="bad-secret"):
-    """A secret cannot be called or be like that."""
+    """The name or the content of a secret is not allowed."""
 
 
 class TooManyConnections(Retry, code="too-many-connections"):
-    """A server has as many connections as the settings allow, of all or with one address."""
+    """A server has as many connections as the settings allow, in total or from one address."""
 
 
 # -- KSQL -----------------------------------------------------------------------------------------------------------
 
 
 class KsqlSyntaxError(StatementError, code="syntax-error"):
-    """The text is no KSQL statement."""
+    """The text is not a KSQL statement."""
 
 
 class ColumnNotFound(StatementError, code="column-not-found"):
@@ -548,15 +548,15 @@ class AmbiguousColumn(StatementError, code="ambiguous-column"):
 
 
 class SourceNotFound(StatementError, code="source-not-found"):
-    """There is no stream or table of that name."""
+    """No stream or table of that name exists."""
 
 
 class SourceExists(StatementError, code="source-exists"):
-    """A stream or table of that name exists already."""
+    """A stream or table of that name already exists."""
 
 
 class WrongKind(StatementError, code="wrong-kind"):
-    """The statement needs a stream where a table is, or a table where a stream is."""
+    """The statement requires a stream but names a table, or the reverse."""
 
 
 class SourceInUse(StatementError, code="source-in-use"):
@@ -568,7 +568,7 @@ class SourceReadOnly(StatementError, code="source-read-only"):
 
 
 class TypeMismatch(StatementError, code="type-mismatch"):
-    """Values of these types cannot be combined so."""
+    """Values of these types cannot be combined in this way."""
 
 
 class BadType(StatementError, code="bad-type"):
@@ -576,11 +576,11 @@ class BadType(StatementError, code="bad-type"):
 
 
 class BadLiteral(StatementError, code="bad-literal"):
-    """A value written in the statement cannot be read as the type it must have."""
+    """A literal in the statement cannot be parsed as the required type."""
 
 
 class BadProperty(StatementError, code="bad-property"):
-    """A property of a WITH clause is unknown, missing, contradicts another or has an impossible value."""
+    """A property of a WITH clause is unknown, missing, contradicts another or has an invalid value."""
 
 
 class BadName(StatementError, code="bad-name"):
@@ -588,11 +588,11 @@ class BadName(StatementError, code="bad-name"):
 
 
 class BadKey(StatementError, code="bad-key"):
-    """The result's key is missing from the projection, is there twice, or cannot be a key."""
+    """The result's key is missing from the projection, appears twice, or cannot be a key."""
 
 
 class BadGrouping(StatementError, code="bad-grouping"):
-    """GROUP BY, HAVING or an aggregate function is used in a way that has no meaning."""
+    """GROUP BY, HAVING or an aggregate function is used where it is not valid."""
 
 
 class BadJoin(StatementError, code="bad-join"):
@@ -600,35 +600,35 @@ class BadJoin(StatementError, code="bad-join"):
 
 
 class BadWindow(StatementError, code="bad-window"):
-    """A window, or its bounds, is used where it has no meaning."""
+    """A window, or its bounds, is used where it is not valid."""
 
 
 class SchemaMismatch(StatementError, code="schema-mismatch"):
-    """The query's columns are not those of the stream it is to write to."""
+    """The query's columns do not match those of the stream that it writes to."""
 
 
 class BadReplacement(StatementError, code="bad-replacement"):
-    """A source or query cannot be changed into this one."""
+    """The new definition cannot replace the existing source or query."""
 
 
 class BadQuery(StatementError, code="bad-query"):
-    """The clauses of the query do not go together."""
+    """The clauses of the query cannot be combined."""
 
 
 class NotQueryable(StatementError, code="not-queryable"):
-    """The rows of the table are not kept, so it cannot be asked."""
+    """The table is not materialized, so pull queries cannot read it."""
 
 
 class FunctionExists(UserError, code="function-exists"):
-    """A function of one's own has the name of a built-in one, or of another app's."""
+    """A user-defined function has the name of a built-in function, or of another app's function."""
 
 
 class BadPython(UserError, code="bad-python"):
-    """A call of the Python API has an argument with which nothing can be done."""
+    """Python code of an app is invalid, or a call of the Python API has an invalid argument."""
 
 
 class Unsupported(StatementError, code="unsupported"):
-    """KSQL allows it, headrace does not do it yet."""
+    """KSQL allows it, but headrace does not support it yet."""
 
 
 class UnknownFunction(StatementError, code="unknown-function"):
@@ -636,41 +636,41 @@ class UnknownFunction(StatementError, code="unknown-function"):
 
 
 class WrongArguments(StatementError, code="wrong-arguments"):
-    """A function is called with arguments that none of its forms takes."""
+    """No signature of the function accepts these arguments."""
 
 
 class AmbiguousCall(StatementError, code="ambiguous-call"):
-    """A function is called so that several of its forms fit equally well."""
+    """Several signatures of the function match the arguments equally well."""
 
 
 class BadScript(StatementError, code="bad-script"):
-    """A script cannot be read, or runs itself."""
+    """A script cannot be read, or includes itself by RUN SCRIPT."""
 
 
 class BadDatetimePattern(StatementError, code="bad-datetime-pattern"):
-    """A pattern for dates and times cannot be read."""
+    """A date and time pattern is invalid."""
 
 
-# -- tests in memory ------------------------------------------------------------------------------------------------
+# -- in-memory tests ------------------------------------------------------------------------------------------------
 
 
 class AssertFailed(StatementError, code="assert-failed"):
-    """An ASSERT statement does not hold."""
+    """An ASSERT statement failed."""
 
 
-class BadCases(UserError, code="bad-cases"):
-    """A file of test cases cannot be understood."""
+class BadTestCases(UserError, code="bad-test-cases"):
+    """A file of test cases is invalid."""
 
 
 class ResultDiffers(UserError, code="result-differs"):
-    """A test case came out another way than it expects."""
+    """The result of a test case differs from the expected one."""
 
 
 # -- alerts ---------------------------------------------------------------------------------------------------------
 
 
 class BadAlert(StatementError, code="bad-alert"):
-    """A rule of an alert is not one that can be followed."""
+    """The rule of an alert is invalid."""
 
 
 class UnknownAlert(StatementError, code="unknown-alert"):
@@ -678,7 +678,7 @@ class UnknownAlert(StatementError, code="unknown-alert"):
 
 
 class AlertExists(StatementError, code="alert-exists"):
-    """An alert of that name exists already."""
+    """An alert of that name already exists."""
 
 
 class UnknownNotifier(StatementError, code="unknown-notifier"):
@@ -686,56 +686,56 @@ class UnknownNotifier(StatementError, code="unknown-notifier"):
 
 
 class NotifierExists(StatementError, code="notifier-exists"):
-    """A notifier of that name exists already."""
+    """A notifier of that name already exists."""
 
 
 class NotifierInUse(StatementError, code="notifier-in-use"):
-    """Alerts are sent by the notifier."""
+    """Alerts use the notifier."""
 
 
 class NotDelivered(Retry, code="not-delivered"):
-    """A message did not get through, and may later."""
+    """A message was not delivered; a retry may succeed."""
 
 
 class DeliveryRefused(UserError, code="delivery-refused"):
-    """A message cannot be sent, or is not taken, however often it is tried."""
+    """A message cannot be sent, or is rejected; a retry does not help."""
 
 
 # -- access ---------------------------------------------------------------------------------------------------------
 
 
 class NotAuthenticated(UserError, code="not-authenticated"):
-    """Nobody has said who asks, or what was shown does not count: wrong, expired, revoked."""
+    """The request has no credentials, or they are wrong, expired or revoked."""
 
 
 class NotAllowed(UserError, code="not-allowed"):
-    """Whoever asks may not do this."""
+    """The principal lacks the privilege for this."""
 
 
 class RowsHidden(NotAllowed, code="rows-hidden"):
-    """Only some rows may be seen, and this would need all of them."""
+    """The principal may read only some of the rows, and this needs all of them."""
 
 
 class BadRowFilter(UserError, code="bad-row-filter"):
-    """The condition under which somebody sees rows does not fit the stream or table, so none are shown."""
+    """A row filter does not fit the stream or table, so no rows are returned."""
 
 
-class TooManyTries(UserError, code="too-many-tries"):
-    """Too many wrong passwords; the next one is looked at after a while."""
+class LoginThrottled(UserError, code="login-throttled"):
+    """There were too many wrong passwords; try again after a while."""
 
     seconds: float = 1.0
 
 
 class CsrfMissing(UserError, code="csrf-missing"):
-    """A request by cookie that changes something lacks the session's second token."""
+    """A request with a session cookie that changes something lacks the session's CSRF token."""
 
 
 class BadGrant(UserError, code="bad-grant"):
-    """A grant says something that cannot be granted."""
+    """A grant names something that cannot be granted."""
 
 
 class BadUserName(UserError, code="bad-user-name"):
-    """The name cannot be that of a user or role."""
+    """The name is not valid for a user or role."""
 
 
 class WeakPassword(UserError, code="weak-password"):
@@ -743,24 +743,24 @@ class WeakPassword(UserError, code="weak-password"):
 
 
 class UserExists(UserError, code="user-exists"):
-    """A user of that name exists already."""
+    """A user of that name already exists."""
 
 
 class UnknownUser(UserError, code="unknown-user"):
-    """There is no such user."""
+    """The user does not exist."""
 
 
 class UnknownRole(UserError, code="unknown-role"):
-    """There is no such role."""
+    """The role does not exist."""
 
 
 class BadAccessToken(UserError, code="bad-access-token"):
-    """A token cannot be made or revoked so."""
+    """A token cannot be created or revoked as requested."""
 
 
 class PublicBind(UserError, code="public-bind"):
-    """A server that others can reach must have TLS, authentication and an admin."""
+    """A server that other machines can reach must have TLS, authentication and an admin."""
 
 
 class AuditBroken(Stop, code="audit-broken"):
-    """An entry of the audit was changed, removed or put in."""
+    """An entry of the audit log was changed, removed or inserted."""

@@ -1,8 +1,8 @@
-"""Places at which a process can be made to die, so that the fault campaign hits the moments that matter.
+"""Fault injection: named points in the code at which the fault tests can kill a process.
 
-`reach` does nothing unless `HEADRACE_FAULTPOINT` is set to `name:count:mark`: then the process writes its point's name
-into the file `mark` and kills itself with SIGKILL when it reaches that name for the given time. Where the file is, one
-has died: those that are started in its stead live.
+`reach` does nothing unless `HEADRACE_FAULTPOINT` is set to `name:count:mark`. Then the process that reaches the point
+`name` for the `count`-th time writes the name to the file `mark` and kills itself with SIGKILL. If the file exists, a
+process has already died there, and its replacement does not.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from pathlib import Path
 
 VARIABLE = "HEADRACE_FAULTPOINT"
 
-# Read once: a point that is not asked for costs no more than a call.
+# Read once, so that an inactive point costs no more than a call.
 _NAME, _, _REST = os.environ.get(VARIABLE, "").partition(":")
 _reached = itertools.count(1)
 
 
 def reach(name: str) -> None:
-    """Say that the process is at a point; it may not come back."""
+    """Mark that the process has reached a point; may kill the process."""
     if name == _NAME:
         _die(name)
 
 
 def _die(name: str) -> None:
     count, _, mark = _REST.partition(":")
-    if next(_reached) == int(count):  # a count is atomic, so of several threads exactly one is chosen
+    if next(_reached) == int(count):  # the counter is atomic, so exactly one thread gets this number
         with contextlib.suppress(FileExistsError), Path(mark).open("x") as note:
             note.write(name)
             note.flush()

@@ -1,7 +1,7 @@
-"""The log file: one JSON object per line in `logs/headrace.log` of the data folder, rotated by size.
+"""Writes the log file: one JSON object per line in `logs/headrace.log` of the data folder, rotated by size.
 
-Any number of processes may write to it: each line is written, and the file rotated, under a lock between them.
-Standard output and standard error stay with the commands.
+Any number of processes may write to it: a file lock covers each write and each rotation. Standard output and standard
+error belong to the commands.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from headrace.errors import BadSetting, HeadraceError, ReadOnly
-from headrace.secrets import masked
+from headrace.secrets import redact
 
 LEVELS = ("debug", "info", "warning", "error")
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 
-class Wanted(Protocol):
-    """The settings that matter here."""
+class LogFileSettings(Protocol):
+    """The settings that the log file uses."""
 
     @property
     def data(self) -> Path: ...
@@ -38,8 +38,8 @@ class Wanted(Protocol):
     def log_file_count(self) -> int: ...
 
 
-def configure(settings: Wanted) -> logging.Handler:
-    """Send what headrace's modules log to the data folder's log file, from now on and in place of any before."""
+def configure(settings: LogFileSettings) -> logging.Handler:
+    """Send the log messages of headrace's modules to the data folder's log file; replaces an earlier log file."""
     if settings.log_level.lower() not in LEVELS:
         raise BadSetting(
             f'setting "log_level" cannot be "{settings.log_level}"', fix=f"choose one of: {', '.join(LEVELS)}"
@@ -52,14 +52,14 @@ def configure(settings: Wanted) -> logging.Handler:
         raise ReadOnly(f'log file "{path}" cannot be written: {error.strerror}', fix="check its owner") from error
     handler.setFormatter(JsonLines())
     logger = logging.getLogger("headrace")
-    release()
+    close()
     logger.addHandler(handler)
     logger.setLevel(settings.log_level.upper())
     logger.propagate = False
     return handler
 
 
-def release() -> None:
+def close() -> None:
     """Close the log file."""
     logger = logging.getLogger("headrace")
     for old in [h for h in logger.handlers if isinstance(h, SharedFile)]:
@@ -69,8 +69,8 @@ def release() -> None:
 
 
 class SharedFile(RotatingFileHandler):
-    """A rotated file that several processes write. While it cannot be written, on a full disk say, lines are lost; that
-    is told once."""
+    """A rotated file that several processes write. While it cannot be written (for example on a full disk), lines are
+    lost; this is reported once on standard error."""
 
     _is_lost = False
     _was_lost = False
@@ -85,7 +85,7 @@ class SharedFile(RotatingFileHandler):
             self.handleError(record)
         self._was_lost = self._is_lost
 
-    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - as the base class calls it
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the base class's name
         error = sys.exc_info()[1]
         if not isinstance(error, OSError):
             super().handleError(record)
@@ -95,7 +95,7 @@ class SharedFile(RotatingFileHandler):
             print(f"lines of the log file are lost: {error}", file=sys.stderr)
 
     def _follow(self) -> None:
-        """Another process may have rotated the file away under us."""
+        """Reopen the file if another process has rotated it."""
         if self.stream is None:
             return
         try:
@@ -110,7 +110,7 @@ class SharedFile(RotatingFileHandler):
 
 @contextlib.contextmanager
 def _locked(path: str) -> Iterator[None]:
-    # Opened each time: a descriptor that crossed a fork would share its lock with the parent.
+    # Opened each time: a descriptor inherited across a fork would share its lock with the parent.
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX)
@@ -120,7 +120,7 @@ def _locked(path: str) -> Iterator[None]:
 
 
 class JsonLines(logging.Formatter):
-    """A record as one JSON object. What was passed as `extra` is under `fields`."""
+    """Formats a record as one JSON object. Values passed as `extra` are under `fields`."""
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
@@ -135,7 +135,7 @@ class JsonLines(logging.Formatter):
             line["fields"] = fields
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = self._error(record.exc_info[1], record)
-        return masked(json.dumps(line, default=str))
+        return redact(json.dumps(line, default=str))
 
     def _error(self, error: BaseException, record: logging.LogRecord) -> dict[str, Any]:
         if isinstance(error, HeadraceError):

@@ -1,9 +1,9 @@
-"""What travels: a record is bytes with a key, headers and the times at which it was seen.
+"""Records: a value in bytes with a key, headers and timestamps.
 
-Devices have clocks of their own, and these are wrong. A record may therefore carry three times: when the event
-occurred and when it was sent, both by the device's clock, and when we received it, by ours. The difference between
-the last two is the device's error (plus a short transfer), so the event really occurred at
-`occurred_at + (received_at - sent_at)`, by our clock.
+Device clocks are often wrong. A record may therefore carry three times: when the event occurred and when it was sent,
+both by the device's clock, and when it was received, by the server's clock. The difference between the last two is the
+device's clock error (plus a short transfer time), so by the server's clock the event occurred at
+`occurred_at + (received_at - sent_at)`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Headers = tuple[tuple[str, bytes], ...]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """One event on its way in. Times are milliseconds since 1970 (UTC); the log fills in what is missing."""
+    """A record to append. Times are milliseconds since 1970 (UTC); the log fills in missing ones."""
 
     value: bytes | None
     key: bytes | None = None
@@ -31,7 +31,7 @@ class Record:
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """A record with its place in the log. `sequence` is None where the log has no total order (Kafka)."""
+    """A record with its position in the log. `sequence` is None on a log without a total order (Kafka)."""
 
     topic: str
     partition: int
@@ -54,7 +54,7 @@ class StoredRecord:
 
 
 def event_time(occurred_at: int | None, sent_at: int | None, received_at: int) -> int:
-    """The time of an event by our clock, corrected for the device's where it told us enough.
+    """The time of an event by the server's clock, corrected for the device's clock error if the record has the times.
 
     >>> event_time(occurred_at=1_000, sent_at=1_500, received_at=61_500)  # the device runs a minute late
     61000

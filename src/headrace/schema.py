@@ -1,10 +1,10 @@
-"""The shape of a topic's records: named, typed columns, some of which are the key.
+"""Schemas of topics: named, typed columns, some of which form the key.
 
 Types are Arrow's. The text form is short enough for a command line:
 
     id bigint key, name string, price decimal(10,2) default 0, tags array<string>, at timestamp
 
-A raw topic is the plain case of the same thing: a binary key and a binary value.
+A raw topic has the schema `RAW`: a binary key and a binary value.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ SYNONYMS: Mapping[str, str] = {
 }
 _NAMES = {arrow: name for name, arrow in PRIMITIVES.items()}
 
-# A change of type that keeps every value that exists: read side is simply wider.
+# Type changes that preserve every existing value: readers use the wider type.
 WIDER: frozenset[tuple[pa.DataType, pa.DataType]] = frozenset(
     {
         (pa.int32(), pa.int64()),
@@ -57,7 +57,7 @@ WIDER: frozenset[tuple[pa.DataType, pa.DataType]] = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Field:
-    """One column. A column that is added later reads as its default in the records that were there before."""
+    """One column. For a column that is added later, earlier records read as its default."""
 
     name: str
     type: pa.DataType
@@ -66,7 +66,7 @@ class Field:
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns in order, and which of them are the key."""
+    """The columns in order, and the names of the key columns."""
 
     fields: tuple[Field, ...]
     key: tuple[str, ...] = ()
@@ -117,7 +117,7 @@ class Schema:
 
     @classmethod
     def parse(cls, text: str) -> Schema:
-        """Read the text form; `str(schema)` gives it back."""
+        """Parse the text form; `str(schema)` returns it."""
         return _Parser(text).schema()
 
 
@@ -137,7 +137,7 @@ def type_name(arrow: pa.DataType) -> str:
 
 
 def parse_type(text: str) -> pa.DataType:
-    """Read the text form of a type."""
+    """Parse the text form of a type."""
     parser = _Parser(text)
     parsed = parser.type()
     parser.end()
@@ -145,9 +145,9 @@ def parse_type(text: str) -> pa.DataType:
 
 
 def evolve(old: Schema, new: Schema) -> Schema:
-    """Check that records written with `old` can be read with `new`; give the schema to keep.
+    """Check that records written with `old` can be read with `new`; return the schema to store.
 
-    Columns may be added at any place and widened; a column may not vanish, narrow, or join or leave the key.
+    Columns may be added at any position and widened; a column may not be removed or narrowed, or join or leave the key.
     """
     problems: list[str] = []
     for column in old.fields:
@@ -195,7 +195,7 @@ def _literal(value: Any) -> str:
 
 
 class _Parser:
-    """Recursive descent over a dozen tokens; a grammar file would be longer than this."""
+    """A recursive descent parser over a dozen tokens; a grammar file would be longer."""
 
     _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)+`)|('(?:[^']|'')*')|(-?\d+(?:\.\d+)?)|([A-Za-z_]\w*)|([<>(),:]))")
 
@@ -271,7 +271,7 @@ class _Parser:
         text = token[1:-1].replace("''", "'") if token.startswith("'") else token
         try:
             if pa.types.is_time(kind):
-                return time.fromisoformat(text)  # Arrow reads no times of day
+                return time.fromisoformat(text)  # Arrow cannot cast a string to a time of day
             return pa.array([text]).cast(kind)[0].as_py()
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             raise self._error(f"default {token} is not a {type_name(kind)}") from error

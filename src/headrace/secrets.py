@@ -1,11 +1,11 @@
-"""Secrets by reference: `${env:NAME}`, `${file:PATH}`, or `${secret:NAME}` for one that `headrace secret set` has kept.
+"""Resolves references to secrets: `${env:NAME}`, `${file:PATH}`, or `${secret:NAME}` (saved by `headrace secret set`).
 
-A reference may stand in any setting that is secret, and in what a statement says of a password: only the reference is
-journalled, listed and shown. It is resolved where the secret is used, by `resolve`. What was resolved is also known to
-`masked`, through which the log file goes: a library that puts a password into an error does not put it there.
+Any secret setting may contain a reference, and so may a password in a statement: only the reference is journalled,
+listed and shown. `resolve_secrets` resolves it where the secret is used. `redact` removes resolved secrets from the log
+file, so a password that a library puts into an error message does not appear there.
 
-Kept secrets are files that only their owner can read, in the folder `secrets` of the data folder. They are not
-encrypted: the key would have to lie beside them. They are in no backup and in no support bundle.
+Saved secrets are files that only their owner can read, in the folder `secrets` of the data folder. They are not
+encrypted, because the key would have to be stored next to them. Backups and support bundles do not contain them.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ MASK = "********"
 _REFERENCE = re.compile(r"\$\{(env|file|secret):([^}]*)\}")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _LONGEST = 64 << 10  # bytes
-_SHORTEST = 4  # what is shorter stands in any text
+_SHORTEST = 4  # shorter secrets are not redacted: they occur in ordinary text
 _resolved: set[str] = set()
 
 
 class Secret:
-    """A text that does not show: not printed, not in an error, and not in a file, as it cannot be pickled."""
+    """A text that is masked when printed or shown in an error, and cannot be pickled, so it never reaches a file."""
 
     __slots__ = ("_text",)
 
@@ -45,10 +45,10 @@ class Secret:
         raise TypeError("a secret stays in its process")
 
 
-def resolve(text: str, data: Path, written: Callable[[str], str] = str) -> Secret:
-    """The text with the secrets that it refers to; `data` is the folder of those that are kept.
+def resolve_secrets(text: str, data: Path, written: Callable[[str], str] = str) -> Secret:
+    """Replace the references in a text by their secrets; `data` is the data folder, which holds the saved ones.
 
-    `written` is how a secret is written as a part of the text, if it is not all of it.
+    `written` encodes a secret that is only a part of the text.
     """
     whole = _REFERENCE.fullmatch(text)
     return Secret(_read(whole, data) if whole else _REFERENCE.sub(lambda one: written(_read(one, data)), text))
@@ -66,8 +66,8 @@ def _read(reference: re.Match[str], data: Path) -> str:
     return secret
 
 
-def masked(text: str) -> str:
-    """Without what was resolved in this process."""
+def redact(text: str) -> str:
+    """Mask all secrets that this process has resolved."""
     for secret in sorted(_resolved, key=len, reverse=True):
         text = text.replace(secret, MASK)
     return text
@@ -80,7 +80,7 @@ def _from_environment(name: str, data: Path) -> str:
 
 
 def _from_file(name: str, data: Path) -> str:
-    """Without the line's end, which editors add."""
+    """The trailing newline is removed, since editors add one."""
     try:
         with Path(name).expanduser().open("rb") as file:
             return _text(file.read(_LONGEST + 1)).rstrip("\r\n")
@@ -107,11 +107,11 @@ def _text(content: bytes) -> str:
     raise BadSecret(f"a secret is a text of {_LONGEST} bytes at most", fix="check what was named") from None
 
 
-# -- those that are kept --------------------------------------------------------------------------------------------
+# -- saved secrets --------------------------------------------------------------------------------------------------
 
 
-def keep(name: str, text: str, data: Path) -> None:
-    """Keep a secret, in place of one of that name."""
+def save_secret(name: str, text: str, data: Path) -> None:
+    """Save a secret; replaces one of the same name."""
     path = _path(name, data)
     _text(text.encode())
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -124,14 +124,14 @@ def keep(name: str, text: str, data: Path) -> None:
     staged.rename(path)
 
 
-def kept(data: Path) -> list[str]:
-    """Their names."""
+def secret_names(data: Path) -> list[str]:
+    """The names of the saved secrets."""
     folder = data / "secrets"
     return sorted(path.name for path in folder.iterdir() if _NAME.fullmatch(path.name)) if folder.is_dir() else []
 
 
-def forget(name: str, data: Path) -> None:
-    if name not in kept(data):
+def delete_secret(name: str, data: Path) -> None:
+    if name not in secret_names(data):
         raise UnknownSecret(f'there is no secret "{name}"', fix="`headrace secret list` shows them")
     _path(name, data).unlink()
 

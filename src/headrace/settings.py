@@ -1,8 +1,8 @@
-"""Settings of a node: from a file, the environment and flags, in rising order of weight.
+"""Settings of a node: from a file, the environment and flags; later ones take precedence.
 
 Each setting is declared once below, with type, default and doc; the reference page is generated from here.
-The file is TOML (`headrace.toml` in the working folder, or the one `HEADRACE_CONFIG` names); in the environment a
-setting is `HEADRACE_` and its name in capitals.
+The file is TOML (`headrace.toml` in the working folder, or the file that `HEADRACE_CONFIG` names). The environment
+variable of a setting is `HEADRACE_` and its name in capitals.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ _TYPES: dict[str, type] = get_type_hints(Settings)
 
 
 @dataclass(frozen=True)
-class Origin:
-    """Where a setting's value comes from."""
+class ResolvedSetting:
+    """A setting with its value and where that comes from."""
 
     name: str
     value: Any
@@ -162,17 +162,17 @@ class Origin:
     secret: bool
 
 
-def load(
+def load_settings(
     flags: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None, file: Path | None = None
 ) -> Settings:
-    """Settings from all places; an unknown name or a bad value is an error that says where it stands."""
-    return Settings(**{o.name: o.value for o in resolve(flags, environ=environ, file=file)})
+    """Load settings from all layers; the error for an unknown name or a bad value says which layer it is in."""
+    return Settings(**{o.name: o.value for o in resolve_settings(flags, environ=environ, file=file)})
 
 
-def resolve(
+def resolve_settings(
     flags: Mapping[str, Any] | None = None, *, environ: Mapping[str, str] | None = None, file: Path | None = None
-) -> list[Origin]:
-    """Every setting with its value and its origin, for `headrace doctor` and the dashboard."""
+) -> list[ResolvedSetting]:
+    """Every setting with its value and its origin, for `headrace doctor` and the console."""
     environ = os.environ if environ is None else environ
     path = file or Path(environ.get("HEADRACE_CONFIG", "headrace.toml"))
     layers: list[tuple[str, Mapping[str, Any]]] = [
@@ -180,7 +180,7 @@ def resolve(
         ("environment", _from_environment(environ)),
         ("flag", {name: value for name, value in (flags or {}).items() if value is not None}),
     ]
-    origins: list[Origin] = []
+    origins: list[ResolvedSetting] = []
     for item in dataclasses.fields(Settings):
         value, origin = item.default, "default"
         for where, layer in layers:
@@ -188,7 +188,7 @@ def resolve(
                 value, origin = _value(item.name, layer[item.name], where), where
         if isinstance(value, Path):
             value = value.expanduser()
-        origins.append(Origin(item.name, value, origin, item.metadata["doc"], item.metadata["secret"]))
+        origins.append(ResolvedSetting(item.name, value, origin, item.metadata["doc"], item.metadata["secret"]))
     for where, layer in layers:
         for name in layer:
             if name not in _TYPES:
@@ -197,7 +197,7 @@ def resolve(
 
 
 def parse_value(kind: type, text: str) -> Any:
-    """Text to a value of the type; raises ValueError."""
+    """Parse a text as a value of the type; raises ValueError."""
     if kind is bool:
         if text.lower() not in ("true", "false", "yes", "no", "on", "off", "1", "0"):
             raise ValueError("write true or false")
@@ -233,7 +233,7 @@ def parse_size(text: str) -> Size:
 
 
 def duration_text(duration: timedelta) -> str:
-    """The shortest text that `parse_duration` reads back."""
+    """The shortest text that `parse_duration` parses to the same duration."""
     ms = duration // timedelta(milliseconds=1)
     for unit in ("w", "d", "h", "m", "s"):
         if ms and ms % (_UNITS[unit] * 1000) == 0:
@@ -262,7 +262,7 @@ def _from_file(path: Path, *, required: bool) -> Mapping[str, Any]:
         raise BadSetting(f"settings file is not TOML: {error}", where=str(path), fix="mend the line named") from error
 
 
-# These steer tests and the choice of the settings file, and are no settings themselves.
+# Not settings: these choose the settings file and control tests.
 _NOT_SETTINGS = {
     "HEADRACE_CONFIG",
     "HEADRACE_CORPORA",

@@ -21,7 +21,7 @@ from bench.harness.browser import chromium as started
 from bench.tables.serve_server import Server, server, until
 from playwright.sync_api import Browser, Page, expect
 
-from tests.receivers import Hook, Post, hook, post_office
+from tests.notifier_receivers import MailReceiver, WebhookReceiver, mail_receiver, webhook_receiver
 
 PATIENCE = 60_000
 """Milliseconds: Spark may have to begin a query."""
@@ -36,20 +36,20 @@ PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 
 
 @pytest.fixture(scope="session")
-def webhook() -> Iterator[Hook]:
-    with hook() as found:
+def webhook() -> Iterator[WebhookReceiver]:
+    with webhook_receiver() as found:
         yield found
 
 
 @pytest.fixture(scope="session")
-def office() -> Iterator[Post]:
+def office() -> Iterator[MailReceiver]:
     """Where e-mails go."""
-    with post_office() as found:
+    with mail_receiver() as found:
         yield found
 
 
 @pytest.fixture(scope="session")
-def there(tmp_path_factory: pytest.TempPathFactory, office: Post) -> Iterator[Server]:
+def there(tmp_path_factory: pytest.TempPathFactory, office: MailReceiver) -> Iterator[Server]:
     """A server with a stream that somebody clicks on, a table over it, and a record that nobody can read."""
     told = {"smtp": f"smtp://127.0.0.1:{office.port}?tls=none", "webhook_private": "127.0.0.1"}
     with server(tmp_path_factory.mktemp("dashboard") / "data", **SETTINGS, **told) as running:

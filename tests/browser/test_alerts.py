@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, expect
 
 from tests.browser.conftest import Visitor, visiting
 from tests.browser.test_charts import choose
-from tests.receivers import Hook, Post
+from tests.notifier_receivers import MailReceiver, WebhookReceiver
 
 NOTIFIERS = """
 CREATE NOTIFIER pager TYPE WEBHOOK WITH (url='{url}', wait='0s');
@@ -22,7 +22,7 @@ CREATE NOTIFIER browsers TYPE PUSH;
 
 
 @pytest.fixture(scope="module")
-def told(there: Server, webhook: Hook) -> Server:
+def told(there: Server, webhook: WebhookReceiver) -> Server:
     there.ksql(NOTIFIERS.format(url=webhook.url))
     return there
 
@@ -33,7 +33,9 @@ def visitor(told: Server, chromium: Browser) -> Iterator[Visitor]:
         yield one
 
 
-def test_an_alert_is_made_fires_is_received_muted_and_dropped(visitor: Visitor, webhook: Hook, office: Post) -> None:
+def test_an_alert_is_made_fires_is_received_muted_and_dropped(
+    visitor: Visitor, webhook: WebhookReceiver, office: MailReceiver
+) -> None:
     page = visitor.visit("/alerts")
     page.get_by_label("Name", exact=True).fill("BUSY")
     choose(page, "On", "PAGE_VIEWS")

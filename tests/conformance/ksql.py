@@ -17,8 +17,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from headrace.testing.documents import json_text, read_json
-from tests.conformance import courses, functions, memory, verdicts
+from headrace.testing.json_payloads import json_text, read_json
+from tests.conformance import corpus_functions, verdicts
+from tests.conformance.modes import input_schedule, memory
 
 MODES: dict[str, Callable[[memory.Case], memory.Outcome]] = {"memory": memory.run}
 """How a case is run by itself. Each takes a case and gives the comparer's form of what came out."""
@@ -86,15 +87,15 @@ def _outcomes(options: argparse.Namespace, lines: Sequence[str]) -> Outcomes:
 
 
 def _on_spark(lines: Sequence[str], options: argparse.Namespace) -> Outcomes:
-    from tests.conformance import spark  # the other modes do without it
+    from tests.conformance.modes import spark  # the other modes do without it
 
-    functions.install()
+    corpus_functions.install()
     return Outcomes([json_text(outcome) for outcome in spark.run([read_json(line) for line in lines], options.jobs)])
 
 
 def _sampled(lines: Sequence[str], seed: int, size: int) -> list[str]:
-    functions.install()
-    chosen, left_out = courses.sampled([read_json(line) for line in lines], seed, size)
+    corpus_functions.install()
+    chosen, left_out = input_schedule.sample_cases([read_json(line) for line in lines], seed, size)
     for reason, count in left_out.most_common():
         print(f"{count:4} left out: {reason}")
     by_id = {read_json(line)["id"]: line for line in lines}
@@ -102,7 +103,7 @@ def _sampled(lines: Sequence[str], seed: int, size: int) -> list[str]:
 
 
 def _streaming(lines: Sequence[str], options: argparse.Namespace) -> Outcomes:
-    from tests.conformance import stream
+    from tests.conformance.modes import stream
 
     began = time.monotonic()
     results = stream.run([read_json(line) for line in lines], options.seed)
@@ -121,7 +122,7 @@ TOGETHER: dict[str, Callable[[Sequence[str], argparse.Namespace], Outcomes]] = {
 
 def outcome(mode: str, line: str) -> str:
     """A case's line of the corpus -> its line of ACTUAL; a crash is the case's failure."""
-    functions.install()
+    corpus_functions.install()
     case: dict[str, Any] = read_json(line)
     signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(LONGEST)

@@ -29,17 +29,18 @@ from headrace.contracts import Append, TopicSpec
 from headrace.control.node import Node
 from headrace.engine.query import ensure_topic
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.serve.application import application
-from headrace.serve.server import Server
+from headrace.serve.http.server import Server
 from headrace.settings import Settings, Size
-from headrace.testing.documents import json_text, read_json
-from headrace.testing.records import document
-from headrace.testing.topics import INPUT, Entry
-from tests.conformance import functions, memory, verdicts
+from headrace.testing.case_records import case_document
+from headrace.testing.json_payloads import json_text, read_json
+from headrace.testing.memory_log import INPUT_ORIGIN, MemoryRecord
+from tests.conformance import corpus_functions, verdicts
 from tests.conformance.ksql import is_chosen, write
-from tests.conformance.memory import Case, Outcome
+from tests.conformance.modes import memory
+from tests.conformance.modes.memory import Case, Outcome
 
 ACTUAL = Path("build/conformance/rest.jsonl")
 LONGEST = 120.0
@@ -48,7 +49,7 @@ PROPERTIES = {"auto.offset.reset": "earliest", "cache.max.bytes.buffering": 0}
 """As in the runner of the cases: everything from the beginning, every change told."""
 
 
-class World:
+class ServerUnderTest:
     """A server with nothing in it, for one case after another."""
 
     def __init__(self, log: EmbeddedLog, node: Node, port: int) -> None:
@@ -65,7 +66,7 @@ class World:
         finally:
             connection.close()
 
-    def produce(self, entries: Sequence[Entry]) -> None:
+    def produce(self, entries: Sequence[MemoryRecord]) -> None:
         for entry in entries:
             record = Record(entry.value, entry.key, entry.headers, occurred_at=entry.timestamp)  # type: ignore[arg-type]
             self.log.append([Append(entry.topic, from_records([record]))])
@@ -103,23 +104,23 @@ class World:
 
 
 @contextmanager
-def world() -> Iterator[World]:
+def server_under_test() -> Iterator[ServerUnderTest]:
     with tempfile.TemporaryDirectory(prefix="headrace-rest-") as folder:
         settings = Settings(
             data=Path(folder), spark_memory=Size(1 << 30), upkeep_every=timedelta(0), park_after=timedelta(0)
         )
         with (
             EmbeddedLog(settings.data, settings) as log,
-            Node(log, settings, setup=functions.install) as node,
+            Node(log, settings, setup=corpus_functions.install) as node,
             Server(application(node)).running() as server,
         ):
-            yield World(log, node, server.port)
+            yield ServerUnderTest(log, node, server.port)
 
 
 # -- a case ---------------------------------------------------------------------------------------------------------
 
 
-def run(world: World, case: Case) -> Outcome:
+def run(world: ServerUnderTest, case: Case) -> Outcome:
     """All statements up to the first that is refused; the records before the first question, or when it is heard."""
     outcome: Outcome = {"id": case["id"], "responses": [], "topics": {}}
     try:
@@ -156,7 +157,7 @@ def _is_late(case: Case) -> bool:
     return bool((case.get("inputConditions") or {}).get("waitForActivePushQuery"))
 
 
-def _prepare(world: World, case: Case) -> list[Entry]:
+def _prepare(world: ServerUnderTest, case: Case) -> list[MemoryRecord]:
     """The topics that are there already, and the case's records as bytes."""
     for record in case.get("inputs", ()):
         world.node.catalog.partitions[record["topic"]] = memory.PARTITIONS
@@ -166,7 +167,7 @@ def _prepare(world: World, case: Case) -> list[Entry]:
         ensure_topic(world.log, name, TopicSpec(partitions=partitions))
     planned = _planned(case)
     memory.give(planned)
-    return [entry for entry in planned.world.topics.entries if entry.origin == INPUT]
+    return [entry for entry in planned.world.topics.entries if entry.origin == INPUT_ORIGIN]
 
 
 def _planned(case: Case) -> memory.Planned:
@@ -174,7 +175,7 @@ def _planned(case: Case) -> memory.Planned:
     return memory.plan({**case, "statements": statements})
 
 
-def _asked(world: World, case: Case, text: str, late: Sequence[Entry]) -> dict[str, Any]:
+def _asked(world: ServerUnderTest, case: Case, text: str, late: Sequence[MemoryRecord]) -> dict[str, Any]:
     """The records may have to come when the question is heard."""
     threads = [threading.Thread(target=world.produce, args=(late,))] if late else []
     body = {"ksql": text, "streamsProperties": _properties(case)}
@@ -191,19 +192,19 @@ def _start(threads: Sequence[threading.Thread]) -> None:
         thread.start()
 
 
-def _topics(world: World, case: Case) -> dict[str, list[dict[str, Any]]]:
+def _topics(world: ServerUnderTest, case: Case) -> dict[str, list[dict[str, Any]]]:
     declared = _planned(case).world.declared
     wanted = {record["topic"] for record in case.get("outputs", ())}
-    return {name: [document(entry, declared[name]) for entry in _entries(world, name)] for name in wanted}
+    return {name: [case_document(entry, declared[name]) for entry in _entries(world, name)] for name in wanted}
 
 
-def _entries(world: World, topic: str) -> list[Entry]:
-    found: list[tuple[int, Entry]] = []
+def _entries(world: ServerUnderTest, topic: str) -> list[MemoryRecord]:
+    found: list[tuple[int, MemoryRecord]] = []
     for partition, (start, end) in world.log.bounds(topic).items():
         while start < end:
             batch = world.log.read(topic, partition, start)
             for one in batch.records():
-                found.append((one.sequence or 0, Entry(topic, one.key, one.value, one.timestamp, one.headers)))
+                found.append((one.sequence or 0, MemoryRecord(topic, one.key, one.value, one.timestamp, one.headers)))
             start = batch.next_offset
     return [entry for _, entry in sorted(found, key=lambda pair: pair[0])]
 
@@ -216,13 +217,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--sample", type=int, default=0, help="how many cases; 0 is all")
     parser.add_argument("--seed", type=int, default=0, help="which cases a sample has")
     options = parser.parse_args(arguments)
-    functions.install()
+    corpus_functions.install()
     lines = [line for line in options.corpus.read_text(encoding="utf-8").splitlines() if line.strip()]
     chosen = [line for line in lines if is_chosen(read_json(line), options.only)]
     if options.sample:
         chosen = random.Random(options.seed).sample(chosen, min(options.sample, len(chosen)))
     began = time.monotonic()
-    with world() as server:
+    with server_under_test() as server:
         outcomes = [json_text(run(server, read_json(line))) for line in track(chosen, "cases")]
     write(options.actual, outcomes)
     verdict = verdicts.compared(verdicts.comparer_of(options.corpus, "compare_rest.py"), chosen, options.actual)

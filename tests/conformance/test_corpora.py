@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.conformance import goldens
 from tests.unit.lang.ksql.corpus import FOLDER
 
 ROOT = Path(__file__).parents[2]
@@ -31,3 +32,11 @@ def test_what_is_known(runner: str, name: str, options: Sequence[str], tmp_path:
     command = [sys.executable, "-m", f"tests.conformance.{runner}", *files, *options]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
+    found = goldens.digests((tmp_path / name).read_text(encoding="utf-8").splitlines())
+    assert found
+    assert goldens.differing(Path(name).stem, found) == []
+
+
+def test_generated_statements_give_their_golden_results() -> None:
+    assert len(goldens.generated()) == goldens.STATEMENTS
+    assert goldens.generated_differences() == []

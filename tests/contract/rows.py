@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.contracts import Append, Batch, Consumer, Log
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record, StoredRecord
 
 SHORT = timedelta(milliseconds=200)

@@ -13,13 +13,12 @@ import pytest
 from headrace.clock import ManualClock
 from headrace.contracts import Ack, Append, Log, TopicSpec
 from headrace.errors import HeadraceError, PartitionConflict, RecordTooLarge, UnknownPartition, UnknownTopic, WrongType
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.schema import Schema
 from headrace.settings import Size
-
-from .conftest import OpenLog
-from .rows import columns, keyed, put, raw, records, values
+from tests.contract.conftest import OpenLog
+from tests.contract.rows import columns, keyed, put, raw, records, values
 
 
 def test_rows_come_back_in_order_with_rising_offsets(log: Log, open_log: OpenLog, name: str) -> None:

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pyarrow.compute as pc
 import pytest
 
-from headrace.contracts import Append, Consumer, Log, Lost, Subscription, TopicPartition, TopicSpec
+from headrace.contracts import Append, Consumer, Log, OffsetReset, Subscription, TopicPartition, TopicSpec
 from headrace.errors import (
     BadFilter,
     BadOption,
@@ -17,9 +17,8 @@ from headrace.errors import (
     OffsetOutOfRange,
     UnknownTopic,
 )
-
-from .conftest import OpenLog
-from .rows import SHORT, polled, put, raw, until, values_in
+from tests.contract.conftest import OpenLog
+from tests.contract.rows import SHORT, polled, put, raw, until, values_in
 
 
 def on(*topics: str) -> Subscription:
@@ -288,12 +287,14 @@ def test_rows_that_were_removed_are_told(log: Log, name: str) -> None:
     consumer.close()
 
 
-@pytest.mark.parametrize(("lost", "found"), [(Lost.EARLIEST, [b"0.3", b"0.4", b"new"]), (Lost.LATEST, [b"new"])])
-def test_rows_that_were_removed_can_be_passed_over(log: Log, name: str, lost: Lost, found: list[bytes]) -> None:
+@pytest.mark.parametrize(
+    ("lost", "found"), [(OffsetReset.EARLIEST, [b"0.3", b"0.4", b"new"]), (OffsetReset.LATEST, [b"new"])]
+)
+def test_rows_that_were_removed_can_be_passed_over(log: Log, name: str, lost: OffsetReset, found: list[bytes]) -> None:
     behind(log, name)
     consumer = log.consumer(name, on(name), lost=lost)
     got = values_in(consumer.poll(SHORT))
-    while not consumer.assignment or (lost is Lost.EARLIEST and len(got) < 2):
+    while not consumer.assignment or (lost is OffsetReset.EARLIEST and len(got) < 2):
         got += values_in(consumer.poll(SHORT))
     put(log, name, b"new")
     got += polled(consumer, len(found) - len(got))

@@ -12,16 +12,15 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from headrace.settings import Settings
-from tests.worlds import Embedded, Kafka, World, machine_in
-
-from .machine import LACKING, LogMachine
+from tests.contract.machine import LACKING, LogMachine
+from tests.log_environments import EmbeddedEnvironment, KafkaEnvironment, LogEnvironment, machine_for
 
 HEAVY = os.environ.get("HEADRACE_HYPOTHESIS") == "heavy"
 
 
-def run(world: World, examples: int, steps: int, *phases: Phase) -> None:
+def run(world: LogEnvironment, examples: int, steps: int, *phases: Phase) -> None:
     run_state_machine_as_test(
-        machine_in(world, LogMachine, LACKING[type(world)]),
+        machine_for(world, LogMachine, LACKING[type(world)]),
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
@@ -35,10 +34,16 @@ def run(world: World, examples: int, steps: int, *phases: Phase) -> None:
 
 
 def test_the_embedded_log_is_like_its_model() -> None:
-    run(Embedded(), *((1500, 60) if HEAVY else (45, 25)))
+    run(EmbeddedEnvironment(), *((1500, 60) if HEAVY else (45, 25)))
 
 
 @pytest.mark.kafka
 def test_the_kafka_log_is_like_its_model(kafka_settings: Settings) -> None:
     # Each step takes a broker tens of milliseconds: what fails is shown as it was found, not made smaller.
-    run(Kafka(kafka_settings), *((100, 40) if HEAVY else (5, 25)), Phase.explicit, Phase.reuse, Phase.generate)
+    run(
+        KafkaEnvironment(kafka_settings),
+        *((100, 40) if HEAVY else (5, 25)),
+        Phase.explicit,
+        Phase.reuse,
+        Phase.generate,
+    )

@@ -11,9 +11,8 @@ from headrace.clock import ManualClock
 from headrace.contracts import Append, Log, TopicSpec
 from headrace.errors import UnknownReceipt
 from headrace.log.queues import Queue
-
-from .conftest import OpenLog
-from .rows import put, raw, values
+from tests.contract.conftest import OpenLog
+from tests.contract.rows import put, raw, values
 
 NOW = 1_800_000_000_000
 

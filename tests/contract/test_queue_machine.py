@@ -7,13 +7,13 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 from headrace.settings import Settings
-from tests.queue_machine import QueueMachine
-from tests.worlds import Embedded, Kafka, World, machine_in
+from tests.log_environments import EmbeddedEnvironment, KafkaEnvironment, LogEnvironment, machine_for
+from tests.queue_state_machine import QueueMachine
 
 
-def run(world: World, examples: int, steps: int, phases: tuple[Phase, ...] = tuple(Phase)) -> None:
+def run(world: LogEnvironment, examples: int, steps: int, phases: tuple[Phase, ...] = tuple(Phase)) -> None:
     run_state_machine_as_test(
-        machine_in(world, QueueMachine, {}),
+        machine_for(world, QueueMachine, {}),
         settings=settings(
             max_examples=examples,
             stateful_step_count=steps,
@@ -26,9 +26,9 @@ def run(world: World, examples: int, steps: int, phases: tuple[Phase, ...] = tup
 
 
 def test_queues_on_the_embedded_log() -> None:
-    run(Embedded(), 8, 25)
+    run(EmbeddedEnvironment(), 8, 25)
 
 
 @pytest.mark.kafka
 def test_queues_on_kafka(kafka_settings: Settings) -> None:
-    run(Kafka(kafka_settings), 4, 15, (Phase.explicit, Phase.reuse, Phase.generate))
+    run(KafkaEnvironment(kafka_settings), 4, 15, (Phase.explicit, Phase.reuse, Phase.generate))

@@ -9,9 +9,8 @@ from headrace.clock import ManualClock
 from headrace.contracts import SYSTEM_COLUMNS, Append, Log, TopicSpec
 from headrace.errors import Closed, OffsetOutOfRange, UnknownPartition, UnknownTopic
 from headrace.schema import RAW
-
-from .conftest import OpenLog
-from .rows import put, raw, records, values
+from tests.contract.conftest import OpenLog
+from tests.contract.rows import put, raw, records, values
 
 DAY = 86_400_000
 NOW = 1_800_000_000_000

@@ -11,9 +11,8 @@ from headrace.contracts import Append, Log, TopicSpec
 from headrace.errors import BadTopicName, BadTopicOption, IncompatibleSchema, TopicExists, UnknownTopic
 from headrace.schema import Schema
 from headrace.settings import Size
-
-from .conftest import OpenLog
-from .rows import columns, put, raw, values
+from tests.contract.conftest import OpenLog
+from tests.contract.rows import columns, put, raw, values
 
 FULL = TopicSpec(
     partitions=3,

@@ -11,9 +11,8 @@ import pytest
 
 from headrace.contracts import Append, Log, TopicSpec
 from headrace.schema import Schema, parse_type
-
-from .conftest import OpenLog
-from .rows import columns
+from tests.contract.conftest import OpenLog
+from tests.contract.rows import columns
 
 INF, NAN = float("inf"), float("nan")
 MOMENT = datetime(2024, 2, 29, 23, 59, 59, 999_000, tzinfo=UTC)

@@ -16,15 +16,15 @@ from pg8000.exceptions import DatabaseError
 
 from headrace.contracts import Topic, TopicSpec
 from headrace.errors import Closed, ColumnNotFound
+from headrace.plan.analysis.lookup import NOTHING, Bound, Selection
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.expressions import Compare
 from headrace.plan.nodes import Kind, Relation, Window, WindowKind
-from headrace.plan.selection import NOTHING, Bound, Selection
 from headrace.plan.types import BIGINT, DOUBLE, STRING
 from headrace.schema import Field
 from headrace.settings import Settings
-from headrace.views.contract import State, View
-from headrace.views.stores import store_of
+from headrace.views.contract import View, ViewState
+from headrace.views.stores import open_store
 from tests.unit.views.asked import ALL_TYPES, all_rows, table
 
 Open = Callable[[SourceInfo | Relation], View]
@@ -45,13 +45,15 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 
         def open_one(what: SourceInfo | Relation) -> View:
             info = replace(source, relation=what) if isinstance(what, Relation) else what
-            store = stack.enter_context(closing(store_of(Settings(data=tmp_path, views=request.param, views_url=url))))
+            store = stack.enter_context(
+                closing(open_store(Settings(data=tmp_path, views=request.param, views_url=url)))
+            )
             return stack.enter_context(closing(store.open(info, Topic(info.topic, TopicSpec(), 7))))
 
         yield open_one
 
 
-def applied(view: View, events: list[Any], position: dict[int, int] | None = None, **how: Any) -> State:
+def applied(view: View, events: list[Any], position: dict[int, int] | None = None, **how: Any) -> ViewState:
     state = view.apply(view.state(), events, position or {}, **how)
     assert state is not None
     return state
@@ -64,7 +66,7 @@ def found(view: View, *bounds: Bound) -> list[Any]:
 
 def test_rows_and_position_change_together(opened: Open) -> None:
     view = opened(PLAIN)
-    assert view.state() == State()
+    assert view.state() == ViewState()
     first = applied(view, [(5, ("a", 1), (10, 0.5)), (6, ("b", 2), (20, None))], {0: 2}, skipped=3)
     second = applied(view, [(7, ("a", 1), None), (8, ("c", 3), (30, -0.0))], {1: 4})
     assert (first.version, first.position, first.skipped, first.stream_time) == (1, {0: 2}, 3, 6)
@@ -182,7 +184,7 @@ def test_nothing_stays_of_a_view_that_is_removed(opened: Open) -> None:
     view = opened(PLAIN)
     applied(view, [(1, ("a", 1), (1, 1.0))], {0: 1})
     view.remove()
-    assert opened(PLAIN).state() == State()
+    assert opened(PLAIN).state() == ViewState()
 
 
 def test_keys_follow_the_equality_of_ksql(opened: Open) -> None:
@@ -229,7 +231,7 @@ def test_a_view_can_be_begun_anew(opened: Open) -> None:
     view.create_index(["V"])
     applied(view, [(1, ("a", 1), (1, 1.0))], {0: 1}, skipped=2)
     state = view.restart(view.state(), "why")
-    assert state == State(2, {}, -1, 2, 1, "why") == view.state()
+    assert state == ViewState(2, {}, -1, 2, 1, "why") == view.state()
     assert all_rows(view) == {}
     assert view.indexes() == [("V",)]
 

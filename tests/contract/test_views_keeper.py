@@ -12,13 +12,13 @@ import pyarrow as pa
 import pytest
 
 from headrace.contracts import Append, Log, TopicSpec
-from headrace.errors import ViewBehind
+from headrace.errors import ViewLagging
 from headrace.plan.catalog import SourceInfo
 from headrace.record import Record
 from headrace.schema import Schema
 from headrace.views.contract import View
-from headrace.views.keeper import Keeper, open_view
-from headrace.views.keeping import Keeping
+from headrace.views.materializer import ViewMaterializer, open_view
+from headrace.views.materializer_loop import MaterializerLoop
 from tests.unit.views.asked import WINDOWED, all_rows, append, table
 
 PATIENCE = timedelta(seconds=30)
@@ -47,7 +47,7 @@ def ends(log: Log, topic: str) -> dict[int, int]:
 
 
 def test_a_view_follows_its_topic(log: Log, source: SourceInfo, view: View) -> None:
-    keeper = Keeper(log, source, view, at_once=7)
+    keeper = ViewMaterializer(log, source, view, at_once=7)
     assert not keeper.step()
     append(log, source, [(5, (i % 10,), (i,)) for i in range(200)])
     append(log, source, [(6, (3,), None)])
@@ -59,7 +59,7 @@ def test_a_view_follows_its_topic(log: Log, source: SourceInfo, view: View) -> N
     assert keeper.state.skipped == 2
     assert keeper.state.reflects(ends(log, source.topic))
     append(log, source, [(7, (3,), (0,))])
-    again = Keeper(log, source, view)
+    again = ViewMaterializer(log, source, view)
     assert again.step()
     assert not again.step()
     assert held(view)[3] == 0
@@ -67,7 +67,7 @@ def test_a_view_follows_its_topic(log: Log, source: SourceInfo, view: View) -> N
 
 def test_large_records_are_taken_few_at_a_time(log: Log, source: SourceInfo, view: View) -> None:
     append(log, source, [(5, (i,), (i,)) for i in range(40)])
-    keeper = Keeper(log, source, view, bytes_at_once=1)
+    keeper = ViewMaterializer(log, source, view, bytes_at_once=1)
     while keeper.step():
         pass
     before = keeper.state.version
@@ -80,7 +80,7 @@ def test_large_records_are_taken_few_at_a_time(log: Log, source: SourceInfo, vie
 
 def test_what_was_removed_unseen_begins_the_view_anew(log: Log, source: SourceInfo, view: View) -> None:
     append(log, source, [(5, (i,), (i,)) for i in range(20)])
-    keeper = Keeper(log, source, view)
+    keeper = ViewMaterializer(log, source, view)
     while keeper.step():
         pass
     before = ends(log, source.topic)
@@ -96,19 +96,19 @@ def test_what_was_removed_unseen_begins_the_view_anew(log: Log, source: SourceIn
 
 
 def test_views_are_kept_in_the_background(log: Log, source: SourceInfo, view: View) -> None:
-    with closing(Keeping(log)) as keeping:
-        keeping.add(Keeper(log, source, view))
+    with closing(MaterializerLoop(log)) as keeping:
+        keeping.add(ViewMaterializer(log, source, view))
         for i in range(3):
             append(log, source, [(5, (k,), (i,)) for k in range(10)])
             state = keeping.reached("T", ends(log, source.topic), PATIENCE)
             assert held(view) == dict.fromkeys(range(10), i)
             assert view.state() == state
-        with pytest.raises(ViewBehind, match="has not come to"):
+        with pytest.raises(ViewLagging, match="has not come to"):
             keeping.reached("T", {0: 10**6}, timedelta(0))
         assert keeping.view("T") is view
         assert keeping.failure("T") is None
         keeping.remove("T")
-        with pytest.raises(ViewBehind, match="is not kept"):
+        with pytest.raises(ViewLagging, match="is not kept"):
             keeping.reached("T", {0: 10**6}, timedelta(0))
 
 
@@ -123,7 +123,7 @@ def test_a_topic_with_columns(log: Log, tmp_path: Path) -> None:
     batch = pa.RecordBatch.from_pydict(rows, pa.schema([*topic.schema.arrow, ("$deleted", pa.bool_())]))
     log.append([Append(name, batch)])
     with closing(open_view(tmp_path, source, topic)) as view:
-        keeper = Keeper(log, source, view)
+        keeper = ViewMaterializer(log, source, view)
         while keeper.step():
             pass
         assert sorted((key, row) for _, key, row in all_rows(view).values()) == [((1,), (3, [])), ((2,), (2, None))]
@@ -137,7 +137,7 @@ def test_windows_are_read_from_keys_and_lies_are_counted(log: Log, tmp_path: Pat
     lies = [b"a" + (2**63 - 1).to_bytes(8, "big"), b"short"]
     log.append([Append(name, [Record(b'{"N": 1}', key) for key in lies])])
     with closing(open_view(tmp_path, source, topic)) as view:
-        keeper = Keeper(log, source, view)
+        keeper = ViewMaterializer(log, source, view)
         while keeper.step():
             pass
         assert list(all_rows(view).values()) == [(15, ("a", (10, 20)), (2,))]

@@ -6,11 +6,10 @@ import pytest
 
 from headrace.contracts import Append, Log, TopicSpec
 from headrace.errors import UnknownTopic, WriterFenced, WrongType
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
-
-from .conftest import OpenLog
-from .rows import raw, values
+from tests.contract.conftest import OpenLog
+from tests.contract.rows import raw, values
 
 
 def test_a_number_is_written_once(log: Log, name: str) -> None:

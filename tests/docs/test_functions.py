@@ -11,18 +11,18 @@ import pytest
 from tools.function_pages import AREAS, SAMPLE, Declared, declared
 
 from headrace.formats.numbers import decimal_text, double_text
-from headrace.lang.ksql.parser import parse_expression
-from headrace.lang.ksql.scope import Scope
-from headrace.lang.ksql.typer import Typer
+from headrace.lang.ksql.analyzer.scope import Scope
+from headrace.lang.ksql.analyzer.typer import Typer
+from headrace.lang.ksql.grammar.parser import parse_expression
 from headrace.plan import types as t
-from headrace.plan.calendar import date_text, time_text, timestamp_text
-from headrace.plan.chain.compile import evaluator
+from headrace.plan.chain.codegen.compiler import evaluator
 from headrace.plan.chain.contract import Context, Problem
-from headrace.plan.chain.hand import decoded
-from headrace.plan.functions.declare import AggregateFunction
+from headrace.plan.chain.row_codec import decode_row
+from headrace.plan.functions.declaration import AggregateFunction
+from headrace.plan.iso_datetime import format_date, format_time, format_timestamp
 from headrace.plan.nodes import Kind, Relation
 from headrace.testing import World
-from headrace.testing.running import raw
+from headrace.testing.memory_query import raw_record
 
 FUNCTIONS = declared()
 
@@ -64,7 +64,7 @@ def _rows(query: str) -> list[str]:
     for statements in (create, query, inserts):
         world.execute(statements)
     source = world.catalog.sources["RESULT"]
-    rows = [decoded(source, raw(entry))[2] for entry in world.topics["RESULT"]]
+    rows = [decode_row(source, raw_record(entry))[2] for entry in world.topics["RESULT"]]
     return [text(row[0], source.relation.value[0].type) for row in rows if row is not None]
 
 
@@ -87,9 +87,9 @@ _WRITTEN: dict[pa.DataType, Callable[[Any], str]] = {
     t.BOOLEAN: lambda value: str(value).lower(),
     t.DOUBLE: double_text,
     t.STRING: lambda value: "'" + value.replace("'", "''") + "'",
-    t.DATE: lambda value: f"DATE '{date_text(value)}'",
-    t.TIME: lambda value: f"TIME '{time_text(value)}'",
-    t.TIMESTAMP: lambda value: f"TIMESTAMP '{timestamp_text(value)}'",
+    t.DATE: lambda value: f"DATE '{format_date(value)}'",
+    t.TIME: lambda value: f"TIME '{format_time(value)}'",
+    t.TIMESTAMP: lambda value: f"TIMESTAMP '{format_timestamp(value)}'",
 }
 
 

@@ -17,11 +17,11 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import HeadraceError
-from headrace.lang.ksql.script import check_script
+from headrace.lang.ksql.scripts.checker import check_script
 from headrace.testing import World
-from headrace.testing.documents import json_text
-from headrace.testing.records import document
-from headrace.testing.topics import Entry
+from headrace.testing.case_records import case_document
+from headrace.testing.json_payloads import json_text
+from headrace.testing.memory_log import MemoryRecord
 from tests.docs.test_examples import PAGES, ROOT
 
 BLOCK = re.compile(r"^```(ksql|sql)\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
@@ -81,9 +81,9 @@ def _timed(statements: str) -> Iterator[tuple[str, int | None]]:
     yield last, None
 
 
-def record(world: World, entry: Entry) -> str:
+def record(world: World, entry: MemoryRecord) -> str:
     source = world.declared[entry.topic]
-    told = document(entry, source)
+    told = case_document(entry, source)
     window = f" [{told['window']['start']}, {told['window']['end']}]" if told["window"] else ""
     time = f"  @{entry.timestamp}" if entry.timestamp else ""
     return f"{source.name}  {json_text(told['key'])}{window}  {json_text(told['value'])}{time}"

@@ -7,12 +7,12 @@ from itertools import islice
 
 import pytest
 
-from headrace.plan.chain.records import Raw
-from tests.faults import engine_job, engine_verify
-from tests.faults.engine_lives import BETWEEN
-from tests.faults.engine_scene import Fate, play
-from tests.faults.engine_verify import DIFFERS, Output
-from tests.faults.verify import DUPLICATE, LOST, Findings
+from headrace.plan.chain.records import RawRecord
+from tests.faults.engine import job, verify
+from tests.faults.engine.driver_process import BETWEEN
+from tests.faults.engine.scenario import KillPlan, run_scenario
+from tests.faults.engine.verify import DIFFERS, Output
+from tests.faults.log.verify import DUPLICATE, LOST, Findings
 
 pytestmark = pytest.mark.faults
 
@@ -20,8 +20,8 @@ pytestmark = pytest.mark.faults
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_outputs_are_those_of_an_undisturbed_run() -> None:
-    chosen = iter([Fate("point", "sink.committed:2"), Fate("point", "operator.saved:2")])
-    result = play("embedded", 1, 2, lambda kill: None, chosen, batch=False)
+    chosen = iter([KillPlan("point", "sink.committed:2"), KillPlan("point", "operator.saved:2")])
+    result = run_scenario("embedded", 1, 2, lambda kill: None, chosen, batch=False)
     assert result.found.violations == []
     assert result.found.rows
     assert [(kill.role, kill.moment) for kill in result.kills[:2]] == [
@@ -56,8 +56,8 @@ PLANTS: dict[str, tuple[Callable[[list[Output], int], None], str]] = {
 
 def outputs() -> dict[str, list[Output]]:
     """What the job writes from what is fed, but for the query that reads another one's results."""
-    fed = [(topic, Raw(key, value, time)) for topic, key, value, time in islice(engine_job.records(0), 300)]
-    made = {query.sink.topic: engine_verify.undisturbed(query, fed)[0] for query in engine_verify.queries()}
+    fed = [(topic, RawRecord(key, value, time)) for topic, key, value, time in islice(job.records(0), 300)]
+    made = {query.sink.topic: verify.undisturbed(query, fed)[0] for query in verify.queries()}
     return {topic: rows for topic, rows in made.items() if topic != "SUMS"}
 
 
@@ -74,5 +74,5 @@ def test_a_single_wrong_record_is_found(topic: str, plant: str) -> None:
     got, found = list(wanted), Findings()
     spoil, kind = PLANTS[plant]
     spoil(got, 5)
-    engine_verify.compare(topic, wanted, got, found)
+    verify.compare(topic, wanted, got, found)
     assert [violation.kind for violation in found.violations] == [kind]

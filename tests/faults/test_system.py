@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tests.faults import system_verify
-from tests.faults.engine_verify import DIFFERS
-from tests.faults.system_job import STREAMS, TABLES, Row, results, row
-from tests.faults.system_load import Load
-from tests.faults.system_scene import play
-from tests.faults.system_server import Server
-from tests.faults.verify import DAMAGE, DUPLICATE, LOST, Findings
+from tests.faults.engine.verify import DIFFERS
+from tests.faults.log.verify import DAMAGE, DUPLICATE, LOST, Findings
+from tests.faults.system import verify
+from tests.faults.system.job import STREAMS, TABLES, Row, results, row
+from tests.faults.system.load import Load
+from tests.faults.system.scenario import run_scenario
+from tests.faults.system.server import Server
 
 pytestmark = pytest.mark.faults
 
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.faults
 @pytest.mark.spark
 @pytest.mark.timeout(900)
 def test_topics_and_views_are_those_of_an_undisturbed_run() -> None:
-    result = play("embedded", 1, 3, print, iter(["server", "starting"]), verify=False)
+    result = run_scenario("embedded", 1, 3, print, iter(["server", "starting"]), verify=False)
     assert result.found.violations == []
     assert result.found.facts
     assert result.found.rows
@@ -63,7 +63,7 @@ def rows(*numbers: int) -> list[Row]:
     ids=["good", "unknown is there", "lost", "twice", "unknown twice", "refused", "from nowhere", "changed"],
 )
 def test_a_wrong_source_is_found(load: Load, held: list[Row], kinds: list[str]) -> None:
-    system_verify.check_source(held, load, 0, found := Findings())
+    verify.check_source(held, load, 0, found := Findings())
     assert [violation.kind for violation in found.violations] == kinds
 
 
@@ -82,7 +82,7 @@ def gone_back(load: Load) -> None:
 @pytest.mark.parametrize("spoil", [seen_twice, seen_and_gone, gone_back])
 def test_what_was_seen_and_cannot_be_is_found(load: Load, spoil: Callable[[Load], None]) -> None:
     spoil(load)
-    system_verify.check_source(rows(*range(10)), load, 0, found := Findings())
+    verify.check_source(rows(*range(10)), load, 0, found := Findings())
     assert [violation.kind for violation in found.violations] == [DIFFERS]
 
 
@@ -108,7 +108,7 @@ def verdicts(**differing: dict[str, Any]) -> list[dict[str, Any]]:
     ids=["equal", "not judged", "differs"],
 )
 def test_what_verify_says_counts(told: list[dict[str, Any]], kinds: list[str]) -> None:
-    system_verify.check_verdicts(told, found := Findings())
+    verify.check_verdicts(told, found := Findings())
     assert [violation.kind for violation in found.violations] == kinds
 
 
@@ -123,5 +123,5 @@ def test_what_verify_says_counts(told: list[dict[str, Any]], kinds: list[str]) -
     ids=["both", "not the view", "not the topic", "and another"],
 )
 def test_what_is_planted_must_be_named(told: list[dict[str, Any]], kinds: list[str]) -> None:
-    system_verify.check_planted(told, found := Findings())
+    verify.check_planted(told, found := Findings())
     assert [violation.kind for violation in found.violations] == kinds

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from headrace.lang.ksql.script import Checked, check_script
+from headrace.lang.ksql.scripts.checker import CheckedScript, check_script
 from headrace.plan.explain import tree
 from headrace.plan.nodes import Query
 
@@ -26,11 +26,11 @@ def codes(script: Path) -> list[str]:
     return first.removeprefix(_FAIL).split() if first.startswith(_FAIL) else []
 
 
-def checked(script: Path) -> Checked:
+def checked(script: Path) -> CheckedScript:
     return check_script(script.read_text(encoding="utf-8"), script.name)
 
 
-def outcome(found: Checked) -> str:
+def outcome(found: CheckedScript) -> str:
     """All errors, or else the plan of every query."""
     queries: list[Query] = [q for p in found.planned if (q := getattr(p.action, "query", None))]
     shown = [str(error) for error in found.errors] or [f"{query.id}\n{tree(query)}" for query in queries]

@@ -27,7 +27,7 @@ from cryptography.x509.oid import NameOID
 
 from headrace.client import Client
 from headrace.errors import NotAllowed, NotAuthenticated, ServerUnreachable
-from tests.waiting import until
+from tests.wait import wait_until
 
 PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
 PASSWORD = "a long password"
@@ -112,7 +112,7 @@ def running(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
             stderr=output,
         )
     try:
-        until(lambda: "listens on" in told.read_text() or process.poll() is not None, told.read_text)
+        wait_until(lambda: "listens on" in told.read_text() or process.poll() is not None, told.read_text)
         (port,) = re.findall(r"listens on https://127\.0\.0\.1:(\d+)", told.read_text())
         yield Running(program, int(port), str(certificate / "cert.pem"))
     finally:
@@ -204,7 +204,7 @@ def test_what_the_command_line_changes_counts_while_it_runs(running: Running) ->
     shown = {"authorization": f"Bearer {made['token']}"}
     assert _http(running, "/api/v1/session", **shown)[0] == 200
     running.program("token", "revoke", made["id"])
-    until(lambda: _http(running, "/api/v1/session", **shown)[0] == 401)
+    wait_until(lambda: _http(running, "/api/v1/session", **shown)[0] == 401)
     running.program("audit", "verify")
 
 

@@ -12,21 +12,21 @@ from pathlib import Path
 import pytest
 
 from headrace.clock import ManualClock
-from headrace.control.notices import SENT, outcome_of
+from headrace.control.alerts.history import OUTCOMES_TOPIC, parse_outcome
 from headrace.faultpoints import VARIABLE
 from headrace.log.embedded import EmbeddedLog
-from tests.receivers import Hook, hook
-from tests.streams import stored
-from tests.unit.control.test_sending import Server, append, keys, statements
+from tests.memory_and_spark import stored
+from tests.notifier_receivers import WebhookReceiver, webhook_receiver
+from tests.unit.control.alerts.test_delivery import Server, append, keys, statements
 
 SEND = """
 import sys
 from pathlib import Path
 from headrace.clock import ManualClock
-from tests.unit.control.test_sending import Server
-from tests.waiting import until
+from tests.unit.control.alerts.test_delivery import Server
+from tests.wait import wait_until
 with Server(Path(sys.argv[1]), ManualClock(1_000_000)).up() as node:
-    until(lambda: all(node.board.outcomes(one) for one in ("n1", "n2", "n3")))
+    wait_until(lambda: all(node.board.outcomes(one) for one in ("n1", "n2", "n3")))
 """
 NOTICES = {"n1": "ALERT_HOT_2", "n2": "ALERT_COLD_3", "n3": "ALERT_HOT_2"}
 
@@ -36,7 +36,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "data"
 
 
-def prepared(folder: Path, there: Hook) -> None:
+def prepared(folder: Path, there: WebhookReceiver) -> None:
     """Notices lie there, of two alerts: two messages. Nobody has sent anything."""
     with Server(folder, ManualClock(1_000_000)).up() as node:
         node.execute(statements(there))
@@ -52,13 +52,13 @@ def life(folder: Path, point: str = "", mark: Path | None = None) -> subprocess.
 
 def outcomes(folder: Path) -> list[tuple[str, tuple[str, ...]]]:
     with EmbeddedLog(folder) as log:
-        return [(one.state, one.notices) for one in map(outcome_of, stored(log, SENT))]
+        return [(one.state, one.notices) for one in map(parse_outcome, stored(log, OUTCOMES_TOPIC))]
 
 
 @pytest.mark.faults
 @pytest.mark.parametrize(("point", "again"), [("alert-planned", 0), ("alert-sent", 1)])
 def test_killed_before_and_after_a_message_went_out(folder: Path, tmp_path: Path, point: str, again: int) -> None:
-    with hook() as there:
+    with webhook_receiver() as there:
         prepared(folder, there)
         mark = tmp_path / "mark"
         assert life(folder, point, mark).wait(120) == -signal.SIGKILL
@@ -73,7 +73,7 @@ def test_killed_before_and_after_a_message_went_out(folder: Path, tmp_path: Path
 @pytest.mark.faults
 def test_killed_while_the_other_side_answers(folder: Path) -> None:
     """The receiver has the message, and the sender never learns of it."""
-    with hook() as there:
+    with webhook_receiver() as there:
         prepared(folder, there)
         process = life(folder)
 

@@ -22,7 +22,7 @@ from headrace.log.embedded import EmbeddedLog
 from headrace.log.kafka import KafkaLog
 from headrace.record import Record
 from headrace.serve.application import application
-from headrace.serve.server import Server
+from headrace.serve.http.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 from tests.unit.serve.api.conftest import Client
@@ -36,7 +36,7 @@ from pathlib import Path
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
 from headrace.serve.application import application
-from headrace.serve.server import Server
+from headrace.serve.http.server import Server
 from headrace.settings import Settings
 folder = Path(sys.argv[1])
 with EmbeddedLog(folder) as log, Node(log, Settings(data=folder)) as node:
@@ -159,4 +159,4 @@ def _replayed_on_kafka(ask: Client, log: KafkaLog, name: str) -> None:
     log.append([Append(f"{name}.dead", [Record(b"{", None, headers)])])
     went = ask.done("POST", f"/dead-letters/{name}.dead/0/0/replay")
     assert log.read(name, went["partition"], went["offset"], max_records=1).rows.column("id")[0].as_py() == first
-    assert ask("POST", f"/dead-letters/{name}.dead/0/0/replay")[1]["code"] == "letter-settled"
+    assert ask("POST", f"/dead-letters/{name}.dead/0/0/replay")[1]["code"] == "dead-letter-resolved"

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from headrace.access.audit import Audit, entries, verified
-from headrace.access.book import Book
+from headrace.access.audit import Audit, read_audit, verify_audit
+from headrace.access.users import UserStore
 from headrace.clock import SystemClock
 from headrace.log.kafka import KafkaLog
 from headrace.settings import Settings
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.kafka
 def test_two_who_change_access_at_once(log: KafkaLog, kafka_settings: Settings) -> None:
     with KafkaLog(kafka_settings) as elsewhere:
         clock = SystemClock()
-        books = [Book(one, clock, Audit(one, clock)) for one in (log, elsewhere)]
+        books = [UserStore(one, clock, Audit(one, clock)) for one in (log, elsewhere)]
 
         def change(number: int) -> None:
             for at in range(4):
@@ -33,9 +33,9 @@ def test_two_who_change_access_at_once(log: KafkaLog, kafka_settings: Settings) 
             book.look()
         assert books[0].state == books[1].state
         assert {f"kafka-{number}-{at}" for number in range(2) for at in range(4)} <= set(books[0].state.users)
-    noted = [entry for entry in entries(log) if str(entry.facts.get("user", "")).startswith("kafka-")]
+    noted = [entry for entry in read_audit(log) if str(entry.facts.get("user", "")).startswith("kafka-")]
     assert len(noted) == 8
-    assert verified(log).count >= 8
+    assert verify_audit(log).count >= 8
     Audit(log, clock).note("deed", "local")
-    assert list(entries(log))[-1].did == "deed"
-    verified(log)
+    assert list(read_audit(log))[-1].did == "deed"
+    verify_audit(log)

@@ -14,10 +14,10 @@ from headrace.control.node import Node
 from headrace.errors import WriterFenced
 from headrace.log.kafka import KafkaLog
 from headrace.settings import Settings
-from tests.receivers import hook
+from tests.notifier_receivers import webhook_receiver
+from tests.unit.control.alerts.test_delivery import keys, settled, state, statements, write
 from tests.unit.control.test_node import Nowhere
-from tests.unit.control.test_sending import keys, settled, state, statements, write
-from tests.waiting import until
+from tests.wait import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -30,15 +30,15 @@ def serving(settings: Settings, folder: Path) -> Iterator[Node]:
 
 
 def test_one_sends_and_the_one_before_no_longer(kafka_settings: Settings, tmp_path: Path) -> None:
-    with hook() as there, serving(kafka_settings, tmp_path / "first") as first:
+    with webhook_receiver() as there, serving(kafka_settings, tmp_path / "first") as first:
         first.execute(statements(there))
         write(first, "k1")
-        until(settled(first, "k1"))
+        wait_until(settled(first, "k1"))
         with serving(kafka_settings, tmp_path / "second") as second:
             try:
                 for number in range(2, 12):
                     write(second, f"k{number}")
-                until(lambda: all(settled(second, f"k{number}")() for number in range(1, 12)))
+                wait_until(lambda: all(settled(second, f"k{number}")() for number in range(1, 12)))
                 assert {state(second, f"k{number}") for number in range(1, 12)} == {("sent", None)}
                 with pytest.raises(WriterFenced):
                     first.execute("CREATE TYPE late AS STRUCT<x INT>;")

@@ -16,12 +16,11 @@ from typer.testing import CliRunner
 
 from headrace.cli import app
 from headrace.contracts import Ack, Append, TopicSpec
-from headrace.errors import KafkaNotInstalled, PortTaken
-from headrace.log import jars
-from headrace.log.broker import HOST, Cluster, free_ports
-from headrace.log.kafka import KafkaLog
-from headrace.log.kafka.topics import TOPICS
-from headrace.log.rows import from_records
+from headrace.errors import KafkaNotInstalled, PortInUse
+from headrace.log.kafka import KafkaLog, jars
+from headrace.log.kafka.local_cluster import HOST, LocalCluster, free_ports
+from headrace.log.kafka.topics import TOPICS_TOPIC
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.settings import Settings
 
@@ -44,7 +43,7 @@ def values_of(log: KafkaLog, topic: str) -> list[bytes]:
 
 @pytest.mark.faults
 def test_a_broker_that_was_killed_comes_back_with_its_rows(tmp_path: Path) -> None:
-    with Cluster.start(tmp_path) as cluster, KafkaLog(Settings(kafka_servers=cluster.bootstrap)) as log:
+    with LocalCluster.start(tmp_path) as cluster, KafkaLog(Settings(kafka_servers=cluster.bootstrap)) as log:
         log.create_topic("t")
         append(log, "t", b"a")
         append(log, "t", b"b", b"c")
@@ -54,7 +53,7 @@ def test_a_broker_that_was_killed_comes_back_with_its_rows(tmp_path: Path) -> No
         append(log, "t", b"d")
         assert values_of(log, "t") == [b"a", b"b", b"c", b"d"]
     assert not cluster.broker(1).alive
-    with Cluster.start(tmp_path) as again, KafkaLog(Settings(kafka_servers=again.bootstrap)) as log:
+    with LocalCluster.start(tmp_path) as again, KafkaLog(Settings(kafka_servers=again.bootstrap)) as log:
         assert values_of(log, "t") == [b"a", b"b", b"c", b"d"]
 
 
@@ -63,7 +62,7 @@ def create_beside_the_register(log: KafkaLog, topic: str) -> int:
     while True:
         log.create_topic(topic, TopicSpec(replication=3))
         topics = log._client.admin.list_topics(timeout=10).topics
-        leaders = {name: topics[name].partitions[0].leader for name in (topic, TOPICS)}
+        leaders = {name: topics[name].partitions[0].leader for name in (topic, TOPICS_TOPIC)}
         if len(set(leaders.values())) == 1:
             return leaders[topic]
         log.delete_topic(topic)
@@ -71,7 +70,7 @@ def create_beside_the_register(log: KafkaLog, topic: str) -> int:
 
 @pytest.mark.faults
 def test_three_brokers_lose_their_leader_but_no_row(tmp_path: Path) -> None:
-    with Cluster.start(tmp_path, nodes=3) as cluster, KafkaLog(Settings(kafka_servers=cluster.bootstrap)) as log:
+    with LocalCluster.start(tmp_path, nodes=3) as cluster, KafkaLog(Settings(kafka_servers=cluster.bootstrap)) as log:
         leader = create_beside_the_register(log, "t")
         writer = log.writer("w")
         append(log, "t", b"single")
@@ -93,8 +92,8 @@ def test_three_brokers_lose_their_leader_but_no_row(tmp_path: Path) -> None:
 STARTER = """
 import sys, time
 from pathlib import Path
-from headrace.log.broker import Cluster
-cluster = Cluster.start(Path(sys.argv[1]))
+from headrace.log.kafka.local_cluster import LocalCluster
+cluster = LocalCluster.start(Path(sys.argv[1]))
 print(cluster.broker(1).pid, flush=True)
 sys.stdin.read()
 """
@@ -113,8 +112,8 @@ def test_a_broker_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
 
 
 def test_a_taken_port_is_said(tmp_path: Path) -> None:
-    with socket.create_server((HOST, 0)) as taken, pytest.raises(PortTaken):
-        Cluster.start(tmp_path, ports=[taken.getsockname()[1]])
+    with socket.create_server((HOST, 0)) as taken, pytest.raises(PortInUse):
+        LocalCluster.start(tmp_path, ports=[taken.getsockname()[1]])
 
 
 def test_missing_jars_are_said_with_the_fix(tmp_path: Path) -> None:
@@ -132,13 +131,13 @@ def test_jars_that_cannot_be_fetched_leave_nothing_behind(tmp_path: Path, monkey
     assert list((tmp_path / "jars").iterdir()) == []
 
 
-def test_the_command_fetches_jars_once(cluster: Cluster) -> None:
+def test_the_command_fetches_jars_once(cluster: LocalCluster) -> None:
     assert "ready" in CliRunner().invoke(app, ["kafka", "jars"]).output
     quiet = CliRunner().invoke(app, ["kafka", "jars", "--quiet"])
     assert (quiet.exit_code, quiet.output) == (0, "")
 
 
-def test_the_command_runs_brokers_until_it_is_interrupted(cluster: Cluster, tmp_path: Path) -> None:
+def test_the_command_runs_brokers_until_it_is_interrupted(cluster: LocalCluster, tmp_path: Path) -> None:
     (port,) = free_ports(1)
     command = [sys.executable, "-c", "from headrace.cli import main; main()", "kafka", "up", "--port", str(port)]
     running = subprocess.Popen(
@@ -154,7 +153,7 @@ def test_the_command_runs_brokers_until_it_is_interrupted(cluster: Cluster, tmp_
     with KafkaLog(Settings(kafka_servers=f"{HOST}:{port}")) as log:
         assert log.topics() == []
     taken = subprocess.run([*command, "--folder", str(tmp_path / "b")], capture_output=True, text=True, check=False)
-    assert (taken.returncode, "port-taken" in taken.stderr) == (1, True)
+    assert (taken.returncode, "port-in-use" in taken.stderr) == (1, True)
     running.send_signal(signal.SIGINT)
     running.communicate()
     assert running.returncode == 0

@@ -14,13 +14,13 @@ import pytest
 from confluent_kafka import OFFSET_INVALID, Producer
 from confluent_kafka.admin import AdminClient
 
-from headrace.contracts import Ack, Append, Batch, Lost, Subscription, TopicPartition, TopicSpec
+from headrace.contracts import Ack, Append, Batch, OffsetReset, Subscription, TopicPartition, TopicSpec
 from headrace.errors import (
     BadTopicName,
     BadTopicOption,
     BrokerUnreachable,
-    GroupBusy,
     GroupFenced,
+    GroupNotEmpty,
     IncompatibleSchema,
     NotOnThisLog,
     OffsetLost,
@@ -32,7 +32,7 @@ from headrace.errors import (
 )
 from headrace.log.kafka import KafkaLog
 from headrace.log.kafka.consumer import KafkaConsumer
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.schema import Schema
 from headrace.settings import Settings, Size
@@ -292,7 +292,7 @@ def test_a_group_goes_on_where_it_committed(log: KafkaLog, name: str) -> None:
     info = log.group(name)
     assert (info.offsets, info.lag) == ({here: 1}, {here: 2})
     assert [(member.client, member.assignment) for member in info.members] == [("me", (here,))]
-    with pytest.raises(GroupBusy):
+    with pytest.raises(GroupNotEmpty):
         log.reset_group(name, {here: 0})
     first.close()
     second = log.consumer(name, Subscription((name,)))
@@ -362,8 +362,10 @@ def test_lost_rows_are_an_error_until_the_caller_seeks(log: KafkaLog, name: str)
     consumer.close()
 
 
-@pytest.mark.parametrize(("lost", "rows"), [(Lost.EARLIEST, [b"b", b"new"]), (Lost.LATEST, [b"new"])], ids=str)
-def test_lost_rows_may_be_passed_over(log: KafkaLog, name: str, lost: Lost, rows: list[bytes]) -> None:
+@pytest.mark.parametrize(
+    ("lost", "rows"), [(OffsetReset.EARLIEST, [b"b", b"new"]), (OffsetReset.LATEST, [b"new"])], ids=str
+)
+def test_lost_rows_may_be_passed_over(log: KafkaLog, name: str, lost: OffsetReset, rows: list[bytes]) -> None:
     log.create_topic(name)
     for value in (b"a", b"b"):
         log.append([Append(name, records(value))])

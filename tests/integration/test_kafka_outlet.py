@@ -10,13 +10,13 @@ import pyarrow as pa
 import pytest
 
 from headrace.contracts import TopicSpec, dead_letter_topic
-from headrace.engine.kafka_sink import KafkaOutlet
-from headrace.engine.kafka_source import Cuts
-from headrace.engine.sink import Staged, staged_extents
+from headrace.engine.io.kafka_sink import KafkaBatchCommitter
+from headrace.engine.io.kafka_source import CutJournal
+from headrace.engine.io.sink import Staged, staged_extents
 from headrace.errors import QueryFailed, WriterFenced
-from headrace.log.embedded.extents import Extent
+from headrace.log.embedded.storage.extents import EncodedExtent
 from headrace.log.kafka import KafkaLog
-from tests.streams import stored
+from tests.memory_and_spark import stored
 
 pytestmark = pytest.mark.kafka
 LARGE = 30_000  # rows that do not fit into what Spark collects
@@ -47,11 +47,11 @@ def topics(log: KafkaLog, name: str) -> list[str]:
     return made
 
 
-def staged(outlet: KafkaOutlet, topic: str, *pieces: pa.RecordBatch) -> list[Staged]:
+def staged(outlet: KafkaBatchCommitter, topic: str, *pieces: pa.RecordBatch) -> list[Staged]:
     """As tasks do it."""
     known = outlet.topic(topic)
     made = staged_extents([(known, piece) for piece in pieces], outlet.staging)
-    return [(found, partition, Extent(*fields)) for found, partition, *fields in made]
+    return [(found, partition, EncodedExtent(*fields)) for found, partition, *fields in made]
 
 
 def files(folder: Path) -> list[str]:
@@ -65,7 +65,7 @@ def values(log: KafkaLog, topic: str) -> list[int]:
 def test_a_batch_is_one_transaction_of_all_that_was_staged(
     log: KafkaLog, name: str, topics: list[str], folder: Path
 ) -> None:
-    outlet = KafkaOutlet(log, name, folder)
+    outlet = KafkaBatchCommitter(log, name, folder)
     batch = [
         *staged(outlet, topics[0], rows(0, 3), rows(3, LARGE)),
         *staged(outlet, topics[0], rows(3 + LARGE, LARGE)),
@@ -78,7 +78,7 @@ def test_a_batch_is_one_transaction_of_all_that_was_staged(
     for key in range(5):
         assert [value for at, value in found if at == b"%d" % key] == list(range(key, 3 + 2 * LARGE, 5))
     assert sorted(values(log, topics[1])) == [0, 1]
-    assert [(cut.batch, cut.start, cut.end) for cut in Cuts(log, name, folder / "spark").read()] == [
+    assert [(cut.batch, cut.start, cut.end) for cut in CutJournal(log, name, folder / "spark").read()] == [
         (0, {"in": {"0": 0}}, {"in": {"0": 0}})
     ]
     assert (outlet.last, files(folder)) == (0, [])
@@ -86,20 +86,20 @@ def test_a_batch_is_one_transaction_of_all_that_was_staged(
 
 def test_a_batch_that_is_there_is_not_written_again(log: KafkaLog, name: str, topics: list[str], folder: Path) -> None:
     for _ in range(2):
-        outlet = KafkaOutlet(log, name, folder)
+        outlet = KafkaBatchCommitter(log, name, folder)
         outlet.commit(1, staged(outlet, topics[0], rows(0, LARGE)))
         assert (outlet.last, files(folder)) == (1, [])
     assert sorted(values(log, topics[0])) == list(range(LARGE))
-    assert len(list(Cuts(log, name, folder / "spark").read())) == 1
+    assert len(list(CutJournal(log, name, folder / "spark").read())) == 1
 
 
 def test_what_a_crash_has_left_goes_at_the_next_start(
     log: KafkaLog, name: str, topics: list[str], folder: Path
 ) -> None:
-    before = KafkaOutlet(log, name, folder)
+    before = KafkaBatchCommitter(log, name, folder)
     lost = staged(before, topics[0], rows(0, LARGE))
     assert files(folder)
-    after = KafkaOutlet(log, name, folder)
+    after = KafkaBatchCommitter(log, name, folder)
     assert files(folder) == []
     mine = staged(after, topics[0], rows(0, LARGE))
     for small in (lost, staged(before, topics[0], rows(0, 3))):
@@ -110,7 +110,7 @@ def test_what_a_crash_has_left_goes_at_the_next_start(
 
 
 def test_what_cannot_be_read_leaves_nothing_behind(log: KafkaLog, name: str, topics: list[str], folder: Path) -> None:
-    outlet = KafkaOutlet(log, name, folder)
+    outlet = KafkaBatchCommitter(log, name, folder)
     batch = staged(outlet, topics[0], rows(0, 3), rows(3, LARGE))
     for file in files(folder):
         (folder / "staged" / file).unlink()
@@ -122,7 +122,7 @@ def test_what_cannot_be_read_leaves_nothing_behind(log: KafkaLog, name: str, top
 
 
 def test_a_checkpoint_without_the_cut_is_refused(log: KafkaLog, name: str, topics: list[str], folder: Path) -> None:
-    outlet = KafkaOutlet(log, name, folder)
+    outlet = KafkaBatchCommitter(log, name, folder)
     with pytest.raises(QueryFailed, match="the cut of batch 4"):
         outlet.commit(4, staged(outlet, topics[0], rows(0, 3)))
     assert stored(log, topics[0]) == []

@@ -9,12 +9,12 @@ import pytest
 
 from headrace.contracts import Append
 from headrace.engine.checkpoint import Checkpoint
-from headrace.engine.recutting import recut
-from headrace.engine.sink import writer_name
+from headrace.engine.io.oversized_batch import discard_oversized_batch
+from headrace.engine.io.sink import writer_name
 from headrace.log.kafka import KafkaLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
-from tests.statements import planned
+from tests.ksql_strategies import planned
 
 pytestmark = pytest.mark.kafka
 QUERY = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
@@ -34,5 +34,5 @@ def test_a_large_batch(log: KafkaLog, name: str, tmp_path: Path, rows: int, writ
             (checkpoint.spark / kind / str(batch)).write_text(f"v1\n{{}}\n{json.dumps({name: {'0': end}})}")
     if written is not None:
         log.writer(writer_name(manifest.run)).append(written, [])
-    recut(log, checkpoint, manifest, [name], rows)
+    discard_oversized_batch(log, checkpoint, manifest, [name], rows)
     assert (checkpoint.done(), checkpoint.begun()) == (0, begun)

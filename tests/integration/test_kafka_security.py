@@ -11,9 +11,8 @@ import pytest
 
 from headrace.contracts import Append, Subscription
 from headrace.errors import BrokerRefused
-from headrace.log import jars
-from headrace.log.broker import Cluster, Listener, free_ports
-from headrace.log.kafka import KafkaLog
+from headrace.log.kafka import KafkaLog, jars
+from headrace.log.kafka.local_cluster import Listener, LocalCluster, free_ports
 from headrace.record import Record
 from headrace.settings import Settings
 from tests.contract.rows import polled, values
@@ -48,7 +47,7 @@ def secured(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
         way: Listener(way.replace("_", ""), way, port, settings)
         for port, (way, settings) in zip(ports, ways.items(), strict=True)
     }
-    with Cluster.start(folder / "kafka", listeners=list(listeners.values())):
+    with LocalCluster.start(folder / "kafka", listeners=list(listeners.values())):
         yield Secured(listeners, authority)
 
 

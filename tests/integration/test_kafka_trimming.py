@@ -6,9 +6,9 @@ import json
 
 from headrace.contracts import Append
 from headrace.engine.checkpoint import cuts_topic, ticks_topic
-from headrace.engine.trimming import trim_cuts
+from headrace.engine.io.replay_retention import trim_cuts
 from headrace.log.kafka import KafkaLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 
 

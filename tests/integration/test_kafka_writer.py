@@ -17,8 +17,8 @@ from confluent_kafka import Producer
 from headrace.contracts import Append, TopicSpec
 from headrace.errors import Closed, WriterFenced, WrongType
 from headrace.log.kafka import KafkaLog
-from headrace.log.kafka.transactions import Part
-from headrace.log.rows import from_records, prepare, split
+from headrace.log.kafka.transactions import PreparedPart
+from headrace.log.stored_rows import from_records, prepare_rows, split_by_partition
 from headrace.record import Record
 
 pytestmark = pytest.mark.kafka
@@ -102,7 +102,7 @@ CRASH = """
 import sys
 from headrace.contracts import Append
 from headrace.log.kafka import KafkaLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.settings import Settings
 
@@ -134,10 +134,14 @@ def test_a_crash_around_the_commit_changes_nothing(
     assert values_of(log, name) == [b"zero", b"one", b"two", b"three"]
 
 
-def parts(log: KafkaLog, topic: str, *pieces: pa.RecordBatch) -> list[Part]:
+def parts(log: KafkaLog, topic: str, *pieces: pa.RecordBatch) -> list[PreparedPart]:
     known = log.topic(topic)
-    ready = [prepare(piece, known, 1_000) for piece in pieces]
-    return [Part(known, partition, part) for piece in ready for partition, part in split(piece, known, None)]
+    ready = [prepare_rows(piece, known, 1_000) for piece in pieces]
+    return [
+        PreparedPart(known, partition, part)
+        for piece in ready
+        for partition, part in split_by_partition(piece, known, None)
+    ]
 
 
 def test_many_rows_in_parts_are_one_append(log: KafkaLog, name: str) -> None:
@@ -153,7 +157,7 @@ def test_many_rows_in_parts_are_one_append(log: KafkaLog, name: str) -> None:
     ]
 
 
-def part_values(part: Part) -> list[bytes]:
+def part_values(part: PreparedPart) -> list[bytes]:
     return part.rows.column("value").to_pylist()
 
 
@@ -161,7 +165,7 @@ def test_parts_that_break_off_are_not_there(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     writer, load = log.writer(name), parts(log, name, rows(*[b"a"] * 20_000))
 
-    def broken() -> Iterator[Part]:
+    def broken() -> Iterator[PreparedPart]:
         yield from load
         raise WrongType("no more")
 

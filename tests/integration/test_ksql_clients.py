@@ -15,7 +15,7 @@ from ksqldb import KSQLdbClient
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
 from headrace.serve.application import application
-from headrace.serve.server import Server
+from headrace.serve.http.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 

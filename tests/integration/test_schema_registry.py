@@ -27,7 +27,7 @@ from headrace.errors import (
     BadFormatOption,
     BadRecord,
     IncompatibleSchema,
-    PortTaken,
+    PortInUse,
     RegistryUnreachable,
     UnknownSchema,
     UnknownSubject,
@@ -35,11 +35,11 @@ from headrace.errors import (
 from headrace.faultpoints import VARIABLE
 from headrace.formats.serde import serde_maker
 from headrace.formats.serde.registry import HttpRegistry, MemoryRegistry, Version
-from headrace.formats.serde.registry_log import TOPIC, LogRegistry
+from headrace.formats.serde.registry_log import SCHEMAS_TOPIC, LogRegistry
 from headrace.log.embedded import EmbeddedLog
 from headrace.schema import Schema
-from headrace.serve.schemas import MOST_BODY, schemas_app
-from headrace.serve.server import Server
+from headrace.serve.http.server import Server
+from headrace.serve.schema_registry.app import MAX_BODY_BYTES, registry_app
 
 INT, TEXT = '"int"', '"string"'
 TYPE = "application/vnd.schemaregistry.v1+json"
@@ -89,7 +89,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def ask(folder: Path) -> Iterator[Client]:
-    with EmbeddedLog(folder) as log, Server(schemas_app(LogRegistry(log))).running() as server:
+    with EmbeddedLog(folder) as log, Server(registry_app(LogRegistry(log))).running() as server:
         yield Client(server)
 
 
@@ -169,8 +169,8 @@ def test_what_is_no_request(ask: Client) -> None:
     assert ask.code("POST", path, b"[]") == 400
     assert ask.code("POST", path, b"[" * 100_000) == 400
     assert ask.code("POST", path, {"schema": INT}, **{"Content-Type": "application/x-www-form-urlencoded"}) == 415
-    assert ask.code("POST", path, {"schema": "x" * MOST_BODY}) == 413
-    assert ask.code("POST", path, {"schema": "x" * (MOST_BODY - 1000)}) == 42201
+    assert ask.code("POST", path, {"schema": "x" * MAX_BODY_BYTES}) == 413
+    assert ask.code("POST", path, {"schema": "x" * (MAX_BODY_BYTES - 1000)}) == 42201
     status, _ = ask("GET", "/subjects", Host="evil.example")
     assert status == 400
     assert ask.good("GET", "/subjects") == []
@@ -268,8 +268,8 @@ def test_http_2_in_clear_text(ask: Client) -> None:
 
 def test_a_port_that_is_taken(ask: Client) -> None:
     port = int(ask.address.rpartition(":")[2])
-    with pytest.raises(PortTaken):
-        Server(schemas_app(MemoryRegistry()), port=port)
+    with pytest.raises(PortInUse):
+        Server(registry_app(MemoryRegistry()), port=port)
 
 
 # -- serdes and their client ----------------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def test_what_the_client_is_told(ask: Client) -> None:
 
 
 def test_the_client_asks_once(folder: Path) -> None:
-    with Server(schemas_app(MemoryRegistry(strict=True))).running() as server:
+    with Server(registry_app(MemoryRegistry(strict=True))).running() as server:
         registry = HttpRegistry(server.address)
         schema_id = registry.register("s", INT, "AVRO")
         assert registry.schema(schema_id) == (INT, "AVRO")
@@ -365,7 +365,7 @@ def test_everything_is_there_after_a_restart_and_compaction(folder: Path) -> Non
         registry.delete_version("s", 1)
         before = [registry.versions("s", deleted=True), registry.level("s"), registry.subjects(deleted=True)]
         assert [topic.name for topic in log.topics()] == []
-        log.upkeep.run(force_compaction=True, topics=[TOPIC])
+        log.upkeep.run(force_compaction=True, topics=[SCHEMAS_TOPIC])
     with EmbeddedLog(folder) as log:
         registry = LogRegistry(log)
         assert [registry.versions("s", deleted=True), registry.level("s"), registry.subjects(deleted=True)] == before
@@ -375,8 +375,8 @@ def test_everything_is_there_after_a_restart_and_compaction(folder: Path) -> Non
 def test_a_look_makes_nothing(folder: Path) -> None:
     with EmbeddedLog(folder) as log:
         assert LogRegistry(log).subjects() == []
-        with pytest.raises(Exception, match=TOPIC):
-            log.topic(TOPIC)
+        with pytest.raises(Exception, match=SCHEMAS_TOPIC):
+            log.topic(SCHEMAS_TOPIC)
 
 
 WORKER = """

@@ -15,8 +15,8 @@ from headrace.faultpoints import VARIABLE
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.chain.contract import Event
 from headrace.settings import Settings
-from headrace.views.keeper import Keeper
-from headrace.views.stores import store_of
+from headrace.views.materializer import ViewMaterializer
+from headrace.views.stores import open_store
 from tests.unit.views.asked import all_rows, append, table
 
 DECLARED = "CREATE TABLE T (ID BIGINT PRIMARY KEY, N BIGINT) WITH (kafka_topic='t', format='JSON', partitions=2);"
@@ -26,14 +26,14 @@ import sys
 from pathlib import Path
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
-from headrace.views.keeper import Keeper
-from headrace.views.stores import store_of
+from headrace.views.materializer import ViewMaterializer
+from headrace.views.stores import open_store
 from tests.integration.test_views_killed import SOURCE
 
 folder, kind, url = Path(sys.argv[1]), *sys.argv[2:]
 with EmbeddedLog(folder) as log:
-    view = store_of(Settings(data=folder, views=kind, views_url=url)).open(SOURCE, log.topic("t"))
-    keeper = Keeper(log, SOURCE, view, at_once=500)
+    view = open_store(Settings(data=folder, views=kind, views_url=url)).open(SOURCE, log.topic("t"))
+    keeper = ViewMaterializer(log, SOURCE, view, at_once=500)
     while keeper.step():
         pass
 """
@@ -62,10 +62,10 @@ def test_a_kill_in_a_transaction_leaves_nothing_half(
             )
             assert done.returncode == -9
             assert mark.read_text() == point
-        with closing(store_of(Settings(data=tmp_path, views=kind, views_url=url))) as store:
+        with closing(open_store(Settings(data=tmp_path, views=kind, views_url=url))) as store:
             view = store.open(SOURCE, log.topic("t"))
             assert view.state().version == 2  # the first died before it had committed anything, the second after two
-            keeper = Keeper(log, SOURCE, view, at_once=500)
+            keeper = ViewMaterializer(log, SOURCE, view, at_once=500)
             while keeper.step():
                 pass
             model = {key: row for _, key, row in changes()}

@@ -18,25 +18,25 @@ from hypothesis import strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 
 from headrace.contracts import Topic, TopicSpec
-from headrace.control.mirror import mirrored
+from headrace.control.verify.view import compare_view
 from headrace.errors import DatabaseRefused, DatabaseUnreachable, ViewUnreadable
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.topics import ensure_topic
+from headrace.log.topic_spec import ensure_topic
 from headrace.plan import types as ty
+from headrace.plan.analysis.lookup import EVERYTHING, Bound, Selection
 from headrace.plan.expressions import Compare
-from headrace.plan.selection import EVERYTHING, Bound, Selection
-from headrace.views import database
-from headrace.views.columns import NotSought
+from headrace.views import postgres_connection
+from headrace.views.column_encoding import NotSearchable
 from headrace.views.contract import View
-from headrace.views.database import Address, Database, Session
-from headrace.views.keeper import Keeper
-from headrace.views.keeping import Keeping
+from headrace.views.materializer import ViewMaterializer
+from headrace.views.materializer_loop import MaterializerLoop
 from headrace.views.postgres import PostgresStore, PostgresView
-from headrace.views.postgres_tables import sought
-from headrace.views.pulling import Pull
-from tests.postgres import Postgres
-from tests.unit.control import test_mirror
-from tests.unit.views import test_machine, test_pulling
+from headrace.views.postgres_connection import ConnectionPool, PostgresAddress, PostgresSession
+from headrace.views.postgres_table import search_values
+from headrace.views.pull_query import PullQuery
+from tests.postgres_server import Postgres
+from tests.unit.control.verify import test_view
+from tests.unit.views import test_machine, test_pull_query
 from tests.unit.views.asked import all_rows, append, asked, table
 
 TOPIC = Topic("t", TopicSpec(), 7)
@@ -70,25 +70,25 @@ def test_random_lives_of_a_view(store: PostgresStore) -> None:
 
 
 def test_a_selection_leaves_nothing_out(store: PostgresStore) -> None:
-    view = store.open(test_pulling.SOURCE, TOPIC)
+    view = store.open(test_pull_query.SOURCE, TOPIC)
     for column in ("S", "D", "P", "W", "X"):
         view.create_index([column])
 
     @settings(deadline=None, max_examples=100, suppress_health_check=list(HealthCheck))
-    @given(st.dictionaries(test_pulling.numbers, test_pulling.rows, max_size=8), test_pulling.conditions)
+    @given(st.dictionaries(test_pull_query.numbers, test_pull_query.rows, max_size=8), test_pull_query.conditions)
     def check(rows: dict[int, Any], condition: str) -> None:
         begun = view.restart(view.state(), "")
         assert begun is not None
         view.apply(begun, [(abs(key), (key,), row) for key, row in rows.items()], {0: 1})
-        query = asked(test_pulling.CATALOG, f"SELECT * FROM T WHERE {condition};").query
-        looked_up, tried = Pull(query), Pull(query)
+        query = asked(test_pull_query.CATALOG, f"SELECT * FROM T WHERE {condition};").query
+        looked_up, tried = PullQuery(query), PullQuery(query)
         tried.selection = EVERYTHING
         assert _said(looked_up, view) == _said(tried, view)
 
     check()
 
 
-def _said(pull: Pull, view: View) -> list[str]:
+def _said(pull: PullQuery, view: View) -> list[str]:
     with pull.over(view) as found:
         return sorted(repr(row) for batch in found.batches for row in batch)
 
@@ -139,10 +139,10 @@ def test_any_text_and_bytes_lie_in_their_order(store: PostgresStore) -> None:
 )
 def test_what_is_looked_up_is_the_same_there(kind: Any, op: Compare, value: Any, wanted: list[str] | None) -> None:
     if wanted is None:
-        with pytest.raises(NotSought):
-            sought(kind, op, value)
+        with pytest.raises(NotSearchable):
+            search_values(kind, op, value)
     else:
-        assert sought(kind, op, value) == wanted
+        assert search_values(kind, op, value) == wanted
 
 
 def plan_of(view: PostgresView, bound: Bound) -> str:
@@ -180,8 +180,8 @@ def test_a_view_is_kept_again_when_the_server_is_back(tmp_path: Path) -> None:
         append(log, SOURCE, [(5, (i,), (i, "a")) for i in range(10)])
         postgres.end()
         view = store.open(SOURCE, log.topic("t"))
-        with closing(Keeping(log)) as keeping:
-            keeping.add(Keeper(log, SOURCE, view))
+        with closing(MaterializerLoop(log)) as keeping:
+            keeping.add(ViewMaterializer(log, SOURCE, view))
             with pytest.raises(DatabaseUnreachable, match="cannot be used now"):
                 view.state()
             postgres.begin_again()
@@ -199,10 +199,10 @@ def test_what_was_dropped_is_made_again(store: PostgresStore, postgres: Postgres
         log.create_topic("t", TopicSpec(partitions=1))
         append(log, SOURCE, [(5, (i,), (i, None)) for i in range(10)])
         view = store.open(SOURCE, log.topic("t"))
-        keeper = Keeper(log, SOURCE, view)
+        keeper = ViewMaterializer(log, SOURCE, view)
         while keeper.step():
             pass
-        with closing(Database(postgres.url)) as other, other.transaction() as db:
+        with closing(ConnectionPool(postgres.url)) as other, other.transaction() as db:
             db.run(f"DROP SCHEMA {store.schema} CASCADE")
         append(log, SOURCE, [(5, (10,), (10, None))])
         with pytest.raises(DatabaseUnreachable, match="has gone"):
@@ -216,7 +216,7 @@ def test_what_was_dropped_is_made_again(store: PostgresStore, postgres: Postgres
 def test_two_servers_keep_one_view(store: PostgresStore, postgres: Postgres, tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path / "log") as log, closing(PostgresStore(tmp_path, postgres.url)) as other:
         log.create_topic("t", TopicSpec(partitions=1))
-        keepers = [Keeper(log, SOURCE, one.open(SOURCE, log.topic("t")), at_once=3) for one in (store, other)]
+        keepers = [ViewMaterializer(log, SOURCE, one.open(SOURCE, log.topic("t")), at_once=3) for one in (store, other)]
         for round_ in range(5):
             append(log, SOURCE, [(5, (i,), (round_, None)) for i in range(10)])
             while sum(keeper.step() for keeper in keepers):
@@ -225,21 +225,21 @@ def test_two_servers_keep_one_view(store: PostgresStore, postgres: Postgres, tmp
         assert {row[0] for _, _, row in all_rows(keepers[0].view).values() if row} == {4}
 
 
-@pytest.mark.parametrize("more", ["", test_mirror.WINDOWED], ids=["plain", "windowed"])
+@pytest.mark.parametrize("more", ["", test_view.WINDOWED], ids=["plain", "windowed"])
 def test_a_view_is_held_against_its_topic(store: PostgresStore, postgres: Postgres, tmp_path: Path, more: str) -> None:
     """Nothing is made for it, and nothing of an older table is removed."""
-    with EmbeddedLog(tmp_path) as log, closing(Database(postgres.url)) as database:
-        info = test_mirror.filled(log, more)
-        assert mirrored(log, store, info, 20) is None
+    with EmbeddedLog(tmp_path) as log, closing(ConnectionPool(postgres.url)) as database:
+        info = test_view.filled(log, more)
+        assert compare_view(log, store, info, 20) is None
         with database.transaction() as db:
             assert db.run(f"SELECT to_regnamespace('{store.schema}')") == [(None,)]
-        test_mirror.check_position(log, store, info)
+        test_view.check_position(log, store, info)
         with database.transaction() as db:
-            counts = [db.count(text.replace("rows", f"{store.schema}.rows1")) for text in test_mirror.TAMPERING]
-        test_mirror.check_tampering(log, store, info, counts)
+            counts = [db.count(text.replace("rows", f"{store.schema}.rows1")) for text in test_view.TAMPERING]
+        test_view.check_tampering(log, store, info, counts)
         log.delete_topic("t")
         ensure_topic(log, "t")
-        assert mirrored(log, store, info, 20) is None
+        assert compare_view(log, store, info, 20) is None
         with database.transaction() as db:
             assert db.run(f"SELECT count(*) FROM {store.schema}.views") == [(1,)]
 
@@ -275,7 +275,7 @@ def test_a_wrong_password_is_refused(postgres: Postgres, tmp_path: Path) -> None
 @pytest.mark.parametrize("named", ["none", "latin"])
 def test_a_database_that_does_not_do_is_refused(postgres: Postgres, tmp_path: Path, named: str) -> None:
     if named == "latin":
-        with closing(Session(Address.parse(postgres.url))) as db:
+        with closing(PostgresSession(PostgresAddress.parse(postgres.url))) as db:
             db.run("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
     with closing(PostgresStore(tmp_path, postgres.url.replace("/postgres?", f"/{named}?"))) as store:
         view = store.open(SOURCE, TOPIC)
@@ -294,9 +294,11 @@ def test_nobody_listens(tmp_path: Path) -> None:
 def test_who_does_not_answer_is_not_asked_at_once_again(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_at = list[float]()
     times = iter([0.0, 10.0, 19.9, 20.1, 20.1])
-    monkeypatch.setattr(database, "monotonic", lambda: next(times))
-    monkeypatch.setattr(database, "Session", lambda address: (asked_at.append(0), Session(address)))
-    with closing(Database("postgresql://u:p@127.0.0.1:1/d")) as nobody:
+    monkeypatch.setattr(postgres_connection, "monotonic", lambda: next(times))
+    monkeypatch.setattr(
+        postgres_connection, "PostgresSession", lambda address: (asked_at.append(0), PostgresSession(address))
+    )
+    with closing(ConnectionPool("postgresql://u:p@127.0.0.1:1/d")) as nobody:
         for attempts in (1, 1, 2):
             with pytest.raises(DatabaseUnreachable), nobody.transaction():
                 pass
@@ -305,7 +307,7 @@ def test_who_does_not_answer_is_not_asked_at_once_again(monkeypatch: pytest.Monk
 
 def test_another_layout_is_refused(store: PostgresStore, postgres: Postgres) -> None:
     store.open(SOURCE, TOPIC).state()
-    with closing(Database(postgres.url)) as other, other.transaction() as db:
+    with closing(ConnectionPool(postgres.url)) as other, other.transaction() as db:
         db.run(f"UPDATE {store.schema}.views SET layout = 2")
     again = store.open(SOURCE, TOPIC)
     with pytest.raises(ViewUnreadable, match="its layout is 2, and this version knows 1"):
@@ -313,7 +315,7 @@ def test_another_layout_is_refused(store: PostgresStore, postgres: Postgres) -> 
 
 
 def test_an_address_keeps_its_password() -> None:
-    address = Address.parse("postgres://me:p%40ss@db.example/sales?sslmode=verify-full&sslrootcert=ca.pem")
+    address = PostgresAddress.parse("postgres://me:p%40ss@db.example/sales?sslmode=verify-full&sslrootcert=ca.pem")
     assert (address.host, address.port, address.database, address.user) == ("db.example", 5432, "sales", "me")
     assert (address.password, address.security, address.authority) == ("p@ss", "verify-full", "ca.pem")
     assert "p@ss" not in repr(address) + str(address)

@@ -118,7 +118,7 @@ def test_rows_go_in_and_come_out(headrace: Installed) -> None:
     headrace("produce", "orders", given='{"id":1,"city":"Oslo"}\n{"id":2,"city":"Rome"}\n')
     found = headrace("consume", "orders", "--format", "csv")
     assert sorted(found.splitlines()) == ["1,Oslo", "2,Rome"]
-    assert "no damage" in headrace("log", "check")
+    assert "no damage" in headrace("storage", "check")
     assert (headrace.home / "headrace-data" / "FORMAT").stat().st_uid != 0
 
 

@@ -14,10 +14,10 @@ from operator import itemgetter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from headrace.engine.batch import chain, native
-from headrace.engine.batch.records import frame
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Raw
+from headrace.engine.sparksql import chain_batch, operators
+from headrace.engine.sparksql.record_frames import records_frame
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Kind, Query
 from headrace.testing.world import World
 
@@ -40,15 +40,15 @@ class Scene:
         return list(world.running.values())[-1].query
 
     @cached_property
-    def records(self) -> list[tuple[str, Raw]]:
+    def records(self) -> list[tuple[str, RawRecord]]:
         return [
-            (topic, Raw(_bytes(key), _bytes(value), time, offset=offset))
+            (topic, RawRecord(_bytes(key), _bytes(value), time, offset=offset))
             for offset, (topic, key, value, time) in enumerate(self.inputs)
         ]
 
     @property
     def in_memory(self) -> list[Record]:
-        return [(r.key, r.value, r.time) for r in Pipe(self.query).run(self.records)]
+        return [(r.key, r.value, r.time) for r in Pipeline(self.query).run(self.records)]
 
 
 def _bytes(text: str | None) -> bytes | None:
@@ -57,13 +57,13 @@ def _bytes(text: str | None) -> bytes | None:
 
 def records(spark: SparkSession, scenes: Sequence[Scene]) -> DataFrame:
     """In one partition: a task costs more than these rows."""
-    return frame(spark, [(s.name, topic, record) for s in scenes for topic, record in s.records]).coalesce(1)
+    return records_frame(spark, [(s.name, topic, record) for s in scenes for topic, record in s.records]).coalesce(1)
 
 
 def by_chain(spark: SparkSession, scenes: Sequence[Scene], *, pages: int = 1) -> Results:
     """All scenes in one job."""
-    plans = chain.plans({scene.name: scene.query for scene in scenes}, pages=pages)
-    results = chain.run_all(records(spark, scenes), plans).where("problem is null").toArrow().to_pylist()
+    plans = chain_batch.query_plans({scene.name: scene.query for scene in scenes}, pages=pages)
+    results = chain_batch.run_queries(records(spark, scenes), plans).where("problem is null").toArrow().to_pylist()
     return _collected(sorted(results, key=itemgetter("sequence", "index")))
 
 
@@ -71,7 +71,7 @@ def natively(spark: SparkSession, scenes: Sequence[Scene]) -> Results:
     """All scenes in one job."""
     rows = records(spark, scenes).cache()
     parts = [
-        native.run_encoded(rows.where(f.col("query") == s.name), s.query).withColumn("query", f.lit(s.name))
+        operators.run_encoded(rows.where(f.col("query") == s.name), s.query).withColumn("query", f.lit(s.name))
         for s in scenes
     ]
     results = reduce(DataFrame.unionByName, parts).toArrow().to_pylist()

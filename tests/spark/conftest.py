@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from headrace.engine.session import spark_session
-from headrace.log import jars
+from headrace.engine.spark.session import spark_session
 from headrace.log.embedded import EmbeddedLog
+from headrace.log.kafka import jars
 from headrace.settings import Settings, Size
-from tests import streams
+from tests import memory_and_spark
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +29,7 @@ def spark() -> Iterator[SparkSession]:
 def settings(spark: SparkSession, tmp_path: Path) -> Settings:
     """Of a program, which may have others of its own."""
     del spark  # there before any program asks for it
-    return streams.settings(tmp_path)
+    return memory_and_spark.settings(tmp_path)
 
 
 @pytest.fixture

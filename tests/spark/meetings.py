@@ -11,7 +11,7 @@ import orjson
 import pyarrow as pa
 
 from headrace.contracts import Append
-from headrace.plan.chain.records import Raw
+from headrace.plan.chain.records import RawRecord
 from headrace.schema import Schema
 from tests.spark.sales import raw_append
 
@@ -49,15 +49,15 @@ def _row(topic: str, dice: np.random.Generator, keys: int) -> dict[str, Any]:
     return row
 
 
-def as_records(rows: Sequence[Arrival]) -> list[tuple[str, Raw]]:
+def as_records(rows: Sequence[Arrival]) -> list[tuple[str, RawRecord]]:
     return [(topic, _record(row, time)) for topic, row, time in rows]
 
 
-def _record(row: Mapping[str, Any] | None, time: int) -> Raw:
+def _record(row: Mapping[str, Any] | None, time: int) -> RawRecord:
     if row is None:
-        return Raw(None, None, time)
+        return RawRecord(None, None, time)
     value = {name.upper(): item for name, item in row.items() if name != "id"}
-    return Raw(None if row["id"] is None else orjson.dumps(row["id"]), orjson.dumps(value), time)
+    return RawRecord(None if row["id"] is None else orjson.dumps(row["id"]), orjson.dumps(value), time)
 
 
 def typed_appends(rows: Sequence[Arrival]) -> list[Append]:

@@ -15,18 +15,18 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headrace.contracts import Append, dead_letter_topic
-from headrace.engine.native.flow import native_flow
+from headrace.engine.native.compiler import compile_native_query
 from headrace.engine.query import ensure_topic
-from headrace.engine.reports import Report
+from headrace.engine.task_report import TaskReport
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.chain.contract import Context, Problem
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Raw
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Kind, Query
 from headrace.schema import Schema
 from headrace.settings import Settings
 from headrace.testing.world import World
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.conftest import drain, forget_last_commit
 
 Row = tuple[Mapping[str, Any] | None, int]
@@ -73,34 +73,34 @@ def typed_batch(rows: Sequence[Row]) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays([*columns, *more], [*schema.names, "$timestamp", "$deleted"])
 
 
-def as_records(rows: Sequence[Row]) -> list[tuple[str, Raw]]:
+def as_records(rows: Sequence[Row]) -> list[tuple[str, RawRecord]]:
     """The same as JSON, for the chain."""
-    found: list[tuple[str, Raw]] = []
+    found: list[tuple[str, RawRecord]] = []
     for row, time in rows:
         if row is None:
-            found.append(("sales", Raw(None, None, time)))
+            found.append(("sales", RawRecord(None, None, time)))
             continue
         value = {k.upper(): v for k, v in row.items() if k != "shop"}
         value["AT"] = value["AT"] and {k.upper(): v for k, v in value["AT"].items()}
         key = None if row["shop"] is None else orjson.dumps(row["shop"])
-        found.append(("sales", Raw(key, orjson.dumps(value), time)))
+        found.append(("sales", RawRecord(key, orjson.dumps(value), time)))
     return found
 
 
 @dataclass
 class Found:
-    written: list[streams.Output]
+    written: list[memory_and_spark.Output]
     dead: Counter[str]
-    reports: list[Report] = dataclass_field(default_factory=list)
+    reports: list[TaskReport] = dataclass_field(default_factory=list)
 
 
-def in_memory(query: Query, records: Sequence[tuple[str, Raw]]) -> Found:
+def in_memory(query: Query, records: Sequence[tuple[str, RawRecord]]) -> Found:
     dead: Counter[str] = Counter()
 
     def report(problem: Problem) -> None:
         dead[problem.code] += 1
 
-    written = Pipe(query, Context(report=report)).run(records)
+    written = Pipeline(query, Context(report=report)).run(records)
     return Found([(r.key, r.value, r.time) for r in written], dead)
 
 
@@ -114,30 +114,32 @@ def natively(
     *,
     forget: bool = False,
 ) -> Found:
-    sink, reports = query.sink.topic, list[Report]()
+    sink, reports = query.sink.topic, list[TaskReport]()
     for topic in (sink, dead_letter_topic(sink)):
         ensure_topic(log, topic)
     for piece in pieces:
         for append in piece:
             log.append([append])
-        flow = native_flow(spark, log, query, given_settings, folder, "run", lambda _, more: reports.extend(more))
+        flow = compile_native_query(
+            spark, log, query, given_settings, folder, "run", lambda _, more: reports.extend(more)
+        )
         drain(flow.rows, flow.write, folder / "spark", flow.mode)
         if forget:
             forget_last_commit(folder / "spark")
     letters = log.read(dead_letter_topic(sink), 0, 0, max_records=100_000).records()
     dead = Counter((letter.record.header("code") or b"").decode() for letter in letters)
-    return Found(streams.written(log, sink), dead, reports)
+    return Found(memory_and_spark.written(log, sink), dead, reports)
 
 
 def assert_same(query: Query, found: Found, wanted: Found) -> None:
     assert found.dead == wanted.dead
     if query.sink.relation.kind is Kind.STREAM:
-        assert streams.by_key(found.written) == streams.by_key(wanted.written)
+        assert memory_and_spark.by_key(found.written) == memory_and_spark.by_key(wanted.written)
     else:
         assert last(found.written) == last(wanted.written)
 
 
-def last(written: Sequence[streams.Output]) -> dict[Any, Any]:
+def last(written: Sequence[memory_and_spark.Output]) -> dict[Any, Any]:
     return {key: (value, time) for key, value, time in written}
 
 
@@ -146,7 +148,7 @@ def halves(rows: Sequence[Any]) -> list[Sequence[Any]]:
     return [rows[:cut], rows[cut:]]
 
 
-def in_order(log: EmbeddedLog, rows: Sequence[Row], partitions: int) -> list[tuple[str, Raw]]:
+def in_order(log: EmbeddedLog, rows: Sequence[Row], partitions: int) -> list[tuple[str, RawRecord]]:
     """The records as the log has put them in order: an append to several partitions is sorted by them."""
     if partitions == 1:
         return as_records(rows)
@@ -160,7 +162,7 @@ def in_order(log: EmbeddedLog, rows: Sequence[Row], partitions: int) -> list[tup
     return as_records([(None if r["$deleted"] else {n: r[n] for n in names}, r["$timestamp"]) for r in ordered])
 
 
-def raw_append(records: Sequence[tuple[str, Raw]]) -> Append:
+def raw_append(records: Sequence[tuple[str, RawRecord]]) -> Append:
     columns = {
         "key": pa.array([r.key for _, r in records], pa.binary()),
         "value": pa.array([r.value for _, r in records], pa.binary()),

@@ -13,7 +13,7 @@ from headrace.control.program import Program
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.alerts import TOPIC
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 
 DAY = 86_400_000
 STATEMENTS = """
@@ -27,11 +27,11 @@ CREATE ALERT many ON users WHEN n > 2;
 """
 
 
-def reading(at: int, t: float, device: str = "a", site: str = "x") -> streams.Input:
+def reading(at: int, t: float, device: str = "a", site: str = "x") -> memory_and_spark.Input:
     return "readings", json.dumps(device), json.dumps({"SITE": site, "T": t}), at
 
 
-def user(at: int, n: int | None) -> streams.Input:
+def user(at: int, n: int | None) -> memory_and_spark.Input:
     return "users", '"ann"', None if n is None else json.dumps({"N": n}), at
 
 
@@ -51,17 +51,17 @@ def log(settings: Settings) -> Iterator[EmbeddedLog]:
         yield opened
 
 
-def by_alert(records: list[streams.Output]) -> dict[str, list[streams.Output]]:
+def by_alert(records: list[memory_and_spark.Output]) -> dict[str, list[memory_and_spark.Output]]:
     """Each alert is a query of its own: what two of them wrote has no order."""
-    found: dict[str, list[streams.Output]] = {}
+    found: dict[str, list[memory_and_spark.Output]] = {}
     for record in records:
         found.setdefault(json.loads(record[1] or b"{}")["ALERT"], []).append(record)
     return found
 
 
 def test_every_kind_gives_the_same_as_in_memory_over_a_restart(log: EmbeddedLog, settings: Settings) -> None:
-    expected = by_alert(streams.in_memory(STATEMENTS, [record for piece in PIECES for record in piece])[TOPIC])
-    found = by_alert(streams.on_spark(STATEMENTS, PIECES, log, settings)[TOPIC])
+    expected = by_alert(memory_and_spark.in_memory(STATEMENTS, [record for piece in PIECES for record in piece])[TOPIC])
+    found = by_alert(memory_and_spark.on_spark(STATEMENTS, PIECES, log, settings)[TOPIC])
     assert expected.keys() == {"HOT", "SILENT", "JUMP", "ODD", "MANY"}
     assert found == expected
 
@@ -71,11 +71,11 @@ def test_absence_is_told_when_nobody_comes(log: EmbeddedLog, settings: Settings)
     readings, *_ = STATEMENTS.strip().splitlines()
     with Program(log, settings, clock=clock) as program:
         program.execute(f"{readings} CREATE ALERT silent ON readings WHEN ABSENT FOR 30 SECONDS;")
-        streams.append(log, *reading(1_000, 1.0))
+        memory_and_spark.append(log, *reading(1_000, 1.0))
         program.wait(until_idle=True)
-        assert streams.written(log, TOPIC) == []
+        assert memory_and_spark.written(log, TOPIC) == []
         clock.advance(timedelta(seconds=31))
         program.wake()
-        program.wait(on_look=lambda: program.stopping.set() if streams.written(log, TOPIC) else None)
-    ((key, _, at),) = streams.written(log, TOPIC)
+        program.wait(on_look=lambda: program.stopping.set() if memory_and_spark.written(log, TOPIC) else None)
+    ((key, _, at),) = memory_and_spark.written(log, TOPIC)
     assert (key, at) == (b"a", 31_000)

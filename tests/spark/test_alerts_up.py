@@ -13,16 +13,16 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headrace.control.notices import SENT, notice_of, outcome_of
+from headrace.control.alerts.history import OUTCOMES_TOPIC, parse_notice, parse_outcome
 from headrace.faultpoints import VARIABLE
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.alerts import TOPIC
-from headrace.secrets import keep
-from tests import streams
-from tests.receivers import hook, post_office
+from headrace.secrets import save_secret
+from tests import memory_and_spark
+from tests.notifier_receivers import mail_receiver, webhook_receiver
 from tests.spark.test_up import PROGRAM
 from tests.unit.serve.test_ksql_app import done
-from tests.waiting import until
+from tests.wait import wait_until
 
 STATEMENTS = """
 CREATE STREAM readings (device STRING KEY, t DOUBLE) WITH (kafka_topic='readings', format='JSON');
@@ -52,19 +52,19 @@ def server(data: Path, more: Mapping[str, str]) -> Iterator[tuple[subprocess.Pop
 def readings(log: EmbeddedLog, life: int) -> None:
     """Into the log, since a server that is to die may be dead before it takes them. They are very old."""
     for at, t in enumerate((31.0, 20.0)):
-        streams.append(log, "readings", f'"d{life}"', json.dumps({"T": t}), 10 * life + at)
+        memory_and_spark.append(log, "readings", f'"d{life}"', json.dumps({"T": t}), 10 * life + at)
 
 
 @pytest.mark.faults
 def test_notices_are_written_once_and_sent_over_kills(tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path)
-    with hook() as there, post_office() as post, EmbeddedLog(settings.data, settings) as log:
+    settings = memory_and_spark.settings(tmp_path)
+    with webhook_receiver() as there, mail_receiver() as post, EmbeddedLog(settings.data, settings) as log:
         environment = {
             "HEADRACE_WEBHOOK_PRIVATE": "127.0.0.1",
             "HEADRACE_SMTP": f"smtp://127.0.0.1:{post.port}?tls=none",
             "PAGER_SECRET": "planted-in-environment",
         }
-        keep("word", "planted-in-folder", settings.data)
+        save_secret("word", "planted-in-folder", settings.data)
         for life, point in enumerate(("alert-planned", "alert-sent", "")):
             mark = tmp_path / f"mark-{life}"
             death = {VARIABLE: f"{point}:1:{mark}"} if point else {}
@@ -76,8 +76,8 @@ def test_notices_are_written_once_and_sent_over_kills(tmp_path: Path) -> None:
                     assert process.wait(120) == -signal.SIGKILL
                     assert mark.read_text() == point
                 else:
-                    until(lambda: len(settled(log)) == 12, lambda: (settled(log), keys(log)))
-        notices = [notice for record in streams.stored(log, TOPIC) if (notice := notice_of(record))]
+                    wait_until(lambda: len(settled(log)) == 12, lambda: (settled(log), keys(log)))
+        notices = [notice for record in memory_and_spark.stored(log, TOPIC) if (notice := parse_notice(record))]
     expected = [(f"d{life}", state) for life in range(3) for state in ("raised", "cleared")]
     assert [(one.target, one.state) for one in notices] == expected
     ids = [one.id for one in notices]
@@ -96,9 +96,9 @@ def files_with(word: bytes, folder: Path) -> list[Path]:
 
 
 def settled(log: EmbeddedLog) -> set[tuple[str, str]]:
-    found = [outcome_of(record) for record in streams.stored(log, SENT)]
+    found = [parse_outcome(record) for record in memory_and_spark.stored(log, OUTCOMES_TOPIC)]
     return {(one.notifier, notice) for one in found for notice in one.notices if one.state == "sent"}
 
 
 def keys(log: EmbeddedLog) -> list[bytes | None]:
-    return [record.value for record in streams.stored(log, TOPIC)]
+    return [record.value for record in memory_and_spark.stored(log, TOPIC)]

@@ -9,9 +9,9 @@ from urllib.parse import quote
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
 from headrace.serve.application import application
-from headrace.serve.server import Server
-from tests import streams
-from tests.spark.test_node import until
+from headrace.serve.http.server import Server
+from tests import memory_and_spark
+from tests.spark.test_node import wait_until
 from tests.unit.serve.api.conftest import Client
 
 STATEMENTS = """
@@ -26,7 +26,7 @@ def order(number: int, amount: Any) -> dict[str, Any]:
 
 
 def test_what_was_written_is_read_and_what_could_not_be_used_is_shown(tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path)
+    settings = memory_and_spark.settings(tmp_path)
     with (
         EmbeddedLog(settings.data, settings) as log,
         Node(log, settings) as node,
@@ -37,7 +37,7 @@ def test_what_was_written_is_read_and_what_could_not_be_used_is_shown(tmp_path: 
         for number in range(1, 6):
             told = ask.done("POST", "/topics/orders/records", [order(number, 100), order(number, 1)])
             path = f"/views/SALES/rows?token={quote(told['token'])}&wait=20s"
-            until(lambda path=path: ask("GET", path)[0] == 200)  # Spark may take longer to come up
+            wait_until(lambda path=path: ask("GET", path)[0] == 200)  # Spark may take longer to come up
             assert ask.done("GET", path)["rows"] == [["Rom", 100 * number]]
         queries = {query["name"]: query for query in ask.done("GET", "/queries")}
         assert {query["state"] for query in queries.values()} == {"running"}
@@ -51,9 +51,9 @@ def _buried(ask: Client) -> None:
     """A record that cannot be read."""
     path = "/dead-letters/LARGE.dead"
     ask.done("POST", "/topics/orders/records", [order(6, "many")])
-    until(lambda: ask.done("GET", path)["letters"])
+    wait_until(lambda: ask.done("GET", path)["letters"])
     (letter,) = ask.done("GET", path)["letters"]
     assert (letter["code"], letter["query"], letter["state"]) == ("bad-record", "CSAS_LARGE_1", "open")
     assert ask.done("POST", f"{path}/0/{letter['offset']}/replay")["topic"] == "orders"
-    until(lambda: len(ask.done("GET", f"{path}?state=all")["letters"]) == 2)  # it still cannot be read
+    wait_until(lambda: len(ask.done("GET", f"{path}?state=all")["letters"]) == 2)  # it still cannot be read
     assert len(ask.done("GET", path)["letters"]) == 1

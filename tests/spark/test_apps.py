@@ -10,7 +10,7 @@ from pathlib import Path
 
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 
 SCRIPT = """
 import json, os, signal, sys
@@ -68,6 +68,6 @@ def test_a_script_that_was_killed_goes_on_and_repeats_nothing(tmp_path: Path) ->
 
 def values(log: EmbeddedLog, topic: str) -> dict[bytes | None, list[str]]:
     found: dict[bytes | None, list[str]] = {}
-    for key, value, _ in streams.written(log, topic):
+    for key, value, _ in memory_and_spark.written(log, topic):
         found.setdefault(key, []).append((value or b"").decode())
     return found

@@ -6,25 +6,25 @@ from pathlib import Path
 
 import psutil
 
-from headrace.control.apart import QueryApart
-from headrace.control.isolation import Aside
 from headrace.control.program import Program
+from headrace.control.workers.isolation import SharedProcess
+from headrace.control.workers.process import WorkerQueryHandle
 from headrace.log.embedded import EmbeddedLog
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.test_program import BIG, NUMBERS, SUMS, insert, values
 
 
 def processes(program: Program) -> list[psutil.Process]:
     """The one of the queries, and Spark's below it."""
-    (pid,) = {running.pid for running in program.running.values() if isinstance(running, QueryApart)}
+    (pid,) = {running.pid for running in program.running.values() if isinstance(running, WorkerQueryHandle)}
     own = psutil.Process(pid)
     return [own, *own.children(recursive=True)]
 
 
 def test_queries_of_one_process(tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path, way="record", changes="record")
+    settings = memory_and_spark.settings(tmp_path, way="record", changes="record")
     with EmbeddedLog(settings.data, settings) as log:
-        aside = Aside("aside", log, settings)
+        aside = SharedProcess("aside", log, settings)
         with Program(log, settings, isolation=aside) as program:
             program.execute(NUMBERS + BIG + SUMS + insert(20))
             program.wait(until_idle=True)

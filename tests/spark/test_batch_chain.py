@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.engine.batch import chain
-from headrace.engine.batch.paging import pages_of
-from headrace.engine.batch.shipping import packed, unpacked
+from headrace.engine.planning.partitioning import key_group_assigner
+from headrace.engine.planning.serialization import deserialize_plan, serialize_plan
+from headrace.engine.sparksql import chain_batch
 from tests.spark.batches import Results, Scene, by_chain, records
 from tests.spark.scenes import CLICKED, CLICKS, MIXED, SCENES, USERS, clicks
 
@@ -76,19 +76,19 @@ def test_pages_side_by_side_are_the_chain_in_memory(scene: Scene, three_pages: R
 )
 def test_what_follows_more_than_one_key_is_one_page(name: str, several: bool) -> None:
     (scene,) = (scene for scene in ALL if scene.name == name)
-    assert pages_of(scene.query).are_several is several
+    assert key_group_assigner(scene.query).are_several is several
 
 
 @pytest.mark.parametrize("scene", ALL, ids=IDS)
 def test_a_plan_arrives_as_it_was(scene: Scene) -> None:
-    assert unpacked(packed(scene.query)) == scene.query
+    assert deserialize_plan(serialize_plan(scene.query)) == scene.query
 
 
 def test_records_in_order_and_problems_apart(spark: SparkSession) -> None:
     scene = clicks("plain", "CREATE STREAM o AS SELECT id, page FROM clicks WHERE page IS NOT NULL;")
-    results = chain.run(records(spark, [scene]), scene.query).cache()
-    rows = chain.written(results).collect()
+    results = chain_batch.run_query(records(spark, [scene]), scene.query).cache()
+    rows = chain_batch.written_records(results).collect()
     assert [(bytes(r.key) if r.key else None, bytes(r.value), r.time) for r in rows] == scene.in_memory
     assert {row.topic for row in rows} == {"O"}
-    (problem,) = chain.problems(results).collect()
+    (problem,) = chain_batch.problems(results).collect()
     assert (problem.code, problem.where) == ("bad-record", "topic clicks, partition 0, offset 5")

@@ -10,8 +10,8 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 
-from headrace.engine.batch import native
-from headrace.engine.batch.compile import Way, choose
+from headrace.engine.planning.sparksql_support import BatchMode, choose_batch_mode
+from headrace.engine.sparksql import operators
 from tests.spark.batches import Results, Scene, answer, natively, records
 from tests.spark.scenes import SCENES, clicks
 from tests.spark.test_batch_chain import CHAIN_ONLY
@@ -26,20 +26,20 @@ def results(spark: SparkSession) -> Results:
 
 @pytest.mark.parametrize("scene", SCENES, ids=[scene.name for scene in SCENES])
 def test_native_is_the_chain(scene: Scene, results: Results) -> None:
-    assert choose(scene.query).way is Way.NATIVE
+    assert choose_batch_mode(scene.query).way is BatchMode.NATIVE
     assert answer(scene, results[scene.name]) == answer(scene, scene.in_memory)
 
 
 @pytest.mark.parametrize("scene", CHAIN_ONLY, ids=[scene.name for scene in CHAIN_ONLY])
 def test_what_is_left_to_the_chain_says_why(scene: Scene) -> None:
-    choice = choose(scene.query)
-    assert choice.way is Way.CHAIN
+    choice = choose_batch_mode(scene.query)
+    assert choice.way is BatchMode.CHAIN
     assert choice.reasons
 
 
 def test_typed_rows_have_names_and_types_of_their_own(spark: SparkSession) -> None:
     scene = clicks("typed", "CREATE STREAM o AS SELECT id, page, tags, MAP('k' := spent) AS m, at FROM clicks;")
-    rows = native.run_typed(records(spark, [scene]), scene.query).orderBy("sequence").limit(1)
+    rows = operators.run_typed(records(spark, [scene]), scene.query).orderBy("sequence").limit(1)
     assert dict(rows.dtypes)["M"] == "map<string,bigint>"
     (row,) = rows.collect()
     assert (row.ID, row.PAGE, row.TAGS, row.M["k"], row.AT.asDict()) == (

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
-from headrace.testing.documents import read_json
-from tests.conformance import courses, functions, stream
+from headrace.testing.json_payloads import read_json
+from tests.conformance import corpus_functions
+from tests.conformance.modes import input_schedule, stream
 from tests.unit.lang.ksql.corpus import FOLDER
 
 SEED, SIZE = 5, 24
@@ -17,8 +18,8 @@ def test_cases_write_what_memory_writes(spark: SparkSession) -> None:
         print(f"no corpus at {corpus}: set HEADRACE_CORPORA; this test says nothing without it")
         return
     cases = [read_json(line) for line in corpus.read_text(encoding="utf-8").splitlines()]
-    with functions.installed():
-        chosen, _ = courses.sampled(cases, SEED, SIZE)
+    with corpus_functions.installed():
+        chosen, _ = input_schedule.sample_cases(cases, SEED, SIZE)
         results = stream.run(chosen, SEED)
     assert len(results) == SIZE
     assert not [what for result in results for what in result.differences]

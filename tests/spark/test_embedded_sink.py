@@ -11,8 +11,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as fn
 
 from headrace.contracts import Append, TopicSpec
-from headrace.engine.sink import EmbeddedSink
-from headrace.engine.source import read_batch, read_stream
+from headrace.engine.io.embedded_source import read_batch, read_stream
+from headrace.engine.io.sink import EmbeddedSink
 from headrace.errors import WriterFenced
 from headrace.log.embedded import EmbeddedLog
 from headrace.schema import Schema

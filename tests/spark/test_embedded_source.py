@@ -13,9 +13,9 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 
 from headrace.contracts import Append, TopicSpec
-from headrace.engine.source import read_batch, read_stream, registered
+from headrace.engine.io.embedded_source import read_batch, read_stream, register_source
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.schema import Schema
 from tests.spark.conftest import drain
@@ -33,10 +33,10 @@ def collected(batches: list[list[int]]) -> object:
 
 
 def test_sessions_that_come_from_another_have_room_for_sources(spark: SparkSession) -> None:
-    names = {registered(spark) for _ in range(100)}
+    names = {register_source(spark) for _ in range(100)}
     assert len(names) < 100  # Spark keeps them for ever
     later = spark.newSession()
-    assert names.isdisjoint({registered(later) for _ in range(100)})
+    assert names.isdisjoint({register_source(later) for _ in range(100)})
 
 
 def test_every_type_arrives(spark: SparkSession, log: EmbeddedLog) -> None:

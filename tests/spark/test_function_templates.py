@@ -15,10 +15,10 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.engine.batch.carriers import carrier, column, natural, values
+from headrace.engine.sparksql.column_types import column_type, from_column, natural_sql, to_column
 from headrace.plan import types as ty
 from headrace.plan.functions import SCALARS
-from headrace.plan.functions.declare import Nulls, Overload
+from headrace.plan.functions.declaration import NullRule, Overload
 from headrace.plan.functions.signature import parse_signature
 
 pytestmark = pytest.mark.spark
@@ -42,7 +42,7 @@ class Use:
         return f"{self.name}({', '.join(map(str, self.arguments))})"
 
     def python(self, *arguments: Any) -> Any:
-        if self.overload.nulls is Nulls.PROPAGATE and None in arguments:
+        if self.overload.nulls is NullRule.PROPAGATE and None in arguments:
             return None
         form = self.overload.python(self.arguments) if self.overload.typed else self.overload.python
         return form(*arguments)
@@ -127,13 +127,13 @@ def by_spark(spark: SparkSession) -> dict[str, list[Any]]:
     for number, use in enumerate(USES):
         rows = arguments(use, number)
         for i, kind in enumerate(use.arguments):
-            columns[f"c{number}_{i}"] = column([row[i] for row in rows], kind)
-        inputs = [natural(f"c{number}_{i}", kind) for i, kind in enumerate(use.arguments)]
+            columns[f"c{number}_{i}"] = to_column([row[i] for row in rows], kind)
+        inputs = [natural_sql(f"c{number}_{i}", kind) for i, kind in enumerate(use.arguments)]
         made = str(use.overload.spark).format(*inputs)
         texts.append(f"{_back(f'({made})', use.result)} as r{number}")
     found = spark.createDataFrame(pa.table(columns)).selectExpr(*texts).toArrow().sort_by("row")
     return {
-        str(use): values(found[f"r{n}"].combine_chunks().cast(carrier(use.result)), use.result)
+        str(use): from_column(found[f"r{n}"].combine_chunks().cast(column_type(use.result)), use.result)
         for n, use in enumerate(USES)
     }
 

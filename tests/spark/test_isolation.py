@@ -14,12 +14,12 @@ import psutil
 import pytest
 
 from headrace.clock import ManualClock
-from headrace.control.apart import QueryApart
 from headrace.control.program import Program
+from headrace.control.workers.process import WorkerQueryHandle
 from headrace.errors import HeadraceError
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.test_program import BIG, FINAL, NUMBERS, SUMS, insert, values
 
 PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
@@ -27,7 +27,7 @@ PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return streams.settings(tmp_path, isolation="process", way="record", changes="record")
+    return memory_and_spark.settings(tmp_path, isolation="process", way="record", changes="record")
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def log(settings: Settings) -> Iterator[EmbeddedLog]:
 def processes(program: Program, query: str) -> list[psutil.Process]:
     """The query's own, and Spark's."""
     running = program.running[query]
-    assert isinstance(running, QueryApart)
+    assert isinstance(running, WorkerQueryHandle)
     own = psutil.Process(running.pid)
     return [own, *own.children(recursive=True)]
 

@@ -12,11 +12,11 @@ from confluent_kafka import Producer
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.contracts import Append, TopicSpec
-from headrace.engine.kafka_sink import KafkaSink
-from headrace.engine.kafka_source import Cut, Cuts, java_options, read_cut, read_stream
+from headrace.engine.io.kafka_sink import KafkaSink
+from headrace.engine.io.kafka_source import Cut, CutJournal, java_client_options, read_cut, read_stream
 from headrace.errors import WriterFenced
 from headrace.log.kafka import KafkaLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.schema import Schema
 from headrace.settings import Settings
@@ -71,7 +71,7 @@ def test_exactly_once_and_cuts_that_repeat(spark: SparkSession, kafka: KafkaLog,
         drain(copied(spark, kafka, name), sink.write, checkpoint)
         assert ids(kafka, f"{name}-out") == list(range(1000))
         forget_last_commit(checkpoint)
-    journal = list(Cuts(kafka, name, checkpoint).read())
+    journal = list(CutJournal(kafka, name, checkpoint).read())
     assert [cut.batch for cut in journal] == list(range(len(journal)))
     assert len(journal) >= 3
     topics = [kafka.topic(name), kafka.topic(f"{name}-other")]
@@ -127,7 +127,7 @@ def test_a_misfit_becomes_a_dead_letter(spark: SparkSession, kafka: KafkaLog, na
     ],
 )
 def test_security_settings_in_java_words(given: dict[str, str], expected: dict[str, str]) -> None:
-    java = java_options(given)
+    java = java_client_options(given)
     assert expected.items() <= java.items()
     assert not {"sasl.password", "ssl.ca.location"} & java.keys()
     if "sasl.password" in given:

@@ -9,15 +9,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.contracts import HEADERS_TYPE, Append, TopicSpec, dead_letter_topic
-from headrace.engine.native.choice import NATIVE, RECORD, choose_way
-from headrace.engine.native.flow import native_flow
-from headrace.engine.outlook import outlook
+from headrace.engine.native.compiler import compile_native_query
+from headrace.engine.planning.mode import choose_execution
+from headrace.engine.planning.native_support import NATIVE, RECORD, choose_native
 from headrace.engine.query import ensure_topic
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
 from headrace.schema import Schema
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.conftest import drain
 from tests.spark.sales import (
     SALES,
@@ -57,7 +57,7 @@ def query_of(select: str) -> Query:
 def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     query = query_of(STATEMENTS[name])
     topic = log.create_topic("sales", TopicSpec(partitions=3, schema=Schema.parse(SCHEMA)))
-    assert choose_way(query, {"sales": topic}).way == NATIVE
+    assert choose_native(query, {"sales": topic}).way == NATIVE
     rows = sales(11, 60)
     pieces = [[Append("sales", typed_batch(part)) for part in (p[:6], p[6:])] for p in halves(rows)]
     found = natively(spark, log, query, pieces, tmp_path / "q", Settings(batch_rows=17), forget=True)
@@ -68,7 +68,7 @@ def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog,
 
 def test_a_raw_topic(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     scene = clicks("raw", "CREATE STREAM o AS SELECT DISTINCT ON (page) id, spent FROM clicks;")
-    assert choose_way(scene.query, {"clicks": log.create_topic("clicks", TopicSpec())}).way == NATIVE
+    assert choose_native(scene.query, {"clicks": log.create_topic("clicks", TopicSpec())}).way == NATIVE
     pieces = [[raw_append(part)] for part in halves(scene.records)]
     found = natively(spark, log, scene.query, pieces, tmp_path / "q")
     assert_same(scene.query, found, in_memory(scene.query, scene.records))
@@ -84,10 +84,10 @@ def test_spark_drops_no_row_that_is_on_time_and_closed_windows_go(
         ensure_topic(log, topic)
     for part in halves(rows):
         log.append([Append("sales", typed_batch(part))])
-        flow = native_flow(spark, log, query, Settings(batch_rows=30), tmp_path / "q", "run")
+        flow = compile_native_query(spark, log, query, Settings(batch_rows=30), tmp_path / "q", "run")
         progress += drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     wanted = in_memory(query, as_records(rows))
-    assert streams.by_key(streams.written(log, "O")) == streams.by_key(wanted.written)
+    assert memory_and_spark.by_key(memory_and_spark.written(log, "O")) == memory_and_spark.by_key(wanted.written)
     assert log.bounds(dead_letter_topic("O"))[0].end == wanted.dead.total()
     assert wanted.dead["late-record"] > 10
     operators = [batch["stateOperators"][0] for batch in progress]
@@ -105,7 +105,7 @@ def test_rows_go_on_with_their_headers_and_in_their_order(
     rows = [({**dict.fromkeys(TYPED.schema.names), "shop": "oslo", "amount": n * 7 % 31}, n) for n in range(60)]
     headers = pa.array([[{"name": "n", "value": bytes([n])}] for n in range(60)], HEADERS_TYPE)
     log.append([Append("sales", typed_batch(rows).append_column("$headers", headers))])
-    flow = native_flow(spark, log, query, Settings(batch_rows=25), tmp_path / "q", "run")
+    flow = compile_native_query(spark, log, query, Settings(batch_rows=25), tmp_path / "q", "run")
     drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     names = [*TYPED.schema.names, "$timestamp", "$headers"]
     given, found = (log.read(t, 0, 0, max_records=100).rows.select(names).to_pylist() for t in ("sales", "O"))
@@ -126,23 +126,23 @@ REFUSED = {
 
 @pytest.mark.parametrize("select", REFUSED)
 def test_it_says_why(select: str, log: EmbeddedLog) -> None:
-    choice = choose_way(query_of(select), {"sales": log.create_topic("sales", TYPED)})
+    choice = choose_native(query_of(select), {"sales": log.create_topic("sales", TYPED)})
     assert choice.way == RECORD
     assert REFUSED[select] in str(choice)
 
 
 def test_on_kafka_and_over_raw_windows(log: EmbeddedLog) -> None:
     topic = log.create_topic("sales", TopicSpec())
-    on_kafka = choose_way(query_of(STATEMENTS["on"]), {"sales": topic}, kafka=True)
+    on_kafka = choose_native(query_of(STATEMENTS["on"]), {"sales": topic}, kafka=True)
     assert on_kafka.reasons == ("DISTINCT asks for the order of arrival, which on Kafka no single column tells",)
-    assert choose_way(query_of(STATEMENTS["windows"]), {"sales": topic}).way == RECORD
+    assert choose_native(query_of(STATEMENTS["windows"]), {"sales": topic}).way == RECORD
 
 
 def test_it_is_chosen_where_all_rows_would_have_to_meet(log: EmbeddedLog) -> None:
     topics = {"sales": log.create_topic("sales", TYPED), "O": log.create_topic("O", TYPED)}
 
     def way(select: str, asked: str, begun: str | None = None) -> str:
-        return outlook(query_of(select), topics, Settings(way=asked), embedded=True, begun=begun).way
+        return choose_execution(query_of(select), topics, Settings(way=asked), embedded=True, begun=begun).way
 
     anywhere, by_key = STATEMENTS["on"], "SELECT DISTINCT ON (shop, item) * FROM sales"
     assert [way(anywhere, asked) for asked in ("auto", "record", "native")] == [NATIVE, RECORD, NATIVE]

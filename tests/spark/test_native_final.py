@@ -25,27 +25,27 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from headrace.clock import ManualClock
 from headrace.contracts import Append, Batch, TopicSpec, dead_letter_topic
 from headrace.control.program import Program
-from headrace.engine.native.choice import NATIVE, choose_way
-from headrace.engine.native.flow import native_flow
-from headrace.engine.native.moments import Deadlines, Moment, note
-from headrace.engine.native.rows import read
-from headrace.engine.native.source import NativeReader
-from headrace.engine.native.source import given as given_rows
-from headrace.engine.native.work import Hops, work_for
-from headrace.engine.outlook import outlook
+from headrace.engine.io.embedded_source import open_view
+from headrace.engine.native.compiler import compile_native_query
+from headrace.engine.native.embedded_source import NativeReader
+from headrace.engine.native.embedded_source import rows_for_spark as given_rows
+from headrace.engine.native.input_rows import decode_batch
+from headrace.engine.native.task_spec import WindowSpec, native_task_spec
+from headrace.engine.native.watermark import DeadlineTracker, WatermarkState, report_watermark
+from headrace.engine.planning.mode import choose_execution
+from headrace.engine.planning.native_support import NATIVE, choose_native
 from headrace.engine.query import ensure_topic
-from headrace.engine.reports import Report
-from headrace.engine.source import open_view
+from headrace.engine.task_report import TaskReport
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.plan.chain.contract import Context
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Raw
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
 from headrace.record import Record
 from headrace.schema import Schema
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.conftest import drain, forget_last_commit
 from tests.spark.sales import SALES, SCHEMA, Found, Row, as_records, in_memory, in_order, planned, sales, typed_batch
 
@@ -76,18 +76,18 @@ def topics(log: EmbeddedLog, partitions: int = 1) -> None:
         ensure_topic(log, topic)
 
 
-def by_the_chain(query: Query, inputs: Sequence[tuple[str, Raw]]) -> Found:
+def by_the_chain(query: Query, inputs: Sequence[tuple[str, RawRecord]]) -> Found:
     """Of records, and of ticks among them."""
     dead: Counter[str] = Counter()
-    pipe = Pipe(query, Context(report=lambda problem: dead.update([problem.code])))
+    pipe = Pipeline(query, Context(report=lambda problem: dead.update([problem.code])))
     out = [r for topic, raw in inputs for r in (pipe.tick(raw.time) if topic == TICKS else pipe.feed(topic, [raw]))]
     return Found([(r.key, r.value, r.time) for r in out], dead)
 
 
 def ran(spark: SparkSession, log: EmbeddedLog, query: Query, folder: Path, rows: int, *, ticks: str = TICKS) -> Any:
-    reports: list[Report] = []
+    reports: list[TaskReport] = []
     given_settings = Settings(batch_rows=rows)
-    flow = native_flow(
+    flow = compile_native_query(
         spark, log, query, given_settings, folder, "run", lambda _, more: reports.extend(more), ticks=ticks
     )
     assert flow.mode == "append"
@@ -99,7 +99,7 @@ def dead_letters(log: EmbeddedLog) -> Counter[str]:
     return Counter((letter.record.header("code") or b"").decode() for letter in letters)
 
 
-def same(found: Sequence[streams.Output], wanted: Sequence[streams.Output]) -> None:
+def same(found: Sequence[memory_and_spark.Output], wanted: Sequence[memory_and_spark.Output]) -> None:
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
     assert [end(key) for key, _, _ in found] == sorted(end(key) for key, _, _ in wanted)
 
@@ -118,7 +118,7 @@ def test_windows_come_out_as_in_memory(name: str, spark: SparkSession, log: Embe
     """In small batches, stopped and gone on with, and the last batch of each run done twice."""
     query, partitions, rows = final(name), 3 if name == "grace" else 1, sales(11, 45, spread=900)
     topics(log, partitions)
-    assert choose_way(query, {"sales": log.topic("sales")}, every_change=True).way == NATIVE
+    assert choose_native(query, {"sales": log.topic("sales")}, every_change=True).way == NATIVE
     progress: list[dict] = []
     for part in (rows[:20], rows[20:]):
         for piece in (part[:7], part[7:]):
@@ -127,7 +127,7 @@ def test_windows_come_out_as_in_memory(name: str, spark: SparkSession, log: Embe
             progress += ran(spark, log, query, tmp_path / "q", 10)[0]
             forget_last_commit(tmp_path / "q" / "spark")
     wanted = in_memory(query, in_order(log, rows, partitions))
-    found = streams.written(log, "O")
+    found = memory_and_spark.written(log, "O")
     assert sorted(found, key=repr) == sorted(wanted.written, key=repr)
     assert len(found) > 3
     assert dead_letters(log) == wanted.dead
@@ -143,7 +143,7 @@ def test_ticks_close_windows_where_they_lie(spark: SparkSession, log: EmbeddedLo
     rows = [(ROW, 1_000), (ROW, 2_000)]
     log.append([Append("sales", typed_batch(rows))])
     _, reports = ran(spark, log, query, folder, 100)
-    assert streams.written(log, "O") == []
+    assert memory_and_spark.written(log, "O") == []
     assert (reports[-1].deadline, reports[-1].follows) == (3_000, False)
 
     log.append([tick(2_999)])
@@ -153,7 +153,7 @@ def test_ticks_close_windows_where_they_lie(spark: SparkSession, log: EmbeddedLo
     assert [report.follows for report in reports] == [True, False, False]  # a task, its batch, and one without rows
     assert [report.deadline for report in reports] == [None] * 3
     assert [report.records for report in reports] == [0, 0, 0]
-    same(streams.written(log, "O"), in_memory(query, as_records([*rows, (ROW, 3_000)])).written)
+    same(memory_and_spark.written(log, "O"), in_memory(query, as_records([*rows, (ROW, 3_000)])).written)
 
     log.append([Append("sales", typed_batch([(ROW, 2_500)]))])  # its window is gone
     assert ran(spark, log, query, folder, 100)[1][-1].deadline is None
@@ -168,7 +168,7 @@ def test_what_was_closed_before_a_crash_goes_out_with_the_next_tick(
     query, folder = final("tumbling"), tmp_path / "q"
     topics(log)
     log.append([Append("sales", typed_batch([(ROW, 1_000), (ROW, 3_500)]))])
-    flow = native_flow(spark, log, query, Settings(), folder, "run", ticks=TICKS)
+    flow = compile_native_query(spark, log, query, Settings(), folder, "run", ticks=TICKS)
 
     def dying(rows: Any, batch: int) -> None:
         if batch > 0:
@@ -179,11 +179,11 @@ def test_what_was_closed_before_a_crash_goes_out_with_the_next_tick(
         drain(flow.rows, dying, folder / "spark", flow.mode)
     for file in ("offsets/1", "offsets/.1.crc"):  # it died before it said that there would be another
         (folder / "spark" / file).unlink(missing_ok=True)
-    assert streams.written(log, "O") == []
+    assert memory_and_spark.written(log, "O") == []
     ran(spark, log, query, folder, 100)
     log.append([tick(0)])  # what a query that goes on is sent
     ran(spark, log, query, folder, 100)
-    same(streams.written(log, "O"), in_memory(query, as_records([(ROW, 1_000), (ROW, 3_500)])).written)
+    same(memory_and_spark.written(log, "O"), in_memory(query, as_records([(ROW, 1_000), (ROW, 3_500)])).written)
 
 
 @pytest.mark.spark
@@ -208,7 +208,7 @@ ROW = {"shop": "oslo", "item": "i", "amount": 1, "price": 1.0, "tags": None, "at
 def test_explain_says_so(log: EmbeddedLog) -> None:
     topics(log)
     known = {name: log.topic(name) for name in ("sales", "O")}
-    (line,) = outlook(final("hopping"), known, Settings(changes="record"), embedded=True).lines()
+    (line,) = choose_execution(final("hopping"), known, Settings(changes="record"), embedded=True).lines()
     assert line == (
         "runs natively, by Spark's own operators; sends the last result of each window, once; delivered exactly once"
     )
@@ -234,7 +234,7 @@ def test_rows_and_clocks_tell_which_windows_are_closed(
     made: list[Any], name: str, cut: int, partitions: int, tmp_path_factory: Any
 ) -> None:
     """However the log is cut: what is in the windows that end before the last clock is what the chain gives out."""
-    query, inputs = final(name), list[tuple[str, Raw]]()
+    query, inputs = final(name), list[tuple[str, RawRecord]]()
     if name == "tumbling":
         query = planned(f"{SALES}CREATE TABLE o AS {FINAL[name].replace('shop', 'item')}")
     with EmbeddedLog(tmp_path_factory.mktemp("log"), Settings(upkeep_every=timedelta(0))) as log:
@@ -242,7 +242,7 @@ def test_rows_and_clocks_tell_which_windows_are_closed(
         for one in made:
             if isinstance(one, int):
                 log.append([tick(one)])
-                inputs.append((TICKS, Raw(None, None, one)))
+                inputs.append((TICKS, RawRecord(None, None, one)))
             else:
                 row: Row = ({**ROW, "item": one[1], "shop": one[1]} if one[2] else None, one[0])
                 log.append([Append("sales", typed_batch([row]))])
@@ -253,7 +253,7 @@ def test_rows_and_clocks_tell_which_windows_are_closed(
 
 def closed(log: EmbeddedLog, query: Query, cut: int) -> dict[bytes, int]:
     """What the reader gives, put into windows by hand; of those that the clocks say are closed, how much is in them."""
-    work, found, ends = work_for(query, "", ticks=TICKS), Counter[bytes](), [0]
+    work, found, ends = native_task_spec(query, "", ticks=TICKS), Counter[bytes](), [0]
     hops = work.hops
     assert hops is not None
     options = {"folder": str(log.folder.resolve()), "topics": json.dumps(["sales", TICKS])}
@@ -278,7 +278,7 @@ def closed(log: EmbeddedLog, query: Query, cut: int) -> dict[bytes, int]:
     return {key: count for key, count in found.items() if end(key) + hops.size <= max(ends)}
 
 
-def windows_of(row: Any, hops: Hops) -> list[int]:
+def windows_of(row: Any, hops: WindowSpec) -> list[int]:
     """The starts of the row's windows that were open; those of rows that were added up are."""
     now = -(1 << 60) if row["now"] is None else row["now"]
     starts = range(row["time"] // hops.advance * hops.advance, max(row["time"] - hops.size, -1), -hops.advance)
@@ -288,12 +288,12 @@ def windows_of(row: Any, hops: Hops) -> list[int]:
 def test_in_order_of_times_no_row_is_late_for_another(log: EmbeddedLog) -> None:
     """As on Kafka, where a task reads a partition in pieces, in the order of its offsets."""
     topics(log)
-    work = work_for(final("tumbling"), "", by_time=True, ticks=TICKS)
+    work = native_task_spec(final("tumbling"), "", by_time=True, ticks=TICKS)
     log.append([Append("sales", typed_batch([(ROW, 9_000)])), tick(20_000)])
     log.append([Append("sales", typed_batch([(ROW, 4_000)])), Append("sales", typed_batch([(ROW, 100)]))])
     ticks = [log.read(TICKS, 0, 0)]
     batches: list[Batch] = [*ticks, *(log.read("sales", 0, offset, max_records=1) for offset in range(3))]
-    before = Moment(now=3_000)
+    before = WatermarkState(now=3_000)
     found = [row for batch in given_rows(batches, log.topic("sales"), work, before, "0") for row in batch.to_pylist()]
     assert [row["time"] for row in found] == [9_000, 4_000, 20_000]
     assert found[-1]["now"] == 18_000
@@ -306,14 +306,14 @@ KINDS = [(10, 10, 0), (10, 10, 25), (10, 4, 0), (7, 3, 5), (3, 3, 40)]
 def test_a_time_that_spark_cannot_tell_is_a_dead_letter(log: EmbeddedLog) -> None:
     """As a record's headers on Kafka may say."""
     topics(log)
-    work = work_for(final("tumbling"), "", by_time=True)
+    work = native_task_spec(final("tumbling"), "", by_time=True)
     records = [Record(b'{"ITEM": "i"}', b'"oslo"', occurred_at=1_000) for _ in range(2)]
     raw = log.create_topic("raw", TopicSpec())
     log.append([Append("raw", from_records(records))])
     batch = log.read("raw", 0, 0)
     at = batch.rows.schema.get_field_index("$timestamp")
     times = pa.array([1_000, 1 << 62])
-    rows = read(Batch("raw", 0, batch.rows.set_column(at, "$timestamp", times), 2), raw, work)
+    rows = decode_batch(Batch("raw", 0, batch.rows.set_column(at, "$timestamp", times), 2), raw, work)
     assert rows.times.tolist() == [1_000]
     assert [(problem.code, problem.time) for problem in rows.problems] == [("bad-time", 1 << 62)]
 
@@ -328,9 +328,9 @@ def test_the_next_deadline_is_that_of_the_first_open_window_with_rows(
     """Steps are ticks, and rows that come together."""
     size, advance, grace = hops
     every = range(size, 500, advance)
-    grid = Hops(*hops)
-    work = replace(work_for(final("tumbling"), ""), hops=grid)
-    reached, deadlines, now, ends = Moment(), Deadlines(work), -1, set[int]()
+    grid = WindowSpec(*hops)
+    work = replace(native_task_spec(final("tumbling"), ""), hops=grid)
+    reached, deadlines, now, ends = WatermarkState(), DeadlineTracker(work), -1, set[int]()
     for step in steps:
         before = reached
         if isinstance(step, int):
@@ -338,18 +338,18 @@ def test_the_next_deadline_is_that_of_the_first_open_window_with_rows(
         else:
             reached, now = before.met(np.array(step, np.int64), work), max([now, *step])
             ends |= {start + size for start in range(0, 201, advance) for t in step if start <= t < start + size}
-        report = Report(0)
-        note(report, work, before, reached)
+        report = TaskReport(0)
+        report_watermark(report, work, before, reached)
         assert (report.time, reached.now) == (None if now < 0 else now, now)
         assert grid.closed(now) == max((e for e in every if e + grace <= now), default=0)
-        (told,) = deadlines.told([Report.unpacked(report.packed())])
+        (told,) = deadlines.told([TaskReport.unpacked(report.packed())])
         assert told.deadline == min((e + grace for e in ends if e + grace > now), default=None)
 
 
 def test_of_many_pieces_the_widest_gaps_stay() -> None:
-    work = replace(work_for(final("tumbling"), ""), hops=Hops(1, 1, 1_000_000))
+    work = replace(native_task_spec(final("tumbling"), ""), hops=WindowSpec(1, 1, 1_000_000))
     times = np.concatenate([np.arange(0, 200, 2), [1_000, 5_000]])
-    found = Moment().met(times, work).open
+    found = WatermarkState().met(times, work).open
     assert (len(found), found[0][0], found[-2:]) == (64, 0, ((1_000, 1_000), (5_000, 5_000)))
     assert all(any(first <= time <= last for first, last in found) for time in times.tolist())
 
@@ -360,7 +360,7 @@ def test_of_many_pieces_the_widest_gaps_stay() -> None:
 @pytest.mark.spark
 def test_windows_close_while_nothing_comes(spark: SparkSession, tmp_path: Path) -> None:
     del spark
-    config, clock = streams.settings(tmp_path, way="auto"), ManualClock(1_000_000_000)
+    config, clock = memory_and_spark.settings(tmp_path, way="auto"), ManualClock(1_000_000_000)
     script = f"{SALES}CREATE TABLE o AS {FINAL['tumbling']}"
     with EmbeddedLog(config.data, config) as log:
         log.create_topic("sales", TopicSpec(schema=Schema.parse(SCHEMA)))
@@ -372,7 +372,7 @@ def test_windows_close_while_nothing_comes(spark: SparkSession, tmp_path: Path) 
             assert (running.way, running.progress.deadline) == (NATIVE, 3_000)
             clock.advance(timedelta(seconds=2))
             program.wake()
-            program.wait(on_look=lambda: program.stopping.set() if streams.written(log, "O") else None)
+            program.wait(on_look=lambda: program.stopping.set() if memory_and_spark.written(log, "O") else None)
         log.append([Append("sales", typed_batch([(ROW, 7_000)]))])
         with Program(log, config, clock=clock) as program:
             program.execute(script)
@@ -380,10 +380,12 @@ def test_windows_close_while_nothing_comes(spark: SparkSession, tmp_path: Path) 
         clock.advance(timedelta(seconds=10))  # while it is not running
         with Program(log, config, clock=clock) as program:
             program.execute(script)
-            program.wait(on_look=lambda: program.stopping.set() if len(streams.written(log, "O")) == 2 else None)
+            program.wait(
+                on_look=lambda: program.stopping.set() if len(memory_and_spark.written(log, "O")) == 2 else None
+            )
             (running,) = program.running.values()
             program.stopping.clear()
             program.wait(until_idle=True)
             assert running.progress.deadline is None
-        counts = [(orjson.loads(value or b"")["N"], time) for _, value, time in streams.written(log, "O")]
+        counts = [(orjson.loads(value or b"")["N"], time) for _, value, time in memory_and_spark.written(log, "O")]
         assert counts == [(2, 1_500), (1, 7_000)]

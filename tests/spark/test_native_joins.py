@@ -19,16 +19,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from headrace.contracts import HEADERS_TYPE, Append, TopicSpec, dead_letter_topic
-from headrace.engine.native.choice import NATIVE, RECORD, choose_way
-from headrace.engine.native.flow import native_flow
-from headrace.engine.native.join_source import JoinReader, Taken
-from headrace.engine.native.joins import JoinWork, join_for
+from headrace.engine.io.embedded_source import open_view
+from headrace.engine.native.compiler import compile_native_query
+from headrace.engine.native.stream_join.embedded_source import JoinReader, SpanResult
+from headrace.engine.native.stream_join.task_spec import JoinTaskSpec, join_task_spec
+from headrace.engine.planning.native_support import NATIVE, RECORD, choose_native
 from headrace.engine.query import ensure_topic
-from headrace.engine.source import open_view
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.conftest import drain
 from tests.spark.meetings import SCHEMAS, STREAMS, Arrival, arrivals, as_records, batch, raw_appends, typed_appends
 from tests.spark.sales import assert_same, halves, in_memory, natively, planned
@@ -59,7 +59,7 @@ def topics(log: EmbeddedLog, *, raw: bool = False, partitions: int = 1) -> dict[
 @pytest.mark.parametrize("name", PLANS)
 def test_pairs_are_those_of_the_chain(name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     query = planned(STREAMS + PLANS[name])
-    assert choose_way(query, topics(log)).way == NATIVE
+    assert choose_native(query, topics(log)).way == NATIVE
     rows = arrivals(len(name) + 20, 60, spread=100 if name == "nowhere" else 1_000)
     rows = [(t, row, at // 500 * 500) for t, row, at in rows] if name == "nowhere" else rows
     found = natively(spark, log, query, [typed_appends(part) for part in halves(rows)], tmp_path / "q", CUT)
@@ -112,9 +112,9 @@ class Model:
     """Spark's join by hand: rows at or behind the watermark are dropped, and forgotten when they are out of reach."""
 
     def __init__(self, log: EmbeddedLog, query: Query) -> None:
-        found = join_for(query, "")
+        found = join_task_spec(query, "")
         assert found is not None
-        self.work: JoinWork = found
+        self.work: JoinTaskSpec = found
         self.pairs: list[int] = []
         self.dead: Counter[str] = Counter()
         self._held: list[dict[str, Any]] = []
@@ -135,7 +135,7 @@ class Model:
         open_view.cache_clear()
         return self
 
-    def _rows(self, taken: Taken) -> list[dict[str, Any]]:
+    def _rows(self, taken: SpanResult) -> list[dict[str, Any]]:
         self.dead.update(taken.report.problems)
         return [row for given in taken.batches for row in given.to_pylist()]
 
@@ -174,10 +174,12 @@ def test_spark_drops_no_row_and_state_is_cleaned(
     for part in halves(rows):
         for append in typed_appends(part):
             log.append([append])
-        flow = native_flow(spark, log, query, Settings(batch_rows=40), tmp_path / "q", "run")
+        flow = compile_native_query(spark, log, query, Settings(batch_rows=40), tmp_path / "q", "run")
         progress += drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     wanted = in_memory(query, as_records(rows))
-    assert streams.by_key(streams.written(log, "O")) == streams.by_key([(r[0], r[1], r[2]) for r in wanted.written])
+    assert memory_and_spark.by_key(memory_and_spark.written(log, "O")) == memory_and_spark.by_key(
+        [(r[0], r[1], r[2]) for r in wanted.written]
+    )
     assert log.bounds(dead_letter_topic("O"))[0].end == wanted.dead.total()
     operators = [batch["stateOperators"][0] for batch in progress]
     kept = [sum(o["numRowsUpdated"] - o["numRowsRemoved"] for o in operators[: i + 1]) for i in range(len(operators))]
@@ -205,7 +207,7 @@ def test_topics_of_several_partitions(spark: SparkSession, log: EmbeddedLog, tmp
 
 def test_raw_topics(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     query = planned(STREAMS + PLANS["rekeyed"])
-    assert choose_way(query, topics(log, raw=True)).way == NATIVE
+    assert choose_native(query, topics(log, raw=True)).way == NATIVE
     rows = arrivals(8, 300)  # enough to be read as columns
     bad = Append("a", pa.RecordBatch.from_pydict({"value": pa.array([b"{", b"3"], pa.binary())}))
     pieces = [[*raw_appends(part), bad] for part in halves(rows)]
@@ -247,6 +249,6 @@ REFUSED = {
 
 @pytest.mark.parametrize("statement", REFUSED)
 def test_what_is_left_to_the_record_way_says_why(statement: str, log: EmbeddedLog) -> None:
-    choice = choose_way(planned(STREAMS + statement), topics(log))
+    choice = choose_native(planned(STREAMS + statement), topics(log))
     assert choice.way == RECORD
     assert REFUSED[statement] in str(choice)

@@ -15,15 +15,15 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.contracts import Append, TopicSpec, dead_letter_topic
-from headrace.engine.kafka_source import Cuts
-from headrace.engine.native.flow import native_flow
-from headrace.engine.outlook import outlook_on
+from headrace.engine.io.kafka_source import CutJournal
+from headrace.engine.native.compiler import compile_native_query
+from headrace.engine.planning.mode import choose_execution_on
 from headrace.log.kafka.log import KafkaLog
-from headrace.log.rows import from_records
-from headrace.plan.chain.records import Raw
+from headrace.log.stored_rows import from_records
+from headrace.plan.chain.records import RawRecord
 from headrace.record import Record
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.conftest import drain, forget_last_commit
 from tests.spark.sales import in_memory, planned
 
@@ -61,17 +61,19 @@ def records(dice: random.Random, start: int, count: int, value: str, text: str) 
     return made
 
 
-def in_order(log: KafkaLog, topics: list[str], cuts: Cuts) -> list[tuple[str, Raw]]:
+def in_order(log: KafkaLog, topics: list[str], cuts: CutJournal) -> list[tuple[str, RawRecord]]:
     """What was read, as the cuts say."""
-    found = [(topic, record) for topic in topics for record in streams.stored(log, topic)]
-    rows: list[tuple[str, Raw]] = []
+    found = [(topic, record) for topic in topics for record in memory_and_spark.stored(log, topic)]
+    rows: list[tuple[str, RawRecord]] = []
     for cut in cuts.read():
         inside = [
             (r.timestamp, t, r.partition, r.offset, r)
             for t, r in found
             if cut.start[t][str(r.partition)] <= r.offset < cut.end[t][str(r.partition)]
         ]
-        rows += [(t, Raw(r.key, r.value, r.timestamp)) for _, t, _, _, r in sorted(inside, key=lambda one: one[:4])]
+        rows += [
+            (t, RawRecord(r.key, r.value, r.timestamp)) for _, t, _, _, r in sorted(inside, key=lambda one: one[:4])
+        ]
     return rows
 
 
@@ -83,18 +85,18 @@ def test_pairs_are_those_of_the_chain(
     for topic in (*topics, f"{name}-out", dead_letter_topic(f"{name}-out")):
         kafka.create_topic(topic, TopicSpec(partitions=2))
     query, folder, dice = planned((STREAMS + QUERIES[kind]).format(name)), tmp_path / "q", random.Random(kind)
-    assert outlook_on(kafka, query, kafka.settings).way == "native"
+    assert choose_execution_on(kafka, query, kafka.settings).way == "native"
     for piece in range(3):
         for topic, columns in zip(topics, (("X", "U"), ("Y", "W")), strict=True):
             kafka.append([Append(topic, from_records(records(dice, piece * 40, 40, *columns)))])
         for _ in range(2):
-            flow = native_flow(spark, kafka, query, kafka.settings, folder, name)
+            flow = compile_native_query(spark, kafka, query, kafka.settings, folder, name)
             drain(flow.rows, flow.write, folder / "spark", flow.mode)
             forget_last_commit(folder / "spark")
-    wanted = in_memory(query, in_order(kafka, topics, Cuts(kafka, name, folder / "spark")))
-    got = [(r.key, r.value, r.timestamp) for r in streams.stored(kafka, f"{name}-out")]
-    assert streams.by_key(got) == streams.by_key(wanted.written)
-    letters = streams.stored(kafka, dead_letter_topic(f"{name}-out"))
+    wanted = in_memory(query, in_order(kafka, topics, CutJournal(kafka, name, folder / "spark")))
+    got = [(r.key, r.value, r.timestamp) for r in memory_and_spark.stored(kafka, f"{name}-out")]
+    assert memory_and_spark.by_key(got) == memory_and_spark.by_key(wanted.written)
+    letters = memory_and_spark.stored(kafka, dead_letter_topic(f"{name}-out"))
     assert Counter((r.record.header("code") or b"").decode() for r in letters) == wanted.dead
     assert len(got) > 10
     assert wanted.dead["late-record"] > 3

@@ -19,22 +19,22 @@ from pyspark.sql import SparkSession
 from headrace.clock import ManualClock
 from headrace.contracts import Append, TopicSpec, dead_letter_topic
 from headrace.control.program import Program
-from headrace.engine.kafka_source import Cuts
-from headrace.engine.native.flow import native_flow
-from headrace.engine.native.moments import Moment, moment
-from headrace.engine.outlook import outlook_on
+from headrace.engine.io.kafka_source import CutJournal
+from headrace.engine.native.compiler import compile_native_query
+from headrace.engine.native.watermark import WatermarkState, parse_watermark
+from headrace.engine.planning.mode import choose_execution_on
 from headrace.errors import QueryFailed
 from headrace.log.kafka.log import KafkaLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.plan.chain.contract import Context
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Raw
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
 from headrace.record import Record, StoredRecord
 from headrace.settings import Settings
+from tests.memory_and_spark import by_key, stored
 from tests.spark.conftest import drain, forget_last_commit
 from tests.spark.sales import planned
-from tests.streams import by_key, stored
 
 pytestmark = pytest.mark.kafka
 
@@ -83,7 +83,7 @@ def clicks(dice: random.Random, start: int, count: int) -> list[Record]:
     return made
 
 
-def in_order(log: KafkaLog, topic: str, cuts: Cuts) -> list[StoredRecord]:
+def in_order(log: KafkaLog, topic: str, cuts: CutJournal) -> list[StoredRecord]:
     """What was read, as the cuts say."""
     found = stored(log, topic)
     rows: list[StoredRecord] = []
@@ -98,8 +98,8 @@ def by_the_chain(query: Query, rows: list[StoredRecord]) -> tuple[list[Plain], C
     problems: Counter[str] = Counter()
     stores: dict[str, dict] = {}
     context = Context(lambda name: stores.setdefault(name, {}), lambda problem: problems.update([problem.code]))
-    raws = [Raw(r.key, r.value, r.timestamp, r.headers, r.partition, r.offset) for r in rows]
-    return [(r.key, r.value, r.time) for r in Pipe(query, context).feed(query.sources[0].topic, raws)], problems
+    raws = [RawRecord(r.key, r.value, r.timestamp, r.headers, r.partition, r.offset) for r in rows]
+    return [(r.key, r.value, r.time) for r in Pipeline(query, context).feed(query.sources[0].topic, raws)], problems
 
 
 @pytest.mark.parametrize("kind", QUERIES)
@@ -109,14 +109,14 @@ def test_results_are_those_of_the_chain(
     for topic in (name, f"{name}-out", dead_letter_topic(f"{name}-out")):
         kafka.create_topic(topic, TopicSpec(partitions=2))
     query, folder, dice = planned((CLICKS + QUERIES[kind]).format(name)), tmp_path / "q", random.Random(kind)
-    assert outlook_on(kafka, query, kafka.settings).way == "native"
+    assert choose_execution_on(kafka, query, kafka.settings).way == "native"
     for piece in range(3):
         kafka.append([Append(name, from_records(clicks(dice, piece * 60, 60)))])
         for _ in range(2):
-            flow = native_flow(spark, kafka, query, kafka.settings, folder, name)
+            flow = compile_native_query(spark, kafka, query, kafka.settings, folder, name)
             drain(flow.rows, flow.write, folder / "spark", flow.mode)
             forget_last_commit(folder / "spark")
-    wanted, problems = by_the_chain(query, in_order(kafka, name, Cuts(kafka, name, folder / "spark")))
+    wanted, problems = by_the_chain(query, in_order(kafka, name, CutJournal(kafka, name, folder / "spark")))
     got = [(r.key, r.value, r.timestamp) for r in stored(kafka, f"{name}-out")]
     if kind == "filter":  # without a shuffle on the way: those of a key are as they came
         came = by_key(by_the_chain(query, stored(kafka, name))[0])
@@ -178,11 +178,14 @@ def wait_for(program: Program, log: KafkaLog, topic: str, count: int) -> None:
 
 
 def test_a_time_that_is_not_known_is_no_guess(kafka: KafkaLog, tmp_path: Path) -> None:
-    from headrace.engine.native.kafka import Times
+    from headrace.engine.native.kafka_source import StreamTimeFile
 
-    times = Times(tmp_path)
+    times = StreamTimeFile(tmp_path)
     assert times.before(0) is None
-    times.keep(0, Moment(), Moment(500, ((7, 9),)))
-    assert (moment(*times.before(0)), moment(*times.before(1))) == (Moment(), Moment(500, ((7, 9),)))
+    times.keep(0, WatermarkState(), WatermarkState(500, ((7, 9),)))
+    assert (parse_watermark(*times.before(0)), parse_watermark(*times.before(1))) == (
+        WatermarkState(),
+        WatermarkState(500, ((7, 9),)),
+    )
     with pytest.raises(QueryFailed, match="batch 3"):
         times.before(3)

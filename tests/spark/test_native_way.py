@@ -21,19 +21,19 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from headrace.contracts import HEADERS_TYPE, Append, TopicSpec, dead_letter_topic
-from headrace.engine.native.choice import NATIVE, RECORD, choose_way
-from headrace.engine.native.flow import native_flow
-from headrace.engine.native.source import NativeReader
-from headrace.engine.native.work import Work, work_for
+from headrace.engine.io.embedded_source import open_view
+from headrace.engine.native.compiler import compile_native_query
+from headrace.engine.native.embedded_source import NativeReader
+from headrace.engine.native.task_spec import NativeTaskSpec, native_task_spec
+from headrace.engine.planning.native_support import NATIVE, RECORD, choose_native
 from headrace.engine.query import ensure_topic
-from headrace.engine.source import open_view
 from headrace.errors import SchemaMismatch
 from headrace.log.embedded import EmbeddedLog
-from headrace.plan.chain.records import Raw
+from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
 from headrace.schema import Schema
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.conftest import drain
 from tests.spark.sales import (
     SALES,
@@ -83,7 +83,7 @@ TYPED = {
 def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     query, partitions = planned(SALES + TYPED[name]), 3 if name in ("tumbling", "keyed") else 1
     topic = log.create_topic("sales", TopicSpec(partitions=partitions, schema=Schema.parse(SCHEMA)))
-    assert choose_way(query, {"sales": topic}).way == NATIVE
+    assert choose_native(query, {"sales": topic}).way == NATIVE
     rows = sales(7, 28)
     pieces = [[Append("sales", typed_batch(part)) for part in (p[:6], p[6:])] for p in halves(rows)]
     found = natively(spark, log, query, pieces, tmp_path / "q")
@@ -102,7 +102,7 @@ RAW = (
 @pytest.mark.parametrize("scene", RAW, ids=[scene.name for scene in RAW])
 def test_a_raw_topic(scene: Any, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     topic = log.create_topic("clicks", TopicSpec())
-    assert choose_way(scene.query, {"clicks": topic}).way == NATIVE
+    assert choose_native(scene.query, {"clicks": topic}).way == NATIVE
     pieces = [[raw_append(records)] for records in halves(scene.records)]
     found = natively(spark, log, scene.query, pieces, tmp_path / "q")
     assert_same(scene.query, found, in_memory(scene.query, scene.records))
@@ -117,7 +117,7 @@ def test_delimited_values_and_kafka_keys(spark: SparkSession, log: EmbeddedLog, 
     )
     ids = [n.to_bytes(8) for n in (1, 2, 1, 1)]
     values = (b"a,2147483647", b"b,2", b"only one", b"c,2")
-    records = [("d", Raw(key, value, at)) for at, (key, value) in enumerate(zip(ids, values, strict=True))]
+    records = [("d", RawRecord(key, value, at)) for at, (key, value) in enumerate(zip(ids, values, strict=True))]
     log.create_topic("d", TopicSpec())
     found = natively(spark, log, query, [[raw_append(records)]], tmp_path / "q")
     assert_same(query, found, in_memory(query, records))
@@ -129,7 +129,7 @@ def test_a_record_without_a_key_of_several_columns(spark: SparkSession, log: Emb
         "CREATE STREAM o AS SELECT * FROM t WHERE v > 0;"
     )
     keys = (b'{"A": 1, "B": null}', None, b'{"A": null, "B": null}', b"[]")
-    records = [("t", Raw(key, b'{"V": 1}', at)) for at, key in enumerate(keys)]
+    records = [("t", RawRecord(key, b'{"V": 1}', at)) for at, key in enumerate(keys)]
     log.create_topic("t", TopicSpec())
     found = natively(spark, log, query, [[raw_append(records)]], tmp_path / "q")
     assert_same(query, found, in_memory(query, records))
@@ -149,10 +149,10 @@ def test_spark_drops_no_row_that_is_on_time_and_state_is_cleaned(
         ensure_topic(log, topic)
     for part in halves(rows):
         log.append([Append("sales", typed_batch(part))])
-        flow = native_flow(spark, log, query, Settings(batch_rows=30), tmp_path / "q", "run")
+        flow = compile_native_query(spark, log, query, Settings(batch_rows=30), tmp_path / "q", "run")
         progress += drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     wanted = in_memory(query, as_records(rows))
-    assert last(streams.written(log, "O")) == last(wanted.written)
+    assert last(memory_and_spark.written(log, "O")) == last(wanted.written)
     assert log.bounds(dead_letter_topic("O"))[0].end == wanted.dead.total()
     assert wanted.dead["late-record"] > 10
     operators = [batch["stateOperators"][0] for batch in progress]
@@ -189,7 +189,7 @@ BLANK = {"shop": "s", "amount": 1, "price": None, "tags": None, "at": None}
 
 def counted(log: EmbeddedLog, query: Query, cut: int) -> dict[bytes, int]:
     """What the reader gives, put into windows by hand."""
-    work, found = work_for(query, ""), Counter[bytes]()
+    work, found = native_task_spec(query, ""), Counter[bytes]()
     assert work.hops is not None
     reader = NativeReader(
         {"folder": str(log.folder.resolve()), "topics": '["sales"]'}, [log.topic("sales")], None, work
@@ -210,7 +210,7 @@ def counted(log: EmbeddedLog, query: Query, cut: int) -> dict[bytes, int]:
     return dict(found)
 
 
-def windows_of(row: Mapping[str, Any], work: Work) -> list[bytes]:
+def windows_of(row: Mapping[str, Any], work: NativeTaskSpec) -> list[bytes]:
     """The keys of the windows of a row that were open."""
     hops, time = work.hops, row["time"]
     assert hops is not None
@@ -243,7 +243,7 @@ def test_a_sink_with_a_schema_gets_columns(spark: SparkSession, log: EmbeddedLog
     rows = sales(5, 30)
     ensure_topic(log, dead_letter_topic("O"))
     log.append([Append("sales", typed_batch(rows))])
-    flow = native_flow(spark, log, query, SETTINGS, tmp_path / "q", "run")
+    flow = compile_native_query(spark, log, query, SETTINGS, tmp_path / "q", "run")
     drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     found = {
         (row["shop"], row["windowstart"]): (row["n"], row["s"], row["w"], row["$timestamp"])
@@ -267,7 +267,7 @@ def test_a_stream_between_topics_with_schemas(spark: SparkSession, log: Embedded
     batch = typed_batch(rows)
     headers = pa.array([[{"name": "n", "value": bytes([i])}] for i in range(len(rows))], HEADERS_TYPE)
     log.append([Append("sales", batch.append_column("$headers", headers))])
-    flow = native_flow(spark, log, query, Settings(), tmp_path / "q", "run")
+    flow = compile_native_query(spark, log, query, Settings(), tmp_path / "q", "run")
     drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     names = [*spec.schema.names, "$timestamp", "$headers"]
     given, found = (log.read(t, 0, 0, max_records=100).rows.select(names).to_pylist() for t in ("sales", "O"))
@@ -282,7 +282,7 @@ def test_declared_columns_must_be_those_of_the_topic(log: EmbeddedLog, spark: Sp
     for topic in ("O", dead_letter_topic("O")):
         ensure_topic(log, topic)
     with pytest.raises(SchemaMismatch) as error:
-        native_flow(spark, log, query, SETTINGS, tmp_path / "q", "run")
+        compile_native_query(spark, log, query, SETTINGS, tmp_path / "q", "run")
     assert 'column "ITEM" is string, the topic has int' in error.value.what
     assert 'column "TAGS" is not among its columns' in error.value.what
     assert "PRICE" not in error.value.what
@@ -305,11 +305,11 @@ REFUSED = {
 @pytest.mark.parametrize("statement", REFUSED)
 def test_what_is_left_to_the_record_way_says_why(statement: str, log: EmbeddedLog) -> None:
     topic = log.create_topic("sales", TopicSpec(schema=Schema.parse(SCHEMA)))
-    choice = choose_way(planned(SALES + statement), {"sales": topic})
+    choice = choose_native(planned(SALES + statement), {"sales": topic})
     assert choice.way == RECORD
     assert REFUSED[statement] in str(choice)
 
 
 def test_windows_over_a_raw_topic_are_left_to_the_record_way(log: EmbeddedLog) -> None:
     topic = log.create_topic("sales", TopicSpec())
-    assert choose_way(planned(SALES + TYPED["tumbling"]), {"sales": topic}).way == RECORD
+    assert choose_native(planned(SALES + TYPED["tumbling"]), {"sales": topic}).way == RECORD

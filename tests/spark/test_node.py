@@ -8,17 +8,17 @@ from pathlib import Path
 import psutil
 import pytest
 
-from headrace.control import isolation
-from headrace.control.apart import QueryApart
 from headrace.control.node import Node
-from headrace.lang.python.loading import Code
+from headrace.control.workers import isolation
+from headrace.control.workers.process import WorkerQueryHandle
+from headrace.lang.python.app_code import AppCode
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan import operators
-from headrace.plan.functions import own, withdraw
+from headrace.plan.functions import user_functions, withdraw
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.test_program import NUMBERS, SUMS, insert, values
-from tests.waiting import until
+from tests.wait import wait_until
 
 pytestmark = pytest.mark.server
 
@@ -26,18 +26,18 @@ pytestmark = pytest.mark.server
 def until_sums(node: Node, log: EmbeddedLog, *totals: int) -> None:
     """Wait until just these have been written."""
     wanted = [{"TOTAL": total} for total in totals]
-    until(lambda: values(log, "SUMS") == wanted, lambda: (values(log, "SUMS"), node.care.setbacks))
+    wait_until(lambda: values(log, "SUMS") == wanted, lambda: (values(log, "SUMS"), node.care.setbacks))
 
 
 def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
-    settings: Settings = streams.settings(tmp_path, way="record", changes="record")
+    settings: Settings = memory_and_spark.settings(tmp_path, way="record", changes="record")
     with EmbeddedLog(settings.data, settings) as log:
         with Node(log, settings) as node:
             node.execute(NUMBERS + SUMS)
             node.execute(insert(1))
             until_sums(node, log, 1)
             (running,) = node.supervisor.running.values()
-            assert isinstance(running, QueryApart)
+            assert isinstance(running, WorkerQueryHandle)
             psutil.Process(running.pid).kill()
             node.execute(insert(2))
             until_sums(node, log, 1, 3)
@@ -60,7 +60,7 @@ def test_a_query_leaves_spark_while_it_has_nothing_to_do(
 ) -> None:
     monkeypatch.setattr(isolation, "_MOST_STARTS", 1)
     caplog.set_level("INFO", logger="headrace.control")
-    settings: Settings = streams.settings(
+    settings: Settings = memory_and_spark.settings(
         tmp_path, way="record", changes="record", park_after=timedelta(milliseconds=500)
     )
     with EmbeddedLog(settings.data, settings) as log:
@@ -69,11 +69,11 @@ def test_a_query_leaves_spark_while_it_has_nothing_to_do(
                 if first:
                     node.execute(NUMBERS + SUMS + insert(1))
                     until_sums(node, log, 1)
-                until(lambda node=node: "CTAS_SUMS_1" in node.care.parked and not node.supervisor.running)
+                wait_until(lambda node=node: "CTAS_SUMS_1" in node.care.parked and not node.supervisor.running)
                 node.execute(insert(2))
                 until_sums(node, log, *((1, 3) if first else (1, 3, 5)))
                 if first:
-                    until(lambda: "begins anew" in caplog.text)
+                    wait_until(lambda: "begins anew" in caplog.text)
 
 
 APP = '''
@@ -101,22 +101,22 @@ numbers.operate(Running).to_stream("totals")
 
 
 def test_an_app_that_is_sent_runs_and_its_code_is_replaced(tmp_path: Path) -> None:
-    settings: Settings = streams.settings(tmp_path, way="record", changes="record")
+    settings: Settings = memory_and_spark.settings(tmp_path, way="record", changes="record")
     try:
         with EmbeddedLog(settings.data, settings) as log:
 
             def comes(topic: str, *wanted: object) -> None:
-                until(
+                wait_until(
                     lambda: [next(iter(row.values())) for row in values(log, topic) if row] == list(wanted),
                     lambda: (topic, values(log, topic), node.care.setbacks),
                 )
 
             with Node(log, settings) as node:
-                node.deploy(Code(APP))
+                node.deploy(AppCode(APP))
                 node.execute(insert(1))
                 comes("TEXTS", "<1>")
                 comes("TOTALS", 1)
-                node.deploy(Code(APP.replace('f"<{n}>"', 'f"[{n}]"')))
+                node.deploy(AppCode(APP.replace('f"<{n}>"', 'f"[{n}]"')))
                 node.execute(insert(2))
                 comes("TEXTS", "<1>", "[2]")
             with Node(log, settings) as node:
@@ -124,5 +124,5 @@ def test_an_app_that_is_sent_runs_and_its_code_is_replaced(tmp_path: Path) -> No
                 comes("TEXTS", "<1>", "[2]", "[3]")
                 comes("TOTALS", 1, 3, 6)
     finally:
-        withdraw(own())
+        withdraw(user_functions())
         operators.withdraw(operators.OPERATORS["RUNNING"])

@@ -11,10 +11,10 @@ from pyspark.sql import SparkSession
 from headrace.contracts import Append, dead_letter_topic
 from headrace.control.program import Program
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.rows import from_records
-from headrace.log.topics import ensure_topic
+from headrace.log.stored_rows import from_records
+from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
-from tests import streams
+from tests import memory_and_spark
 
 STATEMENTS = """
 CREATE STREAM clicks (id INT KEY, page STRING, ms DOUBLE) WITH (kafka_topic='clicks', format='JSON', partitions=1);
@@ -33,12 +33,12 @@ def _bytes(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-INPUTS: list[streams.Input] = [("clicks", str(n % 9), _value(n), n) for n in range(1200)]
+INPUTS: list[memory_and_spark.Input] = [("clicks", str(n % 9), _value(n), n) for n in range(1200)]
 
 
 @pytest.mark.parametrize("way", ["record", "auto"])
 def test_large_batches_give_what_memory_gives(way: str, spark: SparkSession, tmp_path: Path) -> None:
-    given = streams.settings(tmp_path, way=way)
+    given = memory_and_spark.settings(tmp_path, way=way)
     with EmbeddedLog(given.data, given) as log:
         ensure_topic(log, "clicks")
         for half in (INPUTS[:700], INPUTS[700:]):
@@ -47,10 +47,12 @@ def test_large_batches_give_what_memory_gives(way: str, spark: SparkSession, tmp
                 program.execute(STATEMENTS)
                 log.append([Append("clicks", from_records(records))])
                 program.wait(until_idle=True)
-        found = {topic: streams.written(log, topic) for topic in ("SLOW", "COUNTS")}
+        found = {topic: memory_and_spark.written(log, topic) for topic in ("SLOW", "COUNTS")}
         letters = [log.bounds(dead_letter_topic(topic)) for topic in found]
-    wanted = streams.in_memory(STATEMENTS, INPUTS)
-    assert {t: streams.by_key(r) for t, r in found.items()} == {t: streams.by_key(r) for t, r in wanted.items()}
+    wanted = memory_and_spark.in_memory(STATEMENTS, INPUTS)
+    assert {t: memory_and_spark.by_key(r) for t, r in found.items()} == {
+        t: memory_and_spark.by_key(r) for t, r in wanted.items()
+    }
     assert [Counter({p: end - start for p, (start, end) in each.items()}).total() for each in letters] == [
         len(BAD),
         len(BAD) + 2,  # that without a value and that without a page have no group

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from headrace.log.embedded import EmbeddedLog
-from tests import streams
-from tests.spark.test_node import until
+from tests import memory_and_spark
+from tests.spark.test_node import wait_until
 from tests.spark.test_program import NUMBERS, SUMS, insert, values
 from tests.spark.test_up import PROGRAM, server
 from tests.unit.serve.test_ksql_app import done
@@ -34,10 +34,10 @@ def told(data: Path, *words: str) -> Any:
 
 
 def test_a_server_is_operated(tmp_path: Path) -> None:
-    data = streams.settings(tmp_path).data
+    data = memory_and_spark.settings(tmp_path).data
     with EmbeddedLog(data) as log, server(data) as (process, address):
         done(address, NUMBERS + SUMS + insert(1, 2))
-        until(lambda: values(log, "SUMS")[-1:] == [{"TOTAL": 3}])
+        wait_until(lambda: values(log, "SUMS")[-1:] == [{"TOTAL": 3}])
         status = told(data, "status")
         assert (status["pid"], status["address"]) == (process.pid, address)
         (query,) = status["queries"]
@@ -46,7 +46,7 @@ def test_a_server_is_operated(tmp_path: Path) -> None:
         assert (verdict["equal"], verdict["rows"], verdict["query"]) == (True, 1, "CTAS_SUMS_1")
         assert (verdict["view_rows"], verdict["view_differing"]) == (1, 0)
         process.send_signal(signal.SIGHUP)
-        until(lambda: "settings were read again" in headrace(data, "logs", "-n", "500"))
+        wait_until(lambda: "settings were read again" in headrace(data, "logs", "-n", "500"))
         headrace(data, "support-bundle", str(tmp_path / "bundle.zip"))
         with zipfile.ZipFile(tmp_path / "bundle.zip") as bundle:
             assert "CTAS_SUMS_1" in bundle.read("plans.txt").decode()

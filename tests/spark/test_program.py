@@ -17,7 +17,7 @@ from headrace.engine.checkpoint import Checkpoint
 from headrace.errors import AssertFailed, HeadraceError, PlanChanged
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 
 NUMBERS = "CREATE STREAM numbers (id INT KEY, n INT) WITH (kafka_topic='numbers', format='JSON');\n"
 SUMS = "CREATE TABLE sums AS SELECT id, SUM(n) AS total FROM numbers GROUP BY id;\n"
@@ -39,7 +39,7 @@ def insert(*numbers: int) -> str:
 
 
 def values(log: EmbeddedLog, topic: str) -> list[dict | None]:
-    return [value and json.loads(value) for _, value, _ in streams.written(log, topic)]
+    return [value and json.loads(value) for _, value, _ in memory_and_spark.written(log, topic)]
 
 
 def run(log: EmbeddedLog, settings: Settings, text: str, name: str = "program") -> Program:
@@ -77,7 +77,7 @@ def test_latest_begins_at_the_end_and_stays_there(log: EmbeddedLog, settings: Se
     manifest = Checkpoint(settings.data / "checkpoints" / "program" / "CSAS_BIG_0").manifest
     assert manifest is not None
     assert manifest.start == {"sequence": log.head(["numbers"])}
-    streams.append(log, "numbers", "1", '{"N": 30}', 0)  # while it is not running, and before its first batch
+    memory_and_spark.append(log, "numbers", "1", '{"N": 30}', 0)  # while it is not running, and before its first batch
     run(log, settings, script)
     assert values(log, "BIG") == [{"N": 30}]
 
@@ -154,7 +154,7 @@ def test_a_failing_query_ends_the_program_with_its_error(log: EmbeddedLog, setti
 
 
 def test_a_batch_under_way_ends_and_no_other_begins(log: EmbeddedLog, tmp_path: Path, spark: SparkSession) -> None:
-    settings = streams.settings(tmp_path, batch_rows=1)
+    settings = memory_and_spark.settings(tmp_path, batch_rows=1)
     script = NUMBERS + SUMS + insert(*range(40))
     with Program(log, settings) as program:
         program.execute(script)
@@ -163,7 +163,7 @@ def test_a_batch_under_way_ends_and_no_other_begins(log: EmbeddedLog, tmp_path: 
     done = Checkpoint(running.folder).done()
     assert running.progress.batches == done + 1  # every batch that was computed is noted as done
     assert len(values(log, "SUMS")) == running.progress.records < 40
-    run(log, streams.settings(tmp_path), script)
+    run(log, memory_and_spark.settings(tmp_path), script)
     assert [value and value["TOTAL"] for value in values(log, "SUMS")] == [sum(range(n + 1)) for n in range(40)]
 
 
@@ -175,8 +175,8 @@ def test_windows_close_with_no_next_record_and_after_a_restart(log: EmbeddedLog,
     script = NUMBERS + FINAL
     with Program(log, settings, clock=clock) as program:
         program.execute(script)
-        streams.append(log, "numbers", "1", '{"N": 1}', 2_000)
-        streams.append(log, "numbers", "1", '{"N": 1}', 12_000)  # closes the first window
+        memory_and_spark.append(log, "numbers", "1", '{"N": 1}', 2_000)
+        memory_and_spark.append(log, "numbers", "1", '{"N": 1}', 12_000)  # closes the first window
         program.wait(until_idle=True)
         assert values(log, "FINAL") == [{"N": 1}]
     clock.advance(timedelta(seconds=5))
@@ -189,7 +189,7 @@ def test_windows_close_with_no_next_record_and_after_a_restart(log: EmbeddedLog,
         (running,) = program.running.values()
         program.wait(on_look=lambda: program.stopping.set() if log.bounds("FINAL")[0].end == 2 else None)
         assert running.progress.late == 0
-    assert [time for _, _, time in streams.written(log, "FINAL")] == [2_000, 12_000]
+    assert [time for _, _, time in memory_and_spark.written(log, "FINAL")] == [2_000, 12_000]
 
 
 def test_a_query_that_loses_its_processes_is_started_again(log: EmbeddedLog, settings: Settings) -> None:

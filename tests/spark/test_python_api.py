@@ -10,19 +10,19 @@ import pytest
 
 from headrace.clock import ManualClock
 from headrace.control.program import Program
-from headrace.lang.python.loading import Code, load
+from headrace.lang.python.app_code import AppCode, load
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.topics import ensure_topic
+from headrace.log.topic_spec import ensure_topic
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 
 EXAMPLE = Path(__file__).parents[2] / "examples/python/clicks.py"
-FIRST: list[streams.Input] = [
+FIRST: list[memory_and_spark.Input] = [
     ("users", '"ann"', '{"CARD": "1234567812345678"}', 0),
     ("clicks", '"ann"', '{"PAGE": "/", "AMOUNT": 500}', 1_000),
     ("clicks", '"bob"', '{"PAGE": "/"}', 2_000),
 ]
-THEN: list[streams.Input] = [
+THEN: list[memory_and_spark.Input] = [
     ("clicks", '"ann"', '{"PAGE": "/shop", "AMOUNT": 20}', 20_000),
     ("clicks", '"bob"', '{"PAGE": "/"}', 40_000),  # bob's first visit has ended at 32 s, ann's goes on until 50 s
     ("clicks", '"cat"', '{"PAGE": "/shop"}', 90_000),
@@ -54,11 +54,13 @@ app.stream("clicks", "user STRING KEY, page STRING").operate(Stays).to_stream("s
 """
 
 
-def piece(log: EmbeddedLog, settings: Settings, text: str, code: Code, inputs: Sequence[streams.Input]) -> list[str]:
+def piece(
+    log: EmbeddedLog, settings: Settings, text: str, code: AppCode, inputs: Sequence[memory_and_spark.Input]
+) -> list[str]:
     with Program(log, settings, setup=code) as program:
         program.execute(text)
         for topic, key, value, time in inputs:
-            streams.append(log, topic, key, value, time)
+            memory_and_spark.append(log, topic, key, value, time)
         program.wait(until_idle=True)
         return [running.query.sink.topic for running in program.running.values()]
 
@@ -68,7 +70,7 @@ def test_an_app_gives_the_same_in_memory_and_on_spark_over_a_restart(log: Embedd
     for topic in ("users", "clicks"):
         ensure_topic(log, topic)
     sinks = [topic for inputs in (FIRST, THEN) for topic in piece(log, settings, app.text, code, inputs)]
-    expected = streams.in_memory(app.text, [*FIRST, *THEN])
+    expected = memory_and_spark.in_memory(app.text, [*FIRST, *THEN])
     assert set(sinks) == set(expected) == {"PER_PAGE", "PER_MINUTE", "VISITS", "BOUGHT", "LARGE"}
     assert [value for _, value, _ in expected["VISITS"]] == [
         b'{"PAGES":1,"SPENT":0}',
@@ -76,7 +78,7 @@ def test_an_app_gives_the_same_in_memory_and_on_spark_over_a_restart(log: Embedd
         b'{"PAGES":1,"SPENT":0}',
     ]
     for topic in sinks:
-        assert streams.by_key(streams.written(log, topic)) == streams.by_key(expected[topic])
+        assert memory_and_spark.by_key(memory_and_spark.written(log, topic)) == memory_and_spark.by_key(expected[topic])
 
 
 def test_timers_fire_when_nobody_comes_and_after_a_restart(
@@ -87,13 +89,13 @@ def test_timers_fire_when_nobody_comes_and_after_a_restart(
     clock = ManualClock(1_000_000_000)
     with Program(log, settings, clock=clock, setup=code) as program:
         program.execute(app.text)
-        streams.append(log, "clicks", '"ann"', '{"PAGE": "/"}', 1_000)
-        streams.append(log, "clicks", '"ann"', '{"PAGE": "/"}', 5_000)
+        memory_and_spark.append(log, "clicks", '"ann"', '{"PAGE": "/"}', 1_000)
+        memory_and_spark.append(log, "clicks", '"ann"', '{"PAGE": "/"}', 5_000)
         program.wait(until_idle=True)
-        assert streams.written(log, "STAYS") == []
+        assert memory_and_spark.written(log, "STAYS") == []
     clock.advance(timedelta(seconds=31))
     with Program(log, settings, clock=clock, setup=code) as program:
         program.execute(app.text)
         program.wake()
-        program.wait(on_look=lambda: program.stopping.set() if streams.written(log, "STAYS") else None)
-    assert streams.written(log, "STAYS") == [(b'"ann"', b'{"SECONDS":34}', 35_000)]
+        program.wait(on_look=lambda: program.stopping.set() if memory_and_spark.written(log, "STAYS") else None)
+    assert memory_and_spark.written(log, "STAYS") == [(b'"ann"', b'{"SECONDS":34}', 35_000)]

@@ -17,21 +17,21 @@ from pyspark.sql import SparkSession
 
 from headrace.contracts import Append, Topic, TopicSpec, dead_letter_topic
 from headrace.control.program import Program
-from headrace.engine.outlook import outlook
+from headrace.engine.planning.mode import choose_execution
+from headrace.engine.realtime.compiler import source_frame
 from headrace.engine.realtime.envelope import ORIGIN_HEADER, QUERY_HEADER
-from headrace.engine.realtime.flow import framed
-from headrace.engine.realtime.payloads import value_bytes
+from headrace.engine.realtime.formats import value_bytes
 from headrace.errors import BadSetting, PlanChanged
 from headrace.log.kafka.log import KafkaLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.plan.chain.contract import Context, Problem
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Decoder, Encoder, Raw
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import Decoder, Encoder, RawRecord
 from headrace.record import Record, StoredRecord
 from headrace.schema import Schema
 from headrace.settings import Settings
+from tests.memory_and_spark import stored
 from tests.spark.sales import planned
-from tests.streams import stored
 
 pytestmark = pytest.mark.kafka
 
@@ -131,10 +131,10 @@ def records(values: Sequence[bytes | None], key: bytes = b'"k"') -> list[Record]
     return [Record(value, key, occurred_at=at) for at, value in enumerate(values, 1_000)]
 
 
-def by_the_chain(statements: str, given: Sequence[StoredRecord]) -> tuple[list[Raw], list[Problem]]:
+def by_the_chain(statements: str, given: Sequence[StoredRecord]) -> tuple[list[RawRecord], list[Problem]]:
     problems: list[Problem] = []
-    pipe = Pipe(planned(statements), Context(report=problems.append))
-    raws = [Raw(r.key, r.value, r.timestamp, r.headers, r.partition, r.offset) for r in given]
+    pipe = Pipeline(planned(statements), Context(report=problems.append))
+    raws = [RawRecord(r.key, r.value, r.timestamp, r.headers, r.partition, r.offset) for r in given]
     return pipe.feed(given[0].topic, raws), problems
 
 
@@ -227,16 +227,16 @@ def test_any_document_is_read_as_the_serde_does_or_not_at_all(seed: int, spark: 
     raw = spark.createDataFrame(rows, "value binary, offset bigint").selectExpr(*_KAFKA_COLUMNS)
     spark.conf.set("spark.sql.variant.allowDuplicateKeys", "true")
     value = value_bytes(query.sink.value_format, query.sink.relation)
-    read = framed(raw, source).selectExpr("headers.offset", "headers.code", f"{value} as value").collect()
+    read = source_frame(raw, source).selectExpr("headers.offset", "headers.code", f"{value} as value").collect()
     decoder, encoder = Decoder(source), Encoder(query.sink)
     wrong: list[object] = []
     same = 0
     for row in read:
-        event = decoder.decode(Raw(b'"k"', payloads[row.offset], 5))
+        event = decoder.decode(RawRecord(b'"k"', payloads[row.offset], 5))
         if row.code is not None:
             continue
         made = None if isinstance(event, Problem) else encoder.encode(event)
-        is_same = isinstance(made, Raw) and made.value == (None if row.value is None else bytes(row.value))
+        is_same = isinstance(made, RawRecord) and made.value == (None if row.value is None else bytes(row.value))
         same += is_same
         wrong += [] if is_same else [(payloads[row.offset], row.value, made)]
     assert not wrong
@@ -339,7 +339,7 @@ def test_it_is_refused_with_reasons(case: str) -> None:
     statements, reason, topic, embedded = _refused(case)
     query = planned(statements.format(name="t"))
     topics = {name: Topic(name, topic, 0) for name in ("t", "O", "t-out")}
-    told = outlook(query, topics, Settings(way="realtime"), embedded=embedded)
+    told = choose_execution(query, topics, Settings(way="realtime"), embedded=embedded)
     assert told.refused
     assert any(reason in said for said in told.reasons), told.reasons
     assert any("not in real time" in line for line in told.lines())
@@ -380,6 +380,6 @@ def test_a_query_does_not_change_its_way(kafka: KafkaLog, name: str) -> None:
 def test_explain_says_that_results_may_come_again() -> None:
     query = planned((CLICKS + PASSED).format(name="t"))
     topics = {name: Topic(name, TopicSpec(), 0) for name in ("t", "t-out")}
-    told = outlook(query, topics, Settings(way="realtime"), embedded=False)
+    told = choose_execution(query, topics, Settings(way="realtime"), embedded=False)
     assert not told.refused
     assert "at least once" in told.lines()[0]

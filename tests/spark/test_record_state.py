@@ -15,12 +15,12 @@ from typer.testing import CliRunner
 
 from headrace import cli
 from headrace.engine.checkpoint import Checkpoint
-from headrace.engine.record import shelf
-from headrace.engine.record.buckets import Address, PageState
-from headrace.engine.record.inspection import Entry, entries, find, holdings
-from headrace.engine.record.spreading import spark_hash
+from headrace.engine.record.shuffle.key_group_ids import spark_hash
+from headrace.engine.record.state import Address, KeyGroupState
+from headrace.engine.record.state_reader import StateEntry, find_checkpoint, find_entries, store_summaries
+from headrace.engine.spark import state_client
+from tests.ksql_strategies import planned
 from tests.spark.conftest import drain
-from tests.statements import planned
 
 SIZES = (0, 1, 5_000, 70_000, 1_000_000)  # about the buffers of the connection, and above
 
@@ -29,19 +29,19 @@ class Shelving(StatefulProcessor):
     """Writes by one way, reads by both, batch by batch."""
 
     def init(self, handle: Any) -> None:
-        self._map = handle.getMapState("buckets", shelf.KEY_SCHEMA, shelf.VALUE_SCHEMA)
+        self._map = handle.getMapState("buckets", state_client.KEY_SCHEMA, state_client.VALUE_SCHEMA)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
         batch = max(int(frame["batch"].max()) for frame in rows)
-        ways = [shelf.LineShelf(self._map), shelf.ClientShelf(self._map)]
+        ways = [state_client.PipelinedStateStorage(self._map), state_client.ClientStateStorage(self._map)]
         ways[batch % 2].write((address(n), content(n, batch)) for n in range(200))
         found = [way.read([*map(address, range(200)), ("none", 0)]) for way in ways]
         assert found[0] == found[1] == [*(content(n, batch) for n in range(200)), None]
         ways[batch % 2].write((address(n), None) for n in range(0, 200, 2))
         left = ways[1 - batch % 2].read([*map(address, range(200))])
         assert left == [None if n % 2 == 0 else content(n, batch) for n in range(200)]
-        assert isinstance(shelf.MapShelf(self._map)._way, shelf.LineShelf)
-        state = PageState(shelf.MapShelf(self._map), page=0)
+        assert isinstance(state_client.MapStateStorage(self._map)._way, state_client.PipelinedStateStorage)
+        state = KeyGroupState(state_client.MapStateStorage(self._map), page=0)
         store = state.store("counts")
         for number in range(2000):
             store[(f"key-{number}",)] = store.get((f"key-{number}",), 0) + 1
@@ -81,10 +81,10 @@ class Counting(StatefulProcessor):
     """A page that counts keys, in the state of the record way."""
 
     def init(self, handle: Any) -> None:
-        self._map = handle.getMapState("buckets", shelf.KEY_SCHEMA, shelf.VALUE_SCHEMA)
+        self._map = handle.getMapState("buckets", state_client.KEY_SCHEMA, state_client.VALUE_SCHEMA)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        state = PageState(shelf.MapShelf(self._map), page=int(key[0]))
+        state = KeyGroupState(state_client.MapStateStorage(self._map), page=int(key[0]))
         for page in (page for frame in rows for page in frame["name"]):
             groups = state.store("0-aggregate/groups")
             groups[(page,)] = [groups.get((page,), [0])[0] + 1]
@@ -116,7 +116,7 @@ def data(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_holdings_are_those_of_all_pages(spark: SparkSession, data: Path) -> None:
-    clock, groups = holdings(spark, find(data / "checkpoints", QUERY))
+    clock, groups = store_summaries(spark, find_checkpoint(data / "checkpoints", QUERY))
     assert (clock.store, clock.entries, clock.buckets, clock.pages) == ("0-aggregate/clock", 2, 0, 2)
     assert (groups.store, groups.entries, groups.pages) == ("0-aggregate/groups", 1040, 2)
     assert groups.buckets > 1
@@ -125,8 +125,8 @@ def test_holdings_are_those_of_all_pages(spark: SparkSession, data: Path) -> Non
 
 @pytest.mark.parametrize(("key", "page"), [("/p7", 0), ("/p700", 1)])
 def test_a_key_has_its_entries(spark: SparkSession, data: Path, key: str, page: int) -> None:
-    found = list(entries(spark, find(data / "checkpoints", QUERY), key))
-    assert found == [Entry(page, "0-aggregate/groups", (key,), [1])]
+    found = list(find_entries(spark, find_checkpoint(data / "checkpoints", QUERY), key))
+    assert found == [StateEntry(page, "0-aggregate/groups", (key,), [1])]
 
 
 def test_the_command_shows_it(spark: SparkSession, data: Path) -> None:

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.kafka import KafkaLog
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.scenes import SCENES
 
 _CHOSEN = ("select", "count", "tumbling", "enrich", "distinct-on", "distinct-windows")
@@ -20,14 +20,14 @@ _CHOSEN = ("select", "count", "tumbling", "enrich", "distinct-on", "distinct-win
 def test_a_program_writes_what_memory_writes(scene, spark: SparkSession, tmp_path: Path) -> None:
     half = len(scene.inputs) // 2
     pieces = [scene.inputs[:half], scene.inputs[half:]]
-    given = streams.settings(tmp_path)
+    given = memory_and_spark.settings(tmp_path)
     with EmbeddedLog(given.data, given) as log:
-        found = streams.on_spark(scene.statements, pieces, log, given)
-    assert _by_key(found) == _by_key(streams.in_memory(scene.statements, scene.inputs))
+        found = memory_and_spark.on_spark(scene.statements, pieces, log, given)
+    assert _by_key(found) == _by_key(memory_and_spark.in_memory(scene.statements, scene.inputs))
 
 
-def _by_key(topics: dict[str, list[streams.Output]]) -> dict[str, dict]:
-    return {topic: streams.by_key(records) for topic, records in topics.items()}
+def _by_key(topics: dict[str, list[memory_and_spark.Output]]) -> dict[str, dict]:
+    return {topic: memory_and_spark.by_key(records) for topic, records in topics.items()}
 
 
 _ON_KAFKA = """
@@ -51,14 +51,14 @@ def test_a_program_on_kafka_writes_what_memory_writes(
     users = [(f"{name}.users", str(n % 4), f'{{"WHO": "u{n}"}}', n + 1) for n in range(8)]
     clicks = [(f"{name}.clicks", str(n % 5), f'{{"PAGE": "/{n % 3}"}}', 100 + n) for n in range(40)]
     pieces = [users, clicks[:15], clicks[15:]]
-    given = streams.settings(tmp_path, log="kafka", kafka_servers=kafka_settings.kafka_servers)
+    given = memory_and_spark.settings(tmp_path, log="kafka", kafka_servers=kafka_settings.kafka_servers)
     with KafkaLog(given) as log:
-        found = streams.on_spark(statements, pieces, log, given)
-    wanted, counts = streams.in_memory(statements, users + clicks), f"{name}.counts"
+        found = memory_and_spark.on_spark(statements, pieces, log, given)
+    wanted, counts = memory_and_spark.in_memory(statements, users + clicks), f"{name}.counts"
     assert _untimed(found.pop(counts)) == _untimed(wanted.pop(counts))
     assert _by_key(found) == _by_key(wanted)
 
 
-def _untimed(records: list[streams.Output]) -> dict:
+def _untimed(records: list[memory_and_spark.Output]) -> dict:
     """Lanes of the query before write one after another: who reads on sees an order within each of its keys only."""
-    return streams.by_key((key, value, 0) for key, value, _ in records)
+    return memory_and_spark.by_key((key, value, 0) for key, value, _ in records)

@@ -12,9 +12,9 @@ from pyspark.sql import SparkSession
 from headrace.control.program import Program
 from headrace.engine.query import RunningQuery
 from headrace.log.embedded import EmbeddedLog
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.test_program import BIG, NUMBERS, insert
-from tests.waiting import until
+from tests.wait import wait_until
 
 
 def held(spark: SparkSession) -> dict[str, int]:
@@ -31,7 +31,7 @@ def held(spark: SparkSession) -> dict[str, int]:
 
 
 def test_a_query_that_comes_and_goes_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path, way="native")
+    settings = memory_and_spark.settings(tmp_path, way="native")
     with EmbeddedLog(settings.data, settings) as log, Program(log, settings) as program:
         program.execute(NUMBERS + BIG)
 
@@ -41,8 +41,10 @@ def test_a_query_that_comes_and_goes_leaves_nothing(spark: SparkSession, tmp_pat
             program.execute("PAUSE CSAS_BIG_0;")
 
         come_and_go()  # by then all is there that stays
-        until(lambda: held(spark)["queries"] == 0)
+        wait_until(lambda: held(spark)["queries"] == 0)
         before = held(spark)
         for _ in range(2):
             come_and_go()
-        until(lambda: all(count <= before[name] for name, count in held(spark).items()), lambda: (before, held(spark)))
+        wait_until(
+            lambda: all(count <= before[name] for name, count in held(spark).items()), lambda: (before, held(spark))
+        )

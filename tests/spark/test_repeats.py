@@ -10,16 +10,16 @@ from typing import ClassVar
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.control.isolation import OnBatch, Shared
 from headrace.control.program import Program
-from headrace.control.running import Running
-from headrace.engine.batch.shipping import Setup
-from headrace.engine.ground import Position
+from headrace.control.queries.handle import QueryHandle
+from headrace.control.workers.isolation import InProcess, OnBatch
+from headrace.engine.io.log_adapter import Position
+from headrace.engine.planning.serialization import Setup
 from headrace.errors import ProcessLost, QueryFailed
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
-from tests import streams
+from tests import memory_and_spark
 from tests.spark.conftest import forget_last_commit
 
 NUMBERS = "CREATE STREAM numbers (id INT KEY, n INT) WITH (kafka_topic='numbers', format='JSON');\n"
@@ -34,7 +34,7 @@ ALL = "CREATE STREAM everything AS SELECT * FROM numbers;\n"
 @pytest.fixture
 def settings(spark: SparkSession, tmp_path: Path) -> Settings:
     del spark  # there before any program asks for it
-    return streams.settings(tmp_path, changes="record")
+    return memory_and_spark.settings(tmp_path, changes="record")
 
 
 @pytest.fixture
@@ -53,9 +53,9 @@ def run(log: EmbeddedLog, settings: Settings, text: str) -> Program:
 def test_a_batch_draws_the_same_when_it_is_computed_again(log: EmbeddedLog, settings: Settings) -> None:
     log.create_topic("numbers")
     for n in range(3):
-        streams.append(log, "numbers", "1", json.dumps({"N": n}), n)
+        memory_and_spark.append(log, "numbers", "1", json.dumps({"N": n}), n)
     program = run(log, settings, NUMBERS + DRAWN)
-    first = {topic: streams.written(log, topic) for topic in ("PLAIN", "KEPT")}
+    first = {topic: memory_and_spark.written(log, topic) for topic in ("PLAIN", "KEPT")}
     for (
         running
     ) in program.running.values():  # as if nothing had been written, and the driver had died before Spark knew
@@ -64,18 +64,18 @@ def test_a_batch_draws_the_same_when_it_is_computed_again(log: EmbeddedLog, sett
     with log.store.transaction() as db:
         db.execute("UPDATE writers SET last = NULL")
     run(log, settings, NUMBERS + DRAWN)
-    assert {topic: streams.written(log, topic) for topic in first} == first
+    assert {topic: memory_and_spark.written(log, topic) for topic in first} == first
     times = {json.loads(value or b"")["T"] for _, value, _ in first["PLAIN"]}
     assert len(times) == 1
     assert min(times) > 1_600_000_000_000  # the batch's, not the records'
 
 
-class Flaky(Shared):
+class Flaky(InProcess):
     """Loses a process on the way, now and then."""
 
     losses: ClassVar[list[str]] = []
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
         running = super().start(query, folder, begin, on_batch, setup)
         if len(self.losses) < 2:
             running.stop()
@@ -89,17 +89,20 @@ def test_a_start_that_fails_is_tried_again(log: EmbeddedLog, settings: Settings)
         program.execute(NUMBERS + ALL + "INSERT INTO numbers VALUES (1, 1);")
         program.wait(until_idle=True)
     assert Flaky.losses == ["CSAS_EVERYTHING_0"] * 2
-    assert len(streams.written(log, "EVERYTHING")) == 1
+    assert len(memory_and_spark.written(log, "EVERYTHING")) == 1
 
 
 def test_a_strict_query_ends_at_a_record_it_cannot_read(log: EmbeddedLog, settings: Settings) -> None:
     log.create_topic("numbers")
     for text in ('{"N": 1}', '{"N": ', '{"N": 3}'):
-        streams.append(log, "numbers", "1", text, 0)
+        memory_and_spark.append(log, "numbers", "1", text, 0)
     with pytest.raises(QueryFailed, match="bad-record") as failed:
         run(log, settings, NUMBERS + STRICT + ALL)
     assert failed.value.where == "topic numbers, partition 0, offset 1"
-    assert streams.written(log, "EVERYTHING") == streams.written(log, "EVERYTHING.dead") == []
+    assert memory_and_spark.written(log, "EVERYTHING") == memory_and_spark.written(log, "EVERYTHING.dead") == []
     run(log, settings, NUMBERS + ALL)
-    assert [json.loads(value or b"") for _, value, _ in streams.written(log, "EVERYTHING")] == [{"N": 1}, {"N": 3}]
-    assert len(streams.written(log, "EVERYTHING.dead")) == 1
+    assert [json.loads(value or b"") for _, value, _ in memory_and_spark.written(log, "EVERYTHING")] == [
+        {"N": 1},
+        {"N": 3},
+    ]
+    assert len(memory_and_spark.written(log, "EVERYTHING.dead")) == 1

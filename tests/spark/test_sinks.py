@@ -14,11 +14,11 @@ from headrace.contracts import Append
 from headrace.control.program import Program
 from headrace.errors import BadSetting, PlanChanged
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.rows import from_records
-from headrace.log.topics import ensure_topic
+from headrace.log.stored_rows import from_records
+from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
 from headrace.settings import Settings, Size
-from tests import streams
+from tests import memory_and_spark
 
 STATEMENTS = """
 CREATE STREAM clicks (id INT KEY, page STRING, spent BIGINT) WITH (kafka_topic='clicks', format='JSON', partitions=2);
@@ -26,13 +26,15 @@ CREATE STREAM copied AS SELECT id, page, spent * 2 AS spent FROM clicks WHERE sp
 CREATE TABLE sums AS SELECT page, COUNT(*) AS n, SUM(spent) AS total FROM copied GROUP BY page;
 CREATE TABLE few AS SELECT page, n, total FROM sums WHERE n < 5;
 """
-INPUTS: Sequence[streams.Input] = [
+INPUTS: Sequence[memory_and_spark.Input] = [
     ("clicks", str(n % 4), f'{{"PAGE": "/{n * n % 7}", "SPENT": {n % 5}}}' if n % 9 else None, 1000 + 10 * n)
     for n in range(60)
 ]
 
 
-def run(log: EmbeddedLog, given: Settings, *pieces: Sequence[streams.Input], statements: str = STATEMENTS) -> list[str]:
+def run(
+    log: EmbeddedLog, given: Settings, *pieces: Sequence[memory_and_spark.Input], statements: str = STATEMENTS
+) -> list[str]:
     """A program over pieces; the ways of its queries."""
     ensure_topic(log, "clicks")
     with Program(log, given) as program:
@@ -43,7 +45,7 @@ def run(log: EmbeddedLog, given: Settings, *pieces: Sequence[streams.Input], sta
         return [running.way for running in program.running.values()]
 
 
-def log_all(log: EmbeddedLog, piece: Sequence[streams.Input]) -> None:
+def log_all(log: EmbeddedLog, piece: Sequence[memory_and_spark.Input]) -> None:
     """In one append: one batch, if there is room in it."""
     records = [Record(bytes_of(value), bytes_of(key), occurred_at=time) for _, key, value, time in piece]
     log.append([Append("clicks", from_records(records))])
@@ -53,13 +55,13 @@ def bytes_of(text: str | None) -> bytes | None:
     return None if text is None else text.encode()
 
 
-def table_of(records: Iterable[streams.Output]) -> dict[bytes | None, tuple[bytes | None, int]]:
+def table_of(records: Iterable[memory_and_spark.Output]) -> dict[bytes | None, tuple[bytes | None, int]]:
     last = {key: (value, time) for key, value, time in records}
     return {key: found for key, found in last.items() if found[0] is not None}
 
 
 def test_columns_that_a_second_query_reads(spark: SparkSession, tmp_path: Path) -> None:
-    given = streams.settings(tmp_path, sink="typed")
+    given = memory_and_spark.settings(tmp_path, sink="typed")
     with EmbeddedLog(given.data, given) as log:
         ensure_topic(log, "FEW")  # the last is looked at as bytes
         run(log, given, INPUTS[:25])
@@ -68,21 +70,23 @@ def test_columns_that_a_second_query_reads(spark: SparkSession, tmp_path: Path) 
             "ID int key, PAGE string, SPENT bigint",
             "PAGE string key, N bigint, TOTAL bigint",
         ]
-        found = streams.written(log, "FEW")
-    assert streams.by_key(found) == streams.by_key(streams.in_memory(STATEMENTS, INPUTS)["FEW"])
+        found = memory_and_spark.written(log, "FEW")
+    assert memory_and_spark.by_key(found) == memory_and_spark.by_key(
+        memory_and_spark.in_memory(STATEMENTS, INPUTS)["FEW"]
+    )
 
 
 @pytest.mark.parametrize("more", [{"sink": "typed"}, {"way": "record"}], ids=["native", "record"])
 def test_merged_changes_come_to_the_same_table(more: dict, spark: SparkSession, tmp_path: Path) -> None:
     defaults = {"way": Settings().way, "changes": Settings().changes}
-    given = streams.settings(tmp_path, **{**defaults, **more})
+    given = memory_and_spark.settings(tmp_path, **{**defaults, **more})
     with EmbeddedLog(given.data, given) as log:
         ensure_topic(log, "FEW")
         ways = run(log, given, INPUTS[:25], INPUTS[25:])
-        found = streams.written(log, "FEW")
+        found = memory_and_spark.written(log, "FEW")
         sums = log.bounds("SUMS")[0].end
     assert ways == ["record"] * 3 if "way" in more else ["native", "native", "record"]
-    memory = streams.in_memory(STATEMENTS, INPUTS)
+    memory = memory_and_spark.in_memory(STATEMENTS, INPUTS)
     assert table_of(found) == table_of(memory["FEW"])
     assert sums < len(memory["SUMS"])
 
@@ -98,7 +102,7 @@ def test_an_assert_sees_every_change(spark: SparkSession, tmp_path: Path) -> Non
 
 def test_one_that_has_begun_goes_on_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     copied, sums = (STATEMENTS.partition(f"CREATE TABLE {name}")[0] for name in ("sums", "few"))
-    given = streams.settings(tmp_path, way="auto", changes="batch")
+    given = memory_and_spark.settings(tmp_path, way="auto", changes="batch")
     with EmbeddedLog(given.data, given) as log:
         assert run(log, replace(given, way="record"), INPUTS[:5], statements=copied) == ["record"]
         assert run(log, given, INPUTS[5:10], statements=sums) == ["record", "native"]

@@ -13,8 +13,8 @@ from pathlib import Path
 import psutil
 
 from headrace.log.embedded import EmbeddedLog
-from tests import streams
-from tests.spark.test_node import until
+from tests import memory_and_spark
+from tests.spark.test_node import wait_until
 from tests.spark.test_program import NUMBERS, SUMS, insert, values
 from tests.unit.serve.test_ksql_app import done
 
@@ -39,17 +39,17 @@ def server(data: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 
 def test_a_server_that_is_killed_goes_on(tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path)
+    settings = memory_and_spark.settings(tmp_path)
     with EmbeddedLog(settings.data, settings) as log:
         with server(settings.data) as (process, address):
             done(address, NUMBERS + SUMS + insert(1))
-            until(lambda: values(log, "SUMS") == [{"TOTAL": 1}])
+            wait_until(lambda: values(log, "SUMS") == [{"TOTAL": 1}])
             below = psutil.Process(process.pid).children(recursive=True)
             process.kill()
             assert psutil.wait_procs(below, timeout=30)[1] == []  # nothing is left behind
         with server(settings.data) as (process, address):
             done(address, insert(2))
-            until(lambda: values(log, "SUMS") == [{"TOTAL": 1}, {"TOTAL": 3}])
+            wait_until(lambda: values(log, "SUMS") == [{"TOTAL": 1}, {"TOTAL": 3}])
             (queries,) = done(address, "SHOW QUERIES;")
             assert [query["id"] for query in queries["queries"]] == ["CTAS_SUMS_1"]
         assert process.returncode == 0

@@ -9,7 +9,7 @@ import pytest
 from bench.tables.serve_server import server
 
 from tests.fixtures import make_running as made
-from tests.waiting import until
+from tests.wait import wait_until
 
 FOLDERS = sorted(Path(made.__file__).parent.glob("running-*.tar.gz"))
 MORE = [{**row, "QUANTITY": 100} for row in made.ROWS[-6:]]
@@ -22,7 +22,7 @@ def test_queries_of_an_older_version_go_on(packed: Path, tmp_path: Path) -> None
     with server(tmp_path / "data", **made.SETTINGS) as there:
         assert made.held(there) == made.results(made.ROWS)
         made.insert(there, MORE)
-        until(
+        wait_until(
             lambda: made.held(there) == made.results([*made.ROWS, *MORE]),
             lambda: (made.held(there), there.get("/api/v1/queries")),
         )

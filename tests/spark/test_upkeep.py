@@ -9,9 +9,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.control.program import Program
-from headrace.engine import session
+from headrace.engine.spark import session
 from headrace.log.embedded import EmbeddedLog
-from tests import streams
+from tests import memory_and_spark
 
 SCRIPT = """
 CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');
@@ -28,17 +28,17 @@ BOUND = 20
 def test_the_files_of_a_query_are_bounded(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each life is shorter than the minute after which Spark would look after the state by itself."""
     monkeypatch.setattr(session, "CONF", {**session.CONF, "spark.sql.streaming.minBatchesToRetain": str(KEPT)})
-    settings = streams.settings(tmp_path, way="auto", changes="batch", batch_rows=1)
+    settings = memory_and_spark.settings(tmp_path, way="auto", changes="batch", batch_rows=1)
     ways: dict[str, Path] = {}
     with EmbeddedLog(settings.data, settings) as log:
         for life in range(LIVES):
             with Program(log, settings) as program:
                 program.execute(SCRIPT)
                 for number in range(BATCHES):
-                    streams.append(log, "clicks", "1", f'{{"PAGE": "/{number}"}}', life)
+                    memory_and_spark.append(log, "clicks", "1", f'{{"PAGE": "/{number}"}}', life)
                 program.wait(until_idle=True)
                 ways = {running.way: running.folder / "spark" for running in program.running.values()}
-        last = [value for _, value, _ in streams.written(log, "COUNTS")][-BATCHES:]
+        last = [value for _, value, _ in memory_and_spark.written(log, "COUNTS")][-BATCHES:]
     assert spark.conf.get("spark.sql.streaming.minBatchesToRetain") == str(KEPT)
     assert last == [b'{"N":%d}' % LIVES] * BATCHES
     assert ways.keys() == {"native", "record"}

@@ -17,18 +17,18 @@ from pyspark.sql import SparkSession
 from headrace.clock import ManualClock
 from headrace.contracts import Append, Log, TopicSpec
 from headrace.control.program import Program
-from headrace.control.subjects import Subject, named, of_script
-from headrace.control.verifying import Verdict, verify
+from headrace.control.verify.query import VerifyResult, verify
+from headrace.control.verify.targets import VerifyTarget, find_target, script_targets
 from headrace.errors import InputGone, NotVerifiable, PlanChanged, ViewUnreadable
-from headrace.lang.ksql.script import check_script
+from headrace.lang.ksql.scripts.checker import check_script
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.kafka import KafkaLog
-from headrace.log.rows import from_records
-from headrace.log.topics import ensure_topic
+from headrace.log.stored_rows import from_records
+from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
 from headrace.settings import Settings
-from headrace.views.keeper import Keeper, open_view
-from tests import streams
+from headrace.views.materializer import ViewMaterializer, open_view
+from tests import memory_and_spark
 
 SCRIPT = """
 CREATE STREAM clicks (id INT KEY, page STRING, spent BIGINT) WITH (kafka_topic='clicks', format='JSON', partitions=2);
@@ -53,7 +53,7 @@ WAYS = {
 @pytest.fixture
 def log(spark: SparkSession, tmp_path: Path) -> Iterator[EmbeddedLog]:
     del spark  # there before any program asks for it
-    given = streams.settings(tmp_path)
+    given = memory_and_spark.settings(tmp_path)
     with EmbeddedLog(given.data, given) as opened:
         yield opened
 
@@ -62,10 +62,10 @@ def feed(log: Log, numbers: range, prefix: str = "") -> None:
     for n in numbers:
         value = "not json" if n % 17 == 0 else f'{{"PAGE": "/{n % 3}", "SPENT": {n * 7 % 50}}}'
         late = 9000 if n % 11 == 0 else 0
-        streams.append(log, f"{prefix}clicks", str(n % 5), value, 1_000_000 + n * 300 - late)
+        memory_and_spark.append(log, f"{prefix}clicks", str(n % 5), value, 1_000_000 + n * 300 - late)
         if n % 4 == 0:
             name = None if n % 8 == 0 else f'{{"NAME": "u{n % 5}"}}'
-            streams.append(log, f"{prefix}users", str(n % 7), name, 1_000_000 + n * 300)
+            memory_and_spark.append(log, f"{prefix}users", str(n % 7), name, 1_000_000 + n * 300)
 
 
 def ran(log: Log, settings: Settings, script: str, prefix: str = "") -> None:
@@ -75,13 +75,13 @@ def ran(log: Log, settings: Settings, script: str, prefix: str = "") -> None:
         program.wait(until_idle=True)
 
 
-def subject(settings: Settings, name: str, script: str = SCRIPT) -> Subject:
+def subject(settings: Settings, name: str, script: str = SCRIPT) -> VerifyTarget:
     checked = check_script(script)
     actions = [planned.action for planned in checked.planned]
-    return named(of_script(actions, checked.catalog, settings.data, "program"), name, fix="")
+    return find_target(script_targets(actions, checked.catalog, settings.data, "program"), name, fix="")
 
 
-def verdict(log: Log, settings: Settings, name: str, script: str = SCRIPT) -> Verdict:
+def verdict(log: Log, settings: Settings, name: str, script: str = SCRIPT) -> VerifyResult:
     return verify(log, settings, subject(settings, name, script))
 
 
@@ -90,7 +90,7 @@ def verdict(log: Log, settings: Settings, name: str, script: str = SCRIPT) -> Ve
     [pytest.param(way, id=name, marks=[pytest.mark.long] if at else []) for at, (name, way) in enumerate(WAYS.items())],
 )
 def test_what_was_written_is_the_batch_answer(log: EmbeddedLog, tmp_path: Path, way: dict[str, str]) -> None:
-    settings = streams.settings(tmp_path, batch_rows=50, **way)
+    settings = memory_and_spark.settings(tmp_path, batch_rows=50, **way)
     ran(log, settings, SCRIPT)
     for name in QUERIES:
         found = verdict(log, settings, name)
@@ -99,7 +99,7 @@ def test_what_was_written_is_the_batch_answer(log: EmbeddedLog, tmp_path: Path, 
 
 
 def test_while_the_queries_run(log: EmbeddedLog, tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path, way="auto", batch_rows=20)
+    settings = memory_and_spark.settings(tmp_path, way="auto", batch_rows=20)
     with Program(log, settings, clock=ManualClock()) as program:
         program.execute(SCRIPT)
         fed = Thread(target=feed, args=(log, range(1, 2000)))
@@ -116,7 +116,7 @@ def test_while_the_queries_run(log: EmbeddedLog, tmp_path: Path) -> None:
 @pytest.mark.long
 def test_from_where_it_began(log: EmbeddedLog, tmp_path: Path) -> None:
     """What was there before, or was removed before, does not count."""
-    settings = streams.settings(tmp_path)
+    settings = memory_and_spark.settings(tmp_path)
     for topic in ("clicks", "users"):
         ensure_topic(log, topic, TopicSpec(partitions=2))
     feed(log, range(150, 170))
@@ -162,7 +162,7 @@ def tamper(log: EmbeddedLog, topic: str, change: Callable[[bytes], bytes] | None
 
 @pytest.mark.long
 def test_changed_rows_are_found(log: EmbeddedLog, tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path, batch_rows=30)
+    settings = memory_and_spark.settings(tmp_path, batch_rows=30)
     ran(log, settings, PAIR)
     rows = tamper(log, "BIG", _changed)
     found = verdict(log, settings, "big", PAIR)
@@ -178,7 +178,7 @@ def test_changed_rows_are_found(log: EmbeddedLog, tmp_path: Path) -> None:
 
 
 def test_removed_and_added_rows_are_found(log: EmbeddedLog, tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path, batch_rows=30)
+    settings = memory_and_spark.settings(tmp_path, batch_rows=30)
     ran(log, settings, PAIR)
     log.append([Append("SUMS", from_records([Record(b'{"N":1}', b"77", occurred_at=5)]))])
     found = verdict(log, settings, "sums", PAIR)
@@ -193,12 +193,12 @@ def test_removed_and_added_rows_are_found(log: EmbeddedLog, tmp_path: Path) -> N
 
 
 def test_a_view_is_held_against_its_topic(log: EmbeddedLog, tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path, changes="batch")
+    settings = memory_and_spark.settings(tmp_path, changes="batch")
     ran(log, settings, PAIR)
     source = subject(settings, "sums", PAIR).source
     assert source is not None
     view = open_view(settings.data, source, log.topic("SUMS"))
-    keeper = Keeper(log, source, view)
+    keeper = ViewMaterializer(log, source, view)
     while keeper.step():
         pass
     found = verdict(log, settings, "sums", PAIR)
@@ -227,7 +227,7 @@ def test_a_view_is_held_against_its_topic(log: EmbeddedLog, tmp_path: Path) -> N
 
 @pytest.mark.long
 def test_what_cannot_be_computed_again_is_refused(log: EmbeddedLog, tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path)
+    settings = memory_and_spark.settings(tmp_path)
     timed = PAIR + "CREATE STREAM seen AS SELECT id, UNIX_TIMESTAMP() AS at FROM clicks;"
     ran(log, settings, timed)
     with pytest.raises(NotVerifiable, match="what time it is"):
@@ -241,7 +241,7 @@ def test_what_cannot_be_computed_again_is_refused(log: EmbeddedLog, tmp_path: Pa
 
 @pytest.mark.long
 def test_a_statement_that_was_replaced_is_told(log: EmbeddedLog, tmp_path: Path) -> None:
-    settings = streams.settings(tmp_path)
+    settings = memory_and_spark.settings(tmp_path)
     ran(log, settings, PAIR)
     other = PAIR.replace("spent > 20", "spent > 30") + "INSERT INTO big SELECT * FROM clicks WHERE spent < 0;"
     ran(log, settings, other)
@@ -257,7 +257,7 @@ def test_a_statement_that_was_replaced_is_told(log: EmbeddedLog, tmp_path: Path)
 def test_on_kafka(spark: SparkSession, kafka_settings: Settings, tmp_path: Path) -> None:
     """In the order of the journalled cuts."""
     del spark
-    folder = streams.settings(tmp_path)
+    folder = memory_and_spark.settings(tmp_path)
     ours = {"data": folder.data, "spark_memory": folder.spark_memory, "batch_rows": 50, "pages": 2}
     settings = replace(kafka_settings, changes="batch", **ours)
     script = re.sub(rf"\b(clicks|users|{'|'.join(QUERIES)})\b", r"kv_\1", SCRIPT)  # tests share a cluster

@@ -21,7 +21,7 @@ PROCESSES, LINES = 3, 200
 @pytest.fixture(autouse=True)
 def released() -> Iterator[None]:
     yield
-    logfile.release()
+    logfile.close()
 
 
 def written(folder: Path) -> list[dict]:

@@ -6,44 +6,53 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import BadSecret, UnknownSecret
-from headrace.secrets import MASK, Secret, forget, is_reference, keep, kept, masked, resolve
+from headrace.secrets import (
+    MASK,
+    Secret,
+    delete_secret,
+    is_reference,
+    redact,
+    resolve_secrets,
+    save_secret,
+    secret_names,
+)
 
 
 def test_a_reference_is_resolved_wherever_it_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OURS", "from-env")
     (tmp_path / "file").write_text("from-file\n")
-    keep("db", "kept, with spaces ", tmp_path)
+    save_secret("db", "kept, with spaces ", tmp_path)
     text = f"a ${{env:OURS}} b ${{file:{tmp_path / 'file'}}} c ${{secret:db}} ${{other}}"
-    assert resolve(text, tmp_path).reveal() == "a from-env b from-file c kept, with spaces  ${other}"
-    assert resolve("${secret:db}", tmp_path, str.upper).reveal() == "kept, with spaces "
-    assert resolve("x${secret:db}", tmp_path, str.upper).reveal() == "xKEPT, WITH SPACES "
+    assert resolve_secrets(text, tmp_path).reveal() == "a from-env b from-file c kept, with spaces  ${other}"
+    assert resolve_secrets("${secret:db}", tmp_path, str.upper).reveal() == "kept, with spaces "
+    assert resolve_secrets("x${secret:db}", tmp_path, str.upper).reveal() == "xKEPT, WITH SPACES "
 
 
 @pytest.mark.parametrize("text", ["${env:NOT_THERE}", "${file:/not/there}", "${file:.}", "${secret:nothing}"])
 def test_what_is_not_there_is_told(text: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownSecret):
-        resolve(text, tmp_path)
+        resolve_secrets(text, tmp_path)
 
 
 @pytest.mark.parametrize("name", ["../log.db", "/etc/passwd", "", ".", "a/b", "a\0b", "a" * 65, "ä"])
 def test_a_name_leads_nowhere_else(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadSecret):
-        keep(name, "x", tmp_path)
+        save_secret(name, "x", tmp_path)
     with pytest.raises(BadSecret):
-        resolve(f"x${{secret:{name}}}", tmp_path)
+        resolve_secrets(f"x${{secret:{name}}}", tmp_path)
 
 
 def test_only_its_owner_can_read_a_kept_one(tmp_path: Path) -> None:
-    keep("db", "first", tmp_path)
-    keep("db", "second", tmp_path)
+    save_secret("db", "first", tmp_path)
+    save_secret("db", "second", tmp_path)
     path = tmp_path / "secrets" / "db"
     assert path.read_text() == "second"
     assert [one.stat().st_mode & 0o777 for one in (path, path.parent)] == [0o600, 0o700]
-    assert kept(tmp_path) == ["db"]
-    forget("db", tmp_path)
-    assert kept(tmp_path) == []
+    assert secret_names(tmp_path) == ["db"]
+    delete_secret("db", tmp_path)
+    assert secret_names(tmp_path) == []
     with pytest.raises(UnknownSecret):
-        forget("db", tmp_path)
+        delete_secret("db", tmp_path)
 
 
 def test_a_secret_does_not_show() -> None:
@@ -54,9 +63,9 @@ def test_a_secret_does_not_show() -> None:
 
 
 def test_what_was_resolved_is_taken_out_of_texts(tmp_path: Path) -> None:
-    keep("odd", 'a"b/planted', tmp_path)
-    resolve("${secret:odd}", tmp_path)
-    assert masked('x a"b/planted y a\\"b/planted z a%22b%2Fplanted') == f"x {MASK} y {MASK} z {MASK}"
+    save_secret("odd", 'a"b/planted', tmp_path)
+    resolve_secrets("${secret:odd}", tmp_path)
+    assert redact('x a"b/planted y a\\"b/planted z a%22b%2Fplanted') == f"x {MASK} y {MASK} z {MASK}"
 
 
 def test_a_whole_text_that_refers() -> None:

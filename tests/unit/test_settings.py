@@ -14,11 +14,11 @@ from headrace.settings import (
     Settings,
     Size,
     duration_text,
-    load,
+    load_settings,
     parse_duration,
     parse_size,
     parse_value,
-    resolve,
+    resolve_settings,
     size_text,
 )
 
@@ -30,18 +30,18 @@ def file(tmp_path: Path) -> Path:
 
 def test_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load(environ={}).linger == Settings().linger
-    assert {o.origin for o in resolve(environ={})} == {"default"}
+    assert load_settings(environ={}).linger == Settings().linger
+    assert {o.origin for o in resolve_settings(environ={})} == {"default"}
 
 
 def test_layers_weigh_more_and_more(file: Path) -> None:
     file.write_text('batch_rows = 1\nlog = "kafka"\nlinger = "5ms"\ninline_bytes = "1 KB"\nupkeep_every = 2.5')
     environ = {"HEADRACE_BATCH_ROWS": "2", "HEADRACE_LOG": "embedded", "HOME": "/"}
-    settings = load({"batch_rows": 3, "data": None}, environ=environ, file=file)
+    settings = load_settings({"batch_rows": 3, "data": None}, environ=environ, file=file)
     assert (settings.batch_rows, settings.log, settings.data) == (3, "embedded", Path("headrace-data"))
     assert (settings.linger, settings.inline_bytes) == (timedelta(milliseconds=5), 1024)
     assert settings.upkeep_every == timedelta(seconds=2.5)
-    origins = {o.name: o.origin for o in resolve({"batch_rows": 3}, environ=environ, file=file)}
+    origins = {o.name: o.origin for o in resolve_settings({"batch_rows": 3}, environ=environ, file=file)}
     assert [origins[n] for n in ("batch_rows", "log", "linger", "jars")] == [
         "flag",
         "environment",
@@ -52,16 +52,16 @@ def test_layers_weigh_more_and_more(file: Path) -> None:
 
 def test_the_environment_names_the_file(file: Path) -> None:
     file.write_text("batch_rows = 9")
-    assert load(environ={"HEADRACE_CONFIG": str(file)}).batch_rows == 9
+    assert load_settings(environ={"HEADRACE_CONFIG": str(file)}).batch_rows == 9
 
 
 def test_paths_are_expanded() -> None:
-    assert "~" not in str(load({"data": "~/x"}, environ={}).data)
+    assert "~" not in str(load_settings({"data": "~/x"}, environ={}).data)
 
 
 def test_secrets_are_marked() -> None:
     secret = ["kafka_options", "token_secret", "token", "views_url", "smtp"]
-    assert [o.name for o in resolve(environ={}) if o.secret] == secret
+    assert [o.name for o in resolve_settings(environ={}) if o.secret] == secret
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_secrets_are_marked() -> None:
 def test_what_is_wrong_in_the_file_is_told(file: Path, text: str, where: str) -> None:
     file.write_text(text)
     with pytest.raises(BadSetting) as raised:
-        load(environ={}, file=file)
+        load_settings(environ={}, file=file)
     assert raised.value.where == str(file)
     assert raised.value.fix
 
@@ -89,14 +89,14 @@ def test_what_is_wrong_elsewhere_is_told(tmp_path: Path) -> None:
         ({"flags": {"linger": "soon"}}, "flag"),
     ):
         with pytest.raises(BadSetting) as raised:
-            load(**{"environ": {}, **given_})
+            load_settings(**{"environ": {}, **given_})
         assert raised.value.where == where
     with pytest.raises(BadSetting, match="batch_rows"):
-        load(environ={"HEADRACE_BATCH_ROW": "1"})
+        load_settings(environ={"HEADRACE_BATCH_ROW": "1"})
     with pytest.raises(BadSetting, match="does not exist"):
-        load(environ={}, file=tmp_path / "no.toml")
+        load_settings(environ={}, file=tmp_path / "no.toml")
     with pytest.raises(BadSetting, match="does not exist"):
-        load(environ={"HEADRACE_CONFIG": str(tmp_path / "no.toml")})
+        load_settings(environ={"HEADRACE_CONFIG": str(tmp_path / "no.toml")})
 
 
 @pytest.mark.parametrize(

@@ -1,1 +1,1 @@
-"""Who may do what: users, roles and grants, kept in the log; tokens and passwords; one decision; what was done."""
+"""Authentication, authorization and audit: users, roles and grants stored in the log, tokens, passwords, sessions."""

@@ -1,12 +1,12 @@
-"""What was done, by whom: each entry holds the hash of the one before it, so that none can be changed, removed or put
-in without a trace.
+"""Audit log with a hash chain: an entry cannot be changed, removed or inserted unnoticed.
 
     audit.note("statement", who.name, text="DROP STREAM ...")
-    verified(log)       how many entries there are, and the hash of the last; raises where the chain is broken
+    verify_audit(log)   number of entries, and the hash of the last; raises where the chain is broken
 
-Entries are numbered by a named writer of the log. Whoever opens that writer fences the one before, and reads the last
-entry anew: so several processes write one chain, and one that is killed leaves it whole. Whoever can write the log's
-files could write the whole chain anew; who notes the last hash elsewhere finds that, too.
+Each entry holds the hash of the previous one. A named writer of the log numbers the entries. Opening that writer fences
+its previous owner, and the new owner reads the last entry again: so several processes write one chain, and a killed
+process leaves it intact. An attacker who can write the log's files could rewrite the whole chain; a copy of the last
+hash stored elsewhere reveals that, too.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from typing import Any
 from headrace.clock import Clock
 from headrace.contracts import Append, Log, Writer
 from headrace.errors import AuditBroken, HeadraceError, UnknownTopic, WriterFenced
-from headrace.log.topics import ensure_topic
+from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
 
 TOPIC = "__audit"
-FIRST = "0" * 64
-"""What stands in the place of a hash before the first entry."""
+GENESIS_HASH = "0" * 64
+"""Stands for the previous hash in the first entry."""
 _WRITER = "audit"
-_SAME = 60.0  # seconds in which the same refusal is noted once
+_SAME = 60.0  # seconds in which the same refusal is recorded once
 _KEPT = 1_000
-MOST = 20
-"""Different refusals of one kind that are noted of one person within that time."""
+MAX_DISTINCT_REFUSALS = 20
+"""Different refusals of one kind that are recorded per principal within that time."""
 _TRIES = 100
 _LONGEST_PAUSE = 0.1  # seconds
 _LONGEST = 2_000  # characters of a text
@@ -42,8 +42,8 @@ _WHERE, _FIX = f"topic {TOPIC}", "look for who could write the log's files, and 
 
 
 @dataclass(frozen=True)
-class Entry:
-    """`at` is when, in ms; `facts` say more, by kind of deed."""
+class AuditEntry:
+    """`at` is the time in ms; `facts` are further details, depending on the action."""
 
     number: int
     at: int
@@ -53,8 +53,8 @@ class Entry:
     hash: str
 
 
-class Refusals:
-    """Which were noted lately. May be shared by threads."""
+class RefusalLimiter:
+    """Remembers which refusals were recorded recently. Thread-safe."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -62,12 +62,12 @@ class Refusals:
         self._lately: OrderedDict[object, tuple[float, set[object], int]] = OrderedDict()
 
     def add(self, of: object, what: object) -> int | None:
-        """How many were not noted before this one; None if it is not, either."""
+        """How many refusals were suppressed before this one; None if this one is suppressed, too."""
         with self._turn:
             began, noted, unsaid = self._lately.pop(of, (self._now(), set[object](), 0))
             if self._now() - began >= _SAME:
                 began, noted = self._now(), set[object]()
-            is_new = what not in noted and len(noted) < MOST
+            is_new = what not in noted and len(noted) < MAX_DISTINCT_REFUSALS
             self._lately[of] = (began, noted | {what}, 0) if is_new else (began, noted, unsaid + 1)
             while len(self._lately) > _KEPT:
                 self._lately.popitem(last=False)
@@ -75,7 +75,7 @@ class Refusals:
 
 
 class Audit:
-    """Of one process. May be shared by threads."""
+    """The audit log of one process. Thread-safe."""
 
     def __init__(self, log: Log, clock: Clock) -> None:
         ensure_topic(log, TOPIC)
@@ -83,17 +83,17 @@ class Audit:
         self._clock = clock
         self._turn = threading.Lock()
         self._writer: Writer | None = None
-        self._last = (-1, FIRST)
-        self._refusals = Refusals()
+        self._last = (-1, GENESIS_HASH)
+        self._refusals = RefusalLimiter()
 
     def note(self, did: str, who: str, **facts: Any) -> None:
-        """It is durable when this returns."""
+        """Record an entry; it is durable on return."""
         shortened = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in facts.items()}
         with self._turn:
             self._append({"at": self._clock.now(), "did": did, "who": who[:_LONGEST], **shortened})
 
     def note_once(self, did: str, who: str, **facts: Any) -> None:
-        """Not again within a minute, and of one only so many: whoever asks in a loop must not fill the disk."""
+        """Record at most once a minute, and a limited number per principal: a loop must not fill the disk."""
         if (unsaid := self._refusals.add((did, who), tuple(sorted(facts.items())))) is not None:
             self.note(did, who, **facts, **({"not_noted": unsaid} if unsaid else {}))
 
@@ -104,11 +104,11 @@ class Audit:
             text = json.dumps({"number": number + 1, "before": before, **facts}).encode()
             try:
                 writer.append(number + 1, [Append(TOPIC, [Record(text)], 0)])
-            except WriterFenced:  # another process has written meanwhile; two must not go on fencing each other
+            except WriterFenced:  # another process has written; the pause avoids fencing each other forever
                 self._writer = None
                 time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.001 * 2**tried)))
                 continue
-            except HeadraceError:  # nobody knows whether it is there: the next one looks
+            except HeadraceError:  # unknown whether the entry was written: the next append reads the log again
                 self._writer = None
                 raise
             self._last = (number + 1, _hash(text))
@@ -116,7 +116,7 @@ class Audit:
         raise WriterFenced("others write the audit all the time", fix="try again")
 
     def _opened(self) -> Writer:
-        """Numbers go on from the writer's own last: one that is missing then is seen."""
+        """Numbers continue from the writer's last number, so a missing entry is detected."""
         writer = self._log.writer(_WRITER)
         before = _last_hash(self._log)
         self._last = (-1 if writer.last is None else writer.last, before)
@@ -127,25 +127,25 @@ class Audit:
             self._writer.close()
 
 
-# -- reading --------------------------------------------------------------------------------------------------------
+# -- read and verify ------------------------------------------------------------------------------------------------
 
 
-def entries(log: Log) -> Iterator[Entry]:
-    """All of them, as they are; whether they are true is for `verified`."""
+def read_audit(log: Log) -> Iterator[AuditEntry]:
+    """All entries as stored, unverified; `verify_audit` checks them."""
     for text in _texts(log, 0):
         yield _entry(text)
 
 
 @dataclass(frozen=True)
-class Verified:
+class AuditVerification:
     count: int
     head: str
 
 
-def verified(log: Log, known: str | None = None) -> Verified:
-    """Whether all entries follow each other; `known` is the hash of one that must be among them."""
-    written = _written(log)  # before they are read: more may come meanwhile
-    number, before, seen = -1, FIRST, known in (None, FIRST)
+def verify_audit(log: Log, known: str | None = None) -> AuditVerification:
+    """Verify the chain of all entries; `known` is the hash of an entry that must be among them."""
+    written = _written(log)  # before the entries are read: more may be appended meanwhile
+    number, before, seen = -1, GENESIS_HASH, known in (None, GENESIS_HASH)
     for text in _texts(log, 0):
         entry = _entry(text)
         number += 1
@@ -157,7 +157,7 @@ def verified(log: Log, known: str | None = None) -> Verified:
         raise AuditBroken(f"entries {number + 1} to {written}, the last ones, were removed", where=_WHERE, fix=_FIX)
     if not seen:
         raise AuditBroken(f"no entry has the hash {known}: it was written anew", where=_WHERE, fix=_FIX)
-    return Verified(number + 1, before)
+    return AuditVerification(number + 1, before)
 
 
 def _broken(expected: int, found: int) -> AuditBroken:
@@ -171,17 +171,17 @@ def _broken(expected: int, found: int) -> AuditBroken:
 
 
 def _written(log: Log) -> int:
-    """The last number, as the log remembers it. Who writes is fenced by the look, and opens its writer anew."""
+    """The writer's last number. Reading it fences the process that writes, which then opens its writer again."""
     writer = log.writer(_WRITER)
     writer.close()
     return -1 if writer.last is None else writer.last
 
 
-def _entry(text: bytes) -> Entry:
+def _entry(text: bytes) -> AuditEntry:
     try:
         facts = json.loads(text)
         told = {name: value for name, value in facts.items() if name not in ("number", "at", "did", "who", "before")}
-        return Entry(facts["number"], facts["at"], facts["did"], facts["who"], told, _hash(text))
+        return AuditEntry(facts["number"], facts["at"], facts["did"], facts["who"], told, _hash(text))
     except (ValueError, KeyError, TypeError) as error:
         raise AuditBroken("an entry cannot be read", where=_WHERE, fix=_FIX) from error
 
@@ -199,13 +199,13 @@ def _texts(log: Log, offset: int) -> Iterator[bytes]:
 
 
 def _last_hash(log: Log) -> str:
-    """On Kafka the last offsets may hold no record."""
+    """Reads backwards: on Kafka the last offsets may hold no record."""
     (start, end), back = log.bounds(TOPIC)[0], 16
     while True:
         if found := list(_texts(log, end - back)):
             return _hash(found[-1])
         if end - back <= start:
-            return FIRST
+            return GENESIS_HASH
         back *= 16
 
 

@@ -1,7 +1,7 @@
-"""Grants: a deed on things of a kind, by a name or by how names begin (`ORDERS`, `eu-*`, `*`).
+"""Grants: a privilege on resources of a type, by name or by name prefix (`ORDERS`, `eu-*`, `*`).
 
-A grant to read streams and tables may have a condition over their columns: then only such rows are seen. Topics have no
-columns; who may read a topic sees all of it, and all of each stream and table that stands on it.
+A READ grant on streams and tables may have a condition over their columns; then only matching rows are visible. Topics
+have no columns: READ on a topic shows all of it, and all rows of each stream and table over it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from headrace.access.who import ADMIN
+from headrace.access.principal import ADMIN
 from headrace.contracts import dead_letter_topic
 from headrace.errors import BadGrant
 
@@ -20,83 +20,83 @@ _PATTERN = re.compile(r"[^*\s\"'`]{1,249}\*?|\*")
 _DEAD = dead_letter_topic("")
 
 
-class Deed(StrEnum):
+class Privilege(StrEnum):
     READ = "read"
     WRITE = "write"
     CREATE = "create"
     DROP = "drop"
     CONTROL = "control"
-    """Pause, resume, restart and end queries; move groups; discard dead letters."""
+    """Pause, resume, restart and stop queries; reset groups; discard dead letters."""
 
 
-class Kind(StrEnum):
+class ResourceType(StrEnum):
     TOPIC = "topic"
     SOURCE = "source"
-    """A stream or table, and the query that fills it. Names are in capitals, unless they were quoted."""
+    """A stream or table, and the query that writes it. Names are in upper case unless they were quoted."""
     TYPE = "type"
     GROUP = "group"
 
 
-class Thing(NamedTuple):
-    kind: Kind
+class Resource(NamedTuple):
+    kind: ResourceType
     name: str
 
     def __str__(self) -> str:
         return f'{self.kind} "{self.name}"'
 
 
-def topic(name: str) -> Thing:
-    return Thing(Kind.TOPIC, name)
+def topic_resource(name: str) -> Resource:
+    return Resource(ResourceType.TOPIC, name)
 
 
-def source(name: str) -> Thing:
-    return Thing(Kind.SOURCE, name)
+def source_resource(name: str) -> Resource:
+    return Resource(ResourceType.SOURCE, name)
 
 
 @dataclass(frozen=True)
 class Grant:
-    """`where` is a condition of KSQL over the source's columns."""
+    """`where` is a KSQL condition over the source's columns."""
 
-    deed: Deed
-    kind: Kind
+    deed: Privilege
+    kind: ResourceType
     pattern: str
     where: str | None = None
 
     @classmethod
     def of(cls, deed: str, kind: str, pattern: str, where: str | None = None) -> Grant:
-        """From words, or why they are none."""
-        if deed not in list(Deed) or kind not in list(Kind):
-            known = f"deeds are {', '.join(Deed)}; kinds of things are {', '.join(Kind)}"
+        """Parse a grant; raises an error that says what is invalid."""
+        if deed not in list(Privilege) or kind not in list(ResourceType):
+            known = f"deeds are {', '.join(Privilege)}; kinds of things are {', '.join(ResourceType)}"
             raise BadGrant(f'nobody can "{deed}" a "{kind}"', fix=known)
         if not _PATTERN.fullmatch(pattern):
             raise BadGrant(f'"{pattern[:80]}" is no name', fix="write a name, how names begin and *, or * for all")
-        if where is not None and (deed, kind) != (Deed.READ, Kind.SOURCE):
+        if where is not None and (deed, kind) != (Privilege.READ, ResourceType.SOURCE):
             raise BadGrant("only reading streams and tables can have a condition", fix="grant: read source NAME")
         if where is not None and not where.strip():
             raise BadGrant("the condition is empty", fix="write one, like REGION = 'EU', or leave it out")
-        return cls(Deed(deed), Kind(kind), pattern, where)
+        return cls(Privilege(deed), ResourceType(kind), pattern, where)
 
-    def covers(self, deed: Deed, thing: Thing) -> bool:
+    def covers(self, deed: Privilege, thing: Resource) -> bool:
         return self.deed is deed and self.kind is thing.kind and self._names(thing)
 
-    def _names(self, thing: Thing) -> bool:
-        """Dead letters are rows of other topics: how a name begins does not say who may see these."""
+    def _names(self, thing: Resource) -> bool:
+        """A prefix does not cover dead-letter topics: they hold rows of topics with rights of their own."""
         if self.pattern == "*" or self.pattern == thing.name:
             return True
-        is_dead = thing.kind is Kind.TOPIC and thing.name.endswith(_DEAD)
+        is_dead = thing.kind is ResourceType.TOPIC and thing.name.endswith(_DEAD)
         return self.pattern.endswith("*") and not is_dead and thing.name.startswith(self.pattern[:-1])
 
     def __str__(self) -> str:
         return f"{self.deed} {self.kind} {self.pattern}" + (f" where {self.where}" if self.where else "")
 
 
-def _all(*deeds: Deed) -> tuple[Grant, ...]:
-    return tuple(Grant(deed, kind, "*") for deed in deeds for kind in Kind)
+def _all(*deeds: Privilege) -> tuple[Grant, ...]:
+    return tuple(Grant(deed, kind, "*") for deed in deeds for kind in ResourceType)
 
 
 ROLES: Mapping[str, tuple[Grant, ...]] = {
-    ADMIN: _all(*Deed),
-    "writer": _all(*Deed),
-    "reader": _all(Deed.READ),
+    ADMIN: _all(*Privilege),
+    "writer": _all(*Privilege),
+    "reader": _all(Privilege.READ),
 }
-"""Roles that are always there. An admin also changes access, sends code and sees the journal."""
+"""Built-in roles. An admin also changes access, deploys code and reads the audit log."""

@@ -1,10 +1,10 @@
-"""Who is it, and what may they do: the book, tokens, passwords and sessions behind one face.
+"""Authenticates clients and returns their rights: users, tokens, passwords and sessions behind one class.
 
     with Guard(log, settings, clock) as guard:
         who = guard.by_token(text)
         guard.rights(who).check(...)
 
-What the command line, or another server, changes in the book counts here within a second.
+Changes by the command line or by another server take effect within a second.
 """
 
 from __future__ import annotations
@@ -20,37 +20,37 @@ from datetime import timedelta
 from typing import Self
 
 from headrace.access.audit import Audit
-from headrace.access.book import Book, User
-from headrace.access.decision import Rights
-from headrace.access.passwords import matches
+from headrace.access.authorization import Rights
+from headrace.access.passwords import verify_password
+from headrace.access.principal import Principal
 from headrace.access.sessions import Session, Sessions
+from headrace.access.throttle import LoginThrottle
 from headrace.access.tokens import Claims, Tokens
-from headrace.access.tries import Tries
-from headrace.access.who import Who
+from headrace.access.users import User, UserStore
 from headrace.clock import Clock
 from headrace.contracts import Log
 from headrace.errors import BadSetting, HeadraceError, NotAuthenticated
 from headrace.settings import Settings
 
 AUTH = LOCAL_AUTH, REQUIRED = "local", "required"
-_PAUSE = 0.5  # seconds between two looks at the book
-_REMEMBERED = 60.0  # seconds that a right password need not be hashed again
+_PAUSE = 0.5  # seconds between two refreshes of the users
+_REMEMBERED = 60.0  # seconds for which a verified password is not hashed again
 _KEPT = 1_000
 _logger = logging.getLogger(__name__)
 
 
 class Guard:
-    """May be shared by threads."""
+    """Thread-safe."""
 
     def __init__(self, log: Log, settings: Settings, clock: Clock) -> None:
         if settings.auth not in AUTH:
             raise BadSetting(f'setting "auth" cannot be "{settings.auth}"', fix=f"choose {' or '.join(AUTH)}")
         self.settings = settings
         self.audit = Audit(log, clock)
-        self.book = Book(log, clock, self.audit)
+        self.book = UserStore(log, clock, self.audit)
         self.tokens = Tokens(settings)
         self.sessions = Sessions()
-        self.tries = Tries()
+        self.tries = LoginThrottle()
         self._salt = secrets.token_bytes(32)
         self._right: dict[bytes, tuple[int, float]] = {}
         self._ending = threading.Event()
@@ -61,20 +61,20 @@ class Guard:
     def is_required(self) -> bool:
         return self.settings.auth == REQUIRED
 
-    def rights(self, who: Who) -> Rights:
+    def rights(self, who: Principal) -> Rights:
         return self.book.state.rights(who)
 
-    # -- who it is --------------------------------------------------------------------------------------------------
+    # -- authentication ---------------------------------------------------------------------------------------------
 
-    def by_password(self, name: str, password: str, address: str) -> Who:
-        """Programs send theirs with every request, so one that was right is remembered for a while."""
+    def by_password(self, name: str, password: str, address: str) -> Principal:
+        """Clients send the password with every request, so a verified one is cached for a while."""
         user = self.book.state.users.get(name)
         mark = hmac.digest(self._salt, f"{name}\0{password}".encode(errors="surrogatepass"), hashlib.sha256)
         known = self._right.get(mark)
         if user is not None and known is not None and known[0] == user.generation and known[1] > time.monotonic():
             return _shown(user, "password")
         with self.tries.one(name, address) as right:
-            is_right = matches(password, None if user is None else user.password)
+            is_right = verify_password(password, None if user is None else user.password)
             if user is None or not is_right:
                 self.audit.note("log-in-failed", name, address=address)
                 raise NotAuthenticated("user or password is wrong", fix="try again, or ask an admin for a new one")
@@ -84,42 +84,42 @@ class Guard:
         self._right[mark] = (user.generation, time.monotonic() + _REMEMBERED)
         return _shown(user, "password")
 
-    def by_token(self, token: str, claims: Claims | None = None) -> Who:
-        """`claims` are what it says, where they are known already."""
+    def by_token(self, token: str, claims: Claims | None = None) -> Principal:
+        """`claims` are the token's claims, if they were verified already."""
         claims = claims or self.tokens.claims(token)
         if claims.id is not None and claims.id in self.book.state.revoked:
             raise NotAuthenticated("the token was revoked", fix="ask an admin for another")
         if claims.roles is not None:
-            return Who(claims.name, claims.roles, "token")
-        return self.still(Who(claims.name, how="token", generation=claims.generation))
+            return Principal(claims.name, claims.roles, "token")
+        return self.still(Principal(claims.name, how="token", generation=claims.generation))
 
-    def by_session(self, cookie: str) -> tuple[Who, Session] | None:
+    def by_session(self, cookie: str) -> tuple[Principal, Session] | None:
         session = self.sessions.find(cookie)
         if session is None:
             return None
         return self.still(replace(session.who, how="session")), session
 
     def make_token(self, name: str, life: timedelta | None = None) -> tuple[str, str, float]:
-        """Of a user who is there: the token, its id, and when it ends."""
+        """Create a token for an existing user; returns the token, its id and its expiry."""
         user = self.book.state.users.get(name)
         if user is None:
             raise NotAuthenticated(f'there is no user "{name}"', fix="`headrace user list` names them")
         return self.tokens.make(name, user.generation, life or self.settings.token_life)
 
-    def still(self, who: Who) -> Who:
-        """With the roles of today; what was shown before the password changed counts no longer."""
+    def still(self, who: Principal) -> Principal:
+        """The principal with its current roles; credentials from before a password change are rejected."""
         user = self.book.state.users.get(who.name)
         if user is None or who.generation not in (None, user.generation):
             raise NotAuthenticated("what was shown counts no longer", fix="log in again")
         return _shown(user, who.how)
 
-    # -- what others change -----------------------------------------------------------------------------------------
+    # -- changes by other processes ---------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         while not self._ending.wait(_PAUSE):
             try:
                 self.book.look()
-            except HeadraceError as error:  # a log that does not answer, say: the next look may be better
+            except HeadraceError as error:  # for example a log that does not respond: the next refresh may succeed
                 _logger.warning("access was not looked at: %s", error)
 
     def close(self) -> None:
@@ -134,5 +134,5 @@ class Guard:
         self.close()
 
 
-def _shown(user: User, how: str) -> Who:
-    return Who(user.name, user.roles, how, user.generation)
+def _shown(user: User, how: str) -> Principal:
+    return Principal(user.name, user.roles, how, user.generation)

@@ -1,6 +1,6 @@
-"""Passwords are kept as hashes that are slow to compute (scrypt); each says how it was made, so that it may be changed.
+"""Password hashing with scrypt; each hash contains its parameters, so they can be changed later.
 
-`matches` takes as long for a user who is not there as for one who is.
+`verify_password` takes as long for an unknown user as for a known one.
 """
 
 from __future__ import annotations
@@ -12,29 +12,30 @@ import secrets
 
 from headrace.errors import WeakPassword
 
-SHORTEST, LONGEST = 8, 1024
-"""Characters of a password."""
-_COST, _BLOCK, _LANES = 1 << 14, 8, 1  # 16 MB, some 50 ms
+MIN_LENGTH, MAX_LENGTH = 8, 1024
+"""Limits on the length of a password, in characters."""
+_COST, _BLOCK, _LANES = 1 << 14, 8, 1  # 16 MB, about 50 ms
 _MEMORY = 64 << 20
 _KIND = "scrypt"
 
 
-def hashed(password: str) -> str:
+def hash_password(password: str) -> str:
     """`scrypt$COST$BLOCK$LANES$SALT$HASH`."""
-    if not SHORTEST <= len(password) <= LONGEST:
+    if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
         raise WeakPassword(
-            f"the password has {len(password)} characters", fix=f"take {SHORTEST} to {LONGEST}, of several words say"
+            f"the password has {len(password)} characters",
+            fix=f"take {MIN_LENGTH} to {MAX_LENGTH}, of several words say",
         )
     salt = secrets.token_bytes(16)
     return "$".join([_KIND, str(_COST), str(_BLOCK), str(_LANES), _text(salt), _text(_hash(password, salt))])
 
 
-def matches(password: str, kept: str | None) -> bool:
-    """Whether it is the password that was kept; None is that of nobody."""
+def verify_password(password: str, kept: str | None) -> bool:
+    """Whether the password matches the stored hash; None stands for an unknown user."""
     kind, cost, block, lanes, salt, digest = (kept or _NOBODY).split("$")
     if kind != _KIND:
         raise ValueError(f"passwords of kind {kind} are not known")
-    found = _hash(password[:LONGEST], base64.b64decode(salt), int(cost), int(block), int(lanes))
+    found = _hash(password[:MAX_LENGTH], base64.b64decode(salt), int(cost), int(block), int(lanes))
     return hmac.compare_digest(found, base64.b64decode(digest)) and kept is not None
 
 

@@ -1,7 +1,7 @@
-"""Who has logged in by browser. What the cookie holds is known here by its hash only; a restart ends all sessions.
+"""Browser sessions. Only a hash of each cookie is stored, in memory: a restart ends all sessions.
 
-With each comes a second token (CSRF), which pages send in a header when they change something: a page of somebody else
-can have the browser send the cookie, but cannot read that token.
+Each session has a second token (CSRF), which pages send in a header with every change: a foreign page can make the
+browser send the cookie, but cannot read that token.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from headrace.access.who import Who
+from headrace.access.principal import Principal
 
 _MOST = 10_000
 
 
 @dataclass(frozen=True)
 class Session:
-    who: Who
+    who: Principal
     csrf: str
     ends_at: float
 
@@ -35,8 +35,8 @@ class Sessions:
         self._lock = threading.Lock()
         self._open: dict[bytes, Session] = {}
 
-    def begin(self, who: Who, seconds: float) -> tuple[str, Session]:
-        """What goes into the cookie, and the session."""
+    def begin(self, who: Principal, seconds: float) -> tuple[str, Session]:
+        """Returns the cookie's value and the session."""
         cookie = secrets.token_urlsafe(32)
         session = Session(who, secrets.token_urlsafe(32), self._now() + seconds)
         with self._lock:

@@ -1,7 +1,7 @@
-"""Tokens (JWT): those that a server makes itself, signed by its own secret, and those of an issuer whose keys it knows.
+"""JSON Web Tokens: those that the server issues, signed with its own secret, and those of an external issuer.
 
-Which algorithm counts hangs on the key alone: the secret is for HS256, a key of the issuer's (JWKS) for RS256. What a
-token says of its algorithm is never followed. A token without an end is refused.
+The key alone decides the algorithm: the secret is for HS256, a key of the issuer (JWKS) for RS256. The algorithm in the
+token's header is never trusted. A token without an expiry is rejected.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from headrace.access.who import RESERVED
-from headrace.errors import BadAccessToken, BadSetting, MissingPart, NotAuthenticated
-from headrace.secrets import resolve
+from headrace.access.principal import RESERVED
+from headrace.errors import BadAccessToken, BadSetting, MissingDependency, NotAuthenticated
+from headrace.secrets import resolve_secrets
 from headrace.settings import Settings
 
 OWN = "headrace"
-"""The issuer of the server's own tokens, and the name of their key."""
+"""The issuer of the server's own tokens, and the id of their key."""
 LONGEST = 8192
-"""Characters of a token."""
+"""Maximum length of a token in characters."""
 SHORTEST_SECRET = 32
 LONGEST_LIFE = timedelta(days=366)
-_LEEWAY = 5.0  # seconds that clocks may differ
-_REMEMBERED = 60.0  # seconds that a signature need not be checked again
-_AGAIN = 60.0  # seconds until an unknown key is looked for again
-_OLD = 3600.0  # seconds after which keys may have been taken back
+_LEEWAY = 5.0  # seconds of allowed clock skew
+_REMEMBERED = 60.0  # seconds for which a verified signature is cached
+_AGAIN = 60.0  # seconds until an unknown key is fetched again
+_OLD = 3600.0  # seconds after which keys are fetched again, because the issuer may have revoked some
 _PATIENCE = 5.0
-_MOST_KEYS = 1 << 20  # bytes of a JWKS
+_MOST_KEYS = 1 << 20  # maximum bytes of a JWKS
 _KEPT = 1_000
 _SECRET_FILE = "token.secret"
 _WHY = {
@@ -56,7 +56,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Claims:
-    """What a token says, once it is known to be true. `roles` are an issuer's; of an own token the book has them."""
+    """Verified claims of a token. `roles` come from an issuer's token; for an own token the user store has them."""
 
     name: str
     expires_at: float
@@ -66,7 +66,7 @@ class Claims:
 
 
 class Tokens:
-    """Makes tokens, and finds out who showed one. May be shared by threads."""
+    """Issues and verifies tokens. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
         if settings.token_jwks and not (settings.token_issuer and settings.token_audience):
@@ -75,13 +75,13 @@ class Tokens:
                 fix="name both: an issuer signs tokens for others, too, and these must not count here",
             )
         self._settings = settings
-        self._keys = Keys(settings.token_jwks) if settings.token_jwks else None
+        self._keys = JwksKeys(settings.token_jwks) if settings.token_jwks else None
         self._known: dict[str, tuple[Claims, float]] = {}
-        """Those that were looked at lately, and until when: to check a signature takes longer than many a request."""
+        """Recently verified tokens, and until when they are cached: verifying a signature is slow."""
         self._own: bytes | None = None
 
     def make(self, name: str, generation: int, life: timedelta) -> tuple[str, str, float]:
-        """The token, its id, and when it ends."""
+        """Returns the token, its id and its expiry."""
         if not timedelta(0) < life <= LONGEST_LIFE:
             raise BadAccessToken("a token lives for a second to a year", fix="for example 12h or 30d")
         now, mark = time.time(), uuid.uuid4().hex
@@ -90,12 +90,12 @@ class Tokens:
         return _jwt().encode(claims, self._secret(), "HS256", {"kid": OWN}), mark, end
 
     def known(self, token: str) -> Claims | None:
-        """If it was looked at a moment ago, and has not ended."""
+        """The cached claims of a token that was verified recently and has not expired."""
         found, until = self._known.get(token, (None, 0.0))
         return found if until > time.time() else None
 
     def claims(self, token: str) -> Claims:
-        """What it says, if it is true."""
+        """Verify a token and return its claims."""
         if (found := self.known(token)) is not None:
             return found
         found = self._read(token)
@@ -116,7 +116,7 @@ class Tokens:
             if key is None:
                 raise _refused("its key is not known")
             return _foreign(self._decoded(token, key, "RS256", own=False))
-        except jwt.PyJWTError as error:  # its own words may hold some of the token
+        except jwt.PyJWTError as error:  # the library's message may contain parts of the token
             raise _refused(_WHY.get(type(error).__name__, "it cannot be read")) from None
 
     def _decoded(self, token: str, key: Any, algorithm: str, *, own: bool) -> Mapping[str, Any]:
@@ -132,12 +132,12 @@ class Tokens:
 
     def _secret(self) -> bytes:
         if self._own is None:
-            given = resolve(self._settings.token_secret, self._settings.data).reveal().encode()
+            given = resolve_secrets(self._settings.token_secret, self._settings.data).reveal().encode()
             if given and len(given) < SHORTEST_SECRET:
                 raise BadSetting(
                     f'setting "token_secret" has fewer than {SHORTEST_SECRET} bytes', fix="take a longer one, by chance"
                 )
-            self._own = given or secret_of(self._settings.data)
+            self._own = given or load_secret(self._settings.data)
         return self._own
 
 
@@ -153,8 +153,8 @@ def _foreign(claims: Mapping[str, Any]) -> Claims:
     return Claims(claims["sub"], float(claims["exp"]), claims.get("jti"), roles=named)
 
 
-def longest_end() -> int:
-    """When (ms) the last token of today has ended."""
+def latest_expiry() -> int:
+    """When (ms) the last token issued until now will have expired."""
     return int(1000 * (time.time() + LONGEST_LIFE.total_seconds()))
 
 
@@ -164,7 +164,7 @@ def _refused(why: str) -> NotAuthenticated:
 
 def _jwt() -> Any:
     if find_spec("jwt") is None:
-        raise MissingPart('tokens need the library "pyjwt"', fix="pip install 'headrace[server]'")
+        raise MissingDependency('tokens need the library "pyjwt"', fix="pip install 'headrace[server]'")
     import jwt
 
     return jwt
@@ -173,8 +173,8 @@ def _jwt() -> Any:
 # -- the server's own secret ----------------------------------------------------------------------------------------
 
 
-def secret_of(data: Path) -> bytes:
-    """Made at first need; only the owner of the folder can read it."""
+def load_secret(data: Path) -> bytes:
+    """The server's secret, created at first use; only the owner of the folder can read it."""
     path = data / _SECRET_FILE
     with suppress(FileExistsError):
         data.mkdir(parents=True, exist_ok=True)
@@ -184,7 +184,7 @@ def secret_of(data: Path) -> bytes:
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(new, path)  # whole or not at all, and only the first counts
+            os.link(new, path)  # atomic: the first process to create it wins
         finally:
             new.unlink()
     return path.read_bytes()
@@ -193,8 +193,8 @@ def secret_of(data: Path) -> bytes:
 # -- an issuer's keys -----------------------------------------------------------------------------------------------
 
 
-class Keys:
-    """RSA keys by their names, from a file or an address; read again now and then, and when a name is not known."""
+class JwksKeys:
+    """RSA keys by key id, from a file or a URL; fetched again periodically, and when a key id is unknown."""
 
     def __init__(self, place: str) -> None:
         self._place = place
@@ -211,7 +211,7 @@ class Keys:
             return self._keys.get(kid)
 
     def _read(self) -> dict[str, Any]:
-        """Keys for other uses and of other kinds are passed over: a secret in a JWKS is everybody's."""
+        """Ignores keys for other uses and of other types: a symmetric secret in a public JWKS is no secret."""
         jwt = _jwt()
         try:
             found = json.loads(self._text())["keys"]
@@ -237,7 +237,7 @@ class Keys:
 
 @lru_cache(1024)
 def is_loopback(host: str) -> bool:
-    """Whether only this machine has it."""
+    """Whether the host is a loopback address."""
     with suppress(ValueError):
         return ip_address(host).is_loopback
     return host == "localhost"

@@ -1,1 +1,1 @@
-"""Apps of the Python API at work on Spark: run from a script, or started, sent rows and looked at in a notebook."""
+"""Runs apps of the Python API on Spark: from a script, or interactively in a notebook."""

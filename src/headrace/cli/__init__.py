@@ -1,8 +1,8 @@
-"""The command line: one module per noun, imported when it is asked for.
+"""The command line: one module per command, imported when the command is called.
 
-`main` is the program. Global options stand before the command; an error of ours is shown once, with code, place and
-fix, and never as a trace. Exit codes: 1 the request failed, 2 the command line is wrong, 75 try again later, 130
-interrupted, 141 nobody reads the output any more.
+`main` is the entry point. Global options come before the command. A headrace error is printed once, with its code,
+location and fix, never as a traceback. Exit codes: 1 the request failed, 2 the command line is wrong, 75 try again
+later, 130 interrupted, 141 the reader of the output has closed it.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Annotated
 
 import typer
 
-from headrace.cli.call import Call
+from headrace.cli.context import CommandContext
 from headrace.cli.root import Root
 
 app = typer.Typer(
@@ -33,9 +33,9 @@ def options(
     config: Annotated[Path | None, typer.Option(help="The settings file.", show_default=False)] = None,
     json: Annotated[bool, typer.Option("--json", help="Listings and errors as JSON.")] = False,
 ) -> None:
-    ctx.obj = Call({"data": data, "log": log, "kafka_servers": servers}, config, json)
+    ctx.obj = CommandContext({"data": data, "log": log, "kafka_servers": servers}, config, json)
 
 
 def main() -> None:
-    """The program `headrace`."""
+    """Entry point of the program `headrace`."""
     app(prog_name="headrace")

@@ -1,4 +1,4 @@
-"""The table of commands, and the one place where errors of ours become messages and exit codes."""
+"""The table of commands, and the one place where errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from typer.main import get_command
 
 from headrace.errors import HeadraceError
 
-# Each command with its line in `headrace --help`. It stands here so that the help need not import the command, which
-# is in the module `headrace.cli.NAME`, dashes as underscores.
+# Each command with its line in `headrace --help`. The texts are here so that the help does not import the commands,
+# which are in the modules `headrace.cli.commands.NAME`, with underscores for dashes.
 COMMANDS: Mapping[str, str] = {
     "demo": "A click stream, counted by Spark, moving in your terminal.",
     "init": "Make a project folder to begin with.",
@@ -36,7 +36,7 @@ COMMANDS: Mapping[str, str] = {
     "group": "Look at consumer groups, and move them.",
     "schema": "Register, check and list schemas, and serve them over HTTP.",
     "state": "Look at what a query remembers.",
-    "log": "Check, compact and measure the embedded log.",
+    "storage": "Check, compact and measure the embedded log.",
     "backup": "Copy a data folder while it is in use.",
     "restore": "Make a data folder from a backup.",
     "kafka": "Run Kafka brokers on this machine, and fetch the jars they need.",
@@ -50,26 +50,26 @@ COMMANDS: Mapping[str, str] = {
     "version": "Print the version.",
 }
 
-_OF_THE_PROGRAM = ("install_completion", "show_completion")  # typer gives them to every app
+_COMPLETION_OPTIONS = ("install_completion", "show_completion")  # typer adds them to every app
 
 
 def load(name: str) -> Any:
-    """The command of that name with its options: its module's `app`, or its one function of that name."""
+    """Load a command with its options: the `app` of its module, or the module's function of that name."""
     own = name.replace("-", "_")
-    module = importlib.import_module(f"headrace.cli.{own}")
+    module = importlib.import_module(f"headrace.cli.commands.{own}")
     app = getattr(module, "app", None)
     if app is None:
         app = typer.Typer()
         app.command()(getattr(module, own))
     command = get_command(app)
-    command.params = [p for p in command.params if p.name not in _OF_THE_PROGRAM]
+    command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
     command.name = name
     command.help = command.help or COMMANDS[name]
     return command
 
 
 class Root(TyperGroup):
-    """Loads commands late, and reports errors."""
+    """Loads commands lazily, and reports errors."""
 
     _listing = False
 
@@ -82,7 +82,7 @@ class Root(TyperGroup):
         return TyperCommand(name=cmd_name, help=COMMANDS[cmd_name]) if self._listing else load(cmd_name)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        self.commands = dict.fromkeys(self.list_commands(ctx))  # typer looks here for what may have been meant
+        self.commands = dict.fromkeys(self.list_commands(ctx))  # typer searches this for similar names
         return super().resolve_command(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
@@ -96,12 +96,12 @@ class Root(TyperGroup):
         try:
             return super().invoke(ctx)
         except HeadraceError as error:
-            from headrace.cli import faults
+            from headrace.cli.io import error_output
 
-            faults.show(error, as_json=bool(ctx.obj and ctx.obj.json))
-            raise typer.Exit(faults.exit_code(error)) from error
+            error_output.print_error(error, as_json=bool(ctx.obj and ctx.obj.json))
+            raise typer.Exit(error_output.exit_code(error)) from error
         except BrokenPipeError as error:
-            from headrace.cli import faults
+            from headrace.cli.io import error_output
 
-            faults.silence_output()
-            raise typer.Exit(faults.NOBODY_READS) from error
+            error_output.silence_output()
+            raise typer.Exit(error_output.EXIT_BROKEN_PIPE) from error

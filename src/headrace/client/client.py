@@ -1,4 +1,4 @@
-"""The requests that a server takes."""
+"""`Client`: the requests that a server accepts."""
 
 from __future__ import annotations
 
@@ -6,50 +6,50 @@ from collections.abc import Callable, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
-from headrace.client.documents import json_text
-from headrace.client.exchange import DOCUMENT, LINES, Address, Exchange, Shown
-from headrace.client.refusals import refused
-from headrace.client.rows import Rows
+from headrace.client.decimal_json import format_json
+from headrace.client.errors import error_from
+from headrace.client.exchange import KSQL_JSON, KSQL_LINES, Credentials, Exchange, ServerAddress
+from headrace.client.row_stream import RowStream
 from headrace.errors import ConnectionLost, HeadraceError
 
-ADDRESS = "http://127.0.0.1:8088"
-_AT_ONCE = 1000  # rows in a request: their acknowledgements must find room while nobody reads them
+DEFAULT_ADDRESS = "http://127.0.0.1:8088"
+_AT_ONCE = 1000  # rows per request: the acknowledgements must fit into the socket buffers until the client reads them
 _FAILED = 400
 Document = dict[str, Any]
 Values = Mapping[str, Any]
-Refused = Callable[[int, HeadraceError], None]
+OnRowRejected = Callable[[int, HeadraceError], None]
 
 
 class Client:
-    """Holds no connection between requests, so it may be kept for long and used from any thread.
+    """Holds no connection between requests, so it can live long and be used from any thread.
 
-    `ca` is a file of certificates by which it knows the server, in place of the machine's.
+    `ca` is a file of CA certificates that replaces the system's trust store.
     """
 
-    def __init__(self, address: str = ADDRESS, *, token: str | None = None, ca: str | None = None) -> None:
-        self._address = Address.parse(address)
-        self._shown = Shown(token, ca)
+    def __init__(self, address: str = DEFAULT_ADDRESS, *, token: str | None = None, ca: str | None = None) -> None:
+        self._address = ServerAddress.parse(address)
+        self._shown = Credentials(token, ca)
 
     @property
     def address(self) -> str:
         return str(self._address)
 
     def execute(self, text: str, properties: Values | None = None, variables: Values | None = None) -> list[Document]:
-        """Do one statement after another, and tell what became of each. What comes before an error is done."""
+        """Execute statements in order and return the result of each. Statements before an error stay applied."""
         body = {"ksql": text, "streamsProperties": properties or {}, "sessionVariables": variables or {}}
-        return self._exchange("/ksql", json_text(body).encode()).document()
+        return self._exchange("/ksql", format_json(body).encode()).document()
 
-    def query(self, text: str, properties: Values | None = None, variables: Values | None = None) -> Rows:
-        """Ask; with EMIT CHANGES, and of PRINT, the rows go on until they are closed."""
+    def query(self, text: str, properties: Values | None = None, variables: Values | None = None) -> RowStream:
+        """Run a query. With EMIT CHANGES, and for PRINT, rows arrive until the stream is closed."""
         body = {"sql": text, "properties": properties or {}, "sessionVariables": variables or {}}
-        return Rows(self._exchange("/query-stream", json_text(body).encode(), LINES))
+        return RowStream(self._exchange("/query-stream", format_json(body).encode(), KSQL_LINES))
 
-    def insert(self, stream: str, rows: Iterable[Values], on_refused: Refused | None = None) -> int:
-        """Append rows, each an object by its columns, and say how many; all of them are durable then.
+    def insert(self, stream: str, rows: Iterable[Values], on_refused: OnRowRejected | None = None) -> int:
+        """Append rows, each a mapping from column to value, and return their number. All of them are durable on return.
 
-        A row that is refused does not hold up the others that go with it, up to a thousand. It is raised when those
-        are written, or, if there is an `on_refused`, that gets its number (from 0) and the error, and it goes on.
-        `ConnectionLost` says how many rows surely are written.
+        A rejected row does not stop the other rows of its request (up to a thousand). Its error is raised after those
+        are written. With `on_refused`, the callback gets the row's number (from 0) and the error instead, and the
+        insert continues. `ConnectionLost` reports how many rows are known to be written.
         """
         sent = written = 0
         left = iter(rows)
@@ -65,33 +65,33 @@ class Client:
         return written
 
     def deploy(self, source: str, path: str = "app.py") -> Document:
-        """Send the text of a Python file that makes an app; tells what it declares and which statements were done."""
+        """Send the text of a Python file that creates an app; returns what it declares and the applied statements."""
         body = {"source": source, "path": path}
-        return self._exchange("/api/v1/apps", json_text(body).encode()).document()
+        return self._exchange("/api/v1/apps", format_json(body).encode()).document()
 
     def info(self) -> Document:
-        """About the server: its version and its name."""
+        """The server's version and name."""
         return self._exchange("/info").document()["KsqlServerInfo"]
 
-    def _exchange(self, path: str, body: bytes | None = None, accept: str = DOCUMENT) -> Exchange:
+    def _exchange(self, path: str, body: bytes | None = None, accept: str = KSQL_JSON) -> Exchange:
         return Exchange(self._address, path, body, accept, self._shown)
 
     def _inserted(self, stream: str, batch: list[Values], before: int) -> dict[int, HeadraceError]:
-        """Send these, and give back those that were refused, by their numbers."""
-        body = "".join(f"{json_text(line)}\n" for line in [{"target": stream}, *batch]).encode()
+        """Send a batch and return the errors of the rejected rows, by row number."""
+        body = "".join(f"{format_json(line)}\n" for line in [{"target": stream}, *batch]).encode()
         told: list[Document] = []
         try:
-            with self._exchange("/inserts-stream", body, LINES) as exchange:
+            with self._exchange("/inserts-stream", body, KSQL_LINES) as exchange:
                 for acknowledgements in exchange.batches():
                     told += acknowledgements
-            if told and "status" not in told[-1]:  # not of a row: the server reads no further
-                raise refused(_FAILED, told[-1])
+            if told and "status" not in told[-1]:  # not about a row: the server stopped reading the request
+                raise error_from(_FAILED, told[-1])
             if len(told) < len(batch):
                 raise ConnectionLost(f"the server acknowledges {len(told)} rows of {len(batch)}")
         except ConnectionLost as error:
             error.where = f"after {before + sum(map(_is_fine, told))} acknowledged rows"
             raise
-        return {number: refused(_FAILED, one) for number, one in enumerate(told) if not _is_fine(one)}
+        return {number: error_from(_FAILED, one) for number, one in enumerate(told) if not _is_fine(one)}
 
 
 def _is_fine(acknowledgement: Document) -> bool:

@@ -1,6 +1,6 @@
-"""One request and its answer: read at once, or line by line as it comes.
+"""One HTTP request and its response, read as a whole or line by line as it arrives.
 
-An answer that breaks off is never taken for one that has ended: a server that was killed leaves `ConnectionLost`.
+A truncated response never counts as complete: if the server is killed, `ConnectionLost` is raised.
 """
 
 from __future__ import annotations
@@ -14,21 +14,21 @@ from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnec
 from typing import Any
 from urllib.parse import urlsplit
 
-from headrace.client.documents import read_json
-from headrace.client.refusals import is_refusal, refused
+from headrace.client.decimal_json import parse_json
+from headrace.client.errors import error_from, is_error
 from headrace.errors import BadRequest, ConnectionLost, ServerFailed, ServerUnreachable
 
 _PORTS = {"http": 80, "https": 443}
-_CONNECT = 10.0  # seconds; an answer may take as long as it takes
+_CONNECT = 10.0  # seconds; a response has no time limit
 _AT_ONCE = 1 << 16
 OK = 200
-DOCUMENT, LINES = "application/vnd.ksql.v1+json", "application/vnd.ksqlapi.delimited.v1"
-"""What a request and its answer are: one JSON document, or one per line."""
+KSQL_JSON, KSQL_LINES = "application/vnd.ksql.v1+json", "application/vnd.ksqlapi.delimited.v1"
+"""Media types of requests and responses: one JSON document, or one per line."""
 
 
 @dataclass(frozen=True)
-class Address:
-    """Where a server listens: http(s)://HOST:PORT, with a path where it has one."""
+class ServerAddress:
+    """Address of a server: http(s)://HOST:PORT, optionally with a path."""
 
     scheme: str
     host: str
@@ -36,7 +36,7 @@ class Address:
     path: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Address:
+    def parse(cls, text: str) -> ServerAddress:
         try:
             parts = urlsplit(text if "://" in text else f"http://{text}")
             port = _PORTS[parts.scheme]
@@ -51,8 +51,8 @@ class Address:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a client shows to a server, and by which certificates (a file, PEM) it knows the server."""
+class Credentials:
+    """Credentials that a client sends, and the CA certificates (a PEM file) that it trusts."""
 
     token: str | None = None
     ca: str | None = None
@@ -66,19 +66,19 @@ class Shown:
         return ssl.create_default_context(cafile=self.ca)
 
 
-NOTHING = Shown()
+NO_CREDENTIALS = Credentials()
 
 
 class Exchange:
-    """What a server answers to one request; the connection is its own, and ends with it."""
+    """One request and its response on a connection of their own, which closes with it."""
 
     def __init__(
         self,
-        address: Address,
+        address: ServerAddress,
         path: str,
         body: bytes | None = None,
-        accept: str = DOCUMENT,
-        shown: Shown = NOTHING,
+        accept: str = KSQL_JSON,
+        shown: Credentials = NO_CREDENTIALS,
     ) -> None:
         self._address = address
         self._shown = shown
@@ -102,22 +102,22 @@ class Exchange:
         except (OSError, HTTPException) as error:
             raise self._lost(error) from error
 
-    # -- the answer -------------------------------------------------------------------------------------------------
+    # -- response ---------------------------------------------------------------------------------------------------
 
     def document(self) -> Any:
-        """All of it, as one JSON document; what is refused is raised."""
+        """The whole response as one JSON document; raises if it is an error."""
         with self:
             try:
                 told = self._response.read()
             except (OSError, HTTPException) as error:
                 raise self._lost(error) from error
             document = self._read(told)
-            if self._response.status != OK or is_refusal(document):
-                raise refused(self._response.status, document)
+            if self._response.status != OK or is_error(document):
+                raise error_from(self._response.status, document)
             return document
 
     def batches(self) -> Iterator[list[Any]]:
-        """A JSON document per line, as many at a time as have come."""
+        """JSON documents, one per line, in batches as they arrive."""
         if self._response.status != OK:
             self.document()
         rest = b""
@@ -129,18 +129,18 @@ class Exchange:
             yield [self._read(rest)]
 
     def _part(self) -> bytes:
-        """What has come; nothing at the end, or when somebody has closed it."""
+        """The bytes that have arrived; empty at the end, or after `close`."""
         try:
             return self._response.read1(_AT_ONCE)
         except (OSError, HTTPException, ValueError, AttributeError) as error:
-            # Closed in the middle of a read, http.client finds its file gone.
+            # If `close` runs during a read, http.client's file object is gone.
             if self._closed:
                 return b""
             raise self._lost(error) from error
 
     def _read(self, text: bytes) -> Any:
         try:
-            return read_json(text)
+            return parse_json(text)
         except ValueError as error:
             raise ServerFailed(
                 f"{self._address} answers with status {self._response.status} and no JSON: {_excerpt(text)}",
@@ -153,10 +153,10 @@ class Exchange:
             fix="look whether the server runs, and what of it was done, before it is asked again",
         )
 
-    # -- the end ----------------------------------------------------------------------------------------------------
+    # -- close ------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """May be called from any thread: who waits for more gets no more."""
+        """May be called from any thread: a blocked reader returns with no more rows."""
         self._closed = True
         with suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
@@ -170,7 +170,7 @@ class Exchange:
         self.close()
 
 
-def _connected(address: Address, shown: Shown) -> HTTPConnection:
+def _connected(address: ServerAddress, shown: Credentials) -> HTTPConnection:
     place = address.host, address.port
     try:
         if address.scheme == "https":

@@ -1,1 +1,1 @@
-"""Where rooms are joined: statements become topics, queries and rows, and what runs is watched over."""
+"""Control layer: applies statements (topics, queries, rows), and supervises and serves queries."""

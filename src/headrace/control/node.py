@@ -1,10 +1,10 @@
-"""A server's queries: statements come one by one, are journalled and done; queries are looked after until it closes.
+"""The server's node: journals and applies statements, and keeps queries running until it is closed.
 
     with Node(log, settings) as node:
         node.execute("CREATE TABLE counts AS SELECT ...;")
 
-A statement either is journalled and done, or left no trace. After a restart the journal is read, and everything is as
-it was: sources, types, queries, which of them are paused. `care` looks after the queries.
+A statement is either journalled and applied, or it has no effect. After a restart the node replays the journal and
+restores sources, types and queries, and which queries are paused. A `Reconciler` (`care`) starts and restarts queries.
 """
 
 from __future__ import annotations
@@ -16,31 +16,29 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
 
-from headrace.access.decision import ALL, Rights
+from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.access.guard import Guard
 from headrace.clock import Clock, SystemClock
 from headrace.contracts import Append, Log
-from headrace.control.apps import Apps, Deployed
-from headrace.control.care import Care
-from headrace.control.deeds import Deeds
-from headrace.control.inlets import Inlet
-from headrace.control.isolation import Aside, Isolation, isolation_of
-from headrace.control.journal import Entry, Journal
-from headrace.control.notices import Board, is_shown
-from headrace.control.parking import Idleness
-from headrace.control.permits import Permits, discreet, filtered
-from headrace.control.prepared import Preparing
-from headrace.control.printing import Printing, source_over
-from headrace.control.pulls import Pulls
-from headrace.control.pushes import Pushes
-from headrace.control.questions import Questions
-from headrace.control.replay import KEPT, Replay, empty_catalog
-from headrace.control.sending import Couriers, tried_out
-from headrace.control.supervisor import Enlisted, Supervisor
-from headrace.control.tables import Tables
-from headrace.deliver.contract import Means, Notice
-from headrace.deliver.subscriptions import Subscriptions
-from headrace.engine.batch.shipping import Setup, no_setup
+from headrace.control.alerts.delivery import AlertDelivery, send_test_message
+from headrace.control.alerts.history import AlertHistory, user_can_see_notices
+from headrace.control.queries.idle import IdleTracker
+from headrace.control.queries.reconciler import Reconciler
+from headrace.control.queries.supervisor import RegisteredQuery, Supervisor
+from headrace.control.serving.materialized_tables import MaterializedTables
+from headrace.control.serving.prepared import PreparedQueryCache
+from headrace.control.serving.print_topic import TopicPrinter, source_of_topic
+from headrace.control.serving.pull import PullQueries
+from headrace.control.serving.push import PushQueries
+from headrace.control.statements.apply import StatementApplier
+from headrace.control.statements.deployed_apps import AppRegistry, DeployedApp
+from headrace.control.statements.describe import DescribeExecutor
+from headrace.control.statements.inserts import RowInserter
+from headrace.control.statements.journal import Journal, JournalEntry
+from headrace.control.statements.permissions import Permissions, redact_errors, with_row_filters
+from headrace.control.statements.replay import JOURNALED_STATEMENTS, Replay, empty_catalog
+from headrace.control.workers.isolation import Isolation, SharedProcess, create_isolation
+from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.errors import (
     AppInUse,
     BadQuery,
@@ -51,34 +49,36 @@ from headrace.errors import (
     UnknownTopic,
     Unsupported,
 )
-from headrace.lang.ksql.asking import asked
 from headrace.lang.ksql.ast import Query, Statement
-from headrace.lang.ksql.execution import Execution
-from headrace.lang.ksql.limits import MOST_STATEMENTS
-from headrace.lang.ksql.parser import count_of
-from headrace.lang.ksql.planner import Planner
-from headrace.lang.python.loading import Code
+from headrace.lang.ksql.describe.listing import Listing
+from headrace.lang.ksql.grammar.limits import MAX_STATEMENTS
+from headrace.lang.ksql.grammar.parser import count_statements
+from headrace.lang.ksql.query.transient import plan_transient_query
+from headrace.lang.ksql.scripts.executor import ScriptExecutor
+from headrace.lang.ksql.statements.planner import Planner
+from headrace.lang.python.app_code import AppCode
+from headrace.notifiers.contract import Notice, SenderContext
+from headrace.notifiers.push_subscriptions import PushSubscriptions
 from headrace.plan import catalog as actions
-from headrace.plan.answers.listing import Listing
-from headrace.plan.catalog import About, Action, Catalog
+from headrace.plan.catalog import Action, Catalog, MetadataKind
 from headrace.plan.nodes import Query as Plan
 from headrace.plan.notifiers import Notifier
 from headrace.settings import Settings
-from headrace.views.stores import store_of
+from headrace.views.stores import open_store
 
-NAME = "server"
-_MANY = 100  # entries of a journal that nothing hangs on: then it is written anew
+PROGRAM_NAME = "server"
+_COMPACT_AFTER = 100  # obsolete journal entries: with more than this, the journal is compacted
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What became of a statement."""
+class StatementResult:
+    """The result of a statement."""
 
     text: str
     action: Action
-    entry: Entry | None = None
-    """If it was journalled."""
+    entry: JournalEntry | None = None
+    """The journal entry, if the statement was journalled."""
     answer: Listing | None = None
 
 
@@ -94,24 +94,24 @@ class Node:
     ) -> None:
         self.log = log
         self.settings = settings
-        store = store_of(settings)  # refused, if at all, before anything is started
+        store = open_store(settings)  # fails, if at all, before anything is started
         self._clock = clock = clock or SystemClock()
         self.guard = Guard(log, settings, clock)
         isolation = isolation or _isolation(log, settings)
-        self.supervisor = Supervisor(log, settings, NAME, isolation, clock, self._setup_of)
+        self.supervisor = Supervisor(log, settings, PROGRAM_NAME, isolation, clock, self._setup_of)
         self._turn = threading.RLock()
-        self.care = Care(self.supervisor, Idleness(settings.park_after.total_seconds()), self._turn)
+        self.care = Reconciler(self.supervisor, IdleTracker(settings.park_after.total_seconds()), self._turn)
         self._journal = Journal(log, clock)
-        self._replay = Replay(empty_catalog(log), Apps(base=setup))
+        self._replay = Replay(empty_catalog(log), AppRegistry(base=setup))
         self._properties: Mapping[str, Any] = {}
-        self._deeds = Deeds(log, settings, self.supervisor, clock, lambda: self._properties)
-        self.tables = Tables(log, store)
-        self.pulls = Pulls(log, self.tables, settings)
-        self.pushes = Pushes(log, clock, settings.push_queries)
-        self.preparing = Preparing(self._planned)
-        self.board = Board(log)
-        self.means = Means(settings, Subscriptions(log), self.is_shown)
-        self._couriers = Couriers(log, self.means, clock, self.is_muted)
+        self._deeds = StatementApplier(log, settings, self.supervisor, clock, lambda: self._properties)
+        self.tables = MaterializedTables(log, store)
+        self.pulls = PullQueries(log, self.tables, settings)
+        self.pushes = PushQueries(log, clock, settings.push_queries)
+        self.preparing = PreparedQueryCache(self._planned)
+        self.board = AlertHistory(log)
+        self.means = SenderContext(settings, PushSubscriptions(log), self.is_shown)
+        self._couriers = AlertDelivery(log, self.means, clock, self.is_muted)
         self._take_up()
         self.care.begin()
 
@@ -126,16 +126,16 @@ class Node:
         return self._replay.catalog
 
     @property
-    def apps(self) -> Apps:
+    def apps(self) -> AppRegistry:
         return self._replay.apps
 
     @property
     def broken(self) -> Mapping[int, HeadraceError]:
-        """Statements of the journal that cannot be done any more, by their numbers."""
+        """Journalled statements that can no longer be planned, by entry number."""
         return self._replay.broken
 
     def _take_up(self) -> None:
-        """Be as the journal says."""
+        """Restore the state that the journal describes."""
         self._replay.read(self._journal.entries)
         for topic, made_at in self._replay.deleted:
             self._delete(topic, made_at)
@@ -145,14 +145,14 @@ class Node:
         self._shorten()
 
     def _settle(self) -> None:
-        """What follows from the catalog."""
+        """Reconcile views, alert delivery and alert history with the catalog."""
         self.tables.settle(self.catalog)
         self._couriers.settle(self.catalog)
         self.board.keep(self.catalog.queries)
 
     def _shorten(self) -> None:
         needed = self._replay.needed()
-        if len(self._journal.entries) - len(needed) > _MANY:
+        if len(self._journal.entries) - len(needed) > _COMPACT_AFTER:
             self._journal.keep(needed)
 
     # -- statements -------------------------------------------------------------------------------------------------
@@ -163,14 +163,14 @@ class Node:
         properties: Mapping[str, Any] | None = None,
         variables: dict[str, str] | None = None,
         *,
-        rights: Rights = ALL,
-        on_done: Callable[[Outcome], None] = lambda outcome: None,
+        rights: Rights = ALL_RIGHTS,
+        on_done: Callable[[StatementResult], None] = lambda outcome: None,
     ) -> None:
-        """Do one statement after another; the first error stops it, and what came before stays done, and is told."""
-        if count_of(text) > MOST_STATEMENTS:
-            what = f"there are more than {MOST_STATEMENTS} statements"
+        """Apply statements in order and report each to `on_done`; the first error stops, earlier ones stay applied."""
+        if count_statements(text) > MAX_STATEMENTS:
+            what = f"there are more than {MAX_STATEMENTS} statements"
             raise TooManyStatements(what, fix="send them in parts, or rows by POST /inserts-stream")
-        with self._turn, discreet(rights):
+        with self._turn, redact_errors(rights):
             self.catalog.numbered = self._journal.next
             kept = [self.catalog.copy()]
 
@@ -185,15 +185,15 @@ class Node:
                 kept[0] = self.catalog.copy()
                 on_done(outcome)
 
-            def permits() -> Permits:
-                return Permits(rights, kept[0], self.log)
+            def permits() -> Permissions:
+                return Permissions(rights, kept[0], self.log)
 
             def look(statement: Statement) -> None:
                 permits().look(statement)
 
             planner = Planner(self.catalog, properties)
             named = {} if variables is None else variables
-            execution = Execution(planner, apply, named, reads_files=False, look=look)
+            execution = ScriptExecutor(planner, apply, named, reads_files=False, look=look)
             execution.run(text)
 
     def asked(
@@ -202,11 +202,11 @@ class Node:
         properties: Mapping[str, Any] | None = None,
         variables: dict[str, str] | None = None,
         *,
-        rights: Rights = ALL,
-    ) -> actions.Ask:
-        """What a SELECT asks for: `pulls` and `pushes` answer it."""
+        rights: Rights = ALL_RIGHTS,
+    ) -> actions.TransientSelect:
+        """Plan a SELECT: `pulls` or `pushes` executes it."""
         found = self.question(text, properties, variables, rights=rights)
-        if isinstance(found, Printing):
+        if isinstance(found, TopicPrinter):
             raise BadQuery("this is no SELECT", fix="send PRINT to /query or /query-stream")
         return found
 
@@ -216,68 +216,68 @@ class Node:
         properties: Mapping[str, Any] | None = None,
         variables: dict[str, str] | None = None,
         *,
-        rights: Rights = ALL,
-    ) -> actions.Ask | Printing:
-        """What a SELECT or a PRINT asks for, over the rows that may be seen."""
+        rights: Rights = ALL_RIGHTS,
+    ) -> actions.TransientSelect | TopicPrinter:
+        """Plan a SELECT or a PRINT, limited to the rows that the principal may read."""
         found: list[Action] = []
-        with self._turn, discreet(rights):
+        with self._turn, redact_errors(rights):
             self.catalog.numbered = self._journal.next
             planner = Planner(self.catalog.copy(), properties)
             named = {} if variables is None else variables
-            permits = Permits(rights, self.catalog, self.log)
-            Execution(planner, lambda action, _: found.append(action), named, False, permits.look).run(text)
+            permits = Permissions(rights, self.catalog, self.log)
+            ScriptExecutor(planner, lambda action, _: found.append(action), named, False, permits.look).run(text)
         match found:
-            case [actions.Ask() as ask]:
-                return filtered(ask, rights, planner.catalog)
-            case [actions.Answer(about=About.TOPIC) as wanted]:
+            case [actions.TransientSelect() as ask]:
+                return with_row_filters(ask, rights, planner.catalog)
+            case [actions.MetadataQuery(about=MetadataKind.TOPIC) as wanted]:
                 permits.check(wanted)
-                return Printing(self.log, wanted, source_over(planner.catalog, wanted.name))
+                return TopicPrinter(self.log, wanted, source_of_topic(planner.catalog, wanted.name))
         raise BadQuery(
             "this is not one SELECT or PRINT", fix="send other statements to /ksql, and one question at a time"
         )
 
-    def _planned(self, query: Query) -> actions.Ask:
+    def _planned(self, query: Query) -> actions.TransientSelect:
         with self._turn:
-            return asked(query, self.catalog, {}, "")
+            return plan_transient_query(query, self.catalog, {}, "")
 
-    def inlet(self, name: str, *, rights: Rights = ALL) -> Inlet:
-        """Rows for a stream or table."""
-        with self._turn, discreet(rights):
-            inlet = Inlet(self.log, self.catalog, name, self._clock)
-            Permits(rights, self.catalog, self.log).check(actions.Write(inlet.source, (), ()))
+    def inlet(self, name: str, *, rights: Rights = ALL_RIGHTS) -> RowInserter:
+        """An inserter of rows for a stream or table."""
+        with self._turn, redact_errors(rights):
+            inlet = RowInserter(self.log, self.catalog, name, self._clock)
+            Permissions(rights, self.catalog, self.log).check(actions.Write(inlet.source, (), ()))
             return inlet
 
-    def _do(self, action: Action, text: str, execution: Execution, rights: Rights) -> Outcome:
+    def _do(self, action: Action, text: str, execution: ScriptExecutor, rights: Rights) -> StatementResult:
         self._properties = execution.planner.properties
-        if _is_kept(action):
+        if _is_journaled(action):
             self.guard.audit.note("statement", rights.who.name, text=text)
             return self._journalled(action, text)
         if isinstance(action, actions.Write | actions.Delete):
             self.log.append([Append(action.source.topic, self._deeds.rows(action))])
-        elif isinstance(action, actions.Answer) and action.about is not About.TOPIC:
-            answer = Questions(self.log, execution, rights).answer(action, self.supervisor.paused)
-            return Outcome(text, action, answer=answer)
+        elif isinstance(action, actions.MetadataQuery) and action.about is not MetadataKind.TOPIC:
+            answer = DescribeExecutor(self.log, execution, rights).answer(action, self.supervisor.paused)
+            return StatementResult(text, action, answer=answer)
         elif not isinstance(action, actions.Done):
             raise _refused(action)
-        return Outcome(text, action)
+        return StatementResult(text, action)
 
-    def _journalled(self, action: Action, text: str) -> Outcome:
+    def _journalled(self, action: Action, text: str) -> StatementResult:
         start, made_at = self._deeds.ready(action), None
         if isinstance(action, actions.Drop) and action.delete_topic:
             with suppress(UnknownTopic):
                 made_at = self.log.topic(action.source.topic).created_at
         entry = self._journal.add(text, self._properties, start, made_at)
         self._replay.add(entry, action)
-        for query in _concerned(action):
+        for query in _affected_queries(action):
             self.care.forget(query)
         try:
             self._deeds.do(action, start)
             self._settle()
             self.preparing.forget()
             self._shorten()
-        except HeadraceError as error:  # it is journalled: what is left to do is done when the journal is read next
+        except HeadraceError as error:  # it is journalled: replaying the journal completes the rest
             _logger.warning("%s is done, but for: %s", text, error)
-        return Outcome(text, action, entry)
+        return StatementResult(text, action, entry)
 
     def _delete(self, topic: str, made_at: int) -> None:
         with suppress(UnknownTopic):
@@ -287,10 +287,14 @@ class Node:
     # -- apps -------------------------------------------------------------------------------------------------------
 
     def deploy(
-        self, code: Code, *, rights: Rights = ALL, on_done: Callable[[Outcome], None] = lambda outcome: None
-    ) -> Deployed:
-        """Have an app's code, and do those of its statements that are not done already. Sent again, it replaces what
-        it was: queries that call it go on with the new code, or the whole is refused and everything stays as it is."""
+        self,
+        code: AppCode,
+        *,
+        rights: Rights = ALL_RIGHTS,
+        on_done: Callable[[StatementResult], None] = lambda outcome: None,
+    ) -> DeployedApp:
+        """Deploy an app's code, and apply those of its statements that are not applied yet. Deployed again, it replaces
+        the earlier version: queries that call it resume with the new code, or the deployment is refused as a whole."""
         rights.check_admin("send code")
         with self._turn:
             with self.apps.trial(code) as deployed:
@@ -298,7 +302,7 @@ class Node:
                 replay = self._replay.with_app(empty_catalog(self.log), deployed)
                 changed = self._changed_by(replay, before, deployed)
                 left = "\n".join(deployed.left_to_do(before, {entry.text for entry in replay.needed()}))
-                Execution(Planner(replay.catalog.copy()), lambda action, text: None, reads_files=False).run(left)
+                ScriptExecutor(Planner(replay.catalog.copy()), lambda action, text: None, reads_files=False).run(left)
                 self.guard.audit.note("code", rights.who.name, app=deployed.name)
                 entry = self._journal.add_code(deployed.name, {"source": code.source, "path": code.path})
             replay.add_code(entry)
@@ -310,8 +314,10 @@ class Node:
     def _setup_of(self, query: Plan) -> Setup:
         return self.apps.setup_of(query)
 
-    def _changed_by(self, replay: Replay, before: Deployed | None, deployed: Deployed) -> dict[str, Enlisted]:
-        """Queries that call the app's code; raises why one of them, or a statement, cannot go on with it."""
+    def _changed_by(
+        self, replay: Replay, before: DeployedApp | None, deployed: DeployedApp
+    ) -> dict[str, RegisteredQuery]:
+        """Queries that call the app's code; raises if one of them, or a statement, does not fit the new code."""
         for number in replay.broken.keys() - self.broken.keys():
             raise replay.broken[number]
         if before is None or before.code == deployed.code:
@@ -321,15 +327,15 @@ class Node:
             self.supervisor.check_code(replay.queries[query].query)
         return {query: replay.queries[query] for query in users}
 
-    def _go_on_with(self, changed: Mapping[str, Enlisted]) -> None:
+    def _go_on_with(self, changed: Mapping[str, RegisteredQuery]) -> None:
         for query, enlisted in changed.items():
             self.supervisor.halt(query)
             self.supervisor.queries[query] = enlisted
             self.care.forget(query)
         self.preparing.forget()
 
-    def withdraw(self, app: str, *, rights: Rights = ALL) -> None:
-        """Have an app's code no longer; refused while queries call it."""
+    def withdraw(self, app: str, *, rights: Rights = ALL_RIGHTS) -> None:
+        """Remove an app's code; refused while queries call it."""
         rights.check_admin("withdraw code")
         with self._turn:
             self.apps.get(app)
@@ -344,17 +350,17 @@ class Node:
     # -- alerts -----------------------------------------------------------------------------------------------------
 
     def mutes(self, alert: str) -> dict[str | None, int]:
-        """Until when an alert's notices are not sent, in ms, by their key; None is all of them."""
+        """By key, the time in ms until which an alert's notices are muted; the key None stands for all."""
         now = self._clock.now()
-        there = list(self._replay.mutes.items())  # notifiers ask while statements change it
+        there = list(self._replay.mutes.items())  # copied, because notifier threads read it while statements change it
         return {muted.key: until for muted, until in there if muted.alert == alert and until > now}
 
     def is_muted(self, notice: Notice) -> bool:
         return not self.mutes(notice.alert).keys().isdisjoint((None, notice.target))
 
     def is_shown(self, owner: str, query: str) -> bool:
-        """Whether somebody may see what an alert's query says, by their rights of this moment."""
-        return is_shown(self.guard, self.catalog, owner, query)
+        """Whether a user may see the notices of an alert's query, by their current rights."""
+        return user_can_see_notices(self.guard, self.catalog, owner, query)
 
     def notifier(self, name: str) -> Notifier:
         if name not in self.catalog.notifiers:
@@ -362,28 +368,28 @@ class Node:
         return self.catalog.notifiers[name]
 
     def try_out(self, notifier: str) -> None:
-        """Send a message by it that says that it is a test; raises why it does not get through."""
-        tried_out(self.notifier(notifier), self.means, self._clock)
+        """Send a test message by the notifier; raises if it is not delivered."""
+        send_test_message(self.notifier(notifier), self.means, self._clock)
 
     # -- queries ----------------------------------------------------------------------------------------------------
 
-    def restart(self, query: str, *, rights: Rights = ALL) -> None:
-        """Stop a query; it is started again from its checkpoint, unless it is paused."""
+    def restart(self, query: str, *, rights: Rights = ALL_RIGHTS) -> None:
+        """Restart a query from its checkpoint; a paused query stays stopped."""
         with self._turn:
             if query not in self.supervisor.queries:
                 raise UnknownQuery(f'there is no query "{query}"', fix="LIST QUERIES names those that are there")
-            Permits(rights, self.catalog, self.log).controls(self.supervisor.queries[query].query)
+            Permissions(rights, self.catalog, self.log).controls(self.supervisor.queries[query].query)
             self.care.restart(query)
 
     def reload(self, settings: Settings) -> None:
-        """Settings that count at once (see `reloading`)."""
+        """Apply the settings that take effect without a restart (see `settings_reload`)."""
         with self._turn:
             self.settings = self.pulls.settings = settings
             self.pushes.most = settings.push_queries
             self.care.park_after(settings.park_after.total_seconds())
 
     def close(self) -> None:
-        """Let the batches under way end, and stop; everything goes on with the next node."""
+        """Finish the current batches and stop; the next node resumes from there."""
         self.care.end()
         self._couriers.close()
         self.pushes.close()
@@ -394,12 +400,16 @@ class Node:
 
 
 def _isolation(log: Log, settings: Settings) -> Isolation:
-    """A server has no Spark itself: what is shared is shared in a process aside."""
-    return Aside(NAME, log, settings) if settings.isolation == "shared" else isolation_of(NAME, log, settings)
+    """The server's own process has no Spark: shared isolation uses one worker process for all queries."""
+    return (
+        SharedProcess(PROGRAM_NAME, log, settings)
+        if settings.isolation == "shared"
+        else create_isolation(PROGRAM_NAME, log, settings)
+    )
 
 
-def _concerned(action: Action) -> tuple[str, ...]:
-    """Queries that an action begins, ends or holds."""
+def _affected_queries(action: Action) -> tuple[str, ...]:
+    """Queries that an action creates, stops, pauses or resumes."""
     if isinstance(action, actions.Create | actions.Insert):
         return (action.query.id,) if action.query else ()
     if isinstance(action, actions.Control):
@@ -407,15 +417,15 @@ def _concerned(action: Action) -> tuple[str, ...]:
     return action.ends if isinstance(action, actions.Drop) else ()
 
 
-def _is_kept(action: Action) -> bool:
-    """Whether it changes what there is, and so must be known after a restart."""
+def _is_journaled(action: Action) -> bool:
+    """Whether the action changes the catalog or a query, and so must survive a restart."""
     if isinstance(action, actions.Done):
-        return isinstance(action.statement, KEPT)
+        return isinstance(action.statement, JOURNALED_STATEMENTS)
     return isinstance(action, actions.Create | actions.Insert | actions.Control | actions.Drop)
 
 
 def _refused(action: Action) -> Unsupported:
-    if isinstance(action, actions.Ask | actions.Answer):
-        word = "a SELECT" if isinstance(action, actions.Ask) else "PRINT"
+    if isinstance(action, actions.TransientSelect | actions.MetadataQuery):
+        word = "a SELECT" if isinstance(action, actions.TransientSelect) else "PRINT"
         return Unsupported(f"{word} has an answer of its own", fix="send it as a query")
     return Unsupported("ASSERT is for scripts that are tested", fix="run it with `headrace test` or `headrace run`")

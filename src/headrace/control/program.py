@@ -1,14 +1,14 @@
-"""A script at work on a log: its topics are made, its rows written, its queries run on Spark until it is stopped.
+"""Runs a script on a log: creates its topics, writes its rows, and runs its queries on Spark until stopped.
 
     with Program(log, settings, name="orders") as program:
         program.execute(text)
         program.wait(until_idle=True)
 
-Run again under the same name, a program goes on where it was: queries from their checkpoints, and a row that was
-inserted by a statement is not inserted again, however often that statement is read.
+Run again under the same name, a program resumes: queries restart from their checkpoints, and a row that a statement
+inserted is not inserted again, however often that statement is executed.
 
-A query begins when its script has been read to the end, or when an ASSERT wants to see results. So one that a later
-statement ends, pauses or replaces does not run before it, in the first run as in those after it.
+Queries start when the whole script has been executed, or when an ASSERT needs results. So a query that a later
+statement terminates, pauses or replaces does not run before that statement, in the first run as in later ones.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from typing import Any, Self
 
 from headrace.clock import Clock, SystemClock
 from headrace.contracts import Log
-from headrace.control.deeds import Deeds
-from headrace.control.inserts import Inserts
-from headrace.control.isolation import Isolation, isolation_of
-from headrace.control.questions import Questions
-from headrace.control.replay import empty_catalog
-from headrace.control.running import Running
-from headrace.control.supervisor import Enlisted, Supervisor
-from headrace.engine.batch.shipping import Setup, no_setup
+from headrace.control.queries.handle import QueryHandle
+from headrace.control.queries.supervisor import RegisteredQuery, Supervisor
+from headrace.control.statements.apply import StatementApplier
+from headrace.control.statements.describe import DescribeExecutor
+from headrace.control.statements.idempotent_inserts import IdempotentInserts
+from headrace.control.statements.replay import empty_catalog
+from headrace.control.workers.isolation import Isolation, create_isolation
+from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.errors import HeadraceError, Unsupported
 from headrace.lang.ksql.ast import AssertSchema, AssertTopic
-from headrace.lang.ksql.execution import Execution
-from headrace.lang.ksql.planner import Planner
+from headrace.lang.ksql.describe.listing import Listing
+from headrace.lang.ksql.scripts.executor import ScriptExecutor
+from headrace.lang.ksql.statements.planner import Planner
 from headrace.plan import catalog as actions
-from headrace.plan.answers.listing import Listing
 from headrace.plan.catalog import Action
 from headrace.settings import Settings
 
-_PAUSE = 0.5  # seconds between two looks at running queries
-_SHORT_PAUSE = 0.05  # where somebody waits for their end
+_PAUSE = 0.5  # seconds between checks of running queries
+_SHORT_PAUSE = 0.05  # the same, with `until_idle`
 
 
 class Program:
@@ -57,18 +57,18 @@ class Program:
         self.settings = settings
         self.name = name
         clock = clock or SystemClock()
-        isolation = isolation or isolation_of(name, log, settings)
+        isolation = isolation or create_isolation(name, log, settings)
         self._supervisor = Supervisor(log, settings, name, isolation, clock, lambda query: setup)
         self.stopping = self._supervisor.stopping
-        """Set from anywhere, it ends what is being executed or waited for."""
+        """Any thread may set it, to stop `execute` and `wait`."""
         self.catalog = empty_catalog(log)
-        self.inserts = Inserts(log, name)
+        self.inserts = IdempotentInserts(log, name)
         self._text = ""
         self._was_read = False
-        self._execution = Execution(Planner(self.catalog, properties), self._apply)
-        self.questions = Questions(log, self._execution)
+        self._execution = ScriptExecutor(Planner(self.catalog, properties), self._apply)
+        self.questions = DescribeExecutor(log, self._execution)
         self._on_answer = on_answer
-        deeds = Deeds(log, settings, self._supervisor, clock, lambda: self._execution.planner.properties)
+        deeds = StatementApplier(log, settings, self._supervisor, clock, lambda: self._execution.planner.properties)
         self._deeds: dict[type, Callable[[Any], None]] = {
             actions.Create: lambda action: deeds.do(action, deeds.ready(action)),
             actions.Insert: lambda action: deeds.do(action, deeds.ready(action)),
@@ -76,10 +76,10 @@ class Program:
             actions.Delete: lambda action: self._write(action, deeds),
             actions.Control: deeds.do,
             actions.Drop: deeds.do,
-            actions.Expect: self._expect,
+            actions.ExpectRecord: self._expect,
             actions.ExpectSource: self.questions.expect_source,
-            actions.Answer: lambda action: self._on_answer(self.questions.answer(action, self.paused)),
-            actions.Ask: self._ask,
+            actions.MetadataQuery: lambda action: self._on_answer(self.questions.answer(action, self.paused)),
+            actions.TransientSelect: self._ask,
             actions.Done: self._done,
         }
 
@@ -90,16 +90,16 @@ class Program:
         self.close()
 
     @property
-    def queries(self) -> dict[str, Enlisted]:
+    def queries(self) -> dict[str, RegisteredQuery]:
         return self._supervisor.queries
 
     @property
-    def running(self) -> dict[str, Running]:
+    def running(self) -> dict[str, QueryHandle]:
         return self._supervisor.running
 
     @property
     def failed(self) -> dict[str, HeadraceError]:
-        """Queries that have ended while others go on; their errors are raised when those are done."""
+        """Queries that have failed while others still run; `wait` raises their errors in the end."""
         return self._supervisor.failed
 
     @property
@@ -108,13 +108,13 @@ class Program:
 
     @property
     def left(self) -> list[str]:
-        """Queries of earlier runs that no statement names any more; what they remember is kept."""
-        return self._supervisor.left() if self._was_read else []  # else nobody knows yet
+        """Checkpoints of earlier runs' queries that the script no longer contains; they are retained."""
+        return self._supervisor.left() if self._was_read else []  # else it is not known yet
 
     # -- statements -------------------------------------------------------------------------------------------------
 
     def execute(self, text: str, script: str | None = None) -> list[Action]:
-        """Do one statement after another, then begin the queries. The first error stops it."""
+        """Apply statements in order, then start the queries. The first error stops execution."""
         try:
             done = self._execution.run(text, script)
             self._was_read = True
@@ -129,23 +129,23 @@ class Program:
         self._text = text
         self._deeds[type(action)](action)
 
-    def _write(self, action: actions.Write | actions.Delete, deeds: Deeds) -> None:
+    def _write(self, action: actions.Write | actions.Delete, deeds: StatementApplier) -> None:
         self.inserts.write(self._text, action.source.topic, deeds.rows(action))
 
-    def _ask(self, action: actions.Ask) -> None:
-        raise refused_question()
+    def _ask(self, action: actions.TransientSelect) -> None:
+        raise select_not_allowed()
 
     def _done(self, action: actions.Done) -> None:
-        """The catalog has changed already; what is left are ASSERTs about the surroundings."""
+        """The planner has already changed the catalog; ASSERT TOPIC and ASSERT SCHEMA remain."""
         if isinstance(action.statement, AssertTopic):
             self.questions.expect_topic(action.statement)
         elif isinstance(action.statement, AssertSchema):
             raise Unsupported("ASSERT SCHEMA is not done in a script", fix="look with `headrace schema list`")
 
-    def _expect(self, action: actions.Expect) -> None:
-        """A look at the topic once everything that leads there is done."""
+    def _expect(self, action: actions.ExpectRecord) -> None:
+        """Check the topic once all queries are idle."""
         for name in self.queries.keys() - self.running.keys():
-            # What is compared must not hang on how the input was cut into batches.
+            # The comparison must not depend on how the input was split into batches.
             self.queries[name].query = replace(self.queries[name].query, every_change=True)
         self._begin(at_the_end=False)
         self.wait(until_idle=True)
@@ -156,11 +156,11 @@ class Program:
     # -- running ----------------------------------------------------------------------------------------------------
 
     def start_spark(self) -> None:
-        """What the first query would start too, where queries share it; somebody may want to say that it takes long."""
+        """Start Spark before the first query does, if queries share it: a caller can say that it takes a while."""
         self._supervisor.isolation.warm_up()
 
     def _begin(self, *, at_the_end: bool = True) -> None:
-        """Start what is enlisted, does not run and is not paused."""
+        """Start registered queries that are neither running nor paused."""
         for name, enlisted in self.queries.items():
             if name in self.running or enlisted.paused or self.stopping.is_set():
                 continue
@@ -171,10 +171,10 @@ class Program:
             self._supervisor.start(name)
 
     def wait(self, *, until_idle: bool = False, on_look: Callable[[], None] = lambda: None) -> None:
-        """Wait until a query fails (its error is raised), `stopping` is set or, if asked for, nothing is left to do.
+        """Wait until a query fails (raises its error), `stopping` is set or, with `until_idle`, all queries are idle.
 
-        A query that lost a process is started again from its checkpoint, a few times. Where each has a process of its
-        own, the others go on when one has failed, and its error is raised in the end.
+        A query that lost its process is restarted from its checkpoint, a limited number of times. With a process per
+        query, the others continue when one has failed, and its error is raised in the end.
         """
         while True:
             on_look()
@@ -185,7 +185,7 @@ class Program:
             raise failure
 
     def revive(self) -> None:
-        """Look after queries that have failed; raises the error of one that the others cannot go on without."""
+        """Restart failed queries; raises the error of one that cannot be restarted if the others cannot continue."""
         for name, failure in self._supervisor.failures():
             try:
                 self._supervisor.start_again(name, failure)
@@ -195,24 +195,24 @@ class Program:
                     raise
 
     def is_idle(self) -> bool:
-        """Whether every query has done all there is to read, what other queries wrote included."""
+        """Whether every query has processed all its input, including what other queries wrote."""
         return self._supervisor.is_idle()
 
     def wake(self) -> None:
-        """The clock was moved by hand."""
+        """Notify the ticker that a manual clock was moved."""
         self._supervisor.wake()
 
     def close(self) -> None:
-        """Let the batches under way end, query after query, and stop."""
+        """Finish the current batches, query by query, and stop."""
         self._supervisor.close()
 
 
 class _Stopping(Exception):
-    """Nothing more is to be done."""
+    """Raised to leave `execute` when `stopping` is set."""
 
 
-def refused_question() -> Unsupported:
-    """Of a SELECT in a script that is run."""
+def select_not_allowed() -> Unsupported:
+    """The error for a SELECT in a script."""
     return Unsupported(
         "a query that answers somebody has no place in a script that is run",
         fix="write CREATE STREAM ... AS or CREATE TABLE ... AS in front of it, and look with `headrace consume`",

@@ -1,1 +1,1 @@
-"""Spark. The only room that imports pyspark."""
+"""Runs plans on Spark. The only package that imports pyspark."""

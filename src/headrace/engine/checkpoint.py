@@ -1,11 +1,11 @@
-"""What a query leaves behind, to go on from: Spark's checkpoint, and a manifest that says which plan it belongs to.
+"""The checkpoint of a query: Spark's checkpoint, and a manifest that says which plan it belongs to.
 
     <folder>/manifest.json    written once, before the first batch
-    <folder>/spark/           Spark's: what was read, what was committed, and the state
+    <folder>/spark/           Spark's: offsets, commits, and the state
 
-A plan that has changed may go on if its state has the same shape. Otherwise it is refused, with what differs: state
-that is read by another plan gives wrong results, silently. The same goes for Python code by which state was made; other
-code may change, which is noted.
+A changed plan may resume if its state has the same shape. Otherwise it is refused, with the difference: state that is
+read by another plan silently gives wrong results. The same holds for Python code that produced state; other code may
+change, and the change is logged.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.errors import PlanChanged, StateUnreadable
-from headrace.plan.chain.shape import own_code, state_code, state_shape
+from headrace.plan.analysis.state_shape import state_shape, stateful_code_versions, user_code_versions
 from headrace.plan.nodes import Query
 
 VERSION = 4
@@ -33,7 +33,7 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Manifest:
-    """What must not change while a query goes on."""
+    """What must not change while a query resumes."""
 
     query: str
     way: str
@@ -42,13 +42,13 @@ class Manifest:
     state: dict[str, str]
     text: str
     run: str
-    """The name of this life of the query: of its writer and its ticks. One that begins anew has another."""
+    """The id of this run of the query, which names its writer and its ticks. A query that starts over gets another."""
     start: dict[str, Any] | None = None
-    """The position behind which it began to read; None is the beginning."""
+    """The position after which it began to read; None is the beginning."""
     code: dict[str, str] = field(default_factory=dict)
-    """Functions and operators of the user's own, each with its version."""
+    """The user's functions and operators, each with its version."""
     since: int = 0
-    """The first batch by this statement: those before it were by another, with state of the same shape."""
+    """The first batch of this statement: earlier ones ran another statement, with state of the same shape."""
     version: int = VERSION
 
 
@@ -59,7 +59,7 @@ class Checkpoint:
 
     @property
     def manifest(self) -> Manifest | None:
-        """What stands there; None if the query has not begun."""
+        """The stored manifest; None if the query has not started yet."""
         path = self.folder / "manifest.json"
         if not path.exists():
             return None
@@ -77,21 +77,23 @@ class Checkpoint:
         return Manifest(**{**document, "topics": tuple(document["topics"])})
 
     def way(self) -> str | None:
-        """The way that the query has gone so far; None if it has not begun."""
+        """The execution mode that the query has used so far; None if it has not started yet."""
         return None if (there := self.manifest) is None else there.way
 
     def opened(
         self, query: Query, way: str, pages: int, topics: tuple[str, ...], start: Mapping[str, Any] | None = None
     ) -> Manifest:
-        """The manifest to run by: a new one, or the one that is there if the plan fits it."""
+        """Returns the manifest to run with: a new one, or the stored one if the plan fits it."""
         there = self.manifest
         if there is None:
             shape, begin = state_shape(query), None if start is None else dict(start)
-            there = Manifest(query.id, way, pages, topics, shape, query.text, _life_of(query), begin, own_code(query))
+            there = Manifest(
+                query.id, way, pages, topics, shape, query.text, _life_of(query), begin, user_code_versions(query)
+            )
             self._write(there)
             return there
         self._check(there, query, way, topics)
-        code = own_code(query)
+        code = user_code_versions(query)
         since = there.since if (there.text, there.code) == (query.text, code) else self.begun() + 1
         now = replace(there, query=query.id, text=query.text, code=code, since=since)
         if now != there:
@@ -114,13 +116,13 @@ class Checkpoint:
         self._check_code(there.code, query)
 
     def check_code(self, query: Query) -> None:
-        """Refuse it if its state was made by another code of the user's own functions and operators."""
+        """Raises PlanChanged if the state was produced by another version of the user's functions and operators."""
         if (there := self.manifest) is not None:
             self._check_code(there.code, query)
 
     def _check_code(self, before: dict[str, str], query: Query) -> None:
-        kept = state_code(query)
-        for name, version in own_code(query).items():
+        kept = stateful_code_versions(query)
+        for name, version in user_code_versions(query).items():
             was = before.get(name, version)
             if was != version and name in kept:
                 raise PlanChanged(
@@ -143,8 +145,7 @@ class Checkpoint:
         new.replace(path)
 
     def position(self, batch: int | None = None) -> Any:
-        """The source's offset after the last batch that is committed, or after another one, as the source gave it; None
-        before the first."""
+        """The source's offset after the last committed batch, or after a given one; None before the first."""
         done = self.done() if batch is None else batch
         if done < 0:
             return None
@@ -156,7 +157,7 @@ class Checkpoint:
         return self._last("commits")
 
     def begun(self) -> int:
-        """The number of the last batch of which it is noted what it reads; -1 before the first."""
+        """The number of the last batch whose offsets are stored; -1 before the first."""
         return self._last("offsets")
 
     def _last(self, kind: str) -> int:
@@ -164,26 +165,27 @@ class Checkpoint:
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
     def forget(self, batch: int) -> None:
-        """As if the batch had not begun. It must be the last one, and not done."""
-        if batch == 0:  # Spark begins no query whose state is there already
+        """Removes a batch as if it had not started. It must be the last one, and not committed."""
+        if batch == 0:  # Spark starts no new query if its state exists already
             shutil.rmtree(self.spark / "state", ignore_errors=True)
-        for name in (f".{batch}.crc", str(batch)):  # the checksum first: without it the note is still good
+        for name in (f".{batch}.crc", str(batch)):  # the checksum first: without it the file is still valid
             (self.spark / "offsets" / name).unlink(missing_ok=True)
 
     def settle(self) -> None:
-        """Where the folder was moved or renamed: Spark notes the places of its state's schemas as whole paths."""
+        """Repairs paths after the folder was moved or renamed: Spark stores absolute paths of its state's schemas."""
         for note in (self.spark / "state").glob("*/_metadata/v2/[0-9]*"):
             text = note.read_text()
             if (now := _placed(text, note.parents[2])) != text:
                 new = note.with_name(f".{note.name}.new")
                 new.write_text(now)
-                note.with_name(f".{note.name}.crc").unlink(missing_ok=True)  # first: without it the note is still good
+                note.with_name(f".{note.name}.crc").unlink(missing_ok=True)  # first: without it the file is still valid
                 new.replace(note)
 
     def remove(self, forget: Callable[[str], object]) -> None:
-        """Remove all of it; `forget` is told which life it was, to remove what belongs to that elsewhere.
+        """Removes the checkpoint; `forget` gets the run's id, to remove what belongs to it elsewhere.
 
-        First the folder loses its name, so that no query goes on with half of it; after a crash `sweep` does the rest.
+        The folder is renamed first, so that no query resumes from half of it; after a crash `finish_removals` completes
+        the removal.
         """
         if self.folder.exists():
             gone = self.folder.with_name(f"{_REMOVED}{secrets.token_hex(4)}")
@@ -192,18 +194,18 @@ class Checkpoint:
 
 
 def _placed(note: str, folder: Path) -> str:
-    """A note of Spark's, with its schemas in this folder."""
+    """Spark's metadata file, with its schemas in this folder."""
     return _SCHEMAS.sub(lambda found: json.dumps(f"file:{folder.absolute()}{found[1]}", ensure_ascii=False), note)
 
 
-def checkpoints(folder: Path) -> list[Checkpoint]:
-    """Those that lie directly in a folder, by name."""
+def list_checkpoints(folder: Path) -> list[Checkpoint]:
+    """The checkpoints directly in a folder, by name."""
     found = (path.parent for path in folder.glob("*/manifest.json"))
     return [Checkpoint(path) for path in sorted(found) if not path.name.startswith(_REMOVED)]
 
 
-def sweep(folder: Path, forget: Callable[[str], object]) -> None:
-    """Finish removals that were interrupted."""
+def finish_removals(folder: Path, forget: Callable[[str], object]) -> None:
+    """Finishes interrupted removals."""
     for gone in folder.glob(f"{_REMOVED}*"):
         _finish(gone, forget)
 
@@ -215,7 +217,7 @@ def _finish(gone: Path, forget: Callable[[str], object]) -> None:
 
 
 def _life_in(gone: Path) -> str | None:
-    with suppress(OSError, ValueError, KeyError, TypeError):  # the manifest is damaged, or removed already
+    with suppress(OSError, ValueError, KeyError, TypeError):  # the manifest is damaged, or already removed
         return json.loads((gone / "manifest.json").read_text())["run"]
     return None
 
@@ -224,17 +226,17 @@ _REMOVED = ".removed-"
 
 
 def ticks_topic(run: str) -> str:
-    """The topic of the ticks of one life of a query."""
+    """The topic of the ticks of one run of a query."""
     return f"__ticks.{run}"
 
 
 def cuts_topic(run: str) -> str:
-    """The topic in which one life of a query notes how its input was cut into batches, on Kafka."""
+    """The topic in which one run of a query records how its input was cut into batches, on Kafka."""
     return f"__cuts.{run}"
 
 
 def _life_of(query: Query) -> str:
-    """Fit for the name of a topic, which is shorter than an id may be and has no strange letters."""
+    """A run id that is valid in a topic's name, which is shorter than an id may be and has no special characters."""
     return f"{re.sub(r'[^A-Za-z0-9._-]', '-', query.id)[:150]}.{secrets.token_hex(4)}"
 
 

@@ -1,4 +1,4 @@
-"""How a running query is doing: numbers that grow with its batches, for people and for whoever decides by them."""
+"""The progress of a running query: counters that grow with its batches, for users and for the reconciler."""
 
 from __future__ import annotations
 
@@ -9,23 +9,23 @@ from typing import Any
 
 @dataclass
 class Progress:
-    """Totals since the query was started, and what the last batch was like."""
+    """Totals since the query was started, and details of the last batch."""
 
     batches: int = 0
     records: int = 0
     written: int = 0
     problems: dict[str, int] = field(default_factory=dict)
-    """Records that went to the dead letters, by code; late ones are `late-record`."""
+    """Records that became dead letters, by code; late ones are `late-record`."""
     time: int | None = None
-    """The latest event time that was seen, in ms."""
+    """The latest event time seen, in ms."""
     deadlines: dict[int, int | None] = field(default_factory=dict)
-    """By page: when its next tick is due, in event time."""
+    """By key group: when its next tick is due, in event time."""
     entries: dict[int, int] = field(default_factory=dict)
-    """By page: how much its state holds."""
+    """By key group: the number of entries in its state."""
     follows: bool = False
-    """Whether another batch comes at once, whatever there is to read."""
+    """Whether another batch follows at once, even without input."""
     last: dict[str, Any] = field(default_factory=dict)
-    """What Spark says about the last batch."""
+    """Spark's figures of the last batch."""
 
     @property
     def deadline(self) -> int | None:
@@ -44,7 +44,7 @@ class Progress:
         return sum(self.problems.values())
 
     def add(self, reports: Any) -> None:
-        """What the pages of a batch say."""
+        """Adds the reports of a batch's tasks."""
         self.batches += 1
         self.follows = any(report.follows for report in reports)
         for report in reports:
@@ -64,11 +64,11 @@ _PARTS = {
     "work": ("addBatch",),
     "note": ("walCommit", "commitOffsets", "commitBatch"),
 }
-"""What a batch takes its time for, in Spark's words."""
+"""The phases of a batch, by Spark's names."""
 
 
-def batch_time(told: Mapping[str, Any]) -> dict[str, int]:
-    """What Spark says of a batch: the milliseconds in all, and for what."""
+def batch_phases(told: Mapping[str, Any]) -> dict[str, int]:
+    """The duration of a batch from Spark's progress, in milliseconds: in total and by phase."""
     spent = told["durationMs"]
     parts = {part: sum(int(spent.get(name, 0)) for name in names) for part, names in _PARTS.items()}
     return {"total": int(told["batchDuration"]), **parts}

@@ -1,11 +1,11 @@
-"""A plan at work on Spark: started, watched, stopped, and gone on with from its checkpoint.
+"""Runs a plan on Spark: start, monitor, stop, and resume from the checkpoint.
 
-    running = start(spark, log, query, settings, folder)
+    running = start_query(spark, log, query, settings, folder)
     running.progress, running.position, running.failure()
     running.stop()
 
-The query reads its topics and its *ticks*, an internal topic whose records say that time has passed; what it writes
-becomes visible once per batch, exactly once, whatever dies in between.
+The query reads its topics and its *ticks*, an internal topic whose records say that time has passed. Its output becomes
+visible once per batch, exactly once, whichever process crashes in between.
 """
 
 from __future__ import annotations
@@ -25,49 +25,49 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from headrace.clock import SystemClock
 from headrace.contracts import Log, dead_letter_spec, dead_letter_topic
-from headrace.engine.batch.shipping import Setup, no_setup
 from headrace.engine.checkpoint import Checkpoint, Manifest, ticks_topic
-from headrace.engine.failures import GONE, failure_of, retold
-from headrace.engine.ground import Ground, Position, ground_of
-from headrace.engine.native.choice import NATIVE, RECORD
-from headrace.engine.native.flow import Flow, native_flow
-from headrace.engine.native.work import is_final
-from headrace.engine.outlook import merging, outlook_on
-from headrace.engine.progress import Progress, batch_time
-from headrace.engine.realtime.choice import REALTIME
-from headrace.engine.realtime.course import Course
-from headrace.engine.realtime.slots import hold
-from headrace.engine.record.operator import OUTPUT_SPARK, run_stateless
-from headrace.engine.record.processor import PageOperator
-from headrace.engine.record.sink import PageSink
-from headrace.engine.record.target import target_of
-from headrace.engine.record.times import with_batch_time
-from headrace.engine.record.work import work_for
-from headrace.engine.recutting import recut
-from headrace.engine.release import Line, end_idle_monitors
-from headrace.engine.reports import Report
-from headrace.engine.tidying import tidy
-from headrace.engine.trimming import EVERY
+from headrace.engine.io.log_adapter import LogAdapter, Position, log_adapter_for
+from headrace.engine.io.oversized_batch import discard_oversized_batch
+from headrace.engine.io.replay_retention import TRIM_INTERVAL_BATCHES
+from headrace.engine.native.compiler import CompiledQuery, compile_native_query
+from headrace.engine.native.task_spec import is_final
+from headrace.engine.planning.mode import choose_execution_on, merges_changes
+from headrace.engine.planning.native_support import NATIVE, RECORD
+from headrace.engine.planning.realtime_support import REALTIME
+from headrace.engine.planning.serialization import Setup, no_setup
+from headrace.engine.progress import Progress, batch_phases
+from headrace.engine.realtime.progress_tracker import ProgressTracker
+from headrace.engine.realtime.task_slots import reserve_slots
+from headrace.engine.record.batch_time import with_batch_time
+from headrace.engine.record.chain_operator import OUTPUT_SPARK_SCHEMA, run_stateless
+from headrace.engine.record.sink import RecordSink
+from headrace.engine.record.sink_columns import sink_columns
+from headrace.engine.record.stateful_processor import KeyGroupProcessor
+from headrace.engine.record.task_spec import record_task_spec
+from headrace.engine.spark.failures import SPARK_GONE_ERRORS, failure_of, translate_errors
+from headrace.engine.spark.leaks import CallbackConnection, stop_idle_monitors
+from headrace.engine.spark.state_maintenance import run_state_maintenance
+from headrace.engine.task_report import TaskReport
 from headrace.errors import Closed, HeadraceError
-from headrace.log.topics import ensure_topic
-from headrace.plan.layout import layouts_of
+from headrace.log.topic_spec import ensure_topic
+from headrace.plan.analysis.record_layout import record_layouts
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
-    from headrace.engine.realtime.flow import RealtimeFlow
+    from headrace.engine.realtime.compiler import CompiledRealtimeQuery
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A query that can be run, here or in another process: its topics are there, and its checkpoint fits it."""
+class PreparedQuery:
+    """A query that is ready to run, here or in another process: its topics exist, and its checkpoint fits the plan."""
 
     query: Query
-    ground: Ground
+    ground: LogAdapter
     checkpoint: Checkpoint
     manifest: Manifest
     goes_on: bool
-    """Whether it has done batches before."""
+    """Whether it has committed batches before."""
 
     @property
     def ticks(self) -> str:
@@ -75,25 +75,25 @@ class Prepared:
 
     @property
     def topics(self) -> tuple[str, ...]:
-        """All that it reads."""
-        return topics_read(self.query, self.manifest)
+        """All topics that it reads."""
+        return consumed_topics(self.query, self.manifest)
 
 
 class RunningQuery:
-    """One query, from `start` to `stop`."""
+    """One query, from `start_query` to `stop`."""
 
-    def __init__(self, prepared: Prepared, on_batch: OnBatch) -> None:
+    def __init__(self, prepared: PreparedQuery, on_batch: OnBatch) -> None:
         self.query = prepared.query
         self.way = prepared.manifest.way
-        self._life = prepared.manifest.run  # programs of one session may have queries of one name
+        self._life = prepared.manifest.run  # programs that share a session may have queries of the same name
         self.ticks = prepared.ticks
         self.topics = prepared.topics
         self.folder = prepared.checkpoint.folder
         self.goes_on = prepared.goes_on
         self.progress = Progress()
         self.read_at: int | None = None
-        self._course = Course(self.progress)
-        self._realtime: RealtimeFlow | None = None
+        self._course = ProgressTracker(self.progress)
+        self._realtime: CompiledRealtimeQuery | None = None
         self._begun = prepared.checkpoint.position()
         self.ground = prepared.ground
         self.spark_folder = prepared.checkpoint.spark
@@ -102,26 +102,27 @@ class RunningQuery:
         self._on_batch = on_batch
         self._error: BaseException | None = None
         self._spark: StreamingQuery | None = None
-        self._line = Line()
+        self._line = CallbackConnection()
         self._turn = threading.Lock()
         self._draining = False
         self._batch = -1
 
     @property
     def position(self) -> Position | None:
-        """How far the query's input is done and committed, as its source tells it; None before the first batch."""
+        """The input position that the query has committed, in its source's form; None before the first batch."""
         last = self._asked("lastProgress")
         if self.way == REALTIME:
             self._course.add(self._asked("recentProgress") or ())
         offset = last["sources"][0]["endOffset"] if last else None
         if isinstance(offset, str):
             return json.loads(offset)
-        # What a realtime query did is told a moment after it is noted: until then nobody may take it for done.
+        # A realtime query reports its progress a moment after the checkpoint has it: until then it does not count as
+        # done.
         noted = self._begun if self.way == REALTIME else self._checkpoint.position()
         return offset or noted or self._start
 
     def waiting(self) -> int:
-        """How many records the query has yet to read; a batch that follows without any counts as one."""
+        """The lag in records; a batch that follows without new input counts as one."""
         if self._realtime is not None:
             return self._realtime.waiting(self.position)
         return self.ground.waiting(self.topics, self.position) + self.progress.follows
@@ -132,52 +133,52 @@ class RunningQuery:
 
     @property
     def is_starting(self) -> bool:
-        """Whether Spark has yet to ask the source for the first time, in a process that it starts for that."""
+        """Whether Spark has yet to ask the source for offsets, in a process that it starts for that."""
         status = self._asked("status") if self.is_active and self._asked("lastProgress") is None else None
         return status is not None and status["message"].startswith(_STARTING)
 
     def _asked(self, name: str) -> Any:
-        """A property of Spark's query; None if there is no query, or Spark's process is gone."""
+        """A property of Spark's query; None if there is no query, or if Spark's process is gone."""
         try:
             return getattr(self._spark, name, None)
-        except GONE:
+        except SPARK_GONE_ERRORS:
             return None
 
     @property
     def batch_time(self) -> Mapping[str, int]:
         last = self._asked("lastProgress")
         if last is not None and last["numInputRows"]:
-            self.progress.last["time"] = batch_time(last)
+            self.progress.last["time"] = batch_phases(last)
         return self.progress.last.get("time", {})
 
     def failure(self) -> HeadraceError | None:
-        """Why the query ended, if it did not just stop."""
+        """Why the query failed; None if it runs or was stopped."""
         if self._draining:
             return None
         if isinstance(self._error, HeadraceError):
             return self._error
         try:
             error = self._spark.exception() if self._spark is not None else None
-        except GONE:
+        except SPARK_GONE_ERRORS:
             error = ChildProcessError("Spark's process has ended")
         return None if error is None else failure_of(error, self.query.id, self.folder)
 
     def stop(self) -> None:
-        """Let the batch under way end, start no other, and give back what the query held."""
+        """Finishes the current batch, starts no other, and releases the query's resources."""
         self.drain()
         if self._spark is not None:
-            with suppress(*GONE):
+            with suppress(*SPARK_GONE_ERRORS):
                 self._spark.stop()
-                tidy(self._spark, self.spark_folder)
+                run_state_maintenance(self._spark, self.spark_folder)
                 self._line.close()
-                end_idle_monitors()
-            self._spark = None  # it leads to `guarded`, and that back to here, by ways that no collector sees
+                stop_idle_monitors()
+            self._spark = None  # it leads to `guarded` and back to here, a cycle that no garbage collector sees
 
     def drain(self) -> None:
-        """Let the batch under way end, and start no other: Spark's own `stop` would break it off.
+        """Finishes the current batch, and starts no other: Spark's own `stop` would interrupt it.
 
-        Spark notes a batch as done a moment after it is written; without that it would be computed once more. In real
-        time that is now and then, and is waited for if there was something to do since.
+        Spark marks a batch as done a moment after it is written; without that mark the batch would be computed again.
+        The real-time trigger writes the mark at intervals; it is awaited if there was input since.
         """
         self._draining, patience = True, _PATIENCE
         if self._realtime is not None and self._has_more():
@@ -189,39 +190,39 @@ class RunningQuery:
             time.sleep(0.01)
 
     def _has_more(self) -> bool:
-        """Whether there is anything that Spark has not noted as done."""
-        with suppress(HeadraceError):  # a log that is gone: then nothing is written either
+        """Whether there is input that Spark has not marked as done."""
+        with suppress(HeadraceError):  # the log is unreachable: then nothing is written either
             return self.waiting() > 0
         return False
 
-    def run(self, flow: Flow | RealtimeFlow) -> None:
-        """Begin."""
-        if not isinstance(flow, Flow):
+    def run(self, flow: CompiledQuery | CompiledRealtimeQuery) -> None:
+        """Starts the compiled query."""
+        if not isinstance(flow, CompiledQuery):
             self._realtime, writing = flow, flow.writing()
         else:
             writing = flow.rows.writeStream.foreachBatch(self._guarded(flow.write)).outputMode(flow.mode)
         folder = str(self._checkpoint.spark)
         self._spark = writing.queryName(self._life).option("checkpointLocation", folder).start()
         if self._realtime is not None:
-            hold(self._spark, self._realtime.slots)
+            reserve_slots(self._spark, self._realtime.slots)
 
-    def report(self, batch: int, reports: list[Report]) -> None:
-        """What a batch was like, once it is in the log."""
+    def report(self, batch: int, reports: list[TaskReport]) -> None:
+        """Records the reports of a batch, once it is in the log."""
         self._batch = batch
         self.progress.add(reports)
         self._on_batch(self, batch, reports)
-        if batch % EVERY == EVERY - 1:
+        if batch % TRIM_INTERVAL_BATCHES == TRIM_INTERVAL_BATCHES - 1:
             self._trim()
 
     def _trim(self) -> None:
         done = self._checkpoint.done()
         try:
             self.ground.trim(self._life, self.topics, done, self._checkpoint.position(done))
-        except HeadraceError as error:  # the next time will do
+        except HeadraceError as error:  # the next attempt will do
             _logger.warning("what query %s keeps for a replay was not looked through: %s", self.query.id, error)
 
     def _guarded(self, write: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
-        """Spark hands errors on as text; those of ours are kept."""
+        """Keeps the original error: Spark passes errors on as text."""
 
         def guarded(rows: Any, batch: int) -> None:
             try:
@@ -238,15 +239,15 @@ class RunningQuery:
         return guarded
 
 
-OnBatch = Callable[[RunningQuery, int, list[Report]], None]
-"""Is told when a batch is in the log: its number, and what its tasks say."""
+OnBatch = Callable[[RunningQuery, int, list[TaskReport]], None]
+"""Called when a batch is in the log, with its number and its tasks' reports."""
 _PATIENCE = 15.0  # seconds
 _logger = logging.getLogger(__name__)
 _STARTING = ("Initializing", "Getting offsets")
-"""What Spark says of a query that is being started."""
+"""Spark's status messages of a query that is starting."""
 
 
-def start(
+def start_query(
     spark: SparkSession,
     log: Log,
     query: Query,
@@ -256,34 +257,36 @@ def start(
     start: Position | None = None,
     setup: Setup = no_setup,
 ) -> RunningQuery:
-    """Start a query, or go on with it; its topics must be there. A new one reads what lies behind `start`."""
-    prepared = prepare(log, query, settings, folder, start)
+    """Starts or resumes a query; its topics must exist. A new query reads the records after `start`."""
+    prepared = prepare_query(log, query, settings, folder, start)
     manifest, running = prepared.manifest, RunningQuery(prepared, on_batch)
     ticks = [name for name in running.topics if name == running.ticks]
     begin, run = prepared.ground.starting(manifest.start, ticks), manifest.run
-    with retold(query.id, folder):
+    with translate_errors(query.id, folder):
         prepared.checkpoint.settle()
-        recut(log, prepared.checkpoint, manifest, running.topics, settings.batch_rows)
+        discard_oversized_batch(log, prepared.checkpoint, manifest, running.topics, settings.batch_rows)
         if manifest.way == NATIVE:
-            flow = native_flow(
+            flow = compile_native_query(
                 spark, log, query, settings, folder, run, running.report, start=begin, setup=setup, ticks="".join(ticks)
             )
         elif manifest.way == REALTIME:
-            from headrace.engine.realtime.flow import realtime_flow  # its client is an extra
+            from headrace.engine.realtime.compiler import compile_realtime_query  # needs an extra
 
-            flow = realtime_flow(spark, log, query, manifest.run, manifest.start, settings.realtime_every)  # type: ignore[arg-type]
+            flow = compile_realtime_query(spark, log, query, manifest.run, manifest.start, settings.realtime_every)  # type: ignore[arg-type]
         else:
-            flow = _record_flow(spark, log, running, manifest, begin, setup, merging(query, settings))
+            flow = _record_flow(spark, log, running, manifest, begin, setup, merges_changes(query, settings))
         running.run(flow)
     return running
 
 
-def prepare(log: Log, query: Query, settings: Settings, folder: Path, start: Position | None = None) -> Prepared:
-    """Make all ready, or refuse; may be repeated."""
+def prepare_query(
+    log: Log, query: Query, settings: Settings, folder: Path, start: Position | None = None
+) -> PreparedQuery:
+    """Prepares a query, or refuses it; may be repeated."""
     checkpoint = Checkpoint(folder)
-    told = outlook_on(log, query, settings, checkpoint.way())
-    manifest = checkpoint.opened(query, told.way, told.pages or 1, topics_of(query), start)
-    prepared = Prepared(query, ground_of(log, settings), checkpoint, manifest, checkpoint.done() >= 0)
+    told = choose_execution_on(log, query, settings, checkpoint.way())
+    manifest = checkpoint.opened(query, told.way, told.pages or 1, input_topics(query), start)
+    prepared = PreparedQuery(query, log_adapter_for(log, settings), checkpoint, manifest, checkpoint.done() >= 0)
     if prepared.ticks in prepared.topics:
         ensure_topic(log, prepared.ticks)
     ensure_topic(log, dead_letter_topic(query.sink.topic), dead_letter_spec(log.topic(query.sink.topic).spec))
@@ -292,31 +295,31 @@ def prepare(log: Log, query: Query, settings: Settings, folder: Path, start: Pos
 
 def _record_flow(
     spark: SparkSession, log: Log, running: RunningQuery, manifest: Manifest, begin: str, setup: Setup, merging: bool
-) -> Flow:
-    """What keeps nothing, and reads one topic, whose order its tasks have, needs no operator with state."""
+) -> CompiledQuery:
+    """Compiles for the record mode. A stateless query over one topic, read in order, needs no stateful operator."""
     query, ground = running.query, running.ground
     keeps = bool(manifest.state) or len(query.sources) > 1
-    layouts = layouts_of(query, [log.topic(name) for name in running.topics])
-    # Without an operator nothing must meet: in one page a partition's records keep their order, whatever their keys.
-    count, target = manifest.pages if keeps else 1, target_of(query.sink, log.topic(query.sink.topic))
-    work = work_for(query, layouts, running.ticks, count, setup, target=target, merges=merging)
+    layouts = record_layouts(query, [log.topic(name) for name in running.topics])
+    # Without a stateful operator no records have to meet: in one key group a partition's records keep their order.
+    count, target = manifest.pages if keeps else 1, sink_columns(query.sink, log.topic(query.sink.topic))
+    work = record_task_spec(query, layouts, running.ticks, count, setup, target=target, merges=merging)
     pages = with_batch_time(ground.pages(spark, work, running.topics, begin), query)
     sinks = (query.sink.topic, dead_letter_topic(query.sink.topic))
-    sink = PageSink(ground.outlet(manifest.run, running.folder), sinks, running.report)
+    sink = RecordSink(ground.outlet(manifest.run, running.folder), sinks, running.report)
     if keeps:
-        operator = PageOperator(work, sink.finish())
-        rows = pages.groupBy("page").transformWithStateInPandas(operator, OUTPUT_SPARK, "append", "None")
+        operator = KeyGroupProcessor(work, sink.finish())
+        rows = pages.groupBy("page").transformWithStateInPandas(operator, OUTPUT_SPARK_SCHEMA, "append", "None")
     else:
-        rows = pages.mapInArrow(run_stateless(work, sink.finish()), OUTPUT_SPARK)
-    return Flow(rows, sink.write, "append")
+        rows = pages.mapInArrow(run_stateless(work, sink.finish()), OUTPUT_SPARK_SCHEMA)
+    return CompiledQuery(rows, sink.write, "append")
 
 
-def topics_of(query: Query) -> tuple[str, ...]:
-    """What a query reads."""
+def input_topics(query: Query) -> tuple[str, ...]:
+    """The topics that a query reads."""
     return tuple(dict.fromkeys(source.topic for source in query.sources))
 
 
-def topics_read(query: Query, manifest: Manifest) -> tuple[str, ...]:
-    """The same with its ticks; natively only windows that come out once have deadlines, and need ticks."""
+def consumed_topics(query: Query, manifest: Manifest) -> tuple[str, ...]:
+    """The input topics with the ticks; in native mode only windows that are emitted once need ticks."""
     has_ticks = manifest.way == RECORD or (manifest.way == NATIVE and is_final(query))
     return (*manifest.topics, ticks_topic(manifest.run)) if has_ticks else manifest.topics

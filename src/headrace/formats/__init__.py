@@ -1,4 +1,4 @@
-"""Bytes to rows and back: one module per format, each declaring itself as a component of kind "format"."""
+"""Formats: bytes to rows and back. One module per format, each registered as a component of kind "format"."""
 
 from headrace.formats import csv, json, raw
 from headrace.formats.contract import Decoded, Format, Reject

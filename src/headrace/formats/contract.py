@@ -1,4 +1,4 @@
-"""What a format promises: payloads become rows, and no payload, however wrong, becomes an exception."""
+"""The contract of formats: payloads become rows, and an invalid payload never raises an exception."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Indices = npt.NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A payload that is no row: its place among the payloads, an error code and a reason for people."""
+    """An invalid payload: its index among the payloads, an error code and a human-readable reason."""
 
     index: int
     code: str
@@ -25,7 +25,7 @@ class Reject:
 
 @dataclass(frozen=True)
 class Decoded:
-    """Rows in the payloads' order. `good[i]` is the place of the payload that became row `i`."""
+    """Rows in the payloads' order. `good[i]` is the index of the payload that became row `i`."""
 
     rows: pa.RecordBatch
     good: Indices
@@ -33,7 +33,7 @@ class Decoded:
 
 
 class Format(Protocol):
-    """Bytes to rows and back. `decode` of what `encode` gave returns equal rows."""
+    """Bytes to rows and back. `decode` of what `encode` returned gives equal rows."""
 
     def decode(self, payloads: pa.BinaryArray, schema: Schema) -> Decoded: ...
     def encode(self, rows: pa.RecordBatch, schema: Schema) -> pa.BinaryArray: ...

@@ -1,8 +1,8 @@
 """The format `csv`: one line of delimited fields per payload, typed by the schema.
 
-Quoting is that of RFC 4180: a field with the delimiter, a quote or a line break stands in quotes, and a quote inside
-is doubled. An empty field is null; an empty text is `""`. Arrays, maps and structs stand as JSON text in their field.
-With a header the first payload names the columns, in any order; columns it does not name take their default.
+Quoting follows RFC 4180: a field with the delimiter, a quote or a line break is quoted, and a quote inside is doubled.
+An empty field is null; an empty text is `""`. Arrays, maps and structs are JSON text in their field. With a header the
+first payload names the columns, in any order; columns that it does not name get their default.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 
 from headrace.component import Component, Option, register
 from headrace.errors import BadOption, BadRecord, WrongType
-from headrace.formats.columns import typed
 from headrace.formats.contract import Decoded, Indices, Reject
+from headrace.formats.text_columns import parse_column
 from headrace.formats.values import to_text, valid_texts, values_of
 from headrace.schema import Field, Schema
 
@@ -102,7 +102,7 @@ def _decoded(fields: dict[Any, pa.StringArray], indices: Indices, schema: Schema
         if field.name not in fields:
             columns.append(pa.array([field.default] * len(indices), field.type))
             continue
-        column, bad = typed(fields[field.name], field.type)
+        column, bad = parse_column(fields[field.name], field.type)
         columns.append(column)
         for i, mismatch in bad.items():
             keep[i] = False

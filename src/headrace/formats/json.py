@@ -1,11 +1,11 @@
 """The format `json`: one JSON object per payload, its fields typed by the schema.
 
-Fields the schema does not know are ignored; fields that are missing take the column's default. An integer column
-takes 1.0 but not "1"; dates and times are ISO text or numbers (days, ms of day, ms); bytes are base64 text; decimals
-are numbers or text and keep every digit; NaN and the infinities are the texts "NaN", "Infinity" and "-Infinity".
+Unknown fields are ignored; missing fields get the column's default. An integer column accepts 1.0 but not "1"; dates
+and times are ISO text or numbers (days, ms of day, ms); bytes are base64 text; decimals are numbers or text and keep
+every digit; NaN and the infinities are the texts "NaN", "Infinity" and "-Infinity".
 
-Payloads go through Arrow's own JSON reader all at once. Where it fails, or would read something else than `values`
-does, the payloads are read one by one, which also tells what is wrong with which.
+Arrow's JSON reader parses all payloads at once. Where it fails, or would interpret a payload differently from `values`,
+the payloads are parsed one by one, which also reports what is wrong with each.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ import pyarrow.json
 
 from headrace.component import Component, register
 from headrace.errors import BadRecord, WrongType
-from headrace.formats.columns import typed_at_once
 from headrace.formats.contract import Decoded, Reject
-from headrace.formats.document import DEPTH, parse, parse_exactly
+from headrace.formats.json_document import DEPTH, parse_json, parse_json_exactly
 from headrace.formats.primitives import Mismatch
+from headrace.formats.text_columns import parse_column_vectorized
 from headrace.formats.values import column_of, from_json, to_json, unchanged, values_of
 from headrace.schema import PRIMITIVES, Schema
 
-_CHUNK = 2048  # one bad payload makes this many go the slow way
+_CHUNK = 2048  # one bad payload sends this many to the slow path
 _BLOCK = 1 << 20
 _TEMPORAL = (PRIMITIVES["date"], PRIMITIVES["timestamp"])
 _FAST = tuple(PRIMITIVES[n] for n in ("boolean", "int", "bigint", "float", "double", "string"))
-# Arrow's reader takes these words, and numbers of any size in columns that nobody asked for; and -0 is no -0.0.
+# Arrow's reader accepts these words, and numbers of any size in columns that are not read; and it reads -0 as -0.0.
 _NO_JSON = r"[:,\[\s-](NaN|Inf)|[0-9]{300}|[0-9][eE]\+?[0-9]{3}|[:,\[\s]-0[,}\]\s]"
 
 
@@ -75,15 +75,15 @@ def _joined(parts: list[Decoded], schema: Schema) -> Decoded:
     return Decoded(_batch(table), good, [r for p in parts for r in p.rejects])
 
 
-# -- all at once ----------------------------------------------------------------------------------------------------
+# -- vectorized -----------------------------------------------------------------------------------------------------
 
 
 def decode_fast(payloads: pa.BinaryArray, schema: Schema) -> pa.RecordBatch | None:
-    """All payloads as rows, or None if any of them needs a closer look."""
+    """All payloads as rows, or None if any of them needs the slow path."""
     joined = _document_lines(payloads)
     if joined is None or not all(f.type in _TEMPORAL or _is_fast(f.type) for f in schema.fields):
         return None
-    # Dates and times may be numbers or text; a batch with both of them is read one by one.
+    # Dates and times may be numbers or text; a batch with both is parsed one by one.
     for stand_in in (pa.int64(), pa.string()) if any(f.type in _TEMPORAL for f in schema.fields) else (pa.int64(),):
         table = _read(joined, schema, stand_in)
         if table is not None and table.num_rows == len(payloads):
@@ -123,7 +123,7 @@ def _is_fast(kind: pa.DataType) -> bool:
 
 
 def _stand_in(kind: pa.DataType, temporal: pa.DataType) -> pa.DataType:
-    """What Arrow's reader is asked for. A float32 is read as a double first, as a single value would be."""
+    """The type that Arrow's reader is asked for. A float32 is read as a double first, as a single value would be."""
     if pa.types.is_list(kind):
         return pa.list_(_stand_in(kind.value_type, temporal))
     if pa.types.is_struct(kind):
@@ -150,7 +150,7 @@ def _typed_rows(table: pa.Table, schema: Schema) -> pa.RecordBatch | None:
     columns: list[pa.Array] = []
     for field, column in zip(schema.fields, _batch(table).columns, strict=True):
         if field.default is not None and column.null_count:
-            return None  # missing, or null? Arrow's reader does not tell
+            return None  # missing or null: Arrow's reader does not distinguish them
         typed = _typed(column, field.type)
         if typed is None or not _finite(typed):
             return None
@@ -160,7 +160,7 @@ def _typed_rows(table: pa.Table, schema: Schema) -> pa.RecordBatch | None:
 
 def _typed(column: pa.Array, kind: pa.DataType) -> pa.Array | None:
     if kind in _TEMPORAL and pa.types.is_string(column.type):
-        return typed_at_once(column, kind)
+        return parse_column_vectorized(column, kind)
     try:
         return column.cast(pa.int32()).cast(kind) if pa.types.is_date32(kind) else column.cast(kind)
     except pa.ArrowInvalid:
@@ -184,7 +184,7 @@ def _batch(table: pa.Table) -> pa.RecordBatch:
 
 
 def decode_one_by_one(payloads: pa.BinaryArray, schema: Schema) -> Decoded:
-    """Exact, and says of each payload that is no row what is wrong with it."""
+    """Exact; reports for each invalid payload what is wrong with it."""
     reader = _Reader(schema)
     rows: list[list[Any]] = []
     good: list[int] = []
@@ -201,7 +201,7 @@ def decode_one_by_one(payloads: pa.BinaryArray, schema: Schema) -> Decoded:
 
 
 class _Reader:
-    """Reads one payload for a schema."""
+    """Parses one payload for a schema."""
 
     def __init__(self, schema: Schema) -> None:
         self.columns = [(f.name, from_json(f.type), values_of(pa.array([f.default], f.type))[0]) for f in schema.fields]
@@ -209,11 +209,11 @@ class _Reader:
         self.exact = any(_needs_digits(f.type) for f in schema.fields)
 
     def row(self, payload: bytes | None) -> list[Any] | tuple[str, str]:
-        """The row's values, or the code and reason why there is none."""
+        """The row's values, or the code and reason of the rejection."""
         if not payload:
             return BadRecord.code, "the payload is empty"
         try:
-            document = parse_exactly(payload) if self.exact or self._doubtful(payload) else parse(payload)
+            document = parse_json_exactly(payload) if self.exact or self._doubtful(payload) else parse_json(payload)
         except (ValueError, RecursionError) as error:
             return BadRecord.code, f"the payload is not JSON: {error}"
         if not isinstance(document, dict):
@@ -234,7 +234,7 @@ class _Reader:
             return WrongType.code, error.reason(name)
 
     def _doubtful(self, payload: bytes) -> bool:
-        """A name may be there twice, which the fast parser would hide."""
+        """Whether a name may occur twice, which the fast parser would hide."""
         return b"\\u" in payload or any(payload.count(name) > 1 for name in self.quoted)
 
 
@@ -248,7 +248,7 @@ def _names(name: str, kind: pa.DataType) -> Iterator[str]:
 
 
 def _needs_digits(kind: pa.DataType) -> bool:
-    """Decimals need every digit, maps every name."""
+    """Whether the exact parser is needed: decimals need every digit, maps every name."""
     if pa.types.is_list(kind):
         return _needs_digits(kind.value_type)
     if pa.types.is_struct(kind):

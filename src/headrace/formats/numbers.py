@@ -1,4 +1,4 @@
-"""Numbers as Java writes them, since files and topics of the systems we replace hold them so."""
+"""Numbers in Java's text form, as files and topics of ksqlDB and Kafka contain them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from math import copysign, inf, isnan
 _WIDE = Context(prec=60)
 
 WHOLE = re.compile(r"[+-]?[0-9]{1,40}")
-"""What `Long.parseLong` and `Integer.parseInt` read, before their range is looked at."""
+"""What `Long.parseLong` and `Integer.parseInt` accept, before the range check."""
 
 _DOUBLE = re.compile(
     r"[\x00-\x20]*(?:([+-]?(?:NaN|Infinity))"
@@ -18,7 +18,7 @@ _DOUBLE = re.compile(
 
 
 def parse_double(text: str) -> float | None:
-    """As `Double.parseDouble`, but for its hexadecimal form; None where that would throw.
+    """Like `Double.parseDouble`, except for its hexadecimal form; None where that would throw.
 
     >>> parse_double(" 1.5d"), parse_double("-Infinity"), parse_double("1_0")
     (1.5, -inf, None)
@@ -28,7 +28,7 @@ def parse_double(text: str) -> float | None:
 
 
 def double_text(value: float) -> str:
-    """As `Double.toString`: always a point, and an exponent below 0.001 and from ten million on.
+    """Like `Double.toString`: always a point, and an exponent below 0.001 and from ten million on.
 
     >>> double_text(1.0), double_text(1e10), double_text(0.00012)
     ('1.0', '1.0E10', '1.2E-4')
@@ -43,7 +43,7 @@ def double_text(value: float) -> str:
     if 1e-3 <= abs(value) < 1e7:
         return text
     if float(short := f"{value:.1e}") == value:
-        text = short  # of two figures Java takes the nearest: 4.9E-324, not 5.0E-324
+        text = short  # with two digits Java uses the nearest: 4.9E-324, not 5.0E-324
     exact = value.is_integer() and abs(value) < 1 << 63
     sign, digits, exponent = (_whole(int(value)) if exact else Decimal(text)).normalize(_WIDE).as_tuple()
     assert isinstance(exponent, int)
@@ -52,12 +52,12 @@ def double_text(value: float) -> str:
 
 
 def _whole(value: int) -> Decimal:
-    """Java up to 18 writes all digits of a whole number, but for those below its last bit, not the fewest that do."""
+    """Java up to 18 writes all digits of a whole number down to its last bit, not the shortest exact form."""
     spare = abs(value).bit_length() - 55
     drop = len(str(1 << spare)) - 1 if spare > 1 else 0
     return Decimal((abs(value) + 10**drop // 2) // 10**drop).scaleb(drop).copy_sign(Decimal(value))
 
 
 def decimal_text(value: Decimal) -> str:
-    """As `BigDecimal.toPlainString`: every digit, no exponent."""
+    """Like `BigDecimal.toPlainString`: every digit, no exponent."""
     return format(value, "f")

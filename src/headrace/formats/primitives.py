@@ -1,8 +1,8 @@
-"""One plain value at a time, exactly: from JSON to what a column of a primitive type holds.
+"""Converts single JSON values to primitive column types, exactly.
 
-Numbers never take a detour through floating point on their way to a decimal, nothing is rounded to fit, and what does
-not fit raises `Mismatch`. Dates, times and timestamps become integers (days, ms of day, ms), so no value is out of
-reach of Python's calendar; text with finer digits than milliseconds is cut to them.
+Numbers never pass through floating point on their way to a decimal, nothing is rounded to fit, and a value that does
+not fit raises `Mismatch`. Dates, times and timestamps become integers (days, ms of day, ms), so no value is outside of
+the range of Python's calendar; text with a finer resolution is truncated to milliseconds.
 """
 
 from __future__ import annotations
@@ -24,17 +24,17 @@ from headrace.schema import type_name
 Convert = Callable[[Any], Any]
 
 NUMBER = re.compile(r"-?[0-9]{1,400}(\.[0-9]{1,400})?([eE][+-]?[0-9]{1,4})?")
-NON_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # JSON has no words for them
+NON_FINITE = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}  # not in JSON
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
 _DAY_MS = 86_400_000
-_EXACT_FLOAT = 2**53  # from here on a float no longer tells which integer was meant
+_EXACT_FLOAT = 2**53  # from here on a float no longer identifies one integer
 _FLOAT32_LIMIT = float.fromhex("0x1.ffffffp127")  # from here on a float32 would be infinite
 _EXACTLY = decimal.Context(prec=400, traps=[decimal.Inexact, decimal.InvalidOperation])
 
 
 class Mismatch(Exception):
-    """A value that does not fit. `path` grows from the inside out while the error rises."""
+    """A value that does not fit. `path` grows from the inside out while the error propagates."""
 
     def __init__(self, expected: str, got: Any) -> None:
         super().__init__(expected, got)
@@ -185,6 +185,6 @@ PRIMITIVES: dict[str, Callable[[pa.DataType], Convert]] = {
 
 
 def binary_double(kind: pa.DataType) -> Convert:
-    """Unlike text, a binary format can say what is not a number, or infinite."""
+    """Unlike text, a binary format can represent NaN and the infinities."""
     read = PRIMITIVES["double"](kind)
     return lambda value: value if isinstance(value, float) and not math.isfinite(value) else read(value)

@@ -1,7 +1,7 @@
-"""Values of any type, one at a time: from JSON or text to what a column holds, and back.
+"""Converts single values of any type: from JSON or text to column values, and back.
 
-This is the meaning of the formats; the vectorised paths only repeat it faster. The inside form of dates and times is
-an integer (see `primitives`); `plain` is the Arrow type of the inside form.
+This defines the semantics of the formats; the vectorized paths only do the same faster. The internal form of dates and
+times is an integer (see `primitives`); `plain` is the Arrow type of the internal form.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.document import parse_exactly
+from headrace.formats.json_document import parse_json_exactly
 from headrace.formats.primitives import EPOCH, MS, NUMBER, PRIMITIVES, Convert, Mismatch
 from headrace.schema import type_name
 
@@ -45,12 +45,12 @@ def column_of(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def values_of(column: pa.Array) -> list[Any]:
-    """The inside form of a column's values."""
+    """The internal form of a column's values."""
     return column.cast(plain(column.type)).to_pylist()
 
 
 def valid_texts(payloads: pa.BinaryArray) -> tuple[pa.StringArray, np.ndarray]:
-    """Payloads as text, and the places of those that are not UTF-8 (null in the text)."""
+    """Payloads as text, and the indexes of those that are not UTF-8 (null in the text)."""
     try:
         return payloads.cast(pa.string()), np.zeros(0, np.int64)
     except pa.ArrowInvalid:
@@ -72,7 +72,7 @@ def _utf8(payload: bytes | None) -> str | None:
 
 @cache
 def from_json(kind: pa.DataType) -> Convert:
-    """A function from a JSON value to the inside form; None stays None."""
+    """A function from a JSON value to the internal form; None stays None."""
     convert = _nested(kind) or PRIMITIVES[type_name(kind).partition("(")[0]](kind)
     return lambda value: None if value is None else convert(value)
 
@@ -137,7 +137,7 @@ def _struct(kind: pa.DataType) -> Convert:
 
 @cache
 def from_text(kind: pa.DataType) -> Convert:
-    """A function from text (a CSV cell, the key of a map) to the inside form."""
+    """A function from text (a CSV cell, the key of a map) to the internal form."""
     convert, scalar = from_json(kind), _text_reader(kind)
 
     def read(text: str) -> Any:
@@ -151,7 +151,7 @@ def from_text(kind: pa.DataType) -> Convert:
 
 def _text_reader(kind: pa.DataType) -> Callable[[str], Any]:
     if pa.types.is_nested(kind):
-        return lambda text: parse_exactly(text.encode())
+        return lambda text: parse_json_exactly(text.encode())
     if pa.types.is_boolean(kind):
         return lambda text: {"true": True, "false": False}.get(text.lower(), text)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_temporal(kind):
@@ -167,13 +167,13 @@ def _number_or_text(text: str) -> Any:
 
 @cache
 def to_json(kind: pa.DataType) -> Convert:
-    """A function from the inside form to what orjson writes."""
+    """A function from the internal form to what orjson writes."""
     convert = _writer(kind)
     return unchanged if convert is unchanged else lambda value: None if value is None else convert(value)
 
 
 def unchanged(value: Any) -> Any:
-    """For types whose inside form is what orjson writes."""
+    """For types whose internal form is what orjson writes."""
     return value
 
 
@@ -194,7 +194,7 @@ def _iso(moment: Callable[[int], str]) -> Convert:
     def convert(value: int) -> Any:
         try:
             return moment(value)
-        except OverflowError:  # outside the years 1 to 9999: a number says it
+        except OverflowError:  # outside of the years 1 to 9999: written as a number
             return value
 
     return convert
@@ -213,7 +213,7 @@ _WRITERS: dict[str, Convert] = {
 
 @cache
 def to_text(kind: pa.DataType) -> Callable[[Any], str]:
-    """A function from the inside form to the text that `from_text` reads."""
+    """A function from the internal form to the text that `from_text` reads."""
     if pa.types.is_decimal(kind):
         return lambda value: format(value, "f")
     convert = to_json(kind)

@@ -1,1 +1,1 @@
-"""Languages: text or calls become plans. Words of a dialect stay in its folder."""
+"""Languages: KSQL text and Python calls become plans. Dialect-specific terms stay in the package of the dialect."""

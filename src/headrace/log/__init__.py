@@ -1,4 +1,4 @@
-"""The log: topics of partitions, embedded or on Apache Kafka, behind one contract."""
+"""The log: partitioned topics on the embedded log or on Apache Kafka, behind one contract."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
     from headrace.contracts import Log
     from headrace.settings import Settings
 
-# Imports are late here: to ask for the embedded log must not need, or wait for, Kafka's client library.
+# Late imports: opening the embedded log must not need, or load, Kafka's client library.
 
 
 def open_log(settings: Settings, clock: Clock | None = None) -> Log:
-    """The log that the settings name."""
+    """Open the log that the settings name."""
     openers = {"embedded": _embedded, "kafka": _kafka}
     if settings.log not in openers:
         raise BadSetting(f'setting "log" cannot be "{settings.log}"', fix=f"choose one of: {', '.join(openers)}")

@@ -1,13 +1,13 @@
-"""Content subscriptions: which rows of a topic a consumer wants.
+"""Content filters: select which rows of a topic a consumer gets.
 
-`header_match` asks for headers; `expression` takes a condition in the language of `conditions`. In a typed topic a
-path begins with a column; in a raw topic with `value` (its text, or with steps behind it the JSON document in it) or
-`key` (text). Both know `headers.NAME` and the log's own `timestamp`, `offset`, `sequence`, `occurred_at`, `sent_at`
-and `received_at`; a column of the same name goes first.
+`header_filter` matches headers; `filter_expression` takes a condition in the language of `filter_parser`. In a typed
+topic a path begins with a column; in a raw topic with `value` (its text, or, with steps behind it, the JSON document in
+it) or `key` (text). Both know `headers.NAME` and the log's own `timestamp`, `offset`, `sequence`, `occurred_at`,
+`sent_at` and `received_at`; a column of the same name takes precedence.
 
-Null is as in SQL: what is compared with null, or with a value of another kind, does not match. A number is compared
-as a float unless both are integers or one is a decimal. Plain columns are compared all at once by Arrow; where that
-cannot be done, value by value, with the same result.
+Null is as in SQL: a comparison with null, or with a value of another kind, does not match. Numbers are compared as
+floats unless both are integers or one is a decimal. Plain columns are compared by vectorized Arrow kernels; where that
+is not possible, value by value, with the same result.
 """
 
 from __future__ import annotations
@@ -28,28 +28,28 @@ from headrace.contracts import Filter
 from headrace.errors import BadFilter
 from headrace.formats.primitives import Mismatch
 from headrace.formats.values import from_json, valid_texts, values_of
-from headrace.log.conditions import ARITHMETIC, Binary, In, IsNull, Like, Literal, Node, Not, Path, parse
+from headrace.log.filter_parser import ARITHMETIC, Binary, In, IsNull, Like, Literal, Node, Not, Path, parse_filter
 from headrace.schema import type_name
 
 _OWN = ("timestamp", "offset", "sequence", "occurred_at", "sent_at", "received_at")
 
 
-def header_match(wanted: Mapping[str, str | bytes]) -> Filter:
-    """Rows that have all these headers with these values; of headers of one name the last counts."""
+def header_filter(wanted: Mapping[str, str | bytes]) -> Filter:
+    """Rows that have all these headers with these values; of several headers with one name the last counts."""
     pairs = {name: value.encode() if isinstance(value, str) else value for name, value in wanted.items()}
 
     def matches(rows: pa.RecordBatch) -> pa.Array:
         mask = pa.array(np.ones(rows.num_rows, np.bool_))
         for name, value in pairs.items():
-            mask = pc.and_(mask, pc.fill_null(pc.equal(header(rows, name), pa.scalar(value, pa.binary())), False))
+            mask = pc.and_(mask, pc.fill_null(pc.equal(last_header(rows, name), pa.scalar(value, pa.binary())), False))
         return mask
 
     return matches
 
 
-def expression(text: str) -> Filter:
+def filter_expression(text: str) -> Filter:
     """Rows for which the condition is true."""
-    condition = parse(text)
+    condition = parse_filter(text)
 
     def matches(rows: pa.RecordBatch) -> pa.Array:
         columns = _Columns(rows, text)
@@ -65,24 +65,24 @@ def expression(text: str) -> Filter:
     return matches
 
 
-def header(rows: pa.RecordBatch, name: str) -> pa.BinaryArray:
-    """Each row's last header of that name."""
+def last_header(rows: pa.RecordBatch, name: str) -> pa.BinaryArray:
+    """Each row's last header with that name."""
     if "$headers" not in rows.schema.names:
         return pa.nulls(rows.num_rows, pa.binary())
     headers = rows.column("$headers")
     flat = headers.flatten()
     places = np.flatnonzero(pc.equal(flat.field("name"), name).to_numpy(zero_copy_only=False) == True)  # noqa: E712
     last = np.full(rows.num_rows, -1, np.int64)
-    last[pc.list_parent_indices(headers).to_numpy()[places]] = places  # of several the last assignment stays
+    last[pc.list_parent_indices(headers).to_numpy()[places]] = places  # of several headers the last assignment wins
     return flat.field("value").take(pa.array(last, mask=last < 0))
 
 
 class _ValueByValue(Exception):
-    """Arrow has no kernel that means the same."""
+    """Arrow has no kernel with the same meaning: evaluate value by value."""
 
 
 class _Columns:
-    """The rows as paths see them."""
+    """The rows as paths address them."""
 
     def __init__(self, rows: pa.RecordBatch, text: str) -> None:
         self.rows = rows
@@ -93,11 +93,11 @@ class _Columns:
         )
 
     def column(self, path: Path) -> pa.Array:
-        """The column at a path's root; bytes are text."""
+        """The column at a path's root; bytes as text."""
         if path.root in self.names:
             found = self.rows.column(path.root)
         elif path.root == "headers" and len(path.steps) == 1 and isinstance(path.steps[0], str):
-            found = header(self.rows, path.steps[0])
+            found = last_header(self.rows, path.steps[0])
         elif path.root in _OWN and not path.steps:
             name = f"${path.root}"
             here = name in self.rows.schema.names
@@ -107,7 +107,7 @@ class _Columns:
         return valid_texts(found)[0] if pa.types.is_binary(found.type) else found
 
     def in_document(self, path: Path) -> bool:
-        """The path leads into the JSON value of a raw topic."""
+        """Whether the path leads into the JSON value of a raw topic."""
         return self.raw and path.root == "value" and bool(path.steps)
 
     def inner_steps(self, path: Path) -> tuple[str | int, ...]:
@@ -115,11 +115,11 @@ class _Columns:
 
     @cached_property
     def documents(self) -> list[Any]:
-        """The values of a raw topic as JSON; None where one is not."""
+        """The values of a raw topic as JSON; None where a value is not JSON."""
         return [_document(value) for value in self.rows.column("value").to_pylist()]
 
     def kind(self, path: Path) -> pa.DataType:
-        """The type at a path in a typed topic, or why there is none."""
+        """The type at a path in a typed topic; raises if the path does not exist."""
         kind = self.column(path).type
         for step in self.inner_steps(path):
             if pa.types.is_struct(kind) and isinstance(step, str) and kind.get_field_index(step) >= 0:
@@ -150,7 +150,7 @@ def _document(value: bytes | None) -> Any:
         return None
 
 
-# -- binding: paths are checked, texts compared with dates and times become these -------------------------------------
+# -- binding: checks paths, converts texts that are compared with dates and times -------------------------------------
 
 
 def _bind(node: Node, columns: _Columns) -> Node:
@@ -181,7 +181,7 @@ def _moment(node: Node, other: Node, columns: _Columns) -> Node:
         raise columns.error(other, error.reason(str(other)), fix) from error
 
 
-# -- all at once ------------------------------------------------------------------------------------------------------
+# -- vectorized -------------------------------------------------------------------------------------------------------
 
 Vector = Any  # an Arrow array, or a scalar for a literal
 
@@ -348,7 +348,7 @@ def _values(path: Path, columns: _Columns) -> list[Any]:
 def _inside(value: Any, step: str | int) -> Any:
     if isinstance(value, dict) and isinstance(step, str):
         return value.get(step)
-    if isinstance(value, list) and value and isinstance(value[0], tuple):  # a map of Arrow's
+    if isinstance(value, list) and value and isinstance(value[0], tuple):  # an Arrow map
         return next((v for k, v in value if k == step), None)
     if isinstance(value, list) and isinstance(step, int):
         return value[step] if step < len(value) else None

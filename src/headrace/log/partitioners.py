@@ -1,8 +1,8 @@
-"""Which partition a row goes to.
+"""Partitioners: choose the partition of each row.
 
 `hash` gives every key the partition that Kafka's own producers give it (murmur2), so data can move between the two
-logs; rows without a key go round robin. A partitioner of the user's is any function that takes the rows and the
-number of partitions and returns one partition number per row.
+logs; rows without a key go round robin. A custom partitioner is any function that takes the rows and the number of
+partitions and returns one partition number per row.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _turn = itertools.count()
 
 
 def partitioner(name: str) -> Partitioner:
-    """By the text of a topic option: a component's name, `name:argument`, or `module:function` of the user's."""
+    """By the text of a topic option: a component's name, `name:argument`, or a custom `module:function`."""
     return _partitioner(name)
 
 
@@ -68,7 +68,7 @@ def _user_function(module: str, name: str) -> Partitioner:
 
 
 def by_hash(rows: pa.RecordBatch, schema: Schema, partitions: int) -> Partitions:
-    """The partition of each row by its key."""
+    """The partition of each row by the hash of its key."""
     if not schema.key:
         return round_robin(rows, schema, partitions)
     keys = key_bytes(rows, schema)
@@ -80,12 +80,12 @@ def by_hash(rows: pa.RecordBatch, schema: Schema, partitions: int) -> Partitions
 
 
 def round_robin(rows: pa.RecordBatch, schema: Schema, partitions: int) -> Partitions:
-    """Row after row to the next partition."""
+    """Each row to the next partition."""
     return _turns(rows.num_rows, partitions)
 
 
 def by_priority(column: str) -> Partitioner:
-    """Partition 0 is the most urgent: an integer column names the partition, bounded to those that exist."""
+    """Partition 0 is the most urgent: an integer column gives the partition, clamped to those that exist."""
 
     def partition(rows: pa.RecordBatch, schema: Schema, partitions: int) -> Partitions:
         if column not in rows.schema.names:
@@ -102,7 +102,7 @@ def _turns(count: int, partitions: int) -> Partitions:
 
 
 def key_bytes(rows: pa.RecordBatch, schema: Schema) -> pa.Array:
-    """Each row's key as bytes, in the form Kafka's serializers give it; null where the whole key is null."""
+    """Each row's key as bytes, in the form of Kafka's serializers; null where the whole key is null."""
     columns = [rows.column(name) for name in schema.key]
     if len(columns) > 1:
         return _json_keys(columns)
@@ -167,7 +167,7 @@ def murmur2(keys: pa.Array) -> npt.NDArray[np.uint32]:
 
 
 def murmur2_of(key: bytes) -> int:
-    """Kafka's hash of one key; for a single row this is quicker than the one above."""
+    """Kafka's hash of one key; for a single row this is faster than `murmur2`."""
     m, mask, length = 0x5BD1E995, 0xFFFFFFFF, len(key)
     h = 0x9747B28C ^ length
     for at in range(0, length - 3, 4):

@@ -1,1 +1,1 @@
-"""The plan: one typed tree for every language, free of Spark. `chain` is its exact meaning, in plain Python."""
+"""The query plan: one typed tree for every language, independent of Spark. `chain` is its reference interpreter."""

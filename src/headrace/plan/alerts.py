@@ -1,16 +1,17 @@
-"""Alerts: when a rule raises one for a key and clears it again, and the notices it gives out.
+"""Alert rules: when a rule raises and clears an alert for a key, and the notices it emits.
 
-A rule looks at rows of three columns, which a Select below it computes: whether the condition holds, the value that is
-watched, and the message. It is an operator with state and timers by key as others are, so what it says is the same
-in the chain and in Spark, and the same again after a crash.
+A rule reads rows of three columns that a Select below it computes: whether the condition holds, the watched value, and
+the message. It is an operator with state and timers per key like any other, so it gives the same results in the chain
+and in Spark, and again after a crash.
 
-    Condition   the row says itself whether it holds
-    Change      the value has changed by so much against one of the values within a time before
-    Deviation   the value is far from those of the same hour on days before
-    Absence     no row has come for a while
+    Condition   the row itself says whether it holds
+    Change      the value has changed by some amount against a value within a time span before
+    Deviation   the value is far from the values of the same hour on previous days
+    Absence     no row has arrived for some time
 
-An alert is *raised* for a key when the test holds, for as long as the rule asks, and *cleared* when it no longer does.
-Between the two nothing is said. With `each` every row for which it holds is an event by itself, and nothing is cleared.
+An alert is *raised* for a key when the test has held for as long as the rule requires, and *cleared* when it no longer
+holds. Between the two the rule emits nothing. With `each`, every row for which the test holds is an event, and nothing
+is cleared.
 """
 
 from __future__ import annotations
@@ -31,18 +32,18 @@ from headrace.plan import types as t
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.expressions import Compare
 from headrace.plan.nodes import Format, Kind, Relation
-from headrace.plan.operators import OperatorKind, Outcome
+from headrace.plan.operators import OperatorDefinition, OperatorResult
 from headrace.schema import Field
 from headrace.settings import duration_text
 
 RAISED, CLEARED, EVENT = "raised", "cleared", "event"
 SEVERITIES = ("info", "warning", "critical")
-LEAST_DAYS = 5
-"""With fewer days before it, a deviation says nothing."""
+MIN_DAYS = 5
+"""With fewer previous days than this, a deviation never holds."""
 
-WATCHED = (Field("$holds", t.BOOLEAN), Field("$value", t.DOUBLE), Field("$message", t.STRING))
-"""What a rule looks at; columns behind them may be those of the key."""
-SAID = (
+RULE_INPUT = (Field("$holds", t.BOOLEAN), Field("$value", t.DOUBLE), Field("$message", t.STRING))
+"""The input columns of a rule; the key's columns may follow them."""
+RULE_OUTPUT = (
     Field("ID", t.STRING),
     Field("TARGET", t.STRING),
     Field("STATE", t.STRING),
@@ -50,9 +51,9 @@ SAID = (
     Field("VALUE", t.DOUBLE),
     Field("SINCE", t.BIGINT),
 )
-"""What it gives out: TARGET is the key as text, SINCE when the test began to hold."""
+"""The output columns of a rule: TARGET is the key as text, SINCE the time at which the test began to hold."""
 TOPIC = "__alerts"
-NOTICES = SourceInfo(
+ALERTS_STREAM = SourceInfo(
     "ALERTS",
     TOPIC,
     Relation(
@@ -80,14 +81,14 @@ NOTICES = SourceInfo(
 
 
 @dataclass(frozen=True)
-class Condition:
+class ConditionTest:
     def __str__(self) -> str:
         return "it holds"
 
 
 @dataclass(frozen=True)
-class Change:
-    """The value less another that is at most `within` older, in `percent` of that one or as it is, compared to `by`."""
+class ChangeTest:
+    """Compares to `by` the difference from a value at most `within` older, absolute or in `percent` of it."""
 
     op: Compare
     by: float
@@ -100,8 +101,8 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Deviation:
-    """Further than `by` deviations from the median of the same hour on the days of `over`."""
+class DeviationTest:
+    """Holds if the value is more than `by` deviations from the median of the same hour on the days of `over`."""
 
     by: float
     over: timedelta
@@ -111,17 +112,17 @@ class Deviation:
 
 
 @dataclass(frozen=True)
-class Absence:
+class AbsenceTest:
     def __str__(self) -> str:
         return "no row comes"
 
 
-Test = Condition | Change | Deviation | Absence
+AlertTest = ConditionTest | ChangeTest | DeviationTest | AbsenceTest
 
 
 @dataclass(frozen=True)
-class Rule:
-    test: Test
+class AlertRule:
+    test: AlertTest
     lasting: timedelta = timedelta(0)
     each: bool = False
 
@@ -133,37 +134,37 @@ class Rule:
 
 @dataclass(frozen=True)
 class Alert:
-    """What a statement made, beside the query that runs it. `notify` are the notifiers that its notices go to."""
+    """An alert as its statement declares it, without its query. `notify` names the notifiers it sends to."""
 
     name: str
     source: str
-    rule: Rule
+    rule: AlertRule
     severity: str
     notify: tuple[str, ...] = ()
 
 
-def watching(alert: Alert, query: str, nulls: Nulls) -> OperatorKind:
-    """The operator of an alert's query; `nulls` says what a row without a payload is."""
-    work = partial(Watching, alert, query, nulls)
-    return OperatorKind(f"alert {alert.name}", str(alert.rule), SAID, work, deletions=True)
+def alert_operator(alert: Alert, query: str, nulls: NullMeaning) -> OperatorDefinition:
+    """Returns the operator of an alert's query; `nulls` says what a row without a payload means."""
+    work = partial(AlertOperator, alert, query, nulls)
+    return OperatorDefinition(f"alert {alert.name}", str(alert.rule), RULE_OUTPUT, work, deletions=True)
 
 
-# -- tests: what they remember of a key, and whether they hold ------------------------------------------------------
+# -- tests: their state per key, and whether they hold --------------------------------------------------------------
 
 _DAY, _HOUR = millis(timedelta(days=1)), millis(timedelta(hours=1))
-_PARTS = 60  # of the time that a change looks back: of each the lowest and the highest value are remembered
+_PARTS = 60  # parts of the time span of a change; the lowest and the highest value of each are stored
 _OPS: Mapping[Compare, Callable[[float, float], bool]] = {
     Compare.LESS: lt,
     Compare.LESS_OR_EQUAL: le,
     Compare.GREATER: gt,
     Compare.GREATER_OR_EQUAL: ge,
 }
-_AS_NORMAL = 1.4826  # a normal distribution's deviation in terms of the median of absolute deviations
+_AS_NORMAL = 1.4826  # a normal distribution's standard deviation in terms of the median absolute deviation
 _LEAST_SPREAD = 0.01  # of the median: values that were always equal may still differ a little
 
 
-def changed(test: Change, memory: Any, time: int, value: float) -> tuple[bool, Any]:
-    """`memory` maps a part of the time to the lowest and highest value in it."""
+def evaluate_change(test: ChangeTest, memory: Any, time: int, value: float) -> tuple[bool, Any]:
+    """Evaluates a change test; `memory` maps a part of the time span to its lowest and highest value."""
     length = _part(test)
     part, first = time // length, (time - millis(test.within)) // length
     kept = {at: bounds for at, bounds in (memory or {}).items() if at >= first}
@@ -172,18 +173,18 @@ def changed(test: Change, memory: Any, time: int, value: float) -> tuple[bool, A
     return holds, {**kept, part: (min(low, value), max(high, value))}
 
 
-def _part(test: Change) -> int:
+def _part(test: ChangeTest) -> int:
     return max(millis(test.within) // _PARTS, 1)
 
 
-def _is_change(test: Change, value: float, before: float) -> bool:
+def _is_change(test: ChangeTest, value: float, before: float) -> bool:
     if not test.percent:
         return _OPS[test.op](value - before, test.by)
     return before != 0 and _OPS[test.op](100 * (value - before) / abs(before), test.by)
 
 
-def deviated(test: Deviation, memory: Any, time: int, value: float) -> tuple[bool, Any]:
-    """`memory` maps an hour since 1970 to the sum of its values and how many they were."""
+def evaluate_deviation(test: DeviationTest, memory: Any, time: int, value: float) -> tuple[bool, Any]:
+    """Evaluates a deviation test; `memory` maps an hour since 1970 to the sum and the count of its values."""
     hour = time // _HOUR
     kept = {at: sums for at, sums in (memory or {}).items() if at >= hour - test.over.days * 24}
     past = [total / count for at, (total, count) in kept.items() if at < hour and (hour - at) % 24 == 0]
@@ -191,94 +192,104 @@ def deviated(test: Deviation, memory: Any, time: int, value: float) -> tuple[boo
     return _is_far(test, value, past), {**kept, hour: (total + value, count + 1)}
 
 
-def _is_far(test: Deviation, value: float, past: list[float]) -> bool:
-    if len(past) < LEAST_DAYS:
+def _is_far(test: DeviationTest, value: float, past: list[float]) -> bool:
+    if len(past) < MIN_DAYS:
         return False
     middle = median(past)
     spread = _AS_NORMAL * median(abs(one - middle) for one in past)
     return abs(value - middle) > test.by * max(spread, _LEAST_SPREAD * abs(middle))
 
 
-# -- at work --------------------------------------------------------------------------------------------------------
+# -- operator -------------------------------------------------------------------------------------------------------
 
 _FORGET = "forget"
-"""The timer that ends what is remembered of a key; that of FOR and of an absence has no name."""
+"""Name of the timer that drops a key's stored values; the timer of FOR and of an absence has an empty name."""
 
 
-class Nulls(StrEnum):
-    """What a row without a payload is: the key's row is gone, a row came that says nothing, or no row at all."""
+class NullMeaning(StrEnum):
+    """What a row without a payload means: the row is deleted, a row without values came, or no row came."""
 
     GONE = "gone"
     CAME = "came"
     NONE = "none"
 
 
-class State(NamedTuple):
-    """Of one key. `since` is when the test began to hold; `value` and `message` are those of the row that says so."""
+class AlertState(NamedTuple):
+    """The state of one key. `since` is when the test began to hold; `value` and `message` are those of that row."""
 
     notices: int = 0
-    """Since it was born."""
+    """Number of notices since `born`."""
     since: int | None = None
     raised: bool = False
     value: float | None = None
     message: str | None = None
     memory: Any = None
     born: int | None = None
-    """Stream time when something was first to be said of the key, or was again after it had been forgotten."""
+    """Stream time at which the key first had something to report, or had again after its state was dropped."""
 
     @property
     def kept(self) -> tuple[Any, ...] | None:
-        """As it is stored; a key of which nothing was said and nothing is remembered is none."""
-        return None if self._replace(born=None) == State() else tuple(self)
+        """The state as it is stored; None for a key without notices and without stored values."""
+        return None if self._replace(born=None) == AlertState() else tuple(self)
 
     @property
     def is_at_rest(self) -> bool:
         return self.since is None and not self.raised
 
 
-class Watching:
-    """A rule at work.
+class AlertOperator:
+    """Runs a rule.
 
-    An id is made of the key, when its state was born, and how many notices there were since. A state that has said
-    something ends only when stream time has gone on from its birth, so no other is born at the same time.
+    A notice id is derived from the key, the time its state was born, and the number of notices since. A state that has
+    emitted a notice is dropped only after stream time has passed its birth, so no other state of the key is born at the
+    same time.
     """
 
-    def __init__(self, alert: Alert, query: str, nulls: Nulls, input: Relation) -> None:
-        del input  # it is `WATCHED`, under the key that the alert is by
+    def __init__(self, alert: Alert, query: str, nulls: NullMeaning, input: Relation) -> None:
+        del input  # it is `RULE_INPUT`, under the alert's key
         self._alert = alert
         self._query = query
         self._nulls = nulls
         self._lasting = millis(alert.rule.lasting)
-        self._is_absence = isinstance(alert.rule.test, Absence)
+        self._is_absence = isinstance(alert.rule.test, AbsenceTest)
 
-    def event(self, state: Any, now: int, time: int, key: tuple[Any, ...], row: tuple[Any, ...] | None) -> Outcome:
-        before = State(*(state or ()))
+    def event(
+        self, state: Any, now: int, time: int, key: tuple[Any, ...], row: tuple[Any, ...] | None
+    ) -> OperatorResult:
+        before = AlertState(*(state or ()))
         if row is None:
             return self._null(before, now, time, key)
-        holds, value, message = row[: len(WATCHED)]
+        holds, value, message = row[: len(RULE_INPUT)]
         if self._is_absence:
             return self._come(before, now, time, key, value, message)
         test = self._alert.rule.test
-        if isinstance(test, Change | Deviation):
+        if isinstance(test, ChangeTest | DeviationTest):
             return self._compared(test, before, now, time, key, value, message)
         if not holds:
             return self._not_holding(before, now, key, value)
         return self._holding(before, now, time, key, value, message)
 
-    def _null(self, before: State, now: int, time: int, key: Any) -> Outcome:
-        if self._nulls is Nulls.GONE:
+    def _null(self, before: AlertState, now: int, time: int, key: Any) -> OperatorResult:
+        if self._nulls is NullMeaning.GONE:
             return self._not_holding(before, now, key, None)
-        if self._nulls is Nulls.CAME and self._is_absence:
+        if self._nulls is NullMeaning.CAME and self._is_absence:
             return self._come(before, now, time, key, None, before.message)
-        return Outcome(before.kept)
+        return OperatorResult(before.kept)
 
     def _compared(
-        self, test: Change | Deviation, before: State, now: int, time: int, key: Any, value: Any, message: str | None
-    ) -> Outcome:
-        """With what is remembered. A number that is none would spoil that."""
+        self,
+        test: ChangeTest | DeviationTest,
+        before: AlertState,
+        now: int,
+        time: int,
+        key: Any,
+        value: Any,
+        message: str | None,
+    ) -> OperatorResult:
+        """Compares the value with the stored ones. NaN and infinities are ignored: they would corrupt those."""
         if value is None or not isfinite(value):
-            return Outcome(before.kept)
-        look = partial(changed, test) if isinstance(test, Change) else partial(deviated, test)
+            return OperatorResult(before.kept)
+        look = partial(evaluate_change, test) if isinstance(test, ChangeTest) else partial(evaluate_deviation, test)
         holds, memory = look(before.memory, time, value)
         is_later = not before.memory or max(memory) > max(before.memory)
         before = before._replace(memory=memory)
@@ -291,72 +302,81 @@ class Watching:
         return outcome
 
     def _holding(
-        self, before: State, now: int, time: int, key: Any, value: float | None, message: str | None
-    ) -> Outcome:
+        self, before: AlertState, now: int, time: int, key: Any, value: float | None, message: str | None
+    ) -> OperatorResult:
         born = before._replace(born=now if before.born is None else before.born)
         if self._alert.rule.each:
             return self._rested(self._said(born, EVENT, key, time, value, message), now)
         if before.raised or before.since is not None:
-            return Outcome(before.kept)
+            return OperatorResult(before.kept)
         since = born._replace(since=time, value=value, message=message)
         if not self._lasting:
             return self._raised(since, key)
-        return Outcome(since.kept, timers={"": time + self._lasting})
+        return OperatorResult(since.kept, timers={"": time + self._lasting})
 
-    def _not_holding(self, before: State, now: int, key: Any, value: float | None) -> Outcome:
+    def _not_holding(self, before: AlertState, now: int, key: Any, value: float | None) -> OperatorResult:
         after = before._replace(since=None, raised=False, value=None, message=None)
         if before.is_at_rest:
-            return Outcome(after.kept)
+            return OperatorResult(after.kept)
         if not before.raised or before.since is None:
-            return self._rested(Outcome(after.kept, timers={"": None}), now)
+            return self._rested(OperatorResult(after.kept, timers={"": None}), now)
         return self._rested(self._said(after, CLEARED, key, before.since, value, before.message), now)
 
-    def _rested(self, outcome: Outcome, now: int) -> Outcome:
-        """A key of which nothing is to be said is forgotten, at once if it may be."""
-        state = State(*(outcome.state or ()))
-        if state.memory is not None or outcome.state is None:  # what is remembered has its time
+    def _rested(self, outcome: OperatorResult, now: int) -> OperatorResult:
+        """Drops the state of a key without anything to report, at once if that is allowed, else by a timer."""
+        state = AlertState(*(outcome.state or ()))
+        if state.memory is not None or outcome.state is None:  # stored values have a timer of their own
             return outcome
         if not state.notices or (state.born is not None and state.born < now):
-            return Outcome(None, outcome.rows, outcome.timers)
-        return Outcome(outcome.state, outcome.rows, {**outcome.timers, _FORGET: now + _HOUR})
+            return OperatorResult(None, outcome.rows, outcome.timers)
+        return OperatorResult(outcome.state, outcome.rows, {**outcome.timers, _FORGET: now + _HOUR})
 
-    def _come(self, before: State, now: int, time: int, key: Any, value: float | None, message: str | None) -> Outcome:
-        """The next absence begins with the latest row. One that came too late to end this one says nothing."""
+    def _come(
+        self, before: AlertState, now: int, time: int, key: Any, value: float | None, message: str | None
+    ) -> OperatorResult:
+        """Handles a row for an absence rule: the next absence begins with the latest row.
+
+        A row that is too late to end the current absence emits nothing.
+        """
         since = max(time, 0 if before.since is None else before.since)
         if before.raised and since + self._lasting <= now:
-            return Outcome(before._replace(since=since).kept)
+            return OperatorResult(before._replace(since=since).kept)
         if before.raised and before.since is not None:
             said = self._said(before, CLEARED, key, before.since, value, before.message)
         else:
-            said = Outcome(before.kept)
+            said = OperatorResult(before.kept)
         born = now if before.born is None else before.born
-        after = State(*(said.state or ()))._replace(since=since, raised=False, value=value, message=message, born=born)
-        return Outcome(after.kept, said.rows, {"": since + self._lasting})
+        after = AlertState(*(said.state or ()))._replace(
+            since=since, raised=False, value=value, message=message, born=born
+        )
+        return OperatorResult(after.kept, said.rows, {"": since + self._lasting})
 
-    def timer(self, state: Any, at: int, key: tuple[Any, ...], name: str) -> Outcome:
-        found = State(*(state or ()))
+    def timer(self, state: Any, at: int, key: tuple[Any, ...], name: str) -> OperatorResult:
+        found = AlertState(*(state or ()))
         if name == _FORGET:
             left = found._replace(memory=None)
-            return Outcome(None if found.is_at_rest else left.kept)
+            return OperatorResult(None if found.is_at_rest else left.kept)
         return self._raised(found if found.born is not None else found._replace(born=at), key)
 
-    def _raised(self, state: State, key: Any) -> Outcome:
+    def _raised(self, state: AlertState, key: Any) -> OperatorResult:
         assert state.since is not None
         raised = state._replace(raised=True)
         return self._said(raised, RAISED, key, state.since, state.value, state.message)
 
-    def _said(self, state: State, what: str, key: Any, since: int, value: float | None, message: str | None) -> Outcome:
+    def _said(
+        self, state: AlertState, what: str, key: Any, since: int, value: float | None, message: str | None
+    ) -> OperatorResult:
         target = ", ".join("null" if part is None else str(part) for part in key)
         row = (self._id(key, state), target, what, message or self._alert.name, value, since)
-        return Outcome(state._replace(notices=state.notices + 1).kept, [row])
+        return OperatorResult(state._replace(notices=state.notices + 1).kept, [row])
 
-    def _id(self, key: Any, state: State) -> str:
-        """The same whenever the same rows are read again, and never given twice."""
+    def _id(self, key: Any, state: AlertState) -> str:
+        """Returns a notice id that is the same on every replay of the same rows, and unique."""
         return hashlib.sha256(f"{self._query} {key!r} {state.born} {state.notices}".encode()).hexdigest()[:24]
 
 
-def _forgotten_at(test: Change | Deviation, latest: int) -> int:
-    """When nothing of what is remembered can be compared with any more; `latest` is the last part or hour of it."""
-    if isinstance(test, Change):
+def _forgotten_at(test: ChangeTest | DeviationTest, latest: int) -> int:
+    """Returns when the stored values can no longer be compared with anything; `latest` is their last part or hour."""
+    if isinstance(test, ChangeTest):
         return (latest + 1) * _part(test) + millis(test.within)
     return (latest + 1) * _HOUR + millis(test.over)

@@ -1,7 +1,7 @@
-"""CAST: which types go into which, and how a value changes on the way.
+"""CAST: which types convert to which, and how values are converted.
 
-As in ksqlDB: whole numbers are cut to the smaller type's bits, fractions are cut off toward zero, decimals round half
-up and fail when they do not fit, text is written as Java writes it. Nested types are cast item by item. A cast that
+As in ksqlDB: integers are truncated to the smaller type's bits, fractions are truncated toward zero, decimals round
+half up and fail when they do not fit, text is formatted as Java does. Nested types are cast item by item. A cast that
 fails raises; a null inside an array, map or struct stays null.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.formats.numbers import decimal_text, double_text
-from headrace.plan import calendar as cal
-from headrace.plan.operations import EXACT, double_as_decimal, wrap_bigint, wrap_int
+from headrace.plan import iso_datetime as cal
+from headrace.plan.scalar_operations import EXACT, double_as_decimal, wrap_bigint, wrap_int
 from headrace.plan.types import (
     BIGINT,
     BIGINT_MAX,
@@ -43,8 +43,8 @@ from headrace.plan.types import (
 Caster = Callable[[Any], Any]
 
 
-def unchanged(value: Any) -> Any:
-    """The cast of what has the right form already."""
+def identity(value: Any) -> Any:
+    """The cast of a value that already has the right form."""
     return value
 
 
@@ -54,11 +54,13 @@ def can_cast(source: pa.DataType, target: pa.DataType) -> bool:
 
 @cache
 def caster(source: pa.DataType, target: pa.DataType) -> Caster | None:
-    """The function from one type's values to the other's; it sees no null. None if there is no such cast."""
+    """Returns the function from one type's values to the other's, never called with null; None if there is no such
+    cast.
+    """
     if source in (target, NULL):
-        return unchanged
+        return identity
     if target == STRING:
-        return text_of(source)
+        return text_writer(source)
     if is_decimal(target):
         return _to_decimal(source, target)
     if is_decimal(source):
@@ -81,7 +83,7 @@ def _to_bigint(value: Decimal) -> int:
 
 
 def _double_to(least: int, most: int) -> Callable[[float], int]:
-    """Java's rule: toward zero, NaN is 0, what is too large becomes the largest there is."""
+    """Java's rule: toward zero, NaN is 0, values out of range become the nearest bound."""
 
     def cut(value: float) -> int:
         if math.isnan(value):
@@ -106,7 +108,7 @@ _READ_DECIMAL: dict[pa.DataType, Callable[[Any], Decimal]] = {
 
 
 def _to_decimal(source: pa.DataType, target: pa.DataType) -> Caster | None:
-    read = unchanged if is_decimal(source) else _READ_DECIMAL.get(source)
+    read = identity if is_decimal(source) else _READ_DECIMAL.get(source)
     return None if read is None else _fitter(read, target.precision, target.scale)
 
 
@@ -134,16 +136,16 @@ _TEXT: dict[pa.DataType, Caster] = {
     INT: str,
     BIGINT: str,
     DOUBLE: double_text,
-    STRING: unchanged,
-    DATE: cal.date_text,
-    TIME: cal.time_text,
-    TIMESTAMP: cal.timestamp_text,
+    STRING: identity,
+    DATE: cal.format_date,
+    TIME: cal.format_time,
+    TIMESTAMP: cal.format_timestamp,
 }
 _YES = re.compile(r"t|tr|tru|true|y|ye|yes", re.IGNORECASE)
 
 
-def text_of(kind: pa.DataType) -> Caster | None:
-    """How values of the type are written; lists, maps and structs as Java's and Connect's `toString`."""
+def text_writer(kind: pa.DataType) -> Caster | None:
+    """Returns the formatter of a type's values; lists, maps and structs as `toString` of Java and Connect."""
     if is_decimal(kind):
         return decimal_text
     if is_array(kind):
@@ -154,7 +156,7 @@ def text_of(kind: pa.DataType) -> Caster | None:
 
 
 def _nullable_text(kind: pa.DataType) -> Caster | None:
-    text = text_of(kind)
+    text = text_writer(kind)
     return text and (lambda value: "null" if value is None else text(value))
 
 
@@ -171,7 +173,7 @@ def _map_text(kind: pa.DataType) -> Caster | None:
 
 
 def _struct_text(kind: pa.DataType) -> Caster | None:
-    texts = {name: text_of(inner) for name, inner in fields(kind).items()}
+    texts = {name: text_writer(inner) for name, inner in fields(kind).items()}
     known = {name: text for name, text in texts.items() if text is not None}
     if len(known) < len(texts):
         return None
@@ -196,12 +198,12 @@ def _double_in(text: str) -> float:
     return value
 
 
-# -- values inside values -------------------------------------------------------------------------------------------
+# -- nested values --------------------------------------------------------------------------------------------------
 
 
 def _nullable(source: pa.DataType, target: pa.DataType) -> Caster | None:
     cast = caster(source, target)
-    if cast is None or cast is unchanged:
+    if cast is None or cast is identity:
         return cast
     return lambda value: None if value is None else cast(value)
 
@@ -220,7 +222,7 @@ def _map(source: pa.DataType, target: pa.DataType) -> Caster | None:
 
 
 def _struct(source: pa.DataType, target: pa.DataType) -> Caster | None:
-    """Fields of the same name; what the source lacks is null, what the target lacks is left out."""
+    """Casts fields by name; a field that the source lacks is null, one that the target lacks is dropped."""
     known = fields(source)
     casts = {name: _nullable(known.get(name, NULL), kind) for name, kind in fields(target).items()}
     fine = {name: cast for name, cast in casts.items() if cast is not None}
@@ -229,11 +231,11 @@ def _struct(source: pa.DataType, target: pa.DataType) -> Caster | None:
     return lambda value: {name: cast(value.get(name)) for name, cast in fine.items()}
 
 
-# -- which goes into which ------------------------------------------------------------------------------------------
+# -- which types convert to which -----------------------------------------------------------------------------------
 
 _FROM_DECIMAL: dict[pa.DataType, Caster] = {INT: _to_int, BIGINT: _to_bigint, DOUBLE: float}
 _PLAIN: dict[tuple[pa.DataType, pa.DataType], Caster] = {
-    (INT, BIGINT): unchanged,
+    (INT, BIGINT): identity,
     (INT, DOUBLE): float,
     (BIGINT, INT): _to_int,
     (BIGINT, DOUBLE): float,
@@ -243,10 +245,10 @@ _PLAIN: dict[tuple[pa.DataType, pa.DataType], Caster] = {
     (STRING, INT): _integer_in(INT_MIN, INT_MAX),
     (STRING, BIGINT): _integer_in(BIGINT_MIN, BIGINT_MAX),
     (STRING, DOUBLE): _double_in,
-    (STRING, DATE): cal.date_in,
-    (STRING, TIME): cal.time_in,
-    (STRING, TIMESTAMP): cal.timestamp_in,
-    (DATE, TIMESTAMP): lambda days: days * cal.DAY,
-    (TIMESTAMP, DATE): lambda at: at // cal.DAY,
-    (TIMESTAMP, TIME): lambda at: at % cal.DAY,
+    (STRING, DATE): cal.parse_date,
+    (STRING, TIME): cal.parse_time,
+    (STRING, TIMESTAMP): cal.parse_timestamp,
+    (DATE, TIMESTAMP): lambda days: days * cal.DAY_MS,
+    (TIMESTAMP, DATE): lambda at: at // cal.DAY_MS,
+    (TIMESTAMP, TIME): lambda at: at % cal.DAY_MS,
 }

@@ -1,7 +1,8 @@
-"""What exists: streams and tables by name, user-made types, running queries. A plain value that statements change.
+"""The catalog: streams and tables by name, user-defined types, running queries. A plain value that statements change.
 
-`planned` statements return an *action*: what must be done in the world (create a topic, start a query, write a row).
-Planning changes the catalog at once, so that the next statement of a script sees it; `Catalog.copy` keeps the old one.
+Planning a statement returns an *action*: the external effect to apply (create a topic, start a query, write a row).
+Planning changes the catalog at once, so that the next statement of a script sees it; `Catalog.copy` preserves the old
+one.
 """
 
 from __future__ import annotations
@@ -23,8 +24,8 @@ from headrace.schema import Field
 class SourceInfo:
     """A stream or table: where its records are and how they are read.
 
-    `relation` has the payload's columns only; `system` are columns that come from the envelope (headers), which stand
-    behind them in `SELECT *`. `wrapped` tells whether a single value column stands inside an object or bare.
+    `relation` has the payload's columns only; `system` are columns from the envelope (headers), which follow them in
+    `SELECT *`. `wrapped` says whether a single value column is a field of an object or a bare value.
     """
 
     name: str
@@ -37,9 +38,9 @@ class SourceInfo:
     partitions: int | None = None
     read_only: bool = False
     derived: bool = False
-    """Made by a query: CREATE ... AS SELECT."""
+    """Created by a query: CREATE ... AS SELECT."""
     indexes: tuple[tuple[str, ...], ...] = ()
-    """Columns by which rows that are kept can be looked up, beside the key."""
+    """Columns by which materialized rows can be looked up, in addition to the key."""
     text: str = field(default="", compare=False)
 
     @property
@@ -48,7 +49,9 @@ class SourceInfo:
 
     @property
     def is_kept(self) -> bool:
-        """Whether it is a table whose rows are kept, to be asked: a query fills it, or it is declared SOURCE TABLE."""
+        """Whether it is a materialized table that pull queries can read: a query fills it, or it is declared SOURCE
+        TABLE.
+        """
         return self.kind is Kind.TABLE and (self.derived or self.read_only)
 
     @property
@@ -62,9 +65,9 @@ class Catalog:
     types: dict[str, pa.DataType] = field(default_factory=dict)
     queries: dict[str, Query] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
-    """Of topics that exist already, by name; what is not here is made when it is first named."""
+    """Partition counts of existing topics, by name; any other topic is created when it is first named."""
     numbered: int | None = None
-    """What the next query is numbered with; None: how many there are."""
+    """Number of the next query; None: the number of queries."""
     notifiers: dict[str, Notifier] = field(default_factory=dict)
 
     def copy(self) -> Catalog:
@@ -72,26 +75,26 @@ class Catalog:
         return Catalog(*there, self.numbered, dict(self.notifiers))
 
     def restore(self, kept: Catalog) -> None:
-        """Be as a copy was."""
+        """Restores the content of a copy."""
         for name, value in vars(kept.copy()).items():
             setattr(self, name, value)
 
     @property
     def number(self) -> int:
-        """Of the next query."""
+        """The number of the next query."""
         return len(self.queries) if self.numbered is None else self.numbered
 
     @property
     def alerts(self) -> dict[str, Query]:
-        """The queries that run the rules of alerts, by the alerts' names."""
+        """Returns the queries that run alert rules, by alert name."""
         return {query.alert.name: query for query in self.queries.values() if query.alert is not None}
 
     def readers(self, name: str) -> list[str]:
-        """Ids of the queries that read a source."""
+        """Returns the ids of the queries that read a source."""
         return [q.id for q in self.queries.values() if any(s.name == name for s in q.sources)]
 
     def writers(self, name: str) -> list[str]:
-        """Ids of the queries that write a source."""
+        """Returns the ids of the queries that write to a source."""
         return [q.id for q in self.queries.values() if q.sink.name == name]
 
 
@@ -100,7 +103,7 @@ class Catalog:
 
 @dataclass(frozen=True)
 class Create:
-    """A source now exists; `query`, if there is one, fills it. `replaces` is the id of a query that ends for it."""
+    """Creates a source; `query`, if set, fills it. `replaces` is the id of a query that is stopped for it."""
 
     source: SourceInfo
     query: Query | None = None
@@ -109,14 +112,14 @@ class Create:
 
 @dataclass(frozen=True)
 class Insert:
-    """A query writes into a source that exists."""
+    """Starts a query that writes into an existing source."""
 
     query: Query
 
 
 @dataclass(frozen=True)
 class Write:
-    """A row written by hand: the values of the key's and the payload's columns, in the chain's form."""
+    """Writes one row (INSERT VALUES): the values of the key's and the payload's columns, as chain values."""
 
     source: SourceInfo
     key: tuple[Any, ...]
@@ -126,7 +129,7 @@ class Write:
 
 @dataclass(frozen=True)
 class Delete:
-    """Rows of a table that go: a deletion is written for each of the keys."""
+    """Deletes rows of a table: a tombstone is written for each key."""
 
     source: SourceInfo
     keys: tuple[tuple[Any, ...], ...]
@@ -134,7 +137,7 @@ class Delete:
 
 @dataclass(frozen=True)
 class Control:
-    """Queries that end, pause or go on; `verb` is TERMINATE, PAUSE or RESUME."""
+    """Stops, pauses or resumes queries; `verb` is TERMINATE, PAUSE or RESUME."""
 
     verb: str
     queries: tuple[str, ...]
@@ -148,8 +151,8 @@ class Drop:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """A column of an answer: what it is called there, and whether it is one of the key or a bound of the window."""
+class ResultColumn:
+    """A column of a result: its name there, and whether it is a key column or a bound of the window."""
 
     name: str
     type: pa.DataType
@@ -157,22 +160,22 @@ class Shown:
 
 
 @dataclass(frozen=True)
-class Ask:
-    """A query that answers somebody: `push` goes on, else it is answered from what is there.
+class TransientSelect:
+    """A transient query: a push query if `push`, else a pull query over materialized rows.
 
-    `columns` are those of SELECT in their order; `order` is that of the rows, each with whether it goes downwards.
+    `columns` are those of SELECT in order; `order` is that of the rows, each with whether it is descending.
     """
 
     query: Query
     push: bool
     limit: int | None = None
-    columns: tuple[Shown, ...] = ()
+    columns: tuple[ResultColumn, ...] = ()
     order: tuple[tuple[Expression, bool], ...] = ()
 
 
 @dataclass(frozen=True)
-class Expect:
-    """ASSERT VALUES: the next record of the source has these values; `value` None is a deletion."""
+class ExpectRecord:
+    """ASSERT VALUES: the next record of the source has these values; a `value` of None is a deletion."""
 
     source: SourceInfo
     columns: tuple[str, ...]
@@ -182,15 +185,15 @@ class Expect:
 
 @dataclass(frozen=True)
 class ExpectSource:
-    """ASSERT STREAM or TABLE: a source of that shape exists. `properties` are the ones that were given."""
+    """ASSERT STREAM or TABLE: a source of that shape exists. `properties` are those given in the statement."""
 
     name: str
     expected: SourceInfo
     properties: Mapping[str, Any]
 
 
-class About(StrEnum):
-    """What a question is about: all things of a kind, or one of them."""
+class MetadataKind(StrEnum):
+    """The subject of a metadata query: all objects of a kind, or one of them."""
 
     STREAMS = "streams"
     TABLES = "tables"
@@ -212,15 +215,15 @@ class About(StrEnum):
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A question that `plan.answers` answers from what is there: LIST, DESCRIBE, EXPLAIN, PRINT.
+class MetadataQuery:
+    """A metadata statement that `headrace.lang.ksql.describe` answers: LIST, DESCRIBE, EXPLAIN, PRINT.
 
-    `name` is that of the one thing it is about; `query` is what EXPLAIN explains, its type PERSISTENT, PUSH or PULL.
-    `described` asks for descriptions of all things of the kind instead of their list; `all` for those of the system
-    too. The last three are PRINT's.
+    `name` is that of the one object it is about; `query` is what EXPLAIN explains, its type PERSISTENT, PUSH or PULL.
+    `described` requests descriptions of all objects of the kind instead of their list; `all` includes those of the
+    system. The last three fields are those of PRINT.
     """
 
-    about: About
+    about: MetadataKind
     name: str = ""
     text: str = field(default="", compare=False)
     query: Query | None = None
@@ -240,4 +243,16 @@ class Done:
     statement: Any = None
 
 
-Action = Create | Insert | Write | Delete | Control | Drop | Ask | Expect | ExpectSource | Answer | Done
+Action = (
+    Create
+    | Insert
+    | Write
+    | Delete
+    | Control
+    | Drop
+    | TransientSelect
+    | ExpectRecord
+    | ExpectSource
+    | MetadataQuery
+    | Done
+)

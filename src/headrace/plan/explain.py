@@ -1,8 +1,8 @@
-"""A plan for people: as a tree from the result down to the sources, and as a graph in the language of Graphviz.
+"""Renders a plan as text: as a tree from the result down to the sources, and as a Graphviz graph.
 
-What is shown is what runs: the plan after `plan.rules`.
+It shows what runs: the plan after `plan.rules`.
 
-Both come from the nodes' own fields: a new kind of node shows up by itself.
+Both are derived from the nodes' fields, so a new kind of node needs no code here.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from headrace.plan.nodes import (
     Timestamp,
     Window,
 )
-from headrace.plan.operators import OperatorKind
-from headrace.plan.rules import optimized
+from headrace.plan.operators import OperatorDefinition
+from headrace.plan.rules import optimize
 from headrace.plan.triggers import After, Every, Panes, PerBatch, PerRecord
 from headrace.schema import type_name
 
@@ -36,25 +36,27 @@ _UNTOLD = ("relation", "name", "overload")
 
 
 def tree(query: Query) -> str:
-    """The plan as an indented tree.
+    """Renders the plan as an indented tree.
 
     sink OUT (topic "OUT", json)
       select N = count
         aggregate ...
     """
-    return "\n".join(_lines(optimized(query).sink, ""))
+    return "\n".join(_lines(optimize(query).sink, ""))
 
 
 def graph(query: Query) -> str:
-    """The plan as a graph: sources on the left, the result on the right."""
+    """Renders the plan as a graph: sources on the left, the result on the right."""
     lines = ["digraph plan {", "  rankdir=LR;", '  node [shape=box, fontname="sans-serif"];']
     numbers = iter(range(1 << 30))
-    _edges(optimized(query).sink, next(numbers), numbers, lines)
+    _edges(optimize(query).sink, next(numbers), numbers, lines)
     return "\n".join([*lines, "}"])
 
 
 def _edges(node: Node, number: int, numbers: Iterator[int], lines: list[str]) -> None:
-    label = "\\l".join(part.replace("\\", "\\\\").replace('"', "'") for part in (_title(node), *_details(node)))
+    label = "\\l".join(
+        part.replace("\\", "\\\\").replace('"', "'") for part in (_title(node, _kind(node)), *_details(node))
+    )
     lines.append(f'  n{number} [label="{label}\\l"];')
     for below in node.inputs:
         child = next(numbers)
@@ -62,22 +64,27 @@ def _edges(node: Node, number: int, numbers: Iterator[int], lines: list[str]) ->
         lines.append(f"  n{child} -> n{number};")
 
 
-def described(node: Node) -> str:
-    """A node by itself, without what feeds it."""
-    return "; ".join((_title(node), *_details(node)))
+def describe_state(node: Node) -> str:
+    """Describes a node without its inputs, under its name in checkpoints."""
+    return "; ".join((_title(node, node.state_name), *_details(node)))
 
 
 def _lines(node: Node, indent: str) -> Iterator[str]:
-    yield f"{indent}{_title(node)}"
+    yield f"{indent}{_title(node, _kind(node))}"
     for detail in _details(node):
         yield f"{indent}    {detail}"
     for below in node.inputs:
         yield from _lines(below, f"{indent}  ")
 
 
-def _title(node: Node) -> str:
+def _kind(node: Node) -> str:
+    """`StreamTableJoin` as `stream-table-join`."""
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", type(node).__name__).lower()
+
+
+def _title(node: Node, kind: str) -> str:
     name = f" {node.name}" if isinstance(node, Source | Sink) else ""
-    return f"{type(node).__name__.lower()}{name} -> {relation_text(node.relation)}"  # type: ignore[attr-defined]
+    return f"{kind}{name} -> {relation_text(node.relation)}"  # type: ignore[attr-defined]
 
 
 def _details(node: Node) -> Iterator[str]:
@@ -85,7 +92,7 @@ def _details(node: Node) -> Iterator[str]:
         value = getattr(node, field.name)
         if field.name in _UNTOLD or isinstance(value, Node) or value in (None, (), False):
             continue
-        yield f"{field.name}: {shown(value)}"
+        yield f"{field.name}: {value_text(value)}"
 
 
 def relation_text(relation: Relation) -> str:
@@ -109,7 +116,7 @@ def _window(window: Window) -> str:
 
 
 def _trigger(trigger: Any) -> str:
-    """`every 0:00:10`; of panes each with its own."""
+    """`every 0:00:10`; for panes, each with its own trigger."""
     words = re.sub(r"(?<!^)(?=[A-Z])", " ", type(trigger).__name__).lower()
     parts = [(field.name, getattr(trigger, field.name)) for field in fields(trigger)]
     if isinstance(trigger, Panes):
@@ -123,104 +130,106 @@ _VALUES: Mapping[type, Callable[[Any], str]] = {
     Format: lambda f: " ".join([f.name, *(f"{name}={value}" for name, value in f.options)]),
     Timestamp: lambda s: s.column + (f" as {s.format}" if s.format else ""),
     SystemColumn: lambda s: f"{s.name} ({s.kind})",
-    e.Named: lambda n: f"{n.name} = {text(n.expression)}",
+    e.NamedExpression: lambda n: f"{n.name} = {expression_text(n.expression)}",
     AggregateCall: lambda c: (
-        f"{c.name} = {c.function}({', '.join((*map(text, c.arguments), *map(repr, c.constants)))})"
+        f"{c.name} = {c.function}({', '.join((*map(expression_text, c.arguments), *map(repr, c.constants)))})"
     ),
-    OperatorKind: lambda k: f"{k.name}, {k.doc}" if k.is_ours else k.name,
+    OperatorDefinition: lambda k: f"{k.name}, {k.doc}" if k.is_ours else k.name,
     timedelta: str,
     bool: lambda b: str(b).lower(),
 }
 
 
-def shown(value: Any) -> str:
-    """A field of a node as text."""
+def value_text(value: Any) -> str:
+    """Renders a field of a node."""
     if isinstance(value, e.Expression):
-        return text(value)
+        return expression_text(value)
     if isinstance(value, tuple):
-        return ", ".join(shown(part) for part in value)
+        return ", ".join(value_text(part) for part in value)
     return _VALUES.get(type(value), str)(value)
 
 
 @singledispatch
-def text(expression: e.Expression) -> str:
-    """An expression as somebody could have written it."""
-    return f"{type(expression).__name__.lower()}({', '.join(text(child) for child in e.children(expression))})"
+def expression_text(expression: e.Expression) -> str:
+    """Renders an expression as SQL-like text."""
+    return (
+        f"{type(expression).__name__.lower()}({', '.join(expression_text(child) for child in e.children(expression))})"
+    )
 
 
-@text.register
+@expression_text.register
 def _(expression: e.Column) -> str:
     return expression.name
 
 
-@text.register
+@expression_text.register
 def _(expression: e.Variable) -> str:
     return expression.name
 
 
-@text.register
+@expression_text.register
 def _(expression: e.Literal) -> str:
     if isinstance(expression.value, str):
         return "'" + expression.value.replace("'", "''") + "'"
     return "null" if expression.value is None else str(expression.value)
 
 
-@text.register
+@expression_text.register
 def _(expression: e.Parameter) -> str:
     return "?"
 
 
-@text.register(e.Arithmetic)
-@text.register(e.Comparison)
+@expression_text.register(e.Arithmetic)
+@expression_text.register(e.Comparison)
 def _(expression: e.Arithmetic | e.Comparison) -> str:
-    return f"({text(expression.left)} {expression.op} {text(expression.right)})"
+    return f"({expression_text(expression.left)} {expression.op} {expression_text(expression.right)})"
 
 
-@text.register
+@expression_text.register
 def _(expression: e.And) -> str:
-    return f"({text(expression.left)} and {text(expression.right)})"
+    return f"({expression_text(expression.left)} and {expression_text(expression.right)})"
 
 
-@text.register
+@expression_text.register
 def _(expression: e.Or) -> str:
-    return f"({text(expression.left)} or {text(expression.right)})"
+    return f"({expression_text(expression.left)} or {expression_text(expression.right)})"
 
 
-@text.register
+@expression_text.register
 def _(expression: e.Not) -> str:
-    return f"not {text(expression.value)}"
+    return f"not {expression_text(expression.value)}"
 
 
-@text.register
+@expression_text.register
 def _(expression: e.IsNull) -> str:
-    return f"({text(expression.value)} is null)"
+    return f"({expression_text(expression.value)} is null)"
 
 
-@text.register
+@expression_text.register
 def _(expression: e.Cast) -> str:
-    return f"cast({text(expression.value)} as {type_name(expression.type)})"
+    return f"cast({expression_text(expression.value)} as {type_name(expression.type)})"
 
 
-@text.register
+@expression_text.register
 def _(expression: e.Call) -> str:
-    return f"{expression.name}({', '.join(text(a) for a in expression.arguments)})"
+    return f"{expression.name}({', '.join(expression_text(a) for a in expression.arguments)})"
 
 
-@text.register
+@expression_text.register
 def _(expression: e.FieldOf) -> str:
-    return f"{text(expression.value)}->{expression.name}"
+    return f"{expression_text(expression.value)}->{expression.name}"
 
 
-@text.register
+@expression_text.register
 def _(expression: e.Subscript) -> str:
-    return f"{text(expression.value)}[{text(expression.index)}]"
+    return f"{expression_text(expression.value)}[{expression_text(expression.index)}]"
 
 
-@text.register
+@expression_text.register
 def _(expression: e.Lambda) -> str:
-    return f"({', '.join(expression.parameters)}) => {text(expression.body)}"
+    return f"({', '.join(expression.parameters)}) => {expression_text(expression.body)}"
 
 
-@text.register
+@expression_text.register
 def _(expression: e.MakeStruct) -> str:
-    return f"struct({', '.join(f'{name} := {text(value)}' for name, value in expression.fields)})"
+    return f"struct({', '.join(f'{name} := {expression_text(value)}' for name, value in expression.fields)})"

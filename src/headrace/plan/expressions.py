@@ -1,8 +1,8 @@
 """Typed expressions over one row. Every node knows its type; names are resolved and casts are explicit.
 
-What a null does is said per node: unless something else is written, null in gives null out. A comparison with null is
-false, not null, as in ksqlDB. An expression that fails (division by zero, a function that raises) is reported and
-gives null; a failing condition drops the row.
+Unless a node says otherwise, null in gives null out. A comparison with null is false, not null, as in ksqlDB. An
+expression that fails (division by zero, a function that raises) is reported and gives null; a failing condition drops
+the row.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from headrace.plan.functions.declare import Overload
+    from headrace.plan.functions.declaration import Overload
 
 
 class Op(StrEnum):
@@ -39,7 +39,7 @@ class Compare(StrEnum):
 
 @dataclass(frozen=True)
 class Expression:
-    """What all of them have."""
+    """Base class of all expressions."""
 
     type: pa.DataType
 
@@ -66,8 +66,8 @@ class Literal(Expression):
     value: Any
 
 
-class Cell:
-    """Holds the value of a parameter; each is only itself."""
+class ParameterCell:
+    """Holds the value of a parameter; compares by identity."""
 
     __slots__ = ("value",)
 
@@ -77,9 +77,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Parameter(Expression):
-    """A value, never null, that may be another whenever a question is asked; `convert` makes it one of the type."""
+    """A value, never null, that may change with each execution of a prepared query; `convert` casts it to the type."""
 
-    cell: Cell
+    cell: ParameterCell
     convert: Callable[[Any], Any] | None = None
 
     @property
@@ -166,7 +166,7 @@ class Cast(Expression):
 
 @dataclass(frozen=True)
 class Subscript(Expression):
-    """An array's item, counted from 1 or, when negative, from the end; or a map's value. Null where there is none."""
+    """An array's item, counted from 1 or, when negative, from the end; or a map's value. Null if it does not exist."""
 
     value: Expression
     index: Expression
@@ -199,7 +199,7 @@ class MakeStruct(Expression):
 class Lambda(Expression):
     """An argument of a function such as TRANSFORM; `type` is the body's. Parameters hide columns of the same name.
 
-    Arithmetic, logic and conditions of CASE fail inside when they meet a null, and the call with them, as in ksqlDB.
+    Inside, arithmetic, logic and conditions of CASE fail on a null, and the call with them, as in ksqlDB.
     """
 
     parameters: tuple[str, ...]
@@ -208,14 +208,14 @@ class Lambda(Expression):
 
 @dataclass(frozen=True)
 class Variable(Expression):
-    """A parameter of the lambda around it."""
+    """A parameter of the enclosing lambda."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class Call(Expression):
-    """A scalar function with its chosen overload; arguments already have the types the overload wants."""
+    """A scalar function with its chosen overload; arguments already have the types the overload requires."""
 
     name: str
     overload: Overload
@@ -223,8 +223,8 @@ class Call(Expression):
 
 
 @dataclass(frozen=True)
-class Named:
-    """An expression and the column it becomes."""
+class NamedExpression:
+    """An expression and the name of its column."""
 
     name: str
     expression: Expression
@@ -235,7 +235,7 @@ class Named:
 
 
 def children(expression: Expression) -> Iterator[Expression]:
-    """The expressions directly inside."""
+    """Yields the direct sub-expressions."""
     for field in fields(expression):
         yield from _inside(getattr(expression, field.name))
 
@@ -249,14 +249,14 @@ def _inside(value: Any) -> Iterator[Expression]:
 
 
 def walk(expression: Expression) -> Iterator[Expression]:
-    """The expression and everything inside it, outermost first."""
+    """Yields the expression and all its sub-expressions, outermost first."""
     yield expression
     for child in children(expression):
         yield from walk(child)
 
 
 def operands(e: Expression, kind: type[And | Or]) -> Iterator[Expression]:
-    """What a chain of one operator joins, in order; however long it is."""
+    """Yields the operands of a chain of one operator, of any length, in order."""
     waiting = [e]
     while waiting:
         top = waiting.pop()
@@ -266,6 +266,6 @@ def operands(e: Expression, kind: type[And | Or]) -> Iterator[Expression]:
             yield top
 
 
-def columns_of(expression: Expression) -> set[str]:
-    """The names of the columns it reads."""
+def column_names(expression: Expression) -> set[str]:
+    """Returns the names of the columns it reads."""
     return {e.name for e in walk(expression) if isinstance(e, Column)}

@@ -1,8 +1,8 @@
-"""The plan: what flows (relations) and what is done with it (nodes), as frozen values without behaviour.
+"""The plan: relations (what flows) and nodes (the operations), as frozen values without behaviour.
 
-A stream is a sequence of facts; a table is the last row per key, and what flows is its changes. A node's relation
-says which of the two it gives out, the key's columns and the other columns. Key values are not repeated among the
-values; an expression may name both, and the pseudo columns of `expressions.PSEUDO`.
+A stream is a sequence of facts; a table is the last row per key, and what flows is its changes. A node's relation says
+which of the two it emits, with the key columns and the value columns. Key values are not repeated among the values; an
+expression may name both, and the pseudo columns of `expressions.PSEUDO`.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from headrace.plan.expressions import Expression, Named
+from headrace.plan.expressions import Expression, NamedExpression
+from headrace.plan.traits import Traits
 from headrace.plan.triggers import Results, Trigger
 from headrace.schema import Field
 
 if TYPE_CHECKING:
     from headrace.plan.alerts import Alert
-    from headrace.plan.functions.declare import AggregateOverload
-    from headrace.plan.operators import OperatorKind
+    from headrace.plan.functions.declaration import AggregateOverload
+    from headrace.plan.operators import OperatorDefinition
 
 
 class Kind(StrEnum):
@@ -37,11 +38,11 @@ class WindowKind(StrEnum):
 
 @dataclass(frozen=True)
 class Window:
-    """How rows of a key are grouped by time. `grace` is how long after its end a window still takes late rows.
+    """How rows of a key are grouped by time. `grace` is how long after its end a window still accepts late rows.
 
-    A session has no size: it lasts until `gap` passes without a row. `advance` is the hop; for a tumbling window the
-    size. A hop longer than the size is sampling: rows between two windows belong to none. A sliding window has no hop:
-    each row ends one. When time has passed by `idle` without a row of any key, all open windows close.
+    A session has no size: it lasts until `gap` passes without a row. `advance` is the hop; for a tumbling window it is
+    the size. A hop longer than the size is sampling: rows between two windows belong to none. A sliding window has no
+    hop: each row ends one. When `idle` has passed without a row of any key, all open windows close.
     """
 
     kind: WindowKind
@@ -55,7 +56,7 @@ class Window:
 
 @dataclass(frozen=True)
 class Relation:
-    """What flows out of a node. With a `window` the key's last part, unnamed, is the window's (start, end) in ms."""
+    """The output of a node. With a `window` the key's last part, unnamed, is the window's (start, end) in ms."""
 
     kind: Kind
     key: tuple[Field, ...]
@@ -106,13 +107,25 @@ class SystemColumn:
 
 
 def payload(relation: Relation, system: tuple[SystemColumn, ...]) -> tuple[Field, ...]:
-    """The columns of a source's payload: its values without those that come from the envelope, which stand last."""
+    """Returns the columns of a source's payload: its values without the envelope columns, which come last."""
     return relation.value[: len(relation.value) - len(system)]
 
 
 @dataclass(frozen=True)
 class Node:
-    """What all of them have. Inputs come first among the fields, so that a plan reads from the end to its sources."""
+    """Base class of all nodes. Inputs are the first fields, so that a plan reads from its sink to its sources."""
+
+    traits: ClassVar[Traits]
+    state_name: ClassVar[str]
+    """Names the node's state in checkpoints, and stays when the class gets another name."""
+
+    def __init_subclass__(cls, *, traits: Traits | None = None, **options: Any) -> None:
+        """A kind of node declares its traits; a special form of a kind inherits them."""
+        super().__init_subclass__(**options)
+        if traits is not None:
+            cls.traits, cls.state_name = traits, traits.state_name or cls.__name__.lower()
+        elif not hasattr(cls, "traits"):
+            raise TypeError(f"plan node {cls.__name__} declares no traits: write class ...(Node, traits=Traits(...))")
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -120,7 +133,7 @@ class Node:
 
 
 @dataclass(frozen=True)
-class Source(Node):
+class Source(Node, traits=Traits(stateful=False, timed=False, realtime=True, in_pull_queries=True)):
     """Records of a topic. `relation.value` holds the payload's columns, then those of `system`."""
 
     name: str
@@ -133,8 +146,8 @@ class Source(Node):
 
 
 @dataclass(frozen=True)
-class Filter(Node):
-    """Rows for which the condition is true. On a table a row that ceases to fit becomes a deletion."""
+class Filter(Node, traits=Traits(stateful=False, timed=False, realtime=True, in_pull_queries=True, clause="WHERE")):
+    """Rows for which the condition is true. On a table, a row that no longer matches becomes a deletion."""
 
     input: Node
     relation: Relation
@@ -142,54 +155,58 @@ class Filter(Node):
 
 
 @dataclass(frozen=True)
-class Select(Node):
-    """New values; the key stays as it is, its columns may get other names."""
+class Select(Node, traits=Traits(stateful=False, timed=False, realtime=True, in_pull_queries=True, clause="SELECT")):
+    """Computes new values; the key stays as it is, but its columns may be renamed."""
 
     input: Node
     relation: Relation
-    values: tuple[Named, ...]
+    values: tuple[NamedExpression, ...]
 
 
 @dataclass(frozen=True)
-class Rekey(Node):
-    """A stream under another key (PARTITION BY, or what a join needs). Values stay, and behind them come those of
-    the old key's columns that the relation names.
+class Rekey(
+    Node, traits=Traits(stateful=False, timed=False, realtime=True, preserves_key=False, clause="PARTITION BY")
+):
+    """A stream under another key (PARTITION BY, or for a join). Values stay, followed by the old key columns that the
+    relation names.
 
-    `explicit` is what a user asked for: then rows whose key is null go on. Before a join they are of no use.
+    `explicit` is set for PARTITION BY: then rows with a null key are emitted. Before a join they are dropped.
     """
 
     input: Node
     relation: Relation
-    keys: tuple[Named, ...]
+    keys: tuple[NamedExpression, ...]
     explicit: bool = True
 
 
 @dataclass(frozen=True)
-class Explode(Node):
-    """Each row as often as the longest list among the table functions, which add columns; no list, no row."""
+class Explode(Node, traits=Traits(stateful=False, timed=False, realtime=False, clause="SELECT")):
+    """Repeats each row for each item of the longest list of the table functions, which add columns; no list, no row."""
 
     input: Node
     relation: Relation
-    functions: tuple[Named, ...]
+    functions: tuple[NamedExpression, ...]
 
 
 @dataclass(frozen=True)
-class Distinct(Node):
-    """Of rows that are equal in `on`, the first in order of arrival, as it is; nulls are equal to each other.
+class Distinct(
+    Node, traits=Traits(stateful=True, timed=False, realtime=False, not_upgradable="StreamDistinct", clause="DISTINCT")
+):
+    """Of rows that are equal in `on`, the first to arrive, unchanged; nulls equal each other.
 
-    With a tumbling `window` it is the first of each window, by the rows' own time, and what was seen in a window is
-    forgotten when it closes. Without one it is remembered for ever.
+    With a tumbling `window` it is the first of each window, by event time, and the values seen in a window are dropped
+    when it closes. Without one they are remembered forever.
     """
 
     input: Node
     relation: Relation
-    on: tuple[Named, ...]
+    on: tuple[NamedExpression, ...]
     window: Window | None = None
 
 
 @dataclass(frozen=True)
 class AggregateCall:
-    """One aggregate: its column, the chosen overload, arguments per row and the constants it was made with."""
+    """One aggregate: its column, the chosen overload, the arguments per row and its constants."""
 
     name: str
     function: str
@@ -199,32 +216,56 @@ class AggregateCall:
 
 
 @dataclass(frozen=True)
-class Aggregate(Node):
-    """A table of aggregates per group and, for a stream, per window. On a table, rows that change are taken back.
+class Aggregate(
+    Node,
+    traits=Traits(
+        stateful=True, timed=False, realtime=False, preserves_key=False, in_pull_queries=True, clause="GROUP BY"
+    ),
+):
+    """A table of aggregates per group and, for a stream, per window. On a table, rows that change are retracted.
 
-    Its values are the results of `calls`, under their names. Rows with a null among `groups` belong to no group,
-    and are left out.
+    Its values are the results of `calls`, under their names. Rows with a null among `groups` belong to no group, and
+    are dropped.
     """
 
     input: Node
     relation: Relation
-    groups: tuple[Named, ...]
+    groups: tuple[NamedExpression, ...]
     calls: tuple[AggregateCall, ...]
 
 
 @dataclass(frozen=True)
-class Final(Node):
-    """EMIT FINAL: the last value of each window, once, when no more rows can come for it."""
+class Final(
+    Node,
+    traits=Traits(
+        stateful=True,
+        timed=True,
+        realtime=False,
+        not_in_sparksql="which windows have gone out depends on the time that the stream has reached",
+        not_upgradable="TableSuppress",
+    ),
+):
+    """EMIT FINAL: the last value of each window, once, when no more rows can arrive for it."""
 
     input: Node
     relation: Relation
 
 
 @dataclass(frozen=True)
-class Emit(Node):
-    """A table whose changes go on when the trigger says so: of several for a key only what they come to.
+class Emit(
+    Node,
+    traits=Traits(
+        stateful=True,
+        timed=True,
+        realtime=False,
+        single_key_group=True,
+        not_in_sparksql="when changes go on depends on the order of time and records",
+        not_upgradable="TableEmit",
+    ),
+):
+    """A table whose changes are emitted when the trigger fires: of several changes of a key only the net result.
 
-    To discard, it must stand directly on an aggregate, which then begins anew after each result.
+    Discarding results requires an aggregate directly below, which is reset after each result.
     """
 
     input: Node
@@ -234,20 +275,40 @@ class Emit(Node):
 
 
 @dataclass(frozen=True)
-class Arrival(Node):
-    """A stream by processing time: each row has the time at which it arrives, and no longer its own."""
+class ProcessingTime(
+    Node,
+    traits=Traits(
+        stateful=True,
+        timed=False,
+        realtime=False,
+        single_key_group=True,
+        not_in_sparksql="the time of arrival is not in the input",
+        state_name="arrival",
+    ),
+):
+    """A stream by processing time: each row's time is replaced by its arrival time."""
 
     input: Node
     relation: Relation
 
 
 @dataclass(frozen=True)
-class Operate(Node):
-    """What an operator, of the user's own or an alert's rule, makes of a stream: state and timers by key."""
+class Process(
+    Node,
+    traits=Traits(
+        stateful=True,
+        timed=True,
+        realtime=False,
+        single_key_group=True,
+        not_in_sparksql="a user operator is Python",
+        state_name="operate",
+    ),
+):
+    """Runs an operator, user-defined or an alert's rule, over a stream: state and timers per key."""
 
     input: Node
     relation: Relation
-    operator: OperatorKind
+    operator: OperatorDefinition
 
 
 class JoinKind(StrEnum):
@@ -258,10 +319,21 @@ class JoinKind(StrEnum):
 
 
 @dataclass(frozen=True)
-class StreamJoin(Node):
-    """Stream with stream: pairs of equal key at most `before` and `after` apart (right minus left).
+class StreamJoin(
+    Node,
+    traits=Traits(
+        stateful=True,
+        timed=True,
+        realtime=False,
+        single_key_group=True,
+        not_in_sparksql="whether rows of two streams meet depends on the time of both, record by record",
+        not_upgradable="StreamStreamJoin",
+    ),
+):
+    """Stream-stream join: pairs of equal key at most `before` and `after` apart (right minus left).
 
-    Without `grace` an unmatched row of an outer join goes out at once, and again when a match comes: ksqlDB's old way.
+    Without `grace` an unmatched row of an outer join is emitted at once, and again when a match arrives: the old
+    behaviour of ksqlDB.
     """
 
     left: Node
@@ -274,8 +346,11 @@ class StreamJoin(Node):
 
 
 @dataclass(frozen=True)
-class Enrich(Node):
-    """Stream with table: each row with the table's row of that key at the moment it arrives (inner or left).
+class StreamTableJoin(
+    Node,
+    traits=Traits(stateful=True, timed=False, realtime=False, not_upgradable="StreamTableJoin", state_name="enrich"),
+):
+    """Stream-table join: each row with the table's row of that key when it arrives (inner or left).
 
     With a `history` it is the table's row at the row's own time, for rows that are at most that late.
     """
@@ -288,8 +363,8 @@ class Enrich(Node):
 
 
 @dataclass(frozen=True)
-class TableJoin(Node):
-    """Table with table of the same key: a table that changes with both."""
+class TableJoin(Node, traits=Traits(stateful=True, timed=False, realtime=False, not_upgradable="TableTableJoin")):
+    """Table-table join on the same key: the result changes with either table."""
 
     left: Node
     right: Node
@@ -298,8 +373,18 @@ class TableJoin(Node):
 
 
 @dataclass(frozen=True)
-class ForeignKeyJoin(Node):
-    """Table with table, where `reference`, computed from the left row, is the right row's key (inner or left)."""
+class ForeignKeyJoin(
+    Node,
+    traits=Traits(
+        stateful=True,
+        timed=False,
+        realtime=False,
+        single_key_group=True,
+        not_in_sparksql="a change on the right reaches many keys",
+        not_upgradable="ForeignKeyTableTableJoin",
+    ),
+):
+    """Table-table join in which `reference`, computed from the left row, is the right row's key (inner or left)."""
 
     left: Node
     right: Node
@@ -309,8 +394,8 @@ class ForeignKeyJoin(Node):
 
 
 @dataclass(frozen=True)
-class Union(Node):
-    """All rows of both streams, in the order they arrive."""
+class Union(Node, traits=Traits(stateful=False, timed=False, realtime=False)):
+    """All rows of both streams, in the order of arrival."""
 
     left: Node
     right: Node
@@ -318,19 +403,29 @@ class Union(Node):
 
 
 @dataclass(frozen=True)
-class Top(Node):
+class TopN(
+    Node,
+    traits=Traits(
+        stateful=True,
+        timed=False,
+        realtime=False,
+        single_key_group=True,
+        not_in_sparksql="what leaves the first rows is a change of its own",
+        state_name="top",
+    ),
+):
     """ORDER BY ... LIMIT: a table that holds the first `count` rows of its input by `order`."""
 
     input: Node
     relation: Relation
     order: tuple[tuple[Expression, bool], ...]
-    """Expressions, each with whether it goes downwards."""
+    """Expressions, each with whether it is descending."""
     count: int
 
 
 @dataclass(frozen=True)
-class Sink(Node):
-    """Where results go: a topic, written in these formats. `timestamp` is the column that becomes the record's time."""
+class Sink(Node, traits=Traits(stateful=False, timed=False, realtime=True, in_pull_queries=True)):
+    """The sink: a topic, written in these formats. `timestamp` is the column that becomes the record's time."""
 
     input: Node
     relation: Relation
@@ -351,11 +446,11 @@ class Query:
     sink: Sink
     text: str = field(default="", compare=False)
     strict: tuple[tuple[str, str], ...] = field(default=(), compare=False)
-    """Codes of problems that end the query, each with the setting that says so; others become dead letters."""
+    """Codes of problems that stop the query, each with the setting that says so; others become dead letters."""
     every_change: bool = field(default=False, compare=False)
-    """The statement's settings ask for every change of a table, where those of a batch would be merged."""
+    """The statement's settings request every change of a table, where the changes of a batch would be merged."""
     alert: Alert | None = field(default=None, compare=False)
-    """Whose rule it runs, if it is an alert's."""
+    """The alert whose rule the query runs, if any."""
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -363,7 +458,7 @@ class Query:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """The node and all below it, left before right."""
+    """Yields the node and all below it, left before right."""
     yield node
     for below in node.inputs:
         yield from walk(below)

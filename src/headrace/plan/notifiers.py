@@ -1,4 +1,4 @@
-"""Notifiers: where the notices of alerts are sent. Each kind declares its options here; `deliver` does the sending."""
+"""Notifiers: where the notices of alerts are sent. Each kind declares its options here; `headrace.notifiers` sends."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ WEBHOOK, EMAIL, PUSH, LOG = (
 
 @dataclass(frozen=True)
 class Notifier:
-    """As a statement made it. `options` hold references, never what they stand for."""
+    """A notifier as declared by a statement. `options` contain references to secrets, never their values."""
 
     name: str
     kind: str
@@ -62,7 +62,7 @@ class Notifier:
 
 
 def notifier(name: str, kind: str, options: Mapping[str, Any]) -> Notifier:
-    """Check the kind, and the options that it has."""
+    """Creates a notifier; checks the kind and its options."""
     found = component(KIND, kind)
     given = found.parse(options)
     for option in found.options:

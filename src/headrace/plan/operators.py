@@ -1,8 +1,9 @@
-"""Operators of the user's own, found by name in any case: what they give out and how they work on one key's state.
-One of ours (an alert's rule) is of the same kind, but has no name that a statement could call: it is part of a plan.
+"""User-defined operators by name in any case: their output columns, and how they process one key's state.
 
-An operator is asked for one event or one timer of one key at a time. It gets the key's state and gives a new one, rows
-and timers; it keeps nothing itself. So what it does is as repeatable as everything else in a chain.
+An alert's rule is an operator too, but has no name that a statement could call: it is part of a plan.
+
+An operator is called for one event or one timer of one key at a time. It gets the key's state and returns a new one,
+rows and timers; it keeps no state itself. So it is as repeatable as everything else in a chain.
 """
 
 from __future__ import annotations
@@ -18,62 +19,61 @@ from headrace.schema import Field
 
 
 @dataclass
-class Outcome:
-    """What follows from an event or a timer. A state of None is none; a timer of None is no longer waited for."""
+class OperatorResult:
+    """The result of an event or a timer. A state of None deletes the state; a timer of None is cancelled."""
 
     state: Any = None
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     timers: dict[str, int | None] = field(default_factory=dict)
 
 
-class Work(Protocol):
-    """An operator over one input. `state` is a plain value, and stays as it is if this raises."""
+class OperatorInstance(Protocol):
+    """An operator over one input. `state` is a plain value, and does not change if the operator raises."""
 
-    def event(self, state: Any, now: int, time: int, key: tuple[Any, ...], row: Any) -> Outcome:
-        """A row. `now` is stream time, which a late row is behind."""
+    def event(self, state: Any, now: int, time: int, key: tuple[Any, ...], row: Any) -> OperatorResult:
+        """Handles a row. `now` is stream time; a late row has an earlier time."""
         ...
 
-    def timer(self, state: Any, at: int, key: tuple[Any, ...], name: str) -> Outcome:
-        """Time has come to `at`."""
+    def timer(self, state: Any, at: int, key: tuple[Any, ...], name: str) -> OperatorResult:
+        """Handles a timer that fires at `at`."""
         ...
 
 
 @dataclass(frozen=True)
-class OperatorKind:
-    """An operator as it was declared. `output` are the columns beside the key, which stays what it is."""
+class OperatorDefinition:
+    """The declaration of an operator. `output` are the columns without the key, which does not change."""
 
     name: str
     doc: str
     output: tuple[Field, ...]
-    work: Callable[[Relation], Work] = field(compare=False)
+    work: Callable[[Relation], OperatorInstance] = field(compare=False)
     version: str = ""
-    """What tells its code from another's; one of ours has none."""
+    """Version of the operator's code; empty for a built-in one."""
     deletions: bool = False
-    """Whether it takes rows without a payload, too, as None."""
+    """Whether it also takes rows without a payload, as None."""
 
     @property
     def is_ours(self) -> bool:
         return not self.version
 
 
-_OPERATORS: dict[str, OperatorKind] = {}
-OPERATORS: Mapping[str, OperatorKind] = _OPERATORS
+_OPERATORS: dict[str, OperatorDefinition] = {}
+OPERATORS: Mapping[str, OperatorDefinition] = _OPERATORS
 
 
-def declare(kind: OperatorKind) -> None:
-    """Add an operator. One that has the name already makes way, for statements still to come; plans that were made
-    with it keep it."""
+def declare(kind: OperatorDefinition) -> None:
+    """Adds an operator. It replaces one of the same name for later statements; existing plans keep theirs."""
     _OPERATORS[kind.name.upper()] = kind
 
 
-def withdraw(kind: OperatorKind) -> None:
-    """Let statements still to come have it no longer."""
+def withdraw(kind: OperatorDefinition) -> None:
+    """Removes an operator for later statements."""
     if _OPERATORS.get(name := kind.name.upper()) is kind:
         del _OPERATORS[name]
 
 
-def unknown(name: str) -> UnknownFunction:
-    """The error for a name that is not among them."""
+def unknown_operator(name: str) -> UnknownFunction:
+    """Returns the error for an unknown operator name."""
     close = get_close_matches(name.upper(), OPERATORS, n=1)
     known = ", ".join(OPERATORS) or "none"
     return UnknownFunction(

@@ -1,20 +1,20 @@
-"""When a table's changes go on, as values: the trigger of an `Emit` node.
+"""Triggers: when the changes of a table are emitted, as values of an `Emit` node.
 
-Time is stream time: the latest time among the changes so far and the ticks. Between two moments of a trigger the
-changes of a key are held back, and only what they come to goes on, at the time of the last of them: nothing if the key
-is gone again and nobody heard of it. What is due at the same moment goes out in the order in which the keys first
-changed, before the change that moved the time.
+Time is stream time: the latest time among the changes so far and the ticks. Until the trigger fires, the changes of a
+key are held back, and only their net result is emitted, at the time of the last of them: nothing if the key was created
+and deleted in between. Changes that are due at the same time are emitted in the order in which the keys first changed,
+before the change that advanced the time.
 
     PerRecord       every change by itself
-    PerBatch        at the end of each batch, so that how the input is cut into batches shows
+    PerBatch        at the end of each batch, so that results depend on how the input is cut into batches
     Every(n)        when time reaches the next multiple of n since 1970: all keys together
-    After(n)        n after a key's first change since it last went out: each key by itself
+    After(n)        n after a key's first change since it was last emitted: each key by itself
     Panes(e, l)     for windows: up to the window's end by the trigger `e` (early; None is never), then at its end (on
-                    time), then what comes in the grace by the trigger `l` (late). A pane without news is left out.
+                    time), then in the grace period by the trigger `l` (late). A pane without changes is skipped.
 
-After the window's idle time-out a tick gives out all panes that are held.
+After the window's idle timeout a tick emits all held panes.
 
-EMIT FINAL, once per window after its grace, is the node `Final`. A session's end, for this, is when its gap is over.
+EMIT FINAL, once per window after its grace, is the node `Final`. A session's end, here, is when its gap is over.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Pace = PerRecord | Every | After
 
 @dataclass(frozen=True)
 class Panes:
-    """Without `late` the window must have no grace: what comes after its end is late for the aggregate itself."""
+    """Without `late` the window must have no grace: a row after its end is then late for the aggregate itself."""
 
     early: Pace | None = None
     late: Pace | None = None
@@ -59,11 +59,11 @@ Trigger = Pace | PerBatch | Panes
 
 
 class Results(StrEnum):
-    """What a result is about, if the key had one before."""
+    """How a result relates to an earlier one of the same key."""
 
     ACCUMULATING = "accumulating"
-    """All rows so far: it replaces the one before."""
+    """Covers all rows so far: it replaces the earlier one."""
     DISCARDING = "discarding"
-    """The rows since the one before: results add up. Nothing is ever deleted."""
+    """Covers the rows since the earlier one: results add up. Nothing is ever deleted."""
     RETRACTING = "retracting"
-    """All rows so far, and the one before is deleted first."""
+    """Covers all rows so far, and the earlier one is deleted first."""

@@ -1,4 +1,4 @@
-"""The types of a plan are Arrow's; this module names them and says which Python value stands for each in the chain.
+"""The types of a plan: names for Arrow types, and the Python value of each in the chain.
 
 | type | value in the chain |
 |---|---|
@@ -12,7 +12,7 @@
 | TIMESTAMP | int, milliseconds since 1970 (UTC) |
 | ARRAY<T> | list |
 | MAP<K, V> | dict |
-| STRUCT<...> | dict by field name, every field there |
+| STRUCT<...> | dict by field name, with every field |
 
 None is null for every type. `NULL` is the type of a bare NULL, and fits everywhere.
 """
@@ -49,7 +49,7 @@ _NAMES: Mapping[pa.DataType, str] = {
 INT_MIN, INT_MAX = -(1 << 31), (1 << 31) - 1
 BIGINT_MIN, BIGINT_MAX = -(1 << 63), (1 << 63) - 1
 MAX_PRECISION = 76
-"""Arrow's widest decimal; ksqlDB knows no bound, and its users are not known to need more."""
+"""Arrow's widest decimal; ksqlDB has no limit."""
 
 
 def decimal(precision: int, scale: int) -> pa.DataType:
@@ -88,14 +88,14 @@ def fields(kind: pa.DataType) -> dict[str, pa.DataType]:
 
 
 def as_decimal(kind: pa.DataType) -> pa.DataType:
-    """The decimal that holds every value of an integer or decimal type."""
+    """Returns the decimal type that can hold every value of an integer or decimal type."""
     if kind == INT:
         return decimal(10, 0)
     return decimal(19, 0) if kind == BIGINT else kind
 
 
 def wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
-    """The number type that both go into without a cast: INT < BIGINT < DECIMAL < DOUBLE; None if one is no number."""
+    """Returns the number type that both widen to: INT < BIGINT < DECIMAL < DOUBLE; None if one is no number."""
     if not (is_number(left) and is_number(right)):
         return None
     if DOUBLE in (left, right):
@@ -108,7 +108,7 @@ def wider_number(left: pa.DataType, right: pa.DataType) -> pa.DataType | None:
 
 
 def type_text(kind: pa.DataType, null: str = "NULL") -> str:
-    """A type as ksqlDB shows it to people: `DECIMAL(4, 2)`, `ARRAY<STRING>`, ``STRUCT<`A` INTEGER>``."""
+    """Renders a type as ksqlDB displays it: `DECIMAL(4, 2)`, `ARRAY<STRING>`, ``STRUCT<`A` INTEGER>``."""
     if kind == NULL:
         return null
     if kind in _NAMES:
@@ -125,11 +125,11 @@ def type_text(kind: pa.DataType, null: str = "NULL") -> str:
     return str(kind).upper()
 
 
-def named(name: str) -> pa.DataType:
-    """The type without parts whose `type_text` that is; NULL for any other text."""
+def primitive_type(name: str) -> pa.DataType:
+    """Returns the primitive type with that `type_text`; NULL for any other text."""
     return next((kind for kind, text in _NAMES.items() if text == name), NULL)
 
 
 def identifier_text(name: str) -> str:
-    """A name in backticks."""
+    """Quotes a name with backticks."""
     return "`" + name.replace("`", "``") + "`"

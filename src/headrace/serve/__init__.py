@@ -1,16 +1,16 @@
-"""What headrace answers over HTTP. Servers listen on this machine alone unless they are told otherwise."""
+"""The HTTP servers. They listen on the loopback interface unless configured otherwise."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
-from headrace.errors import MissingPart
+from headrace.errors import MissingDependency
 
 _LIBRARIES = ("starlette", "uvicorn", "httptools", "websockets", "hypercorn")
 
 
 def require_libraries() -> None:
-    """Refuse before anything is opened."""
+    """Raise if the libraries of the server are not installed, before anything is opened."""
     for library in _LIBRARIES:
         if find_spec(library) is None:
-            raise MissingPart(f'servers need the library "{library}"', fix="pip install 'headrace[server]'")
+            raise MissingDependency(f'servers need the library "{library}"', fix="pip install 'headrace[server]'")

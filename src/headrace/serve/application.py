@@ -1,8 +1,7 @@
-"""All that a server offers over HTTP: resources of our own, ksqlDB's interface, and the dashboard.
+"""The server's HTTP application: the REST API, ksqlDB's API and the console.
 
-A web page that another server sent must not speak to this one: a request that names another origin is refused. Nor may
-a browser take an answer for a page that does something, or show it inside of another: headers say so, unless the
-answer has its own.
+A web page from another server must not call this one: requests with a foreign origin are refused. Security headers also
+prevent a browser from running a response as a page, or from framing it, unless the response has its own headers.
 """
 
 from __future__ import annotations
@@ -15,18 +14,21 @@ from starlette.requests import HTTPConnection
 
 from headrace.control.node import Node
 from headrace.errors import ForeignOrigin
-from headrace.serve.api.app import PREFIX, ROUTES, api_routes, refused
-from headrace.serve.api.route import Be
-from headrace.serve.api.site import Site
-from headrace.serve.authentication import Authenticated
-from headrace.serve.dashboard import door
+from headrace.serve.api.app import PREFIX, ROUTES, api_routes, error_response
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.route import AccessLevel
+from headrace.serve.authentication import AuthenticationMiddleware
+from headrace.serve.console import urls
 from headrace.serve.ksql.app import ksql_routes
 
-OPEN_TO_ALL = (
+PUBLIC_ROUTES = (
     frozenset(
-        [("GET", "/healthcheck"), *((one.method, PREFIX + one.path) for one in ROUTES if one.needs is Be.ANYBODY)]
+        [
+            ("GET", "/healthcheck"),
+            *((one.method, PREFIX + one.path) for one in ROUTES if one.needs is AccessLevel.ANYBODY),
+        ]
     )
-    | door.OPEN
+    | urls.PUBLIC_PATHS
 )
 _HEADERS = (
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
@@ -37,24 +39,26 @@ _STARTS = ("http.response.start", "websocket.http.response.start")
 
 
 def application(node: Node, *, dashboard: bool = False) -> Any:
-    site = Site(node)
+    site = RequestContext(node)
     routes, lifespan = [*api_routes(site), *ksql_routes(node, site.room)], None
     if dashboard:
-        from headrace.serve.dashboard.mount import Dashboard  # takes a second
+        from headrace.serve.console.mount import Console  # the import takes a second
 
-        board = Dashboard(site)
+        board = Console(site)
         routes, lifespan = [*routes, *board.routes], board.lifespan
-    return Guarded(Authenticated(Starlette(routes=routes, lifespan=lifespan), node.guard, OPEN_TO_ALL))
+    return SecurityHeaders(
+        AuthenticationMiddleware(Starlette(routes=routes, lifespan=lifespan), node.guard, PUBLIC_ROUTES)
+    )
 
 
-class Guarded:
+class SecurityHeaders:
     def __init__(self, app: Any) -> None:
         self._app = app
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] in ("http", "websocket") and _is_foreign(HTTPConnection(scope)):
             error = ForeignOrigin("a web page of another server sent the request", fix="ask from a program")
-            await refused(error)(scope, receive, _with_headers(send))
+            await error_response(error)(scope, receive, _with_headers(send))
         else:
             await self._app(scope, receive, _with_headers(send))
 

@@ -1,9 +1,9 @@
-"""Who asks: found once, before any path is looked at, from what the request shows.
+"""Authenticates requests: determines the principal once, before routing, from the request's credentials.
 
-A token (`Authorization: Bearer`), a name and a password (`Basic`, which ksqlDB's clients send), or the cookie of a
-session; else, where `auth` is `local`, whoever is on this machine. What is shown and does not count is refused. Who
-shows nothing gets no further than the paths that are open to all. What goes on for long is cut off once it counts no
-longer.
+Credentials are a token (`Authorization: Bearer`), a name and a password (`Basic`, which ksqlDB's clients send), or a
+session cookie. Without credentials, a request from this machine is accepted if `auth` is `local`. Invalid credentials
+are refused. A request without credentials reaches only the public paths. A long-running response is cut off when its
+credentials become invalid.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
 
-from headrace.access.decision import ALL, NONE, Rights
+from headrace.access.authorization import ALL_RIGHTS, NO_RIGHTS, Rights
 from headrace.access.guard import Guard
+from headrace.access.principal import LOCAL, NOBODY, Principal
 from headrace.access.tokens import is_loopback
-from headrace.access.who import LOCAL, NOBODY, Who
 from headrace.errors import CsrfMissing, HeadraceError, NotAllowed, NotAuthenticated
-from headrace.serve.api import refusals as api
-from headrace.serve.dashboard import door
-from headrace.serve.ksql import refusals as ksql
-from headrace.serve.proxies import PROXIED
+from headrace.serve.api import errors as api
+from headrace.serve.console import urls
+from headrace.serve.http.proxy_headers import PROXY_HEADERS
+from headrace.serve.ksql import errors as ksql
 
 COOKIE, CSRF = "headrace_session", "x-csrf-token"
 _OUR_PATHS = ("/api/", "/metrics")
@@ -36,8 +36,8 @@ _CSRF = CSRF.encode()
 _WANTED = frozenset((b"authorization", b"cookie", b"origin", b"sec-fetch-mode", _CSRF))
 
 
-class Shown:
-    """What a request shows: some of its headers, and whether they came by a proxy."""
+class RequestCredentials:
+    """The headers of a request that matter for authentication, and whether it came through a proxy."""
 
     __slots__ = ("_headers", "proxied")
 
@@ -47,7 +47,7 @@ class Shown:
         for name, value in scope["headers"]:
             if name in _WANTED:
                 self._headers[name] = value
-            elif name in PROXIED:
+            elif name in PROXY_HEADERS:
                 self.proxied = True
 
     def get(self, name: bytes) -> str | None:
@@ -55,26 +55,26 @@ class Shown:
         return None if value is None else value.decode("latin-1")
 
 
-def is_here(scope: Any, shown: Shown | None = None) -> bool:
-    """Over a proxy everybody seems to be on this machine; proxies say for whom they ask."""
+def is_local_request(scope: Any, shown: RequestCredentials | None = None) -> bool:
+    """Whether the client is on this machine. Proxied requests do not count: all of them seem to be local."""
     client = scope.get("client")
-    return client is not None and is_loopback(client[0]) and not (shown or Shown(scope)).proxied
+    return client is not None and is_loopback(client[0]) and not (shown or RequestCredentials(scope)).proxied
 
 
-def rights_of(connection: HTTPConnection) -> Rights:
-    """Those of who asks."""
-    return connection.scope.get("rights", NONE)
+def request_rights(connection: HTTPConnection) -> Rights:
+    """The rights of the caller."""
+    return connection.scope.get("rights", NO_RIGHTS)
 
 
-async def noted(guard: Guard, connection: HTTPConnection, error: HeadraceError) -> None:
-    """A refusal, in the audit."""
+async def audit_refusal(guard: Guard, connection: HTTPConnection, error: HeadraceError) -> None:
+    """Record a denial in the audit log."""
     if isinstance(error, NotAllowed):
-        who = rights_of(connection).who.name
+        who = request_rights(connection).who.name
         await run_in_threadpool(lambda: guard.audit.note_once("refused", who, what=error.what))
 
 
-class Authenticated:
-    """The layer around both interfaces; `open_to_all` are pairs of method and path."""
+class AuthenticationMiddleware:
+    """Authenticates requests to all interfaces; `open_to_all` are pairs of method and path."""
 
     def __init__(self, app: Any, guard: Guard, open_to_all: Collection[tuple[str, str]]) -> None:
         self._app = app
@@ -85,7 +85,7 @@ class Authenticated:
         if scope["type"] not in ("http", "websocket"):
             await self._app(scope, receive, send)
             return
-        shown = Shown(scope)
+        shown = RequestCredentials(scope)
         try:
             who = await self._who(scope, shown)
             if who is NOBODY and (scope.get("method", "GET"), scope["path"]) not in self._open:
@@ -95,16 +95,16 @@ class Authenticated:
             await _refused(error, scope, shown)(scope, receive, send)
             return
         if who is LOCAL:
-            scope["rights"] = ALL
+            scope["rights"] = ALL_RIGHTS
             await self._app(scope, receive, send)
             return
         scope["rights"] = self._guard.rights(who)
         counts = self._while_it_counts(scope, shown)
         await self._app(scope, _receiving(receive, counts), _sending(send, counts))
 
-    # -- who it is --------------------------------------------------------------------------------------------------
+    # -- the principal ----------------------------------------------------------------------------------------------
 
-    async def _who(self, scope: Any, shown: Shown) -> Who:
+    async def _who(self, scope: Any, shown: RequestCredentials) -> Principal:
         if (given := shown.get(b"authorization")) is not None:
             return await self._by_header(given, scope)
         cookie = _cookie(shown)
@@ -118,9 +118,9 @@ class Authenticated:
             if scope["type"] == "websocket" and shown.get(b"origin") is None:
                 raise CsrfMissing("a browser says which page opens a WebSocket", fix="send a token instead of a cookie")
             return who
-        return LOCAL if not self._guard.is_required and is_here(scope, shown) else NOBODY
+        return LOCAL if not self._guard.is_required and is_local_request(scope, shown) else NOBODY
 
-    async def _by_header(self, given: str, scope: Any) -> Who:
+    async def _by_header(self, given: str, scope: Any) -> Principal:
         kind, _, value = given.strip().partition(" ")
         value = value.strip()
         if kind.lower() == "bearer":
@@ -133,18 +133,18 @@ class Authenticated:
             return await run_in_threadpool(self._guard.by_password, name, password, address)
         raise NotAuthenticated(f'"{kind[:20]}" is no way to say who asks', fix="send Bearer and a token, or Basic")
 
-    async def _note(self, error: HeadraceError, scope: Any, shown: Shown) -> None:
-        """What was shown and does not count; wrong passwords are noted where they are tried."""
+    async def _note(self, error: HeadraceError, scope: Any, shown: RequestCredentials) -> None:
+        """Record refused tokens in the audit log; wrong passwords are recorded where they are checked."""
         given = shown.get(b"authorization") or ""
         if isinstance(error, NotAuthenticated) and given[:6].lower() == "bearer":
             address = scope["client"][0] if scope.get("client") else ""
             note = partial(self._guard.audit.note_once, "token-refused", NOBODY.name, address=address, what=error.what)
             await run_in_threadpool(note)
 
-    # -- what goes on -----------------------------------------------------------------------------------------------
+    # -- long-running responses -------------------------------------------------------------------------------------
 
-    def _while_it_counts(self, scope: Any, shown: Shown) -> Counts:
-        """What somebody may see can change, tokens end and people log out, while an answer goes on."""
+    def _while_it_counts(self, scope: Any, shown: RequestCredentials) -> Revalidate:
+        """Check the credentials again during a response: rights can change, tokens expire and users log out."""
         guard, rights, state = self._guard, scope["rights"], self._guard.book.state
         is_known = _is_known(guard, shown)
 
@@ -160,11 +160,11 @@ class Authenticated:
         return counts
 
 
-Counts = Callable[[], Awaitable[None]]
-"""Raises unless what was shown still counts as it did."""
+Revalidate = Callable[[], Awaitable[None]]
+"""Raises unless the credentials are still valid with the same rights."""
 
 
-def _sending(send: Any, counts: Counts) -> Any:
+def _sending(send: Any, counts: Revalidate) -> Any:
     async def sending(message: Any) -> None:
         if message.get("more_body") or message["type"] == "websocket.send":
             await counts()
@@ -173,8 +173,8 @@ def _sending(send: Any, counts: Counts) -> Any:
     return sending
 
 
-def _receiving(receive: Any, counts: Counts) -> Any:
-    """What comes over a WebSocket that counts no longer is not heard."""
+def _receiving(receive: Any, counts: Revalidate) -> Any:
+    """Ignore messages of a WebSocket whose credentials have become invalid."""
 
     async def receiving() -> Any:
         message = await receive()
@@ -188,8 +188,8 @@ def _receiving(receive: Any, counts: Counts) -> Any:
     return receiving
 
 
-def _is_known(guard: Guard, shown: Shown) -> Callable[[], bool]:
-    """Whether what was shown need not be looked at again."""
+def _is_known(guard: Guard, shown: RequestCredentials) -> Callable[[], bool]:
+    """Whether the credentials need not be checked again."""
     kind, _, token = (shown.get(b"authorization") or "").strip().partition(" ")
     if kind.lower() == "bearer":
         return lambda: guard.tokens.known(token.strip()) is not None
@@ -197,13 +197,13 @@ def _is_known(guard: Guard, shown: Shown) -> Callable[[], bool]:
     return (lambda: True) if cookie is None else (lambda: guard.sessions.find(cookie) is not None)
 
 
-def rights_still(guard: Guard, connection: HTTPConnection) -> Rights:
-    """Those of today, for what goes on long behind a request; raises once what it showed counts no longer."""
-    who = rights_of(connection).who
+def current_rights(guard: Guard, connection: HTTPConnection) -> Rights:
+    """The caller's current rights, for work that outlives the request; raises when the credentials become invalid."""
+    who = request_rights(connection).who
     if who is LOCAL:
-        return ALL
+        return ALL_RIGHTS
     if who.how == "session":
-        found = guard.by_session(_cookie(Shown(connection.scope)) or "")
+        found = guard.by_session(_cookie(RequestCredentials(connection.scope)) or "")
         if found is None:
             raise NotAuthenticated("the session has ended", fix="log in again")
         return guard.rights(found[0])
@@ -212,7 +212,7 @@ def rights_still(guard: Guard, connection: HTTPConnection) -> Rights:
     return guard.rights(guard.still(who))
 
 
-def _cookie(shown: Shown) -> str | None:
+def _cookie(shown: RequestCredentials) -> str | None:
     given = shown.get(b"cookie")
     if given is None or COOKIE not in given:
         return None
@@ -237,15 +237,15 @@ def _basic(value: str) -> tuple[str, str]:
     return name, password
 
 
-def _refused(error: HeadraceError, scope: Any, shown: Shown) -> Response:
-    """In the shape of the interface that was asked. Browsers are not told of Basic: they would ask in a window."""
-    if isinstance(error, NotAuthenticated) and scope.get("method") == "GET" and door.is_page(scope["path"]):
-        return RedirectResponse(door.log_in_first(scope["path"]), 303)
+def _refused(error: HeadraceError, scope: Any, shown: RequestCredentials) -> Response:
+    """An error in the format of the called API. Browsers are not offered Basic, as they would show a log-in dialog."""
+    if isinstance(error, NotAuthenticated) and scope.get("method") == "GET" and urls.is_page(scope["path"]):
+        return RedirectResponse(urls.login_redirect(scope["path"]), 303)
     if scope["path"].startswith(_OUR_PATHS):
-        status, document = api.status_of(error), api.refusal(error)
+        status, document = api.http_status(error), api.error_document(error)
     else:
-        status, document = ksql.refusal(error)
-    headers = api.headers_of(status, error)
+        status, document = ksql.error_document(error)
+    headers = api.error_headers(status, error)
     if status == 401 and shown.get(b"sec-fetch-mode") is not None:
         headers["www-authenticate"] = 'Bearer realm="headrace"'
     return Response(json.dumps(document), status, headers, "application/json")

@@ -1,12 +1,12 @@
-"""Tests without a server: statements and records in, records out, all in memory.
+"""Tests statements and apps in memory, without a server: statements and records in, records out.
 
-`run` tries an app of the Python API or a script: lists in, lists out, and a clock held in the hand. `World` is the
-heart of it: a log, a catalog and running queries. `run_cases` and `run_script` are what `headrace test` calls.
+`run` tests an app of the Python API or a script: lists in, lists out, and a manual clock. `World` is its core: a log, a
+catalog and running queries. `headrace test` calls `run_cases` and `run_script`.
 """
 
-from headrace.testing.cases import Difference, Report, run_cases, run_script
-from headrace.testing.topics import Entry
-from headrace.testing.trial import Trial, run
+from headrace.testing.cases import CaseReport, Difference, run_cases, run_script
+from headrace.testing.harness import Harness, run
+from headrace.testing.memory_log import MemoryRecord
 from headrace.testing.world import World
 
-__all__ = ["Difference", "Entry", "Report", "Trial", "World", "run", "run_cases", "run_script"]
+__all__ = ["CaseReport", "Difference", "Harness", "MemoryRecord", "World", "run", "run_cases", "run_script"]

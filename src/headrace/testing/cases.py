@@ -1,4 +1,4 @@
-"""Test cases beside the SQL: records in, records expected out, and a report of what differs.
+"""Runs test cases for a SQL script: input records, expected output records, and a report of the differences.
 
     [{"name": "counts per page",
       "inputs":  [{"source": "clicks", "key": 1, "value": {"page": "/"}, "timestamp": 10}],
@@ -16,18 +16,18 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from headrace.errors import BadCases, HeadraceError, ResultDiffers
-from headrace.lang.ksql.keywords import RESERVED
-from headrace.plan.answers.listing import Listing
-from headrace.plan.answers.text import listing_text
-from headrace.testing import documents
-from headrace.testing.records import document, produce, source_of
+from headrace.errors import BadTestCases, HeadraceError, ResultDiffers
+from headrace.lang.ksql.describe.listing import Listing
+from headrace.lang.ksql.describe.text_renderer import listing_text
+from headrace.lang.ksql.grammar.keywords import RESERVED
+from headrace.testing import json_payloads
+from headrace.testing.case_records import case_document, produce, source_of
 from headrace.testing.world import World
 
 
 @dataclass(frozen=True)
 class Difference:
-    """One thing that came out another way, and in which case."""
+    """One difference, and the case that it occurred in."""
 
     case: str
     error: HeadraceError
@@ -37,8 +37,8 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Report:
-    """How many cases ran, every difference, and what the script's LIST, DESCRIBE, EXPLAIN and PRINT were answered."""
+class CaseReport:
+    """The number of cases, all differences, and the results of the script's LIST, DESCRIBE, EXPLAIN and PRINT."""
 
     cases: int
     differences: tuple[Difference, ...] = ()
@@ -53,42 +53,42 @@ class Report:
         return f"{self.cases - self.failed} passed, {self.failed} failed"
 
     def answered(self) -> list[str]:
-        """Each question as it was written, and the answer below it."""
+        """Each LIST, DESCRIBE, EXPLAIN and PRINT as it was written, followed by its result."""
         return [f"{answer.statement}\n\n{listing_text(answer, RESERVED)}\n" for answer in self.answers]
 
     def __str__(self) -> str:
         return "\n".join([*self.answered(), *map(str, self.differences), self.closing])
 
 
-def run_cases(sql: str, cases: str | Sequence[Mapping[str, Any]], script: str | None = None) -> Report:
-    """Run every case in a world of its own; `cases` is a list, or the text of a JSON file that holds one.
+def run_cases(sql: str, cases: str | Sequence[Mapping[str, Any]], script: str | None = None) -> CaseReport:
+    """Run every case in a new world; `cases` is a list, or the text of a JSON file that contains one.
 
-    `script` is the name of the SQL's file: it stands in errors, and RUN SCRIPT looks beside it. What the SQL asks is
-    asked before the inputs come, so the answers of the first case stand for all.
+    `script` is the name of the SQL's file: errors show it, and RUN SCRIPT resolves paths relative to it. LIST, DESCRIBE
+    and the like run before the inputs are sent, so their results in the first case are the same for all.
     """
     listed = _read(cases)
     answers: list[tuple[Listing, ...]] = []
     found = [Difference(name, error) for name, case in listed for error in _differences(sql, case, script, answers)]
-    return Report(len(listed), tuple(found), answers[0] if answers else ())
+    return CaseReport(len(listed), tuple(found), answers[0] if answers else ())
 
 
-def run_script(sql: str, script: str | None = None) -> Report:
-    """Run a script of statements and ASSERTs, each of which counts as a case; the first that fails ends it."""
+def run_script(sql: str, script: str | None = None) -> CaseReport:
+    """Run a script of statements and ASSERTs, each of which counts as a case; the first failure stops it."""
     world = World()
     try:
         world.execute(sql, script)
     except HeadraceError as error:
-        return Report(world.held + 1, (Difference(script or "script", error),), tuple(world.answers))
-    return Report(world.held, answers=tuple(world.answers))
+        return CaseReport(world.held + 1, (Difference(script or "script", error),), tuple(world.answers))
+    return CaseReport(world.held, answers=tuple(world.answers))
 
 
 def _read(cases: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:
     try:
-        listed = documents.read_json(cases) if isinstance(cases, str) else cases
+        listed = json_payloads.read_json(cases) if isinstance(cases, str) else cases
     except ValueError as error:
-        raise BadCases(f"the cases are no JSON: {error}", fix="write a list of objects") from error
+        raise BadTestCases(f"the cases are no JSON: {error}", fix="write a list of objects") from error
     if not isinstance(listed, Sequence) or not all(isinstance(case, Mapping) for case in listed):
-        raise BadCases(
+        raise BadTestCases(
             "the cases are no list of objects", fix='write [{"name": ..., "inputs": [...], "outputs": [...]}]'
         )
     return [(str(case.get("name", f"case {number}")), case) for number, case in enumerate(listed, 1)]
@@ -108,7 +108,7 @@ def _differences(
         yield error
 
 
-# -- comparing ------------------------------------------------------------------------------------------------------
+# -- comparison -----------------------------------------------------------------------------------------------------
 
 
 def _compared(world: World, expected: Sequence[Mapping[str, Any]]) -> Iterator[ResultDiffers]:
@@ -117,7 +117,7 @@ def _compared(world: World, expected: Sequence[Mapping[str, Any]]) -> Iterator[R
         by_topic.setdefault(source_of(world, record).topic, []).append(record)
     for topic, wanted in by_topic.items():
         source = world.declared[topic]
-        found = [document(entry, source) for entry in world.topics.written(topic)]
+        found = [case_document(entry, source) for entry in world.topics.written(topic)]
         yield from _topic_differences(topic, wanted, found)
 
 
@@ -126,7 +126,7 @@ def _topic_differences(
 ) -> Iterator[ResultDiffers]:
     for number, (want, got) in enumerate(zip(wanted, found, strict=False)):
         for part in ("key", "value", "timestamp", "window", "headers"):
-            if part in want and not same(want[part], got[part]):
+            if part in want and not values_match(want[part], got[part]):
                 yield ResultDiffers(
                     f"expected {_shown(want[part])}, got {_shown(got[part])}", where=f"{topic}[{number}].{part}"
                 )
@@ -139,15 +139,17 @@ def _topic_differences(
 
 
 def _shown(value: Any) -> str:
-    return documents.json_text(value)
+    return json_payloads.json_text(value)
 
 
-def same(want: Any, got: Any) -> bool:
-    """Equal, numbers by value; field names of an object in any case."""
+def values_match(want: Any, got: Any) -> bool:
+    """Whether two values are equal: numbers by value, field names of objects case-insensitive."""
     if isinstance(want, Mapping) and isinstance(got, Mapping):
-        return len(want) == len(got) and all(same(v, got.get(k, got.get(k.upper(), _MISSING))) for k, v in want.items())
+        return len(want) == len(got) and all(
+            values_match(v, got.get(k, got.get(k.upper(), _MISSING))) for k, v in want.items()
+        )
     if isinstance(want, list | tuple) and isinstance(got, list | tuple):
-        return len(want) == len(got) and all(map(same, want, got))
+        return len(want) == len(got) and all(map(values_match, want, got))
     if _is_number(want) and _is_number(got):
         return Decimal(str(want)) == Decimal(str(got))
     return type(want) is type(got) and want == got

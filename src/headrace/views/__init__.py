@@ -1,1 +1,1 @@
-"""Tables that can be asked: each is kept by who follows its changelog, with the position that its rows reflect."""
+"""Materialized views: the last row of every key of a table, stored with the topic position that the rows reflect."""

@@ -1,13 +1,13 @@
-"""What a view promises, whatever it is kept in.
+"""The contract of a view, whatever database stores it.
 
-A view holds the last row of every key of a table, and how far in the table's topic that is: its *position*. Both change
-in one transaction, so a view is what its topic says up to the position, after any crash.
+A view holds the last row of every key of a table, and how far in the table's topic these rows reach: its *position*.
+Both change in one transaction, so after any crash a view equals its topic up to the position.
 
 * `apply` is exactly once: it takes the state that the changes were read from, and does nothing if the view has another
-  by now (somebody else keeps it, too).
-* A `Snapshot` sees one state for as long as it lasts, whatever is applied meanwhile.
-* Rows come out as events `(time, key, row)` in the chain's own form, which is what a plan's source takes; the key of a
-  windowed view ends with `(start, end)`.
+  state by now because another server materializes it too.
+* A `ViewSnapshot` sees one state for as long as it is open, whatever is applied meanwhile.
+* Rows are returned as events `(time, key, row)` in the chain's own form, which is what a plan's source takes; the key
+  of a windowed view ends with `(start, end)`.
 """
 
 from __future__ import annotations
@@ -19,23 +19,23 @@ from pathlib import Path
 from typing import Protocol
 
 from headrace.contracts import Topic
+from headrace.plan.analysis.lookup import EVERYTHING, Selection
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.contract import Event, Key
 from headrace.plan.nodes import Relation
-from headrace.plan.selection import EVERYTHING, Selection
 
 Position = Mapping[int, int]
-"""By partition of the topic, the next offset to be read."""
+"""By partition of the topic, the next offset to read."""
 
-SCANNED = 1_000
+SCAN_BATCH_ROWS = 1_000
 """Rows in a batch of a scan."""
 
 
 @dataclass(frozen=True)
-class State:
-    """What a view reflects. `version` rises by one with every transaction; `stream_time` is the latest time of a row.
+class ViewState:
+    """What a view reflects. Each transaction increments `version`; `stream_time` is the latest time of a row.
 
-    `skipped` counts records that could not be read, `rebuilt` how often the view was begun anew and `reason` why.
+    `skipped` counts records that could not be read, `rebuilt` how often the view was rebuilt, and `reason` says why.
     """
 
     version: int = 0
@@ -45,9 +45,9 @@ class State:
     rebuilt: int = 0
     reason: str = ""
 
-    def after(self, events: Sequence[Event], position: Position, skipped: int) -> State:
-        """With these changes, up to a position."""
-        return State(
+    def after(self, events: Sequence[Event], position: Position, skipped: int) -> ViewState:
+        """Returns the state after these changes, up to a position."""
+        return ViewState(
             self.version + 1,
             {**self.position, **position},
             max(self.stream_time, max((time for time, _, _ in events), default=-1)),
@@ -56,74 +56,77 @@ class State:
             self.reason,
         )
 
-    def anew(self, reason: str) -> State:
-        """Of a view that begins anew."""
-        return State(self.version + 1, {}, -1, self.skipped, self.rebuilt + 1, reason)
+    def anew(self, reason: str) -> ViewState:
+        """Returns the state of the emptied view, which is rebuilt for a reason."""
+        return ViewState(self.version + 1, {}, -1, self.skipped, self.rebuilt + 1, reason)
 
     def reflects(self, position: Position) -> bool:
-        """Whether all that lies before a position is in it."""
+        """Whether everything before a position is included."""
         return all(self.position.get(partition, 0) >= offset for partition, offset in position.items())
 
 
-class Snapshot(Protocol):
-    """One state of a view. Not for several threads at once."""
+class ViewSnapshot(Protocol):
+    """One state of a view. Not thread-safe."""
 
     @property
-    def state(self) -> State: ...
+    def state(self) -> ViewState: ...
     def get(self, keys: Iterable[Key]) -> list[Event]:
-        """The rows of whole keys, those that are there."""
+        """Returns the rows of complete keys; keys without a row are left out."""
         ...
 
-    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCANNED) -> Iterator[list[Event]]:
-        """All rows that are selected, each once, and perhaps others; in no order that can be relied on."""
+    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Iterator[list[Event]]:
+        """Yields all selected rows, each once, and possibly others; the order is undefined."""
         ...
 
     def count(self) -> int: ...
 
 
 class View(Protocol):
-    """A table that can be asked. Threads may share it; one at a time applies."""
+    """A materialized table. Threads may share it; one at a time applies changes."""
 
     relation: Relation
 
-    def state(self) -> State: ...
-    def snapshot(self) -> AbstractContextManager[Snapshot]: ...
-    def apply(self, begun: State, events: Sequence[Event], position: Position, *, skipped: int = 0) -> State | None:
-        """Take changes in order, in one transaction with the position; None, and nothing, if `begun` is not its state.
+    def state(self) -> ViewState: ...
+    def snapshot(self) -> AbstractContextManager[ViewSnapshot]: ...
+    def apply(
+        self, begun: ViewState, events: Sequence[Event], position: Position, *, skipped: int = 0
+    ) -> ViewState | None:
+        """Applies changes in order, in one transaction with the position; None without effect if `begun` is outdated.
 
-        A row of None deletes. Windows that ended before stream time less their retention go in the same transaction.
+        A row of None deletes. Windows that ended before stream time minus their retention are deleted in the same
+        transaction.
         """
         ...
 
-    def restart(self, begun: State, reason: str) -> State | None:
-        """Be empty, at no position, and remember why."""
+    def restart(self, begun: ViewState, reason: str) -> ViewState | None:
+        """Empties the view, resets its position, and stores the reason."""
         ...
 
     def create_index(self, columns: Sequence[str]) -> None:
-        """An index over columns; those that are there already stay. Readers go on while it is made, changes wait."""
+        """Creates an index over columns, unless it exists. Meanwhile reads continue and changes wait."""
         ...
 
     def drop_index(self, columns: Sequence[str]) -> None: ...
     def indexes(self) -> list[tuple[str, ...]]: ...
     def close(self) -> None: ...
     def remove(self) -> None:
-        """Leave nothing of it."""
+        """Deletes the view with everything stored for it."""
         ...
 
 
-class Store(Protocol):
-    """Where the views of a data folder are kept; `is_near` if to look up a row takes less than to change threads."""
+class ViewStore(Protocol):
+    """Stores the views of a data folder; `is_near` if looking up a row takes less time than switching threads."""
 
     is_near: bool
 
     def open(self, source: SourceInfo, topic: Topic) -> View:
-        """The view of a table. What cannot be reached at the moment is told by the view when it is used."""
+        """Opens the view of a table. If its database is unreachable, the error is raised when the view is used."""
         ...
 
     def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:
-        """A file of SQLite's with the view, only to be read: its own, or a copy that is made in a folder.
+        """Returns a SQLite file with the view, for reading only: the view's own file, or a copy created in a folder.
 
-        None if there is no view; nothing is made or changed where views are kept.
+        None if the view does not exist; nothing is created or changed where views are stored.
         """
         ...
 

@@ -1,12 +1,12 @@
-"""Views in PostgreSQL: one schema for a data folder, in it one table for each view, and one with their states.
+"""Views in PostgreSQL: one schema per data folder, with one table per view and one table for their states.
 
-A transaction that changes rows first moves the view's state on from the version and position that the changes were read
-from; if another did so before, it moves nothing and stops. So any number of servers may keep the same view. Commits do
-not wait for the disk: a crash of the database may take a view back to an earlier commit, rows and position together,
-and what is missing is read from the topic again.
+A transaction that changes rows first advances the view's state from the version and position that the changes were read
+from; if another server has advanced it already, the update matches no row and nothing is applied. So any number of
+servers may materialize the same view. Commits do not wait for the disk: a crash of the database may take a view back to
+an earlier commit, rows and position together, and the missing records are read from the topic again.
 
-Nothing is asked of the database before a view is used, so a server comes up without it. If the schema is dropped, the
-views are made anew. A view that another server has begun anew as another table is refused to who knows the old one.
+The database is not contacted before a view is used, so a server starts without it. If the schema is dropped, the views
+are rebuilt. If another server has recreated a view for another table, a server that knows the old table gets an error.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ from headrace.clock import millis
 from headrace.contracts import Topic
 from headrace.errors import Closed, ColumnNotFound, DatabaseRefused, DatabaseUnreachable, ViewUnreadable
 from headrace.faultpoints import reach
+from headrace.plan.analysis.lookup import EVERYTHING, Selection
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.contract import Event, Key
 from headrace.plan.nodes import Relation
-from headrace.plan.selection import EVERYTHING, Selection
-from headrace.views.contract import SCANNED, Position, State
-from headrace.views.database import UNDEFINED_TABLE, Database, Session, code_of
-from headrace.views.keeper import origin
-from headrace.views.postgres_tables import PostgresTable, array
-from headrace.views.sqlite import copied
+from headrace.views.contract import SCAN_BATCH_ROWS, Position, ViewState
+from headrace.views.materializer import origin_fingerprint
+from headrace.views.postgres_connection import UNDEFINED_TABLE, ConnectionPool, PostgresSession, sqlstate
+from headrace.views.postgres_table import PostgresTable, array_literal
+from headrace.views.sqlite import export_view
 
-LAYOUT = 1
+LAYOUT_VERSION = 1
 _SNAPSHOT = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 _STATE = "version, position, stream_time, skipped, rebuilt, reason"
 _CREATE = """
@@ -51,16 +51,18 @@ CREATE TABLE {schema}.indexes (
 
 
 class PostgresStore:
-    """The views of a data folder."""
+    """Stores the views of a data folder."""
 
     is_near = False
 
     def __init__(self, folder: Path, url: str) -> None:
         self.schema = f"headrace_{sha256(str(folder.resolve()).encode()).hexdigest()[:12]}"
-        self._database = Database(url)
+        self._database = ConnectionPool(url)
 
     def open(self, source: SourceInfo, topic: Topic) -> PostgresView:
-        return PostgresView(self._database, self.schema, source.name, source.relation, origin(source, topic))
+        return PostgresView(
+            self._database, self.schema, source.name, source.relation, origin_fingerprint(source, topic)
+        )
 
     def file(self, source: SourceInfo, topic: Topic, folder: Path) -> Path | None:
         path = folder / "copy.sqlite"
@@ -71,20 +73,20 @@ class PostgresStore:
 
 
 @dataclass(frozen=True)
-class Place:
-    """What a view is in the database: its number, and its table."""
+class TableLocation:
+    """A view in the database: its number and its table."""
 
     number: int
     table: PostgresTable
 
 
 class PostgresView:
-    """`View` in a table. `origin` says what it is of: one that says something else is not gone on with."""
+    """`View` in a table. `origin` identifies what it is built from: if the stored one differs, it is recreated."""
 
-    def __init__(self, database: Database, schema: str, name: str, relation: Relation, origin: str) -> None:
+    def __init__(self, database: ConnectionPool, schema: str, name: str, relation: Relation, origin: str) -> None:
         self.name, self.relation = name, relation
         self._database, self._schema, self._origin = database, schema, origin
-        self._known: Place | None = None
+        self._known: TableLocation | None = None
         self._closed = False
         self._columns = PostgresTable(relation, "").places
         retention = relation.window.retention if relation.window else None
@@ -92,7 +94,7 @@ class PostgresView:
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def state(self) -> State:
+    def state(self) -> ViewState:
         with self.snapshot() as snapshot:
             return snapshot.state
 
@@ -101,15 +103,19 @@ class PostgresView:
         with self._transaction(_SNAPSHOT) as (db, place):
             yield PostgresSnapshot(db, place.table, self._read(db, place))
 
-    def _read(self, db: Session, place: Place) -> State:
+    def _read(self, db: PostgresSession, place: TableLocation) -> ViewState:
         found = db.run(f"SELECT {_STATE} FROM {self._schema}.views WHERE number = {place.number}")
         if not found:
             raise self._unreadable("somebody else keeps it as another table, or has removed it")
         ((version, position, *others),) = found
-        return State(version, {int(partition): offset for partition, offset in json.loads(position).items()}, *others)
+        return ViewState(
+            version, {int(partition): offset for partition, offset in json.loads(position).items()}, *others
+        )
 
     def copied(self, path: Path) -> bool:
-        """Its present state, into a file; False if it is not there, or is that of an earlier table of the name."""
+        """Copies the current state into a file; False if there is none, or only that of an earlier table of the
+        name.
+        """
         with self._translated(), self._database.transaction(_SNAPSHOT) as db:
             ((views,),) = db.run(f"SELECT to_regclass('{self._schema}.views')")
             statement = f"SELECT number, layout FROM {self._schema}.views WHERE name = $1 AND origin = $2"
@@ -117,7 +123,7 @@ class PostgresView:
             for number, layout in found:
                 place = self._place_of(number, layout)
                 snapshot = PostgresSnapshot(db, place.table, self._read(db, place))
-                copied(snapshot, path, self.relation, self._origin)
+                export_view(snapshot, path, self.relation, self._origin)
             return bool(found)
 
     def indexes(self) -> list[tuple[str, ...]]:
@@ -127,7 +133,9 @@ class PostgresView:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def apply(self, begun: State, events: Sequence[Event], position: Position, *, skipped: int = 0) -> State | None:
+    def apply(
+        self, begun: ViewState, events: Sequence[Event], position: Position, *, skipped: int = 0
+    ) -> ViewState | None:
         state = begun.after(events, position, skipped)
         with self._transaction() as (db, place):
             if not self._moved(db, place, begun, state):
@@ -135,22 +143,22 @@ class PostgresView:
             self._change(db, place.table, events, state)
         return state
 
-    def _change(self, db: Session, table: PostgresTable, events: Sequence[Event], state: State) -> None:
+    def _change(self, db: PostgresSession, table: PostgresTable, events: Sequence[Event], state: ViewState) -> None:
         latest = {(stored := table.stored_key(key))[0]: (stored, time, row) for time, key, row in events if key}
         gone = [name for name, (_, _, row) in latest.items() if row is None]
         if gone:
-            db.run(table.delete, array("BYTEA", gone))
+            db.run(table.delete, array_literal("BYTEA", gone))
         reach("view-half")
         values = table.values.stored
         put = [(*key, str(time), *values(row)) for key, time, row in latest.values() if row is not None]
         if put:
-            columns = map(array, table.types, zip(*put, strict=True))
+            columns = map(array_literal, table.types, zip(*put, strict=True))
             db.run(table.put, *columns, str(state.version))
         if self._retention is not None:
             db.run(f"DELETE FROM {table.name} WHERE we < {int(state.stream_time - self._retention)}")
         reach("view-whole")
 
-    def restart(self, begun: State, reason: str) -> State | None:
+    def restart(self, begun: ViewState, reason: str) -> ViewState | None:
         state = begun.anew(reason)
         with self._transaction() as (db, place):
             if not self._moved(db, place, begun, state):
@@ -158,8 +166,8 @@ class PostgresView:
             db.run(f"DELETE FROM {place.table.name}")
         return state
 
-    def _moved(self, db: Session, place: Place, begun: State, state: State) -> bool:
-        """Note the new state; False if the old one is no longer that of the view."""
+    def _moved(self, db: PostgresSession, place: TableLocation, begun: ViewState, state: ViewState) -> bool:
+        """Stores the new state; False if the view no longer has the old one."""
         statement = (
             f"UPDATE {self._schema}.views SET version = CAST($1 AS BIGINT), position = $2, stream_time = "
             "CAST($3 AS BIGINT), skipped = CAST($4 AS BIGINT), rebuilt = CAST($5 AS BIGINT), reason = $6 "
@@ -200,10 +208,11 @@ class PostgresView:
             for (number,) in db.run(f"DELETE FROM {self._schema}.views WHERE name = $1 RETURNING number", self.name):
                 db.run(f"DROP TABLE {self._schema}.rows{number}")
 
-    # -- what it is in the database ---------------------------------------------------------------------------------
+    # -- location in the database
+    # ----------------------------------------------------------------------------------------
 
     @contextmanager
-    def _transaction(self, begin: str = "BEGIN") -> Iterator[tuple[Session, Place]]:
+    def _transaction(self, begin: str = "BEGIN") -> Iterator[tuple[PostgresSession, TableLocation]]:
         if self._closed:
             raise Closed(f'view "{self.name}" is closed', fix="open it again")
         with self._translated():
@@ -216,41 +225,44 @@ class PostgresView:
         try:
             yield
         except DatabaseError as error:
-            if code_of(error) == UNDEFINED_TABLE:
-                self._known = None  # somebody has dropped it: the next one who looks makes it anew
+            if sqlstate(error) == UNDEFINED_TABLE:
+                self._known = None  # it was dropped: the next access creates it again
                 raise self._gone() from error
-            if code_of(error).startswith("XX"):
+            if sqlstate(error).startswith("XX"):
                 raise self._unreadable(error.args[0].get("M", "")) from error
             raise
 
-    def _settled(self) -> Place:
-        """Make the schema and the table what they should be; one server at a time."""
+    def _settled(self) -> TableLocation:
+        """Creates the schema and the table if needed, or replaces an outdated table; one server at a time."""
         with self._database.transaction() as db:
             db.run(f"SELECT pg_advisory_xact_lock({int(self._schema[-12:], 16)})")
             _check_encoding(db)
             _create(db, self._schema)
             statement = f"SELECT number, layout, origin, version, rebuilt FROM {self._schema}.views WHERE name = $1"
             found = db.run(statement, self.name)
-            self._known = self._found(db, *found[0]) if found else self._begin(db, State())
+            self._known = self._found(db, *found[0]) if found else self._begin(db, ViewState())
         return self._known
 
-    def _found(self, db: Session, number: int, layout: int, noted: str, version: int, rebuilt: int) -> Place:
+    def _found(
+        self, db: PostgresSession, number: int, layout: int, noted: str, version: int, rebuilt: int
+    ) -> TableLocation:
         place = self._place_of(number, layout)
         if noted == self._origin:
             return place
         db.run(f"DELETE FROM {self._schema}.views WHERE number = {number}")
         db.run(f"DROP TABLE {self._schema}.rows{number}")
-        return self._begin(db, State(version + 1, {}, -1, 0, rebuilt + 1, "the table is another"))
+        return self._begin(db, ViewState(version + 1, {}, -1, 0, rebuilt + 1, "the table is another"))
 
-    def _place_of(self, number: int, layout: int = LAYOUT) -> Place:
-        if layout != LAYOUT:
-            raise self._unreadable(f"its layout is {layout}, and this version knows {LAYOUT}")
-        return Place(number, PostgresTable(self.relation, f"{self._schema}.rows{number}"))
+    def _place_of(self, number: int, layout: int = LAYOUT_VERSION) -> TableLocation:
+        if layout != LAYOUT_VERSION:
+            raise self._unreadable(f"its layout is {layout}, and this version knows {LAYOUT_VERSION}")
+        return TableLocation(number, PostgresTable(self.relation, f"{self._schema}.rows{number}"))
 
-    def _begin(self, db: Session, state: State) -> Place:
-        """Numbers are not used again, so nobody takes this for what was there before."""
+    def _begin(self, db: PostgresSession, state: ViewState) -> TableLocation:
+        """Creates the view's table. Numbers are never reused, so it cannot be mistaken for an earlier one."""
         names = f"name, layout, origin, {_STATE}"
-        marks = f"$1, {LAYOUT}, $2, CAST($3 AS BIGINT), $4, CAST($5 AS BIGINT), CAST($6 AS BIGINT), CAST($7 AS BIGINT)"
+        numbers = "CAST($3 AS BIGINT), $4, CAST($5 AS BIGINT), CAST($6 AS BIGINT), CAST($7 AS BIGINT)"
+        marks = f"$1, {LAYOUT_VERSION}, $2, {numbers}"
         statement = f"INSERT INTO {self._schema}.views ({names}) VALUES ({marks}, $8) RETURNING number"
         ((number,),) = db.run(statement, self.name, self._origin, *_facts(state))
         place = self._place_of(number)
@@ -276,17 +288,17 @@ class PostgresView:
 class PostgresSnapshot:
     """A read transaction."""
 
-    def __init__(self, db: Session, table: PostgresTable, state: State) -> None:
+    def __init__(self, db: PostgresSession, table: PostgresTable, state: ViewState) -> None:
         self._db, self._table, self.state = db, table, state
         self._scans = count()
 
     def get(self, keys: Iterable[Key]) -> list[Event]:
         stored = self._table.stored_key
-        found = self._db.run(self._table.get, array("BYTEA", (stored(key)[0] for key in keys)))
+        found = self._db.run(self._table.get, array_literal("BYTEA", (stored(key)[0] for key in keys)))
         return self._table.events(found)  # type: ignore[return-value] - rows of the table are events
 
-    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCANNED) -> Iterator[list[Event]]:
-        """By a cursor of the server's, which ends with the transaction."""
+    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Iterator[list[Event]]:
+        """Reads through a server-side cursor, which ends with the transaction."""
         statement, values = self._table.scan(selection)
         name = f"scan{next(self._scans)}"
         self._db.run(f"DECLARE {name} NO SCROLL CURSOR FOR {statement}", *values)
@@ -297,7 +309,7 @@ class PostgresSnapshot:
         return self._db.run(f"SELECT count(*) FROM {self._table.name}")[0][0]
 
 
-def _facts(state: State) -> tuple[Any, ...]:
+def _facts(state: ViewState) -> tuple[Any, ...]:
     counts = (str(state.stream_time), str(state.skipped), str(state.rebuilt))
     return (str(state.version), _text(state.position), *counts, state.reason)
 
@@ -306,8 +318,8 @@ def _text(position: Position) -> str:
     return json.dumps(dict(sorted(position.items())))
 
 
-def _create(db: Session, schema: str) -> None:
-    """What is not there yet: somebody with more rights may have made the schema."""
+def _create(db: PostgresSession, schema: str) -> None:
+    """Creates what does not exist yet: a user with more rights may have created the schema."""
     ((space, views),) = db.run(f"SELECT to_regnamespace('{schema}'), to_regclass('{schema}.views')")
     if space is None:
         db.run(f"CREATE SCHEMA {schema}")
@@ -315,7 +327,7 @@ def _create(db: Session, schema: str) -> None:
         db.run(_CREATE.format(schema=schema))
 
 
-def _check_encoding(db: Session) -> None:
+def _check_encoding(db: PostgresSession) -> None:
     ((encoding,),) = db.run("SHOW server_encoding")
     if encoding != "UTF8":
         raise DatabaseRefused(

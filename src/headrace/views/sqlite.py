@@ -1,11 +1,11 @@
-"""A view in a file of SQLite's.
+"""Views in SQLite, one file each.
 
-The file holds rows, the state they reflect and what the view is of. It is in WAL mode: readers do not wait for the
-writer, nor it for them. Commits are not synced one by one: a crash of the machine may take the view back to an earlier
-commit, rows and position together, and what is missing is read from the topic again.
+The file holds the rows, the state they reflect and the view's origin. It is in WAL mode: readers and the writer do not
+block each other. Commits are not synced one by one: a crash of the machine may take the view back to an earlier commit,
+rows and position together, and the missing records are read from the topic again.
 
-A file of another view (other columns, another topic, the topic made anew) is begun anew; one of another layout, or no
-such file at all, is refused.
+If the file belongs to another view (other columns, another topic, a recreated topic), the view is rebuilt; a file of
+another layout, or one that is not a view, is refused.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from typing import Any
 from headrace.clock import millis
 from headrace.errors import Closed, ColumnNotFound, ViewUnreadable
 from headrace.faultpoints import reach
-from headrace.log.embedded.store import transaction, translated
+from headrace.log.embedded.storage.store import transaction, translate_errors
+from headrace.plan.analysis.lookup import EVERYTHING, Selection
 from headrace.plan.chain.contract import Event, Key
 from headrace.plan.nodes import Relation
-from headrace.plan.selection import EVERYTHING, Selection
-from headrace.views.contract import SCANNED, Position, Snapshot, State
-from headrace.views.tables import Table
+from headrace.views.contract import SCAN_BATCH_ROWS, Position, ViewSnapshot, ViewState
+from headrace.views.sqlite_table import SqliteTable
 
-LAYOUT = 1
+LAYOUT_VERSION = 1
 _PATIENCE = timedelta(seconds=30)
 _CACHE_KB = 16_384
-"""Of the writer: keys come in any order, and each is looked for."""
+"""For the writer: keys arrive in any order, and each is looked up."""
 _CREATE = """
 CREATE TABLE facts (layout INTEGER NOT NULL, origin TEXT NOT NULL);
 CREATE TABLE state (version INTEGER NOT NULL, position TEXT NOT NULL, stream_time INTEGER NOT NULL,
@@ -45,11 +45,11 @@ _STATE = "SELECT version, position, stream_time, skipped, rebuilt, reason FROM s
 
 
 class SqliteView:
-    """`View` in one file. `origin` says what it is of: a file that says something else is not gone on with."""
+    """`View` in one file. `origin` identifies what it is built from: if the stored one differs, the view is rebuilt."""
 
     def __init__(self, path: Path, relation: Relation, origin: str) -> None:
         self.path, self.relation = path, relation
-        self.table = Table(relation)
+        self.table = SqliteTable(relation)
         self._lock = threading.Lock()
         self._idle: list[sqlite3.Connection] = []
         self._closed = False
@@ -65,13 +65,13 @@ class SqliteView:
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
-    def state(self) -> State:
+    def state(self) -> ViewState:
         with self.snapshot() as snapshot:
             return snapshot.state
 
     @contextmanager
     def snapshot(self) -> Iterator[SqliteSnapshot]:
-        """Connections are used again: to open one takes longer than to look up a row."""
+        """Opens a read transaction. Connections are reused: opening one takes longer than looking up a row."""
         db = self._reader()
         try:
             db.execute("BEGIN")
@@ -98,8 +98,10 @@ class SqliteView:
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
-    def apply(self, begun: State, events: Sequence[Event], position: Position, *, skipped: int = 0) -> State | None:
-        # The key is also the value, since of equal keys (0.0 and -0.0) the last one counts as well.
+    def apply(
+        self, begun: ViewState, events: Sequence[Event], position: Position, *, skipped: int = 0
+    ) -> ViewState | None:
+        # The key is also in the value, since of equal keys (0.0 and -0.0) the last one is stored.
         latest = {(stored := self.table.stored_key(key)): (stored, time, row) for time, key, row in events if key}
         state = begun.after(events, position, skipped)
         with self._writing() as db:
@@ -116,7 +118,7 @@ class SqliteView:
             reach("view-whole")
         return state
 
-    def restart(self, begun: State, reason: str) -> State | None:
+    def restart(self, begun: ViewState, reason: str) -> ViewState | None:
         state = begun.anew(reason)
         with self._writing() as db:
             if not _moved(db, begun, state):
@@ -170,17 +172,17 @@ class SqliteView:
     @contextmanager
     def _translated(self) -> Iterator[None]:
         try:
-            with translated(self.path.parent):
+            with translate_errors(self.path.parent):
                 yield
         except sqlite3.DatabaseError as error:
             raise self._in_our_words(error) from error
 
     def _in_our_words(self, error: sqlite3.DatabaseError) -> Exception:
-        """SQLite's plain DatabaseError is a file that is damaged, or not SQLite's; others are mistakes of ours."""
+        """SQLite's plain DatabaseError is a file that is damaged or not SQLite's; others are bugs in headrace."""
         return self._unreadable(str(error)) if type(error) is sqlite3.DatabaseError else error
 
     def _settle(self, db: sqlite3.Connection, origin: str) -> None:
-        """Make the file what it should be."""
+        """Creates or checks the tables; rebuilds the view if its origin has changed."""
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
             _begin(db, self.table, origin)
@@ -188,8 +190,8 @@ class SqliteView:
         if "facts" not in tables:
             raise self._unreadable("it is no view")
         ((layout, noted),) = db.execute("SELECT layout, origin FROM facts")
-        if layout != LAYOUT:
-            raise self._unreadable(f"its layout is {layout}, and this version knows {LAYOUT}")
+        if layout != LAYOUT_VERSION:
+            raise self._unreadable(f"its layout is {layout}, and this version knows {LAYOUT_VERSION}")
         if noted != origin:
             _begin_anew(db, self.table, origin)
 
@@ -201,20 +203,20 @@ class SqliteView:
         )
 
 
-def copied(snapshot: Snapshot, path: Path, relation: Relation, origin: str) -> None:
-    """A state of a view, wherever it is kept, as a file; all of its rows, those of old windows too."""
+def export_view(snapshot: ViewSnapshot, path: Path, relation: Relation, origin: str) -> None:
+    """Writes a snapshot of any view to a SQLite file, with all of its rows, including those of old windows."""
     window = relation.window and replace(relation.window, retention=None)
     with closing(SqliteView(path, replace(relation, window=window), origin)) as copy:
         state = copy.apply(copy.state(), [], snapshot.state.position)
         for events in snapshot.scan():
-            assert state is not None  # nobody else knows the file
+            assert state is not None  # the file has no other writer
             state = copy.apply(state, events, {})
 
 
 class SqliteSnapshot:
-    """A read transaction, which begins with the first look."""
+    """A read transaction, which begins with the first read."""
 
-    def __init__(self, db: sqlite3.Connection, table: Table) -> None:
+    def __init__(self, db: sqlite3.Connection, table: SqliteTable) -> None:
         self._db, self._table = db, table
         self.state = _state(db)
 
@@ -223,7 +225,7 @@ class SqliteSnapshot:
         found = [row for key in keys for row in execute(statement, stored(key))]
         return self._table.events(found)  # type: ignore[return-value] - rows of the table are events
 
-    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCANNED) -> Iterator[list[Event]]:
+    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Iterator[list[Event]]:
         with closing(self._db.execute(*self._table.scan(selection))) as cursor:
             while found := cursor.fetchmany(batch):
                 yield self._table.events(found)  # type: ignore[misc] - rows of the table are events
@@ -241,13 +243,13 @@ def _connected(path: Path) -> sqlite3.Connection:
     return db
 
 
-def _state(db: sqlite3.Connection) -> State:
+def _state(db: sqlite3.Connection) -> ViewState:
     version, position, *others = db.execute(_STATE).fetchone()
-    return State(version, {int(partition): offset for partition, offset in json.loads(position).items()}, *others)
+    return ViewState(version, {int(partition): offset for partition, offset in json.loads(position).items()}, *others)
 
 
-def _moved(db: sqlite3.Connection, begun: State, state: State) -> bool:
-    """Note the new state; False if the old one is no longer that of the view."""
+def _moved(db: sqlite3.Connection, begun: ViewState, state: ViewState) -> bool:
+    """Stores the new state; False if the view no longer has the old one."""
     statement = (
         "UPDATE state SET version = ?, position = ?, stream_time = ?, skipped = ?, rebuilt = ?, reason = ? "
         "WHERE version = ?"
@@ -256,16 +258,16 @@ def _moved(db: sqlite3.Connection, begun: State, state: State) -> bool:
     return db.execute(statement, (state.version, json.dumps(state.position), *facts, begun.version)).rowcount == 1
 
 
-def _begin(db: sqlite3.Connection, table: Table, origin: str) -> None:
+def _begin(db: sqlite3.Connection, table: SqliteTable, origin: str) -> None:
     for statement in (*_CREATE.split(";")[:-1], *table.create):
         db.execute(statement)
-    db.execute("INSERT INTO facts VALUES (?, ?)", (LAYOUT, origin))
+    db.execute("INSERT INTO facts VALUES (?, ?)", (LAYOUT_VERSION, origin))
 
 
-def _begin_anew(db: sqlite3.Connection, table: Table, origin: str) -> None:
-    """As another view, whose version goes on rising."""
+def _begin_anew(db: sqlite3.Connection, table: SqliteTable, origin: str) -> None:
+    """Recreates the file for another view; its version keeps rising."""
     before = _state(db)
     for name in ("rows", "state", "indexes", "facts"):
         db.execute(f"DROP TABLE {name}")
     _begin(db, table, origin)
-    _moved(db, State(), State(before.version + 1, {}, -1, 0, before.rebuilt + 1, "the table is another"))
+    _moved(db, ViewState(), ViewState(before.version + 1, {}, -1, 0, before.rebuilt + 1, "the table is another"))

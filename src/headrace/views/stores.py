@@ -1,4 +1,4 @@
-"""Where the views of a data folder are kept: the setting `views` chooses."""
+"""Opens the store for the views of a data folder, as the setting `views` selects."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from pathlib import Path
 from urllib.parse import quote
 
 from headrace.contracts import Topic
-from headrace.errors import BadSetting, MissingPart
+from headrace.errors import BadSetting, MissingDependency
 from headrace.plan.catalog import SourceInfo
-from headrace.secrets import resolve
+from headrace.secrets import resolve_secrets
 from headrace.settings import Settings
-from headrace.views.contract import Store
-from headrace.views.keeper import open_view, view_path
+from headrace.views.contract import ViewStore
+from headrace.views.materializer import open_view, view_path
 from headrace.views.sqlite import SqliteView
 
 
-class FileStore:
-    """Each view in a file of its own."""
+class SqliteStore:
+    """Stores each view in a file of its own."""
 
     is_near = True
 
@@ -35,22 +35,22 @@ class FileStore:
         pass
 
 
-def store_of(settings: Settings) -> Store:
-    kinds = {"sqlite": lambda: FileStore(settings.data), "postgres": lambda: _postgres(settings)}
+def open_store(settings: Settings) -> ViewStore:
+    kinds = {"sqlite": lambda: SqliteStore(settings.data), "postgres": lambda: _postgres(settings)}
     if settings.views not in kinds:
         raise BadSetting(f'setting "views" cannot be "{settings.views}"', fix=f"choose one of: {', '.join(kinds)}")
     return kinds[settings.views]()
 
 
-def _postgres(settings: Settings) -> Store:
-    """The driver is an extra, and is not asked for by who keeps files."""
+def _postgres(settings: Settings) -> ViewStore:
+    """The driver is an optional dependency, which SQLite stores do not need."""
     try:
         from headrace.views.postgres import PostgresStore
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] != "pg8000":
             raise
-        raise MissingPart(
+        raise MissingDependency(
             'views in PostgreSQL need the library "pg8000"', fix="pip install 'headrace[postgres]'"
         ) from None
-    url = resolve(settings.views_url, settings.data, lambda secret: quote(secret, safe=""))
+    url = resolve_secrets(settings.views_url, settings.data, lambda secret: quote(secret, safe=""))
     return PostgresStore(settings.data, url.reveal())

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from headrace.log.embedded.fairlock import FairLock, Turn, descriptor
+from headrace.log.embedded.ipc.fair_lock import FairLock, TryLock, descriptor
 from tests.unit.log.embedded.rows import line, process, tell
 
 HOLDER = """
 import sys
 from pathlib import Path
-from headrace.log.embedded.fairlock import FairLock
+from headrace.log.embedded.ipc.fair_lock import FairLock
 lock = FairLock.of(Path(sys.argv[1]))
 print("ready", flush=True)
 for request in sys.stdin:
@@ -29,7 +29,7 @@ for request in sys.stdin:
 COUNTER = """
 import sys
 from pathlib import Path
-from headrace.log.embedded.fairlock import FairLock
+from headrace.log.embedded.ipc.fair_lock import FairLock
 lock, number, name = FairLock.of(Path(sys.argv[1])), Path(sys.argv[2]), sys.argv[3]
 print("ready", flush=True)
 sys.stdin.readline()
@@ -142,7 +142,7 @@ def test_a_stopped_holder_makes_others_give_up(tmp_path: Path) -> None:
 
 def test_a_process_has_a_turn_once_however_often_it_asks(tmp_path: Path) -> None:
     fd = descriptor(tmp_path / "turns")
-    first, second = Turn.of(fd, 5), Turn.of(fd, 5)
+    first, second = TryLock.of(fd, 5), TryLock.of(fd, 5)
     assert first.take()
     assert not second.take()
     first.give()

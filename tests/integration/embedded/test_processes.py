@@ -13,8 +13,8 @@ import pytest
 from headrace.contracts import Ack, Append, Subscription, TopicPartition, TopicSpec
 from headrace.errors import LogBusy
 from headrace.faultpoints import VARIABLE
+from headrace.log.embedded.commit.mailbox import Mailbox
 from headrace.log.embedded.log import EmbeddedLog
-from headrace.log.embedded.mailbox import Mailbox
 from tests.unit.log.embedded.conftest import OpenLog
 from tests.unit.log.embedded.rows import files, line, process, put, raw, read, tell, values
 
@@ -23,7 +23,7 @@ import sys
 from datetime import timedelta
 from headrace.contracts import Append
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.settings import Settings
 folder, name, count, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])

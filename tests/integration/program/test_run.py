@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 from headrace.log.embedded import EmbeddedLog
-from tests import streams
+from tests import memory_and_spark
 from tests.unit.cli.conftest import Program
 
 PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
@@ -45,7 +45,7 @@ def test_a_program_is_stopped_killed_and_run_again(headrace: Program, tmp_path: 
 
     with started(headrace.data, **pipes) as running:
         with EmbeddedLog(headrace.data) as log:
-            streams.append(log, "numbers", "1", '{"N": 3}', 0)
+            memory_and_spark.append(log, "numbers", "1", '{"N": 3}', 0)
         headrace.wait_for("SUMS", 3)
         running.kill()
         running.communicate()
@@ -56,7 +56,7 @@ def test_a_program_is_stopped_killed_and_run_again(headrace: Program, tmp_path: 
     assert '"ended":"nothing is left to do"' in out.splitlines()[-1]
     assert '"inserted":0,"repeated":2' in out.splitlines()[-1]
     with EmbeddedLog(headrace.data) as log:
-        assert [value for _, value, _ in streams.written(log, "SUMS")] == [
+        assert [value for _, value, _ in memory_and_spark.written(log, "SUMS")] == [
             b'{"TOTAL":20}',
             b'{"TOTAL":42}',
             b'{"TOTAL":45}',

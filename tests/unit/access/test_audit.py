@@ -13,14 +13,22 @@ from pathlib import Path
 
 import pytest
 
-from headrace.access.audit import FIRST, MOST, TOPIC, Audit, Refusals, entries, verified
+from headrace.access.audit import (
+    GENESIS_HASH,
+    MAX_DISTINCT_REFUSALS,
+    TOPIC,
+    Audit,
+    RefusalLimiter,
+    read_audit,
+    verify_audit,
+)
 from headrace.clock import ManualClock, SystemClock
 from headrace.contracts import Append
 from headrace.errors import AuditBroken
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.topics import ensure_topic
+from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
-from tests.waiting import until
+from tests.wait import wait_until
 
 
 def _written(log: EmbeddedLog, count: int = 6) -> None:
@@ -31,17 +39,17 @@ def _written(log: EmbeddedLog, count: int = 6) -> None:
 
 def test_what_was_noted_is_told(log: EmbeddedLog) -> None:
     _written(log, 2)
-    found = list(entries(log))
+    found = list(read_audit(log))
     assert [(e.number, e.at, e.did, e.who, e.facts["text"]) for e in found] == [
         (0, 1000, "statement", "alice", "CREATE STREAM S0;"),
         (1, 1000, "statement", "alice", "CREATE STREAM S1;"),
     ]
-    assert verified(log).count == 2
-    assert verified(log).head == found[-1].hash
+    assert verify_audit(log).count == 2
+    assert verify_audit(log).head == found[-1].hash
 
 
 def test_nothing_is_fine(log: EmbeddedLog) -> None:
-    assert (verified(log).count, verified(log).head) == (0, FIRST)
+    assert (verify_audit(log).count, verify_audit(log).head) == (0, GENESIS_HASH)
 
 
 def test_the_same_refusal_is_noted_once(log: EmbeddedLog) -> None:
@@ -49,7 +57,7 @@ def test_the_same_refusal_is_noted_once(log: EmbeddedLog) -> None:
     for _ in range(50):
         audit.note_once("refused", "mallory", what="read topic x")
     audit.note_once("refused", "mallory", what="read topic y")
-    assert verified(log).count == 2
+    assert verify_audit(log).count == 2
 
 
 # -- several who write ----------------------------------------------------------------------------------------------
@@ -68,9 +76,9 @@ def test_two_who_write_at_once_make_one_chain(log: EmbeddedLog) -> None:
             thread.start()
         for thread in threads:
             thread.join()
-    assert verified(log).count == 50
+    assert verify_audit(log).count == 50
     for number in range(2):
-        assert [e.facts["at_turn"] for e in entries(log) if e.who == str(number)] == list(range(25))
+        assert [e.facts["at_turn"] for e in read_audit(log) if e.who == str(number)] == list(range(25))
 
 
 _ENDLESS = """
@@ -98,7 +106,7 @@ def test_killed_in_the_middle_the_chain_is_whole_and_goes_on(log: EmbeddedLog) -
         return told.count(b"\n") >= 20
 
     try:
-        until(enough)
+        wait_until(enough)
     finally:
         child.send_signal(signal.SIGKILL)
         child.wait()
@@ -106,8 +114,8 @@ def test_killed_in_the_middle_the_chain_is_whole_and_goes_on(log: EmbeddedLog) -
         child.stdout.close()
     acknowledged = told.count(b"\n")
     Audit(log, SystemClock()).note("deed", "parent")
-    assert verified(log).count in (acknowledged + 1, acknowledged + 2)
-    assert list(entries(log))[-1].who == "parent"
+    assert verify_audit(log).count in (acknowledged + 1, acknowledged + 2)
+    assert list(read_audit(log))[-1].who == "parent"
 
 
 # -- tampering ------------------------------------------------------------------------------------------------------
@@ -166,23 +174,23 @@ def _last_removed(texts: Texts) -> Texts:
 )
 def test_tampering_is_found(log: EmbeddedLog, tamper: Callable[[Texts], Texts], said: str) -> None:
     _written(log)
-    assert verified(log).count == 6
+    assert verify_audit(log).count == 6
     _rewritten(log, tamper)
     with pytest.raises(AuditBroken, match=said):
-        verified(log)
+        verify_audit(log)
 
 
 def test_a_chain_that_was_written_anew_lacks_the_hash_that_was_noted(log: EmbeddedLog, tmp_path: Path) -> None:
     _written(log)
-    noted = verified(log).head
-    assert verified(log, noted).count == 6
+    noted = verify_audit(log).head
+    assert verify_audit(log, noted).count == 6
     with EmbeddedLog(tmp_path / "other") as other:
         audit = Audit(other, ManualClock(1000))
         for number in range(6):
             audit.note("statement", "bob", text=f"CREATE STREAM S{number};")
-        assert verified(other).count == 6
+        assert verify_audit(other).count == 6
         with pytest.raises(AuditBroken, match="written anew"):
-            verified(other, noted)
+            verify_audit(other, noted)
 
 
 def _rewritten(log: EmbeddedLog, tamper: Callable[[Texts], Texts]) -> None:
@@ -195,9 +203,11 @@ def _rewritten(log: EmbeddedLog, tamper: Callable[[Texts], Texts]) -> None:
 
 def test_of_one_who_asks_in_a_loop_only_so_much_is_noted() -> None:
     now = [0.0]
-    refusals = Refusals(lambda: now[0])
-    assert [refusals.add("nobody", number) for number in range(1000)] == [0] * MOST + [None] * (1000 - MOST)
+    refusals = RefusalLimiter(lambda: now[0])
+    assert [refusals.add("nobody", number) for number in range(1000)] == [0] * MAX_DISTINCT_REFUSALS + [None] * (
+        1000 - MAX_DISTINCT_REFUSALS
+    )
     assert refusals.add("somebody", 1) == 0
     now[0] = 61.0
-    assert refusals.add("nobody", 1) == 1000 - MOST  # how many were not
+    assert refusals.add("nobody", 1) == 1000 - MAX_DISTINCT_REFUSALS  # how many were not
     assert refusals.add("nobody", 1) is None

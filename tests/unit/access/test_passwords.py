@@ -5,17 +5,17 @@ from typing import Any
 
 import pytest
 
-from headrace.access.passwords import hashed, matches
+from headrace.access.passwords import hash_password, verify_password
 from headrace.errors import WeakPassword
 
 
 def test_only_the_password_matches() -> None:
-    kept = hashed("correct horse")
+    kept = hash_password("correct horse")
     assert "horse" not in kept
-    assert matches("correct horse", kept)
-    assert not matches("correct horsf", kept)
-    assert not matches("", kept)
-    assert hashed("correct horse") != kept  # each has a salt of its own
+    assert verify_password("correct horse", kept)
+    assert not verify_password("correct horsf", kept)
+    assert not verify_password("", kept)
+    assert hash_password("correct horse") != kept  # each has a salt of its own
 
 
 def test_nobody_has_no_password_and_costs_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -26,10 +26,10 @@ def test_nobody_has_no_password_and_costs_the_same(monkeypatch: pytest.MonkeyPat
         costs.append((given["n"], given["r"], given["p"]))
         return really(password, **given)
 
-    kept = hashed("correct horse")
+    kept = hash_password("correct horse")
     monkeypatch.setattr(hashlib, "scrypt", noted)
-    assert not matches("correct horse", None)
-    assert matches("correct horse", kept)
+    assert not verify_password("correct horse", None)
+    assert verify_password("correct horse", kept)
     assert costs[0] == costs[1]
 
 
@@ -40,11 +40,11 @@ def test_a_hash_says_how_it_was_made() -> None:
     import base64
 
     old = f"scrypt$1024$8$1${base64.b64encode(salt).decode()}${base64.b64encode(digest).decode()}"
-    assert matches("an old password", old)
-    assert not matches("another password", old)
+    assert verify_password("an old password", old)
+    assert not verify_password("another password", old)
 
 
 @pytest.mark.parametrize("password", ["", "short", "x" * 1025])
 def test_too_short_and_too_long(password: str) -> None:
     with pytest.raises(WeakPassword):
-        hashed(password)
+        hash_password(password)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from headrace.control.supervisor import place_of
+from headrace.control.queries.supervisor import checkpoint_folder
 from headrace.errors import BadTopicName, HeadraceError
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.nodes import Format, Kind, Relation
-from headrace.views.keeper import view_path
+from headrace.views.materializer import view_path
 
 NAMES = ["../x", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", ".", "..", "a\0b", "a\nb", "%2e%2e%2f", "~/x"]
 
@@ -32,5 +32,5 @@ def test_views_and_checkpoints(tmp_path: Path, name: str) -> None:
     assert view.parent == tmp_path / "views"
     assert view.resolve().parent == (tmp_path / "views").resolve()
     folder = tmp_path / "checkpoints" / "server"
-    place = place_of(folder, name)
+    place = checkpoint_folder(folder, name)
     assert place.resolve().parent == folder.resolve(), place

@@ -20,7 +20,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from headrace.access.tokens import OWN, Keys, Tokens, secret_of
+from headrace.access.tokens import OWN, JwksKeys, Tokens, load_secret
 from headrace.errors import BadAccessToken, BadSetting, NotAuthenticated
 from headrace.settings import Settings
 
@@ -89,8 +89,8 @@ def test_an_issuers_token_brings_its_roles(tokens: Tokens, key: rsa.RSAPrivateKe
 
 
 def test_the_secret_is_made_once_and_for_the_owner_only(tmp_path: Path) -> None:
-    first = secret_of(tmp_path / "data")
-    assert secret_of(tmp_path / "data") == first
+    first = load_secret(tmp_path / "data")
+    assert load_secret(tmp_path / "data") == first
     path = tmp_path / "data" / "token.secret"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [one.name for one in path.parent.iterdir()] == ["token.secret"]
@@ -229,7 +229,7 @@ def issuer() -> Iterator[str]:
 def test_an_unknown_key_is_looked_for_again_but_not_often(
     issuer: str, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    keys, now = Keys(issuer), [1000.0]
+    keys, now = JwksKeys(issuer), [1000.0]
     monkeypatch.setattr(time, "monotonic", lambda: now[0])
     _Issuer.keys = [_public(key, "k1")]
     assert keys.get("k1") is not None
@@ -247,7 +247,7 @@ def test_an_unknown_key_is_looked_for_again_but_not_often(
 
 def test_keys_do_not_come_in_the_clear_from_elsewhere() -> None:
     with pytest.raises(NotAuthenticated, match="https"):
-        Keys("http://issuer.example/keys").get("k1")
+        JwksKeys("http://issuer.example/keys").get("k1")
 
 
 @pytest.mark.parametrize("missing", ["token_issuer", "token_audience"])

@@ -57,7 +57,7 @@ def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Progra
     for name in ("HEADRACE_DATA", "HEADRACE_LOG", "HEADRACE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     yield Program(tmp_path / "data")
-    logfile.release()
+    logfile.close()
 
 
 @pytest.fixture

@@ -10,11 +10,11 @@ from typer.testing import CliRunner
 
 from headrace import cli
 from headrace.access.guard import Guard
-from headrace.access.passwords import matches
+from headrace.access.passwords import verify_password
 from headrace.clock import SystemClock
 from headrace.errors import BadSetting, PublicBind
 from headrace.log.embedded import EmbeddedLog
-from headrace.serve.binding import check_bind, tls_of
+from headrace.serve.http.bind import check_bind, tls_files
 from headrace.settings import Settings
 from tests.unit.cli.conftest import Program
 
@@ -37,7 +37,7 @@ def test_users(headrace: Program) -> None:
     headrace("user", "remove", "shop")
     with EmbeddedLog(headrace.data) as log, Guard(log, Settings(data=headrace.data), SystemClock()) as guard:
         assert list(guard.book.state.users) == ["alice"]
-        assert matches("another password", guard.book.state.users["alice"].password)
+        assert verify_password("another password", guard.book.state.users["alice"].password)
     assert _typed(headrace, "short\n", "user", "password", "alice") == 1
     assert "user-exists" in headrace("user", "add", "alice", "--no-password", code=1).err
     assert "unknown-user" in headrace("user", "remove", "bob", code=1).err
@@ -125,8 +125,8 @@ def test_up_and_the_registry_refuse_a_public_address(headrace: Program) -> None:
 
 
 def test_files_of_tls_that_are_none(tmp_path: Path) -> None:
-    assert tls_of(Settings()) is None
+    assert tls_files(Settings()) is None
     (tmp_path / "cert.pem").write_text("hello")
     for settings in (Settings(tls_cert=str(tmp_path / "cert.pem")), Settings(tls_cert=str(tmp_path / "none.pem"))):
         with pytest.raises(BadSetting):
-            tls_of(settings)
+            tls_files(settings)

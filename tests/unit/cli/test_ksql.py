@@ -287,12 +287,12 @@ def test_what_a_script_asks_is_answered(headrace: Program, script: Path) -> None
 
 
 def test_a_script_that_expects_nothing(headrace: Program, script: Path) -> None:
-    assert headrace("test", "a.ksql", code=1).err.startswith("bad-cases: a.ksql has no ASSERT")
+    assert headrace("test", "a.ksql", code=1).err.startswith("bad-test-cases: a.ksql has no ASSERT")
 
 
 def test_cases_that_are_no_json(headrace: Program, script: Path) -> None:
     (script.parent / "cases.json").write_text("[{")
-    assert headrace("test", "a.ksql", "cases.json", code=1).err.startswith("bad-cases: ")
+    assert headrace("test", "a.ksql", "cases.json", code=1).err.startswith("bad-test-cases: ")
 
 
 def test_none_of_it_needs_spark(example: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from headrace.control import checks
+from headrace.control.admin import doctor
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings, Size
 from tests.unit.cli.conftest import Program
@@ -17,14 +17,14 @@ def test_stats_check_and_compact(headrace: Program, lines) -> None:
     headrace("topic", "create", "u", "--compact", "--schema", "id bigint key, name string")
     for name in ("a", "b", "c"):
         headrace("produce", "u", lines(f'{{"id":1,"name":"{name}"}}'))
-    assert headrace("log", "stats", "--json").json["unmerged"] == 3
-    assert headrace("log", "compact", "u", "--json").json["compacted"] == 1
-    stats = headrace("log", "stats", "--json").json
+    assert headrace("storage", "stats", "--json").json["unmerged"] == 3
+    assert headrace("storage", "compact", "u", "--json").json["compacted"] == 1
+    stats = headrace("storage", "stats", "--json").json
     assert (stats["rows"], stats["unmerged"]) == (1, 0)
     assert [row["name"] for row in headrace("consume", "u").lines] == ["c"]
-    assert headrace("log", "check", "--json").json["findings"] == []
-    assert "no damage" in headrace("log", "check").out
-    assert headrace("log", "compact", "nothing", code=1).err.startswith("unknown-topic: ")
+    assert headrace("storage", "check", "--json").json["findings"] == []
+    assert "no damage" in headrace("storage", "check").out
+    assert headrace("storage", "compact", "nothing", code=1).err.startswith("unknown-topic: ")
 
 
 def test_damage_makes_the_exit_code_1(headrace: Program, lines) -> None:
@@ -34,8 +34,8 @@ def test_damage_makes_the_exit_code_1(headrace: Program, lines) -> None:
     content = bytearray(file.read_bytes())
     content[len(content) // 2] ^= 1
     file.write_bytes(content)
-    assert f"file {file.name}" in headrace("log", "check", code=1).out
-    (finding,) = headrace("log", "check", "--json", code=1).json["findings"]
+    assert f"file {file.name}" in headrace("storage", "check", code=1).out
+    (finding,) = headrace("storage", "check", "--json", code=1).json["findings"]
     assert (finding["kind"], finding["damage"]) == ("checksum", True)
     assert headrace("consume", "a", code=1).err.startswith("damaged-extent: ")
 
@@ -53,7 +53,12 @@ def test_backup_and_restore(headrace: Program, lines, tmp_path: Path) -> None:
 
 
 def test_the_embedded_tools_refuse_kafka(headrace: Program, tmp_path: Path) -> None:
-    for command in (("log", "check"), ("log", "stats"), ("backup", tmp_path / "x"), ("restore", tmp_path / "x")):
+    for command in (
+        ("storage", "check"),
+        ("storage", "stats"),
+        ("backup", tmp_path / "x"),
+        ("restore", tmp_path / "x"),
+    ):
         assert headrace("--log", "kafka", *command, code=1).err.startswith("not-on-this-log: ")
 
 
@@ -74,25 +79,25 @@ def test_the_doctor_survives_bad_settings(headrace: Program, tmp_path: Path) -> 
 
 def test_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    (java,) = checks.java(Settings())
+    (java,) = doctor.check_java(Settings())
     assert (java.state, java.fix) == ("fail", "apt-get install openjdk-17-jre-headless")
-    (memory,) = checks.memory(Settings(spark_memory=Size(1 << 60)))
+    (memory,) = doctor.check_memory(Settings(spark_memory=Size(1 << 60)))
     assert memory.state == "warn"
     (tmp_path / "FORMAT").write_text("headrace 999\n")
-    (form,) = checks.data_format(Settings(data=tmp_path))
+    (form,) = doctor.check_data_format(Settings(data=tmp_path))
     assert form.state == "fail"
     (tmp_path / "FORMAT").unlink()
     (tmp_path / "letters").touch()
-    (form,) = checks.data_format(Settings(data=tmp_path))
+    (form,) = doctor.check_data_format(Settings(data=tmp_path))
     assert form.state == "fail"
     missing = Settings(data=tmp_path, jars=tmp_path / "jars")
-    assert [f.state for f in checks.kafka(missing) if f.check == "kafka jars"] == ["warn"]
+    assert [f.state for f in doctor.check_kafka(missing) if f.check == "kafka jars"] == ["warn"]
 
 
 @pytest.mark.parametrize("name", ["logs", "secrets", "token.secret", "push.key", "kafka", "checkpoints", "views"])
 def test_what_headrace_makes_before_the_first_topic_is_not_strange(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    (form,) = checks.data_format(Settings(data=tmp_path))
+    (form,) = doctor.check_data_format(Settings(data=tmp_path))
     assert form.state == "ok"
     with EmbeddedLog(tmp_path):  # which is of the same mind
         assert (tmp_path / "FORMAT").exists()
@@ -101,5 +106,5 @@ def test_what_headrace_makes_before_the_first_topic_is_not_strange(tmp_path: Pat
 def test_kafka_that_does_not_answer_is_a_failure_where_it_is_used(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         used = Settings(log="kafka", kafka_servers=f"127.0.0.1:{server.getsockname()[1]}")
-        assert [f.state for f in checks.kafka(used) if f.check == "kafka servers"] == ["ok"]
-    assert [f.state for f in checks.kafka(used) if f.check == "kafka servers"] == ["fail"]
+        assert [f.state for f in doctor.check_kafka(used) if f.check == "kafka servers"] == ["ok"]
+    assert [f.state for f in doctor.check_kafka(used) if f.check == "kafka servers"] == ["fail"]

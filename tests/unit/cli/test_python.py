@@ -31,5 +31,5 @@ def test_errors_tell_the_line_of_python(headrace: Program, app: Path) -> None:
 
 def test_it_is_explained(headrace: Program, app: Path) -> None:
     answer = headrace("explain", "app.py").out
-    assert "operate -> stream" in answer
+    assert "process -> stream" in answer
     assert "operator: VISITS" in answer

@@ -66,5 +66,5 @@ def test_what_groups_refuse(headrace: Program, lines) -> None:
     assert headrace("group", "reset", "g", "--to", 5, code=1).err.startswith("offset-out-of-range: ")
     with EmbeddedLog(headrace.data) as log:
         consumer = log.consumer("g", Subscription(("n",)))
-        assert headrace("group", "reset", "g", "--to", 0, code=1).err.startswith("group-busy: ")
+        assert headrace("group", "reset", "g", "--to", 0, code=1).err.startswith("group-not-empty: ")
         consumer.close()

@@ -12,16 +12,16 @@ from pathlib import Path
 import pytest
 
 from headrace import logfile
-from headrace.cli import servers
-from headrace.cli.logs import added, written
+from headrace.cli.commands.logs import follow_log_lines, read_log_lines
+from headrace.cli.params import server as server_param
 from headrace.contracts import Append
+from headrace.control.admin.discovery import SERVER_PROGRAM, advertise
 from headrace.control.node import Node
-from headrace.control.presence import SERVER, announced
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.serve.application import application
-from headrace.serve.server import Server
+from headrace.serve.http.server import Server
 from headrace.settings import Settings, Size
 from tests.unit.cli.conftest import Program
 from tests.unit.control.test_node import CLICKS, COUNTS, Nowhere
@@ -37,7 +37,7 @@ def served(data: Path) -> Iterator[Node]:
         EmbeddedLog(data) as log,
         Node(log, settings, isolation=Nowhere()) as node,
         Server(application(node)).running() as server,
-        announced(data, server.address),
+        advertise(data, server.address),
     ):
         yield node
 
@@ -47,7 +47,7 @@ def test_no_server(headrace: Program) -> None:
     assert "nobody uses it" in headrace("status", code=1).err
     with EmbeddedLog(headrace.data):
         assert "other processes use it" in headrace("status", code=1).err
-    assert headrace("down", code=1).err.startswith("no-server: ")
+    assert headrace("down", code=1).err.startswith("server-not-running: ")
 
 
 def test_a_server_tells_how_its_queries_are(headrace: Program) -> None:
@@ -72,12 +72,12 @@ def test_the_shell_finds_the_server_of_the_data_folder(headrace: Program) -> Non
         node.execute(CLICKS)
         assert headrace("sql", "--execute", "LIST TOPICS;", "--output", "csv").out.splitlines()[1:] == ["clicks,1,1"]
         headrace("sql", "--server", "http://127.0.0.1:1", "--execute", "LIST TOPICS;", code=75)
-        (headrace.data / "checkpoints" / SERVER / "server.json").unlink()
+        (headrace.data / "checkpoints" / SERVER_PROGRAM / "server.json").unlink()
         assert "is starting or ending" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
 
 
 def test_without_one_the_shell_tries_the_usual_address(headrace: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(servers, "ADDRESS", "http://127.0.0.1:1")
+    monkeypatch.setattr(server_param, "DEFAULT_ADDRESS", "http://127.0.0.1:1")
     assert "no server answers at http://127.0.0.1:1" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
     assert not headrace.data.exists()
 
@@ -118,7 +118,7 @@ def test_a_bundle_without_a_server_or_a_log(headrace: Program) -> None:
     told = headrace("--json", "support-bundle", headrace.data / "two.zip").json
     with zipfile.ZipFile(headrace.data / "two.zip") as bundle:
         assert json.loads(bundle.read("topics.json"))["not gathered"]["code"] == "newer-format"
-        assert json.loads(bundle.read("status.json"))["not gathered"]["code"] == "no-server"
+        assert json.loads(bundle.read("status.json"))["not gathered"]["code"] == "server-not-running"
     assert told["parts"]["machine.json"]
 
 
@@ -142,13 +142,13 @@ def test_logs_are_filtered_over_rotated_files(headrace: Program) -> None:
 def test_followed_logs_go_on_when_the_file_is_rotated(tmp_path: Path) -> None:
     path = tmp_path / "headrace.log"
     path.write_text('{"message": "before"}\n')
-    following = added(path)
+    following = follow_log_lines(path)
     with path.open("a") as file:
         file.write('{"message": "half')
         file.flush()
         other = tmp_path / "other"
         other.write_text('{"message": "new"}\n')
-    assert [line["message"] for line in written(path)] == ["before", '{"message": "half']
+    assert [line["message"] for line in read_log_lines(path)] == ["before", '{"message": "half']
     path.replace(tmp_path / "headrace.log.1")
     other.replace(path)
     assert next(following) == {"message": "new"}

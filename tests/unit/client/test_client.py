@@ -7,8 +7,8 @@ from decimal import Decimal
 import pytest
 
 from headrace.client import Client
-from headrace.client.documents import json_text, read_json
-from headrace.client.exchange import Address
+from headrace.client.decimal_json import format_json, parse_json
+from headrace.client.exchange import ServerAddress
 from headrace.errors import (
     BadRequest,
     ColumnNotFound,
@@ -69,9 +69,9 @@ def test_what_is_no_address(address: str) -> None:
 
 
 def test_addresses() -> None:
-    assert str(Address.parse("https://host/path/")) == "https://host:443/path"
-    assert str(Address.parse("localhost:8088")) == "http://localhost:8088"
-    assert str(Address.parse("http://[::1]:8088")) == "http://[::1]:8088"
+    assert str(ServerAddress.parse("https://host/path/")) == "https://host:443/path"
+    assert str(ServerAddress.parse("localhost:8088")) == "http://localhost:8088"
+    assert str(ServerAddress.parse("http://[::1]:8088")) == "http://[::1]:8088"
 
 
 # -- servers that are not ours, or break ----------------------------------------------------------------------------
@@ -164,5 +164,5 @@ def test_a_row_that_is_refused_does_not_hold_up_the_others(broken: Serve) -> Non
 
 @pytest.mark.parametrize("text", ["1.50", "12345678901234567890.123456789012345678", "0.1", "1E+5", "7", "null", '"ü"'])
 def test_numbers_keep_their_digits(text: str) -> None:
-    assert json_text(read_json(text)) == text
-    assert json_text({"a": [read_json(text)]}) == f'{{"a": [{text}]}}'
+    assert format_json(parse_json(text)) == text
+    assert format_json({"a": [parse_json(text)]}) == f'{{"a": [{text}]}}'

@@ -17,22 +17,22 @@ from hypothesis import strategies as st
 
 from headrace.clock import SystemClock
 from headrace.contracts import TopicSpec
-from headrace.control import care
 from headrace.control import node as nodes
-from headrace.control.isolation import OnBatch
-from headrace.control.journal import TOPIC, Journal
 from headrace.control.node import Node
-from headrace.control.replay import Replay
-from headrace.control.running import Running
-from headrace.engine.batch.shipping import Setup
-from headrace.engine.ground import Position
+from headrace.control.queries import reconciler
+from headrace.control.queries.handle import QueryHandle
+from headrace.control.statements.journal import JOURNAL_TOPIC, Journal
+from headrace.control.statements.replay import Replay
+from headrace.control.workers.isolation import OnBatch
+from headrace.engine.io.log_adapter import Position
+from headrace.engine.planning.serialization import Setup
 from headrace.errors import BadTopicName, HeadraceError, LogBusy, UnknownQuery, Unsupported, WriterFenced
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
-from tests.unit.control.test_ticks import Run
-from tests.waiting import until
+from tests.unit.control.queries.test_ticks import Run
+from tests.wait import wait_until
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');"
 COUNTS = "CREATE TABLE counts AS SELECT id, COUNT(*) AS n FROM clicks GROUP BY id;"
@@ -46,7 +46,7 @@ class Nowhere:
 
     def warm_up(self) -> None: ...
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
         raise LogBusy(query.id)
 
     def close(self) -> None: ...
@@ -113,7 +113,7 @@ class Somewhere(Nowhere):
         self.begun = self.alive = 0
         self.overlap = Event()
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
         self.begun += 1
         self.alive += 1
         if self.alive > 1:
@@ -124,13 +124,13 @@ class Somewhere(Nowhere):
 def test_a_query_that_two_restart_at_once_never_runs_twice(
     log: EmbeddedLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(care, "_PAUSE", 0.01)
+    monkeypatch.setattr(reconciler, "_INTERVAL", 0.01)
     somewhere = Somewhere()
     with Node(log, settings, isolation=somewhere) as node, ThreadPoolExecutor(2) as pool:
         node.execute(CLICKS + COUNTS)
-        until(lambda: "CTAS_COUNTS_1" in node.supervisor.running)
+        wait_until(lambda: "CTAS_COUNTS_1" in node.supervisor.running)
         list(pool.map(node.restart, ["CTAS_COUNTS_1"] * 2))
-        until(lambda: "CTAS_COUNTS_1" in node.supervisor.running)
+        wait_until(lambda: "CTAS_COUNTS_1" in node.supervisor.running)
         assert somewhere.begun >= 2
         assert not somewhere.overlap.is_set()
         with pytest.raises(UnknownQuery):
@@ -149,12 +149,12 @@ def test_a_topic_that_came_after_a_deleted_one_stays(opened: Callable[[], Node],
 def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], log: EmbeddedLog) -> None:
     node = opened()
     node.execute(CLICKS)
-    before = known(node), log.bounds(TOPIC)
+    before = known(node), log.bounds(JOURNAL_TOPIC)
     with pytest.raises(BadTopicName):
         node.execute("CREATE STREAM bad WITH (kafka_topic='no/name') AS SELECT * FROM clicks;")
     with pytest.raises(Unsupported):
         node.execute("SELECT * FROM clicks EMIT CHANGES;")
-    assert (known(node), log.bounds(TOPIC)) == before
+    assert (known(node), log.bounds(JOURNAL_TOPIC)) == before
 
 
 def test_what_is_journalled_is_done_though_not_at_once(
@@ -215,9 +215,9 @@ def test_a_shortened_journal_comes_to_the_same(statements: list[str], tmp_path_f
                 with suppress(HeadraceError):
                     node.execute(statement)
             before = known(node)
-        for most in (nodes._MANY, -1):
+        for most in (nodes._COMPACT_AFTER, -1):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(nodes, "_MANY", most)
+                patch.setattr(nodes, "_COMPACT_AFTER", most)
                 with Node(log, given, isolation=Nowhere()) as again:
                     assert (known(again), again.broken) == (before, {})
         shortened = Journal(log, SystemClock())

@@ -8,11 +8,11 @@ from typing import ClassVar
 
 import pytest
 
-from headrace.control.isolation import OnBatch
 from headrace.control.program import Program
-from headrace.control.running import Running
-from headrace.engine.batch.shipping import Setup
-from headrace.engine.ground import Position
+from headrace.control.queries.handle import QueryHandle
+from headrace.control.workers.isolation import OnBatch
+from headrace.engine.io.log_adapter import Position
+from headrace.engine.planning.serialization import Setup
 from headrace.errors import BadProperty, BadSetting, ProcessLost, ProgramRunning, Unsupported
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
@@ -81,7 +81,7 @@ class Lost:
 
     def warm_up(self) -> None: ...
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> Running:
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
         self.starts += 1
         raise ProcessLost(f"query {query.id} lost a process of its own")
 

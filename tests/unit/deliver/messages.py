@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from headrace.component import component
-from headrace.deliver.contract import Means, Message, Notice
-from headrace.deliver.subscriptions import Subscriptions
+from headrace.notifiers.contract import Message, Notice, SenderContext
+from headrace.notifiers.push_subscriptions import PushSubscriptions
 from headrace.plan.notifiers import Notifier
 from headrace.settings import Settings
 
@@ -23,6 +23,6 @@ def notifier(kind: str, options: dict[str, Any]) -> Notifier:
     return Notifier("OPS", kind, component("notifier", kind).parse(options))
 
 
-def means(settings: Settings, log: Any = None) -> Means:
+def means(settings: Settings, log: Any = None) -> SenderContext:
     """Without a log, for those who need no subscriptions."""
-    return Means(settings, Subscriptions(log))
+    return SenderContext(settings, PushSubscriptions(log))

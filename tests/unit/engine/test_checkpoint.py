@@ -9,7 +9,7 @@ import pytest
 
 from headrace.engine.checkpoint import Checkpoint
 from headrace.errors import PlanChanged
-from headrace.lang.python.loading import load
+from headrace.lang.python.app_code import load
 from headrace.plan.nodes import Query
 
 APP = """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from headrace.engine.batch.shipping import packed, unpacked
+from headrace.engine.planning.serialization import deserialize_plan, serialize_plan
 from headrace.plan.functions import SCALARS
-from tests.conformance import functions
+from tests.conformance import corpus_functions
 
 
 def test_functions_that_are_declared_later_travel_too() -> None:
-    packed(SCALARS["UCASE"].overloads[0])
-    with functions.installed():
+    serialize_plan(SCALARS["UCASE"].overloads[0])
+    with corpus_functions.installed():
         declared = SCALARS["TEST_UDF"].overloads[0]
-        assert unpacked(packed(declared)) is declared
+        assert deserialize_plan(serialize_plan(declared)) is declared

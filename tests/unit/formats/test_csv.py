@@ -12,8 +12,7 @@ from headrace.component import component
 from headrace.errors import BadOption
 from headrace.formats.csv import CsvFormat
 from headrace.schema import Schema
-
-from .strategies import same, tables
+from tests.unit.formats.strategies import same, tables
 
 
 def decode(columns: str, *lines: str | bytes | None, **options: Any) -> Any:

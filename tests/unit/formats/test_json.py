@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 from headrace.component import component
 from headrace.formats.json import JsonFormat, decode_fast, decode_one_by_one
 from headrace.schema import Schema
-
-from .strategies import same, tables
+from tests.unit.formats.strategies import same, tables
 
 JSON = JsonFormat()
 

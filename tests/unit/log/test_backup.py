@@ -16,8 +16,8 @@ import pytest
 from headrace.contracts import Append, Subscription, TopicPartition, TopicSpec
 from headrace.errors import BackupFailed, NotADataFolder
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.embedded.backup import backup, restore
-from headrace.log.embedded.check import check
+from headrace.log.embedded.maintenance.backup import backup, restore
+from headrace.log.embedded.maintenance.check import check
 from headrace.settings import Settings, Size
 
 SETTINGS = Settings(inline_bytes=Size(500), upkeep_every=timedelta(0), readable_after=timedelta(0))
@@ -48,7 +48,7 @@ with EmbeddedLog(Path(sys.argv[1]), SETTINGS) as log:
 STUCK = """
 import sys, time
 from pathlib import Path
-from headrace.log.embedded.backup import backup
+from headrace.log.embedded.maintenance.backup import backup
 
 def stop(done, total):
     print("half", flush=True)

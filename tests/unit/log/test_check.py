@@ -14,7 +14,7 @@ from headrace.clock import ManualClock
 from headrace.contracts import Append, Subscription, TopicSpec
 from headrace.errors import NotADataFolder
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.embedded.check import check
+from headrace.log.embedded.maintenance.check import check
 from headrace.schema import Schema
 from headrace.settings import Settings, Size
 

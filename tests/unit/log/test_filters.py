@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from headrace.contracts import HEADERS_TYPE
 from headrace.errors import BadFilter
 from headrace.log import filters
-from headrace.log.conditions import parse
-from headrace.log.filters import expression, header_match
+from headrace.log.filter_parser import parse_filter
+from headrace.log.filters import filter_expression, header_filter
 from headrace.schema import Schema
 
 
@@ -46,7 +46,7 @@ def typed(*rows: dict[str, Any]) -> pa.RecordBatch:
 
 
 def matched(text: str, rows: pa.RecordBatch) -> list[int]:
-    mask = expression(text)(rows)
+    mask = filter_expression(text)(rows)
     assert pa.types.is_boolean(mask.type)
     assert (len(mask), mask.null_count) == (rows.num_rows, 0)
     return [i for i, hit in enumerate(mask.to_pylist()) if hit]
@@ -63,11 +63,11 @@ def test_header_match_wants_all_headers_and_the_last_of_a_name() -> None:
             [("type", b"order"), ("type", b"bill"), ("zone", b"eu")],
         ],
     )  # fmt: skip
-    assert header_match({"type": "order", "zone": b"eu"})(rows).to_pylist() == [True, False, False, True, False]
-    assert header_match({})(rows).to_pylist() == [True] * 5
-    assert header_match({"type": "order"})(rows.slice(3)).to_pylist() == [True, False]
-    assert header_match({"type": "order"})(rows.drop_columns(["$headers"])).to_pylist() == [False] * 5
-    assert header_match({"type": "order"})(rows.slice(0, 0)).to_pylist() == []
+    assert header_filter({"type": "order", "zone": b"eu"})(rows).to_pylist() == [True, False, False, True, False]
+    assert header_filter({})(rows).to_pylist() == [True] * 5
+    assert header_filter({"type": "order"})(rows.slice(3)).to_pylist() == [True, False]
+    assert header_filter({"type": "order"})(rows.drop_columns(["$headers"])).to_pylist() == [False] * 5
+    assert header_filter({"type": "order"})(rows.slice(0, 0)).to_pylist() == []
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_typed_topics(text: str, hits: list[int] | None) -> None:
 )
 def test_what_is_refused(text: str, where: str | None) -> None:
     with pytest.raises(BadFilter) as caught:
-        parse(text)
+        parse_filter(text)
     assert caught.value.fix
     assert where is None or where in (caught.value.where or "")
 
@@ -274,19 +274,19 @@ ROWS = st.lists(
 def test_at_once_and_value_by_value_agree(text: str, data: list[dict[str, Any]]) -> None:
     rows = pa.RecordBatch.from_pylist(data, SMALL.arrow)
     columns = filters._Columns(rows, text)
-    slow = [v is True for v in filters._by_value(filters._bind(parse(text), columns), columns)]
-    assert expression(text)(rows).to_pylist() == slow
+    slow = [v is True for v in filters._by_value(filters._bind(parse_filter(text), columns), columns)]
+    assert filter_expression(text)(rows).to_pylist() == slow
 
 
 def test_plain_columns_are_compared_at_once() -> None:
     rows = typed({"id": 1, "amount": 5.0, "name": "x", "ok": True})
     columns = filters._Columns(rows, "")
     for text in ("id > 1 and amount < 5", "name like 'x%' or not ok", "where.lat > 1", "at > 5", "amount is null"):
-        assert isinstance(filters._at_once(filters._bind(parse(text), columns), columns), pa.Array)
+        assert isinstance(filters._at_once(filters._bind(parse_filter(text), columns), columns), pa.Array)
 
 
 @given(st.text(max_size=60) | st.text("abvalue.()[]'\"=<>!andornotinlikeisnull 0123", max_size=60))
 @settings(max_examples=150)
 def test_any_text_parses_or_is_refused(text: str) -> None:
     with contextlib.suppress(BadFilter):
-        parse(text)
+        parse_filter(text)

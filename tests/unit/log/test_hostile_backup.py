@@ -11,7 +11,7 @@ import pytest
 from headrace.contracts import Append
 from headrace.errors import BackupFailed
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.embedded.backup import backup, restore
+from headrace.log.embedded.maintenance.backup import backup, restore
 from tests.unit.log.test_backup import SETTINGS, numbered
 
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from headrace.contracts import Topic, TopicSpec
 from headrace.log.kafka.client import parse_options
 from headrace.log.kafka.encoding import Message, decode, encode
-from headrace.log.rows import from_records, prepare
+from headrace.log.stored_rows import from_records, prepare_rows
 from headrace.record import Record
 from headrace.schema import RAW, Schema, parse_type, type_name
 
@@ -86,7 +86,7 @@ def test_rows_of_a_typed_topic_come_back(column: pa.Array, data: st.DataObject) 
         "$timestamp": pa.array(data.draw(st.lists(TIMES, min_size=count, max_size=count)), pa.int64()),
         "$occurred_at": pa.array(data.draw(st.lists(st.none() | TIMES, min_size=count, max_size=count)), pa.int64()),
     }
-    rows = prepare(pa.RecordBatch.from_pydict(given_columns), topic(schema), 7)
+    rows = prepare_rows(pa.RecordBatch.from_pydict(given_columns), topic(schema), 7)
     decoded = decode(encode(rows, topic(schema)), topic(schema))
     assert decoded.misfits == []
     for name in rows.schema.names:
@@ -115,7 +115,7 @@ def test_a_deleted_row_keeps_its_key(kind: str, second: bool) -> None:
     if second:
         given_columns["k2"] = pa.array([b"\xfe\x00"] * len(KEYS[kind]), pa.binary())
     given_columns["$deleted"] = pa.array([True] * len(KEYS[kind]))
-    rows = prepare(pa.RecordBatch.from_pydict(given_columns), topic(schema), 1)
+    rows = prepare_rows(pa.RecordBatch.from_pydict(given_columns), topic(schema), 1)
     messages = encode(rows, topic(schema))
     assert [m.value for m in messages] == [None] * len(messages)
     decoded = decode(messages, topic(schema))
@@ -131,7 +131,7 @@ def test_raw_records_are_bytes_as_they_are() -> None:
         Record(None, b"k"),
         Record(b"only a value"),
     ]
-    rows = prepare(from_records(records), topic(RAW), 100)
+    rows = prepare_rows(from_records(records), topic(RAW), 100)
     messages = encode(rows, topic(RAW))
     assert [(m.key, m.value) for m in messages] == [(r.key, r.value) for r in records]
     assert messages[0].headers[:2] == [("h", b"1"), ("h", b"2")]
@@ -142,7 +142,7 @@ def test_raw_records_are_bytes_as_they_are() -> None:
 
 
 def test_times_before_kafkas_time_travel_as_headers() -> None:
-    rows = prepare(pa.RecordBatch.from_pydict({"value": [b"a", b"b"], "$timestamp": [0, -9]}), topic(RAW), 1)
+    rows = prepare_rows(pa.RecordBatch.from_pydict({"value": [b"a", b"b"], "$timestamp": [0, -9]}), topic(RAW), 1)
     messages = encode(rows, topic(RAW))
     assert [m.timestamp for m in messages] == [1, 1]
     assert decode(messages, topic(RAW)).rows.column("$timestamp").to_pylist() == [0, -9]
@@ -181,7 +181,7 @@ def test_rows_of_an_older_schema_are_read_with_todays() -> None:
         "price": pa.array([Decimal("1.50"), None], pa.decimal128(5, 2)),
         "$deleted": [False, True],
     }
-    messages = encode(prepare(pa.RecordBatch.from_pydict(given_columns), topic(old), 1), topic(old))
+    messages = encode(prepare_rows(pa.RecordBatch.from_pydict(given_columns), topic(old), 1), topic(old))
     rows = decode(messages, topic(new)).rows
     assert rows.column("id").to_pylist() == [1, 2]
     assert rows.column("day").cast(pa.int64()).to_pylist() == [1_704_153_600_000, None]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from hypothesis import settings
 
-from tests.queue_machine import QueueMachine
-from tests.worlds import Memory, machine_in
+from tests.log_environments import MemoryEnvironment, machine_for
+from tests.queue_state_machine import QueueMachine
 
-TestQueueInMemory = machine_in(Memory(), QueueMachine, {}).TestCase
+TestQueueInMemory = machine_for(MemoryEnvironment(), QueueMachine, {}).TestCase
 TestQueueInMemory.settings = settings(max_examples=30, stateful_step_count=40, deadline=None)

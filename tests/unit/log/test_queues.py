@@ -15,12 +15,12 @@ from headrace.contracts import Append, Log, TopicSpec
 from headrace.errors import BadOption, OffsetOutOfRange, UnknownReceipt, UnknownTopic, WriterFenced
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.queues import Delivery, Queue, QueueStats
-from headrace.log.queues.state import Item, State
-from headrace.log.rows import from_records
+from headrace.log.queues.state import MessageId, QueueState
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.schema import Schema
 from headrace.settings import Settings
-from tests.model import ModelLog, compact
+from tests.model_log import ModelLog, compact
 
 SECOND = timedelta(seconds=1)
 START = 1_700_000_000_000
@@ -161,7 +161,7 @@ def test_a_spent_message_can_no_longer_be_acknowledged(
 
 
 def test_between_running_out_for_the_last_time_and_the_burial_nothing_can_be_acknowledged() -> None:
-    state, item = State(), Item(0, 0)
+    state, item = QueueState(), MessageId(0, 0)
     state.apply({"event": "claim", "at": 5, "id": "c", "owner": "o", "items": [item], "hold": 10, "limit": 1})
     state.apply({"event": "tick", "at": 15})
     assert state.spent(state.at) == [item]

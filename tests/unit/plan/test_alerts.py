@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.plan.alerts import TOPIC, Alert, Condition, Rule
-from headrace.plan.chain.chain import Chain
+from headrace.plan.alerts import TOPIC, Alert, AlertRule, ConditionTest
+from headrace.plan.analysis.state_shape import state_shape, user_code_versions
 from headrace.plan.chain.contract import Context
-from headrace.plan.chain.shape import own_code, state_shape
+from headrace.plan.chain.interpreter import Chain
 from headrace.plan.nodes import Query
 
 READINGS = "CREATE STREAM readings (device STRING KEY, site STRING, t DOUBLE) WITH (kafka_topic='r', format='JSON');"
@@ -225,10 +225,10 @@ def test_deviation_says_nothing_before_it_knows_the_hour() -> None:
 def test_ours_is_no_code_of_the_users_and_belongs_to_the_shape() -> None:
     with hr.testing.run(alert("WHEN t > 30 FOR 5 SECONDS")) as trial:
         query = trial.world.catalog.queries["ALERT_HOT_0"]
-    assert own_code(query) == {}
+    assert user_code_versions(query) == {}
     assert "raised when it holds for 5s" in state_shape(query)["operate-0"]
     assert query.alert is not None
-    assert query.alert.rule != Rule(Condition())
+    assert query.alert.rule != AlertRule(ConditionTest())
     assert isinstance(query.alert, Alert)
 
 

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from headrace.lang.ksql.keywords import RESERVED
-from headrace.plan.answers.entities import listing_of
-from headrace.plan.answers.listing import Listing
-from headrace.plan.answers.text import listing_text, table_cells
+from headrace.lang.ksql.describe.entity_reader import read_entity
+from headrace.lang.ksql.describe.listing import Listing
+from headrace.lang.ksql.describe.text_renderer import listing_text, table_cells
+from headrace.lang.ksql.grammar.keywords import RESERVED
 from headrace.testing import World
 from tests.unit.testing.test_answers import MADE, asked
 
@@ -24,7 +24,7 @@ DEFINE x = 'y';
 
 
 def through(listing: Listing) -> Listing:
-    return listing_of(json.loads(json.dumps(listing.entity())))
+    return read_entity(json.loads(json.dumps(listing.entity())))
 
 
 @pytest.mark.parametrize(
@@ -71,11 +71,11 @@ def test_what_the_json_does_not_know() -> None:
 
 def test_what_became_of_a_statement() -> None:
     told = {"@type": "currentStatus", "statementText": "x", "commandStatus": {"message": "Stream created"}}
-    assert listing_text(listing_of(told)) == "Stream created"
-    assert listing_text(listing_of({**told, "warnings": [{"message": "but"}]})) == "Stream created\nbut"
+    assert listing_text(read_entity(told)) == "Stream created"
+    assert listing_text(read_entity({**told, "warnings": [{"message": "but"}]})) == "Stream created\nbut"
 
 
 def test_a_kind_that_nobody_has_heard_of() -> None:
-    assert listing_text(listing_of({"@type": "news", "statementText": "x", "a": 1, "b": ["c"], "warnings": []})) == (
+    assert listing_text(read_entity({"@type": "news", "statementText": "x", "a": 1, "b": ["c"], "warnings": []})) == (
         "a                    : 1\nb                    : c"
     )

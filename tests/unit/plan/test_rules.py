@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.plan.chain.contract import Context, Problem
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Raw
-from headrace.plan.explain import text, tree
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import RawRecord
+from headrace.plan.explain import expression_text, tree
 from headrace.plan.expressions import Literal
 from headrace.plan.nodes import Filter, Node, Query, Rekey, Select, walk
 from headrace.plan.rules import (
@@ -22,17 +22,17 @@ from headrace.plan.rules import (
     drop_idle_selects,
     fold_constants,
     merge_selects,
-    optimized,
+    optimize,
     prune_columns,
     push_filters,
 )
-from tests.statements import STATEMENTS, Example, conditions, examples, numbers, planned
+from tests.ksql_strategies import STATEMENTS, Example, conditions, examples, numbers, planned
 
 # -- each rule does what it says ------------------------------------------------------------------------------------
 
 
 def after(statement: str, *rules: Rule) -> Query:
-    return optimized(planned(statement), rules)
+    return optimize(planned(statement), rules)
 
 
 def nodes(query: Query) -> list[str]:
@@ -50,8 +50,8 @@ def names(node: Node) -> list[list[str]]:
 
 def test_constants_are_computed_once() -> None:
     query = after("CREATE STREAM O AS SELECT ID, A + (1 + 2) * 3 AS X FROM S WHERE B = UCASE('a');", fold_constants)
-    assert text(first(query, Select).values[0].expression) == "(A + 9)"
-    assert text(first(query, Filter).condition) == "(B = 'A')"
+    assert expression_text(first(query, Select).values[0].expression) == "(A + 9)"
+    assert expression_text(first(query, Filter).condition) == "(B = 'A')"
 
 
 @pytest.mark.parametrize("constant", ["1 / 0", "RANDOM()", "CAST('x' AS INT)"])
@@ -62,7 +62,7 @@ def test_what_fails_or_differs_each_time_is_no_constant(constant: str) -> None:
 
 def test_a_lambda_keeps_its_own_arithmetic() -> None:
     query = after("CREATE STREAM O AS SELECT ID, TRANSFORM(L, x => x + (1 + 2)) AS X FROM S;", fold_constants)
-    assert text(first(query, Select).values[0].expression) == "TRANSFORM(L, (X) => (X + (1 + 2)))"
+    assert expression_text(first(query, Select).values[0].expression) == "TRANSFORM(L, (X) => (X + (1 + 2)))"
 
 
 NESTED = "CREATE STREAM O AS SELECT ID, {} AS P FROM (SELECT ID, {} AS Q, A, B FROM S) X {};"
@@ -71,7 +71,7 @@ NESTED = "CREATE STREAM O AS SELECT ID, {} AS P FROM (SELECT ID, {} AS Q, A, B F
 def test_two_selects_become_one() -> None:
     query = after(NESTED.format("Q + A", "A * 2", ""), merge_selects)
     assert nodes(query) == ["Sink", "Select", "Source"]
-    assert text(first(query, Select).values[0].expression) == "((A * 2) + A)"
+    assert expression_text(first(query, Select).values[0].expression) == "((A * 2) + A)"
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_select_that_changes_nothing_is_dropped() -> None:
 def test_a_filter_goes_below_a_select() -> None:
     query = after(NESTED.format("Q", "A * 2", "WHERE Q > 3"), push_filters)
     assert nodes(query) == ["Sink", "Select", "Select", "Filter", "Source"]
-    assert text(first(query, Filter).condition) == "((A * 2) > 3)"
+    assert expression_text(first(query, Filter).condition) == "((A * 2) > 3)"
 
 
 @pytest.mark.parametrize("inner", ["A / ID", "CAST(RANDOM() * 10 AS INT)"])
@@ -137,8 +137,8 @@ def test_explain_shows_what_runs() -> None:
 
 
 def test_rules_come_to_an_end() -> None:
-    query = optimized(planned(NESTED.format("Q + A", "A * 2", "WHERE Q > 1 + 1")))
-    assert optimized(query) == query
+    query = optimize(planned(NESTED.format("Q + A", "A * 2", "WHERE Q > 1 + 1")))
+    assert optimize(query) == query
     assert nodes(query) == ["Sink", "Select", "Filter", "Source"]
 
 
@@ -185,10 +185,10 @@ statements = st.one_of(
 cases = examples(st.one_of(STATEMENTS, statements))
 
 
-def result(query: Query, example: Example, rules: Sequence[Rule]) -> tuple[list[Raw], list[Any]]:
+def result(query: Query, example: Example, rules: Sequence[Rule]) -> tuple[list[RawRecord], list[Any]]:
     problems: list[Problem] = []
     stores: dict[str, Any] = defaultdict(dict)
-    pipe = Pipe(query, Context(stores.__getitem__, problems.append), rules=rules)
+    pipe = Pipeline(query, Context(stores.__getitem__, problems.append), rules=rules)
     out = pipe.run(example.records) + pipe.tick(1 << 40)
     return out, [(p.code, p.where, p.time, p.key) for p in problems]
 

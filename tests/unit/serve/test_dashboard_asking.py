@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from headrace.access.decision import ALL, Rights
+from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.access.grants import Grant
-from headrace.access.who import Who
+from headrace.access.principal import Principal
 from headrace.contracts import Append
 from headrace.control.node import Node
 from headrace.errors import HeadraceError
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
-from headrace.serve.api.site import Site
-from headrace.serve.dashboard import pulse
-from headrace.serve.dashboard.asking import Drawing, Rows
-from headrace.serve.dashboard.charts import KINDS, MOST_ROWS, Panel
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.console import poller
+from headrace.serve.console.view_queries import ChartRequest, GridRequest
+from headrace.serve.console.widgets.charts import CHART_KINDS, MAX_ROWS, ChartPanel
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 
@@ -34,7 +34,7 @@ CREATE SOURCE TABLE sales (id INT PRIMARY KEY, shop STRING, n INT, big BIGINT, h
   at TIMESTAMP, ok BOOLEAN, many ARRAY<INT>, part STRUCT<name STRING>) WITH (kafka_topic='sales', format='JSON',
   partitions=1);
 """
-ROWS = MOST_ROWS + 1_000
+ROWS = MAX_ROWS + 1_000
 
 
 def sale(number: int) -> Record:
@@ -53,13 +53,13 @@ def sale(number: int) -> Record:
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RequestContext]:
     """Over a view with more rows than a chart is drawn of."""
     folder: Path = tmp_path_factory.mktemp("asking") / "data"
     with EmbeddedLog(folder) as log, Node(log, Settings(data=folder), isolation=Nowhere()) as node:
         node.execute(DECLARED)
         append(node, *map(sale, range(ROWS)))
-        yield Site(node).by(ALL)
+        yield RequestContext(node).by(ALL_RIGHTS)
 
 
 def append(node: Node, *records: Record) -> None:
@@ -68,17 +68,17 @@ def append(node: Node, *records: Record) -> None:
     node.tables.reached("SALES", ends, timedelta(seconds=30))
 
 
-def drawn(site: Site, kind: str, x: str = "", y: str = "", by: str = "", **more: Any) -> Any:
-    return Drawing(Panel(kind, "SALES", x, y, by, **more)).answer(site)
+def drawn(site: RequestContext, kind: str, x: str = "", y: str = "", by: str = "", **more: Any) -> Any:
+    return ChartRequest(ChartPanel(kind, "SALES", x, y, by, **more)).answer(site)
 
 
-def test_a_number_adds_up_every_row_and_does_not_run_over(site: Site) -> None:
+def test_a_number_adds_up_every_row_and_does_not_run_over(site: RequestContext) -> None:
     assert drawn(site, "number", y="N").options["title"]["text"] == f"{3_000 * 2_000_000 + ROWS - 3_000:,}"
     assert drawn(site, "number", y="HUGE").options["title"]["text"] == "6e+40"
     assert drawn(site, "number", y="PRICE").options["title"]["text"] == "9,000"
 
 
-def test_bars_and_the_largest_are_of_every_row(site: Site) -> None:
+def test_bars_and_the_largest_are_of_every_row(site: RequestContext) -> None:
     bars = drawn(site, "bar", "SHOP", "ID")
     wanted = [float(sum(range(shop, ROWS, 3))) for shop in range(3)]
     assert (bars.options["xAxis"]["data"], bars.options["series"][0]["data"]) == (["s0", "s1", "s2"], wanted)
@@ -89,10 +89,10 @@ def test_bars_and_the_largest_are_of_every_row(site: Site) -> None:
     assert len(heat.options["series"][0]["data"]) == 3
 
 
-def test_a_line_ends_with_the_latest_and_says_that_it_is_cut(site: Site) -> None:
+def test_a_line_ends_with_the_latest_and_says_that_it_is_cut(site: RequestContext) -> None:
     line = drawn(site, "line", "AT", "N")
     points = line.options["series"][0]["data"]
-    assert (len(points), points[-1][0]) == (MOST_ROWS, 1_700_000_000_000 + ROWS - 1)
+    assert (len(points), points[-1][0]) == (MAX_ROWS, 1_700_000_000_000 + ROWS - 1)
     assert line.options["xAxis"]["type"] == "time"
     assert line.note == "of the last 5,000 rows"
     assert drawn(site, "line", "AT", "N", where="ID < 10").note == ""
@@ -100,39 +100,39 @@ def test_a_line_ends_with_the_latest_and_says_that_it_is_cut(site: Site) -> None
     assert drawn(site, "bar", "ID", "N").note == "the first 60 of more than 5,000 values of ID"
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_answers_over_every_column(site: Site, kind: str) -> None:
+@pytest.mark.parametrize("kind", CHART_KINDS)
+def test_every_kind_answers_over_every_column(site: RequestContext, kind: str) -> None:
     """Drawn, or refused in words."""
     for column in ("ID", "SHOP", "BIG", "HUGE", "PRICE", "AT", "OK", "MANY", "PART", "ROWTIME", "GONE"):
         with suppress(HeadraceError):
             assert drawn(site, kind, column, column, column, where="ID < 50").options
 
 
-def test_a_condition_must_be_whole(site: Site) -> None:
+def test_a_condition_must_be_whole(site: RequestContext) -> None:
     for where in ("1 = 1 EMIT CHANGES", "ID = 1 LIMIT 3; --", "ID = 1 GROUP BY SHOP --"):
         with pytest.raises(HeadraceError):
             drawn(site, "number", y="N", where=where)
 
 
-def test_rows_keep_every_digit_and_are_searched_as_a_whole(site: Site) -> None:
-    found = Rows("SALES", where="ID = 1").answer(site)
+def test_rows_keep_every_digit_and_are_searched_as_a_whole(site: RequestContext) -> None:
+    found = GridRequest("SALES", where="ID = 1").answer(site)
     row = dict(zip(found.columns, found.rows[0], strict=True))
     assert [found.columns[place] for place in found.times] == ["AT"]
     assert (row["BIG"], row["HUGE"], row["PRICE"]) == (2**60 + 1, 10**37, Decimal("1.50"))
-    assert len(Rows("SALES", text=f"{2**60 + ROWS - 1}").answer(site).rows) == 1
-    assert len(Rows("SALES", text="50% OFF", limit=7).answer(site).rows) == 7
-    assert Rows("SALES", where="ID < 9 OR ID = 9", text="it's nowhere").answer(site).rows == []
+    assert len(GridRequest("SALES", text=f"{2**60 + ROWS - 1}").answer(site).rows) == 1
+    assert len(GridRequest("SALES", text="50% OFF", limit=7).answer(site).rows) == 7
+    assert GridRequest("SALES", where="ID < 9 OR ID = 9", text="it's nowhere").answer(site).rows == []
 
 
 # -- once for everybody ---------------------------------------------------------------------------------------------
 
 
 def test_a_question_is_answered_once_and_again_when_the_view_has_moved(
-    site: Site, monkeypatch: pytest.MonkeyPatch
+    site: RequestContext, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pulse, "EVERY", 0.0)  # every question is looked at
-    monkeypatch.setattr(pulse, "_REST", 0)
-    answers, asked = pulse.Answers(), Drawing(Panel("number", "SALES", y="ID"))
+    monkeypatch.setattr(poller, "POLL_SECONDS", 0.0)  # every question is looked at
+    monkeypatch.setattr(poller, "_REST", 0)
+    answers, asked = poller.SharedRequestCache(), ChartRequest(ChartPanel("number", "SALES", y="ID"))
 
     async def ask(times: int = 1, **who: Any) -> list[Any]:
         return [await answers.of(seen_by(site, **who), replace(asked)) for _ in range(times)]
@@ -148,13 +148,16 @@ def test_a_question_is_answered_once_and_again_when_the_view_has_moved(
         asyncio.run(ask(grants=[]))
 
 
-def seen_by(site: Site, grants: list[str] | None = None) -> Site:
+def seen_by(site: RequestContext, grants: list[str] | None = None) -> RequestContext:
     """Grants are of reading, each with its condition."""
     if grants is None:
         return site
-    return site.by(Rights(Who("ann"), [Grant.of("read", "source", "SALES", where) for where in grants]))
+    return site.by(Rights(Principal("ann"), [Grant.of("read", "source", "SALES", where) for where in grants]))
 
 
-def test_a_condition_on_the_clock_is_asked_anew(site: Site) -> None:
-    assert Drawing(Panel("number", "SALES", y="N")).stamp(site) is not None
-    assert Drawing(Panel("number", "SALES", y="N", where="AT > FROM_UNIXTIME(UNIX_TIMESTAMP())")).stamp(site) is None
+def test_a_condition_on_the_clock_is_asked_anew(site: RequestContext) -> None:
+    assert ChartRequest(ChartPanel("number", "SALES", y="N")).stamp(site) is not None
+    assert (
+        ChartRequest(ChartPanel("number", "SALES", y="N", where="AT > FROM_UNIXTIME(UNIX_TIMESTAMP())")).stamp(site)
+        is None
+    )

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.serve.dashboard.charts import KINDS, MOST_BARS, MOST_LINES, Options, Panel, draw
+from headrace.serve.console.widgets.charts import CHART_KINDS, MAX_BARS, MAX_LINES, ChartPanel, Options, draw_chart
 
 COLUMNS = ["WINDOWSTART", "NAME", "N", "OTHER"]
 CELLS = st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.floats() | st.text(max_size=8) | st.just([1])
@@ -19,15 +19,15 @@ ROWS = st.lists(st.tuples(CELLS, CELLS, CELLS, CELLS), max_size=20)
 CHOICES = st.sampled_from(["", *COLUMNS, "GONE"])
 
 
-def options(panel: Panel, columns: list[str], rows: list[Any]) -> Options:
+def options(panel: ChartPanel, columns: list[str], rows: list[Any]) -> Options:
     """What is drawn of whole rows."""
     places = [columns.index(name) if name in columns else None for name in (panel.x, panel.y, panel.by)]
-    return draw(panel, [[None if place is None else row[place] for place in places] for row in rows]).options
+    return draw_chart(panel, [[None if place is None else row[place] for place in places] for row in rows]).options
 
 
-@given(st.sampled_from(list(KINDS)), CHOICES, CHOICES, CHOICES, st.integers(-5, 100), ROWS)
+@given(st.sampled_from(list(CHART_KINDS)), CHOICES, CHOICES, CHOICES, st.integers(-5, 100), ROWS)
 def test_anything_is_drawn(kind: str, x: str, y: str, by: str, top: int, rows: list[Any]) -> None:
-    drawn = options(Panel(kind, "V", x, y, by, top), COLUMNS, rows)
+    drawn = options(ChartPanel(kind, "V", x, y, by, top), COLUMNS, rows)
     orjson.dumps(drawn)
     assert {"series", "title"} & drawn.keys()
 
@@ -37,7 +37,7 @@ JSON = st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.list
 
 @given(st.dictionaries(st.sampled_from(["kind", "view", "x", "y", "top", "where", "title", "later"]), JSON), ROWS)
 def test_whatever_was_saved_is_a_panel(told: dict[str, Any], rows: list[Any]) -> None:
-    panel = Panel.of(told)
+    panel = ChartPanel.of(told)
     assert {"series", "title"} & options(panel, COLUMNS, rows).keys()
     assert panel.name
 
@@ -45,8 +45,8 @@ def test_whatever_was_saved_is_a_panel(told: dict[str, Any], rows: list[Any]) ->
 @given(ROWS)
 def test_nothing_in_a_row_is_a_key(rows: list[Any]) -> None:
     """NiceGUI takes what stands under a key that begins with a colon for a script."""
-    for kind in KINDS:
-        drawn = options(Panel(kind, "V", "NAME", "N", "OTHER"), COLUMNS, rows)
+    for kind in CHART_KINDS:
+        drawn = options(ChartPanel(kind, "V", "NAME", "N", "OTHER"), COLUMNS, rows)
         assert not [key for key in keys(drawn) if not key.isidentifier()]
 
 
@@ -62,61 +62,63 @@ def test_bars_add_up_rows_of_one_name(rows: list[tuple[str, int]]) -> None:
     wanted: Counter[str] = Counter()
     for name, number in rows:
         wanted[name] += number
-    drawn = options(Panel("bar", "V", "NAME", "N"), ["NAME", "N"], rows)
+    drawn = options(ChartPanel("bar", "V", "NAME", "N"), ["NAME", "N"], rows)
     assert dict(zip(drawn["xAxis"]["data"], drawn["series"][0]["data"], strict=True)) == dict(wanted)
-    largest = options(Panel("top", "V", "NAME", "N", top=2), ["NAME", "N"], rows)
+    largest = options(ChartPanel("top", "V", "NAME", "N", top=2), ["NAME", "N"], rows)
     assert largest["series"][0]["data"] == sorted(wanted.values())[-2:]
-    assert options(Panel("number", "V", y="N"), ["NAME", "N"], rows)["title"]["text"] == f"{sum(wanted.values()):,}"
+    assert (
+        options(ChartPanel("number", "V", y="N"), ["NAME", "N"], rows)["title"]["text"] == f"{sum(wanted.values()):,}"
+    )
 
 
 @given(st.lists(st.integers(-1000, 1000) | st.floats(-1e6, 1e6), min_size=1))
 def test_a_histogram_counts_every_number_once(numbers: list[float]) -> None:
-    drawn = options(Panel("histogram", "V", "N"), ["N"], [[number] for number in numbers])
+    drawn = options(ChartPanel("histogram", "V", "N"), ["N"], [[number] for number in numbers])
     assert sum(drawn["series"][0]["data"]) == len(numbers)
 
 
 def test_lines_are_in_the_order_of_time_and_the_largest_are_kept() -> None:
     rows = [[at, f"s{n}", n] for at in (3_000, 1_000, 2_000) for n in range(20)]
-    drawn = options(Panel("line", "V", "WINDOWSTART", "N", "NAME"), ["WINDOWSTART", "NAME", "N"], rows)
+    drawn = options(ChartPanel("line", "V", "WINDOWSTART", "N", "NAME"), ["WINDOWSTART", "NAME", "N"], rows)
     assert [line["name"] for line in drawn["series"]] == sorted(f"s{n}" for n in range(8, 20))
     assert [point[0] for point in drawn["series"][0]["data"]] == [1_000, 2_000, 3_000]
 
 
 @pytest.mark.parametrize(("kind", "told"), [("bar", "x: a name"), ("heat", "by: a name"), ("number", "y: a number")])
 def test_what_is_missing_is_asked_for(kind: str, told: str) -> None:
-    assert told in options(Panel(kind, "V"), COLUMNS, [])["title"]["text"]
+    assert told in options(ChartPanel(kind, "V"), COLUMNS, [])["title"]["text"]
 
 
 HUGE = 1.7e308
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", CHART_KINDS)
 def test_numbers_at_the_end_of_what_there_is(kind: str) -> None:
-    drawn = draw(Panel(kind, "V", "A", "B", "C"), [[-HUGE, HUGE, 1], [HUGE, HUGE, 2], [10**400, 10**400, 3]])
+    drawn = draw_chart(ChartPanel(kind, "V", "A", "B", "C"), [[-HUGE, HUGE, 1], [HUGE, HUGE, 2], [10**400, 10**400, 3]])
     assert {"series", "title"} & drawn.options.keys()
 
 
 def test_bars_over_numbers_are_in_their_order_and_what_is_left_out_is_said() -> None:
-    drawn = draw(Panel("bar", "V", "N", "Y"), [[n, 1, None] for n in reversed(range(MOST_BARS + 40))])
-    assert drawn.options["xAxis"]["data"] == [str(n) for n in range(MOST_BARS)]
+    drawn = draw_chart(ChartPanel("bar", "V", "N", "Y"), [[n, 1, None] for n in reversed(range(MAX_BARS + 40))])
+    assert drawn.options["xAxis"]["data"] == [str(n) for n in range(MAX_BARS)]
     assert drawn.note == "the first 60 of 100 values of N"
-    times = draw(Panel("bar", "V", "WINDOWSTART", "Y"), [[n * 1000, 1, None] for n in range(100)])
+    times = draw_chart(ChartPanel("bar", "V", "WINDOWSTART", "Y"), [[n * 1000, 1, None] for n in range(100)])
     assert times.options["xAxis"]["data"][-1] == "1970-01-01 00:01:39"
     assert times.note == "the last 60 of 100 values of WINDOWSTART"
 
 
 def test_bars_have_parts() -> None:
-    drawn = draw(Panel("bar", "V", "X", "Y", "BY"), [["a", 1, "u"], ["a", 2, "v"], ["b", 4, "v"]])
+    drawn = draw_chart(ChartPanel("bar", "V", "X", "Y", "BY"), [["a", 1, "u"], ["a", 2, "v"], ["b", 4, "v"]])
     assert {one["name"]: one["data"] for one in drawn.options["series"]} == {"u": [1.0, None], "v": [2.0, 4.0]}
-    many = draw(Panel("bar", "V", "X", "Y", "BY"), [["a", n, n] for n in range(MOST_LINES + 1)])
+    many = draw_chart(ChartPanel("bar", "V", "X", "Y", "BY"), [["a", n, n] for n in range(MAX_LINES + 1)])
     assert many.note == "the 12 largest of 13 values of BY"
 
 
 def test_rows_that_were_not_asked_for_are_told_of() -> None:
     rows = [[1, 1, None]]
-    assert draw(Panel("histogram", "V", "X"), rows, is_cut=True).note == "of the first 5,000 rows"
-    assert draw(Panel("line", "V", "X", "Y"), rows, is_cut=True).note == "of the last 5,000 rows"
-    assert draw(Panel("line", "V", "X", "Y"), rows).note == ""
+    assert draw_chart(ChartPanel("histogram", "V", "X"), rows, is_cut=True).note == "of the first 5,000 rows"
+    assert draw_chart(ChartPanel("line", "V", "X", "Y"), rows, is_cut=True).note == "of the last 5,000 rows"
+    assert draw_chart(ChartPanel("line", "V", "X", "Y"), rows).note == ""
 
 
 @pytest.mark.parametrize(
@@ -124,25 +126,25 @@ def test_rows_that_were_not_asked_for_are_told_of() -> None:
     [(1_234_567.5, "1,234,567.5"), (2**60 + 1, "1,152,921,504,606,846,977"), (0.1, "0.1"), ("12", "12")],
 )
 def test_a_number_is_shown_in_full(value: object, told: str) -> None:
-    drawn = draw(Panel("number", "V", y="Y", title="All"), [[None, value, None]])
+    drawn = draw_chart(ChartPanel("number", "V", y="Y", title="All"), [[None, value, None]])
     assert drawn.options["title"]["text"] == told
     assert drawn.summary == f"All: {told}"
 
 
-@pytest.mark.parametrize("kind", list(KINDS))
+@pytest.mark.parametrize("kind", list(CHART_KINDS))
 def test_a_column_without_numbers_is_told(kind: str) -> None:
-    drawn = draw(Panel(kind, "V", "X", "Y", "BY"), [["a", "b", "c"]])
+    drawn = draw_chart(ChartPanel(kind, "V", "X", "Y", "BY"), [["a", "b", "c"]])
     assert "holds no numbers" in drawn.options["title"]["text"]
 
 
 def test_edges_of_a_histogram_are_told_apart() -> None:
     start = 1_700_000_000_000
     rows = [[start + n, None, None] for n in range(100)]
-    for panel in (Panel("histogram", "V", "N"), Panel("histogram", "V", "ROWTIME")):
-        labels = draw(panel, rows).options["xAxis"]["data"]
+    for panel in (ChartPanel("histogram", "V", "N"), ChartPanel("histogram", "V", "ROWTIME")):
+        labels = draw_chart(panel, rows).options["xAxis"]["data"]
         assert len(set(labels)) == len(labels)
     assert labels[0] == "2023-11-14 22:13:20.000"
 
 
 def test_times_are_those_of_the_grids() -> None:
-    assert draw(Panel("line", "V", "ROWTIME", "Y"), [[1, 1, None]]).options["useUTC"]
+    assert draw_chart(ChartPanel("line", "V", "ROWTIME", "Y"), [[1, 1, None]]).options["useUTC"]

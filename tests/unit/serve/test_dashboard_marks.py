@@ -9,7 +9,7 @@ import nicegui
 import pytest
 from jinja2 import Environment, FileSystemLoader
 
-from headrace.serve.dashboard.mount import _OWN, marked
+from headrace.serve.console.mount import _OWN, with_nonces
 
 FOLDER = Path(nicegui.__file__).parent / "templates"
 INLINE = re.compile(r"<script(?![^>]*src=)[^>]*>")
@@ -23,7 +23,7 @@ def page(head: str = "") -> str:
 
 
 def test_all_scripts_of_the_page_itself_are_marked() -> None:
-    found = INLINE.findall(marked(page().encode(), "abc").decode())
+    found = INLINE.findall(with_nonces(page().encode(), "abc").decode())
     assert len(found) == 4
     assert all('nonce="abc"' in one for one in found)
 
@@ -32,7 +32,7 @@ def test_all_scripts_of_the_page_itself_are_marked() -> None:
     "script", ["<script>alert(1)</script>", '<script type="module">alert(1)</script>', '<script src="//elsewhere">']
 )
 def test_one_that_was_put_in_is_not(script: str) -> None:
-    told = marked(page(script).encode(), "abc").decode()
+    told = with_nonces(page(script).encode(), "abc").decode()
     assert script in told
     assert told.count("nonce=") == 4
 
@@ -40,4 +40,4 @@ def test_one_that_was_put_in_is_not(script: str) -> None:
 @pytest.mark.parametrize("own", [one for one in _OWN if not one.endswith(b"</script>")])
 def test_nor_one_that_begins_like_one_of_ours(own: bytes) -> None:
     put_in = own.decode() + "alert(1)</script>"
-    assert put_in in marked(page(put_in).encode(), "abc").decode()
+    assert put_in in with_nonces(page(put_in).encode(), "abc").decode()

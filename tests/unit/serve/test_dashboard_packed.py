@@ -16,7 +16,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
 
-from headrace.serve.dashboard.packed import Packed
+from headrace.serve.console.compressed_files import CompressedFiles
 
 SCRIPT = b"let flowing = true;\n" * 500
 PICTURE = bytes(range(256))
@@ -88,7 +88,7 @@ def there(tmp_path: Path, asked: list[str]) -> Browsers:
         asked.append(scope["path"])
         await inner(scope, receive, send)
 
-    return lambda **more: Browser(Packed(counted, **more))
+    return lambda **more: Browser(CompressedFiles(counted, **more))
 
 
 @pytest.mark.parametrize("folder", ["static", "_nicegui/3.18.0/components"])

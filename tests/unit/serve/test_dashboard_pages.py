@@ -13,26 +13,26 @@ from typing import Any
 import orjson
 import pytest
 
-from headrace.access.decision import ALL, Rights
+from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.access.grants import Grant
-from headrace.access.who import Who
+from headrace.access.principal import Principal
 from headrace.contracts import Append
 from headrace.control.node import Node
-from headrace.control.printing import Printing
+from headrace.control.serving.print_topic import TopicPrinter
 from headrace.errors import NotAllowed, TooManyReaders
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Headers, Record
-from headrace.serve.api import boards
-from headrace.serve.api.queries import list_queries
-from headrace.serve.api.site import Site
-from headrace.serve.dashboard import words
-from headrace.serve.dashboard.alerts import Notices
-from headrace.serve.dashboard.frame import Figure, _shown, cell, cells
-from headrace.serve.dashboard.graph import picture
-from headrace.serve.dashboard.newest import Newest
-from headrace.serve.dashboard.pulse import Pulse
-from headrace.serve.dashboard.statements import offered, subscribed
-from headrace.serve.notices import notifier, rows_of
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.resources import dashboards
+from headrace.serve.api.resources.queries import list_queries
+from headrace.serve.console.pages.alerts import NoticesRequest
+from headrace.serve.console.pages.statements import completions, push_subscription
+from headrace.serve.console.poller import SnapshotPoller
+from headrace.serve.console.recent_dead_letters import RecentDeadLetters
+from headrace.serve.console.widgets import number_format
+from headrace.serve.console.widgets.flow_layout import layout_flow
+from headrace.serve.console.widgets.layout import SortedNumber, _shown, cell, cells
+from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
 from headrace.settings import Settings
 from tests.unit.control.test_node import CLICKS, COUNTS, Nowhere
 
@@ -44,9 +44,9 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 
 
 @pytest.fixture
-def site(log: EmbeddedLog) -> Iterator[Site]:
+def site(log: EmbeddedLog) -> Iterator[RequestContext]:
     with Node(log, Settings(data=log.folder), isolation=Nowhere()) as node:
-        yield Site(node).by(ALL)
+        yield RequestContext(node).by(ALL_RIGHTS)
 
 
 # -- what a grid shows ----------------------------------------------------------------------------------------------
@@ -63,7 +63,7 @@ def site(log: EmbeddedLog) -> Iterator[Site]:
     ],
 )
 def test_any_time_is_shown(ms: int | None, shown: str) -> None:
-    assert words.moment(ms) == shown
+    assert number_format.format_time(ms) == shown
 
 
 @pytest.mark.parametrize(
@@ -71,9 +71,9 @@ def test_any_time_is_shown(ms: int | None, shown: str) -> None:
     [
         (7, 7),
         (2**53, 2**53),
-        (2**53 + 1, Figure(float(2**53), "9007199254740993")),
-        (10**37, Figure(1e37, f"1{'0' * 37}")),
-        (Decimal("1.50"), Figure(1.5, "1.50")),
+        (2**53 + 1, SortedNumber(float(2**53), "9007199254740993")),
+        (10**37, SortedNumber(1e37, f"1{'0' * 37}")),
+        (Decimal("1.50"), SortedNumber(1.5, "1.50")),
         (True, "true"),
         ({"a": 1}, '{"a": 1}'),
         (float("nan"), "nan"),
@@ -86,11 +86,14 @@ def test_a_browser_gets_what_it_can_hold(value: object, shown: object) -> None:
 
 
 def test_a_time_is_shown_as_one() -> None:
-    assert cells([1_500_000_000_123, 7], {0}) == {"c0": Figure(1_500_000_000_123, "2017-07-14 02:40:00.123"), "c1": 7}
+    assert cells([1_500_000_000_123, 7], {0}) == {
+        "c0": SortedNumber(1_500_000_000_123, "2017-07-14 02:40:00.123"),
+        "c1": 7,
+    }
 
 
 def test_a_figure_sorts_by_its_number_and_shows_its_text() -> None:
-    assert _shown({"name": "a", "rate": Figure(12_345.0, "12.3 k/s")}) == {
+    assert _shown({"name": "a", "rate": SortedNumber(12_345.0, "12.3 k/s")}) == {
         "name": "a",
         "rate": 12_345.0,
         "rate$": "12.3 k/s",
@@ -100,8 +103,8 @@ def test_a_figure_sorts_by_its_number_and_shows_its_text() -> None:
 # -- who sees what --------------------------------------------------------------------------------------------------
 
 
-def by(site: Site, *grants: tuple[str, str, str]) -> Site:
-    return site.by(Rights(Who("ann"), [Grant.of(*one) for one in grants]))
+def by(site: RequestContext, *grants: tuple[str, str, str]) -> RequestContext:
+    return site.by(Rights(Principal("ann"), [Grant.of(*one) for one in grants]))
 
 
 @pytest.mark.parametrize(
@@ -114,55 +117,57 @@ def by(site: Site, *grants: tuple[str, str, str]) -> Site:
         (("control", "source", "BUSY"),),
     ],
 )
-def test_pages_and_the_interface_agree_on_queries(site: Site, grants: tuple[tuple[str, str, str], ...]) -> None:
+def test_pages_and_the_interface_agree_on_queries(
+    site: RequestContext, grants: tuple[tuple[str, str, str], ...]
+) -> None:
     site.node.execute(CLICKS + COUNTS + "CREATE ALERT busy ON counts WHEN n > 3;")
     who = by(site, *grants)
-    moment = asyncio.run(Pulse(site).now()).seen_by(who.rights)
+    moment = asyncio.run(SnapshotPoller(site).now()).seen_by(who.rights)
     assert [one.name for one in moment.queries] == [one.name for one in list_queries(who)]
 
 
-def test_the_system_has_no_boxes(site: Site) -> None:
+def test_the_system_has_no_boxes(site: RequestContext) -> None:
     site.node.execute(CLICKS + COUNTS + "CREATE ALERT busy ON counts WHEN n > 3;")
-    drawn = picture(asyncio.run(Pulse(site).now()))
+    drawn = layout_flow(asyncio.run(SnapshotPoller(site).now()))
     assert not [box for box in drawn.boxes if box.id.name.startswith("__")]
 
 
-def test_functions_and_columns_are_offered(site: Site) -> None:
+def test_functions_and_columns_are_offered(site: RequestContext) -> None:
     site.node.execute(CLICKS)
-    assert {"CLICKS", "PAGE", "SUM", "LCASE", "SELECT"} <= set(offered(site.node.catalog))
+    assert {"CLICKS", "PAGE", "SUM", "LCASE", "SELECT"} <= set(completions(site.node.catalog))
 
 
-def test_notices_are_looked_for_when_there_are_others(site: Site) -> None:
-    before = Notices().stamp(site)
-    assert before == Notices().stamp(site)
+def test_notices_are_looked_for_when_there_are_others(site: RequestContext) -> None:
+    before = NoticesRequest().stamp(site)
+    assert before == NoticesRequest().stamp(site)
     site.node.execute(CLICKS + "CREATE ALERT busy ON clicks WHEN id > 3;")
-    assert before != Notices().stamp(site)
+    assert before != NoticesRequest().stamp(site)
 
 
 # -- boards ---------------------------------------------------------------------------------------------------------
 
 
-def test_what_two_add_and_remove_at_once_is_all_there(site: Site) -> None:
+def test_what_two_add_and_remove_at_once_is_all_there(site: RequestContext) -> None:
     def add(number: int) -> None:
-        boards.add_panel(site, boards.One(board="shop", panel={"title": str(number)}))
+        dashboards.add_panel(site, dashboards.PanelRequest(board="shop", panel={"title": str(number)}))
 
     threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert sorted(one["title"] for one in boards.boards(site.log)["shop"].panels) == list("01234567")
-    boards.remove_panel(site, boards.One(board="shop", panel={"title": "3"}))
-    boards.remove_panel(site, boards.One(board="shop", panel={"title": "3"}))
-    assert sorted(one["title"] for one in boards.boards(site.log)["shop"].panels) == list("0124567")
+    assert sorted(one["title"] for one in dashboards.load_dashboards(site.log)["shop"].panels) == list("01234567")
+    dashboards.remove_panel(site, dashboards.PanelRequest(board="shop", panel={"title": "3"}))
+    dashboards.remove_panel(site, dashboards.PanelRequest(board="shop", panel={"title": "3"}))
+    assert sorted(one["title"] for one in dashboards.load_dashboards(site.log)["shop"].panels) == list("0124567")
     with pytest.raises(NotAllowed):
-        boards.add_panel(by(site), boards.One(board="shop", panel={}))
+        dashboards.add_panel(by(site), dashboards.PanelRequest(board="shop", panel={}))
 
 
 # -- dead letters ---------------------------------------------------------------------------------------------------
 
 
-def test_the_newest_letters_of_one_query(site: Site, log: EmbeddedLog) -> None:
+def test_the_newest_letters_of_one_query(site: RequestContext, log: EmbeddedLog) -> None:
     site.node.execute(CLICKS + COUNTS)
     log.create_topic("COUNTS.dead")
 
@@ -172,32 +177,34 @@ def test_the_newest_letters_of_one_query(site: Site, log: EmbeddedLog) -> None:
     for number in range(700):
         query = "CTAS_COUNTS_1" if number % 2 else "another"
         log.append([Append("COUNTS.dead", [Record(str(number).encode(), None, why(query), occurred_at=number)])])
-    found = Newest("CTAS_COUNTS_1", 3).answer(site)
+    found = RecentDeadLetters("CTAS_COUNTS_1", 3).answer(site)
     assert ([one.value for one in found.letters], found.are_more) == (["699", "697", "695"], True)
-    every = Newest("CTAS_COUNTS_1", 1_000).answer(site)
+    every = RecentDeadLetters("CTAS_COUNTS_1", 1_000).answer(site)
     assert (len(every.letters), every.are_more) == (350, False)
 
 
 # -- rows that go on ------------------------------------------------------------------------------------------------
 
 
-def test_what_is_printed_follows(site: Site, log: EmbeddedLog) -> None:
+def test_what_is_printed_follows(site: RequestContext, log: EmbeddedLog) -> None:
     site.node.execute(CLICKS)
     log.append([Append("clicks", [Record(b'{"PAGE": "/"}', b"1")])])
     printing = site.node.question("PRINT clicks FROM BEGINNING LIMIT 1;")
-    assert isinstance(printing, Printing)
+    assert isinstance(printing, TopicPrinter)
 
     async def first() -> list[Any]:
         news = asyncio.Event()
-        async with subscribed(site.node.pushes, printing, notifier(news), from_beginning=False) as reader:
-            return [json.loads(row.text) async for some in rows_of(reader, news) for row in some]
+        async with push_subscription(
+            site.node.pushes, printing, thread_safe_setter(news), from_beginning=False
+        ) as reader:
+            return [json.loads(row.text) async for some in subscription_rows(reader, news) for row in some]
 
     ((_, key, value, partition),) = asyncio.run(first())
     assert (key, partition, "/" in str(value)) == ("1", 0, True)
     assert len(site.node.pushes) == 0
 
 
-def test_who_goes_while_it_begins_leaves_nothing_behind(site: Site) -> None:
+def test_who_goes_while_it_begins_leaves_nothing_behind(site: RequestContext) -> None:
     site.node.execute(CLICKS)
     asked = site.node.asked("SELECT * FROM clicks EMIT CHANGES;")
     begun, go_on = threading.Event(), threading.Event()
@@ -216,7 +223,7 @@ def test_who_goes_while_it_begins_leaves_nothing_behind(site: Site) -> None:
     async def leave() -> None:
         async def follow() -> None:
             slow: Any = Slow()
-            async with subscribed(slow, asked, lambda: None, from_beginning=False):
+            async with push_subscription(slow, asked, lambda: None, from_beginning=False):
                 raise AssertionError("it was cancelled before")
 
         task = asyncio.create_task(follow())
@@ -235,15 +242,15 @@ def test_who_goes_while_it_begins_leaves_nothing_behind(site: Site) -> None:
     assert len(site.node.pushes) == 0
 
 
-def test_one_too_many_is_refused(site: Site) -> None:
+def test_one_too_many_is_refused(site: RequestContext) -> None:
     site.node.execute(CLICKS)
     site.node.pushes.most = 1
     asked = site.node.asked("SELECT * FROM clicks EMIT CHANGES;")
 
     async def two() -> None:
         async with (
-            subscribed(site.node.pushes, asked, lambda: None, from_beginning=False),
-            subscribed(site.node.pushes, asked, lambda: None, from_beginning=False),
+            push_subscription(site.node.pushes, asked, lambda: None, from_beginning=False),
+            push_subscription(site.node.pushes, asked, lambda: None, from_beginning=False),
         ):
             pass
 

@@ -14,7 +14,7 @@ import pytest
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
 from headrace.serve.application import application
-from headrace.serve.server import Server
+from headrace.serve.http.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import CLICKS, COUNTS, Nowhere
 

@@ -18,17 +18,17 @@ from typing import Any
 import pytest
 
 from headrace.contracts import Append
-from headrace.control import pushes
 from headrace.control.node import Node
+from headrace.control.serving import push
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
-from headrace.serve.api import site
+from headrace.serve.api import request_context
 from headrace.serve.application import application
-from headrace.serve.ksql import inserts, queries
-from headrace.serve.server import Server
+from headrace.serve.http.server import Server
+from headrace.serve.ksql import insert_stream, queries
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
-from tests.waiting import until
+from tests.wait import wait_until
 
 DECLARED = """
 CREATE STREAM clicks (page STRING KEY, n INT) WITH (kafka_topic='clicks', format='JSON', partitions=2);
@@ -177,7 +177,7 @@ def test_rows_come_as_lines_while_the_question_goes_on(client: Client) -> None:
     assert len(client.node.pushes) == 1
     assert client.post("/close-query", {"queryId": begin["queryId"]}).status == 200
     assert response.read() == b""
-    until(lambda: not len(client.node.pushes))
+    wait_until(lambda: not len(client.node.pushes))
     assert client.post("/close-query", {"queryId": begin["queryId"]}).status == 400
 
 
@@ -188,7 +188,7 @@ def test_who_leaves_is_forgotten(client: Client) -> None:
         response.readline()
         response.close()
     client.append("clicks", ("/a", {"N": 1}))
-    until(lambda: not len(client.node.pushes))
+    wait_until(lambda: not len(client.node.pushes))
 
 
 def test_who_asks_the_same_shares_the_work(client: Client) -> None:
@@ -205,7 +205,7 @@ def test_who_asks_the_same_shares_the_work(client: Client) -> None:
 def test_a_slow_reader_of_its_own_question_gets_everything_later(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pushes, "FULL", 100)
+    monkeypatch.setattr(push, "MAX_BUFFERED_ROWS", 100)
     many, text = 20_000, "x" * 200
     for start in range(0, many, 1000):
         client.append("clicks", *((f"{text}{n}", {"N": n}) for n in range(start, start + 1000)))
@@ -217,7 +217,7 @@ def test_a_slow_reader_of_its_own_question_gets_everything_later(
 
 
 def test_a_slow_one_among_several_is_let_go(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushes, "FULL", 100)
+    monkeypatch.setattr(push, "MAX_BUFFERED_ROWS", 100)
     node, ask = client.node, client.node.asked("SELECT n FROM clicks EMIT CHANGES;")
     news = threading.Event()
     quick, slow = (node.pushes.subscribe(ask, from_beginning=False, notify=n) for n in (news.set, lambda: None))
@@ -230,7 +230,7 @@ def test_a_slow_one_among_several_is_let_go(client: Client, monkeypatch: pytest.
             news.clear()
             taken -= len(quick.take())
     assert slow.failure is not None
-    assert slow.failure.code == "slow-reader"
+    assert slow.failure.code == "slow-consumer"
     assert not quick.ended
 
 
@@ -255,7 +255,7 @@ def test_a_topic_is_printed_as_it_grows(client: Client) -> None:
         assert partition in "01"
     assert len(client.node.pushes) == 1
     response.close()
-    until(lambda: not client.node.pushes.feeds)
+    wait_until(lambda: not client.node.pushes.feeds)
 
 
 def test_a_topic_is_printed_from_its_beginning_to_a_limit(client: Client) -> None:
@@ -267,7 +267,7 @@ def test_a_topic_is_printed_from_its_beginning_to_a_limit(client: Client) -> Non
         assert [line.split("value: ")[1].split(", partition")[0] for line in told[2:]] == [
             json.dumps({"N": n}) for n in expected
         ]
-    until(lambda: not client.node.pushes.feeds)
+    wait_until(lambda: not client.node.pushes.feeds)
     response = client.post("/query", {"ksql": "PRINT clicks FROM BEGINNING INTERVAL 4 LIMIT 3;"})
     for _ in range(2):
         response.readline()
@@ -296,12 +296,12 @@ def test_a_topic_is_printed_as_rows_with_its_formats(client: Client) -> None:
 
 
 def test_who_reads_what_is_printed_slowly_gets_all_of_it_later(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pushes, "FULL", 100)
+    monkeypatch.setattr(push, "MAX_BUFFERED_ROWS", 100)
     many, text = 20_000, "x" * 200
     for start in range(0, many, 1000):
         client.append("clicks", *((f"{text}{n}", {"N": n}) for n in range(start, start + 1000)))
     response = client.post("/query", {"ksql": f"PRINT clicks FROM BEGINNING LIMIT {many};"})
-    until(lambda: bool(client.node.pushes.feeds) and client.node.pushes.feeds[0].is_held)
+    wait_until(lambda: bool(client.node.pushes.feeds) and client.node.pushes.feeds[0].is_held)
     assert sum(b"rowtime: " in line for line in response) == many
 
 
@@ -326,7 +326,7 @@ def test_many_rows_come_while_they_are_read(client: Client) -> None:
 
 def test_who_does_not_take_an_answer_holds_no_state_for_ever(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends, too: without the end of the answer."""
-    monkeypatch.setattr(queries, "GRACE", 0.5)
+    monkeypatch.setattr(queries, "PULL_READ_GRACE", 0.5)
     client.node.pulls.settings = replace(client.node.settings, query_time=timedelta(seconds=1))
     let_go, answered = threading.Event(), client.node.pulls.answered
 
@@ -431,7 +431,7 @@ def test_many_rows_are_taken_in_large_parts(client: Client, monkeypatch: pytest.
 
 
 def test_rows_before_a_line_without_end_are_taken(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(inserts, "LONGEST", 100_000)
+    monkeypatch.setattr(insert_stream, "MAX_LINE_BYTES", 100_000)
     rows = lines({"target": "clicks"}, *({"PAGE": "/", "N": n} for n in range(1_000)))
     *told, last = insert(client, rows + b'{"PAGE": "' + b"x" * 300_000).read().splitlines()
     assert [json.loads(one)["seq"] for one in told if b'"ok"' in one] == list(range(1_000))
@@ -449,7 +449,7 @@ def test_a_line_may_come_byte_by_byte() -> None:
     taken: list[int] = []
 
     async def read(text: bytes) -> list[bytes]:
-        return [line async for found in inserts._lines(parts_of(text), taken.append) for line in found]
+        return [line async for found in insert_stream._lines(parts_of(text), taken.append) for line in found]
 
     began = time.process_time()
     assert asyncio.run(read(b"x" * 600_000)) == [b"x" * 600_000]
@@ -461,8 +461,8 @@ def test_a_line_may_come_byte_by_byte() -> None:
 
 
 def test_bodies_are_in_one_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(site, "_HELD", 700_000)
-    monkeypatch.setattr(inserts, "BYTES_AT_ONCE", 1)
+    monkeypatch.setattr(request_context, "_HELD", 700_000)
+    monkeypatch.setattr(insert_stream, "MAX_BATCH_BYTES", 1)
     with serving(tmp_path) as client:
         large = " " * 800_000
         for path, body in (("/ksql", {"ksql": large}), ("/query", {"ksql": large}), ("/query-stream", {"sql": large})):

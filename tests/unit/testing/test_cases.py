@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import BadCases
+from headrace.errors import BadTestCases
 from headrace.testing import World, run_cases, run_script
 
 SQL = """
@@ -49,13 +49,13 @@ def test_cases_can_be_the_text_of_a_file() -> None:
 
 @pytest.mark.parametrize("text", ["{", '{"name": 1}', "[1]"])
 def test_cases_that_are_none(text: str) -> None:
-    with pytest.raises(BadCases):
+    with pytest.raises(BadTestCases):
         run_cases(SQL, text)
 
 
 def test_a_record_of_an_unknown_source_fails_its_case() -> None:
     report = run_cases(SQL, [{"inputs": [{"source": "nobody", "value": {}}]}])
-    assert report.differences[0].error.code == "bad-cases"
+    assert report.differences[0].error.code == "bad-test-cases"
 
 
 def test_a_script_with_asserts() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from headrace.plan.functions.signature import parse_signature
-from tests.conformance import functions, ksql, verdicts
+from tests.conformance import corpus_functions, ksql, verdicts
 
 FAILURE = {"id": "aa", "file": "f.json", "name": "n", "kind": "accept", "reason": "OUT[3].value.N: expected 2, got 1"}
 VERDICT = verdicts.Verdict(["aa f.json, n: why"], "1 passed, 1 failed", [FAILURE])
@@ -41,8 +41,8 @@ def test_every_ledger_entry_has_a_reason() -> None:
 
 
 def test_the_signatures_of_the_test_functions_can_be_read() -> None:
-    functions.install()
-    declared = [*functions.SCALARS, *functions.TABLES, *functions.AGGREGATES]
+    corpus_functions.install()
+    declared = [*corpus_functions.SCALARS, *corpus_functions.TABLES, *corpus_functions.AGGREGATES]
     assert all(parse_signature(overload.signature) for function in declared for overload in function.overloads)
 
 

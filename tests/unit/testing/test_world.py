@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from headrace.errors import AssertFailed, QueryFailed
-from headrace.plan.catalog import Create, Drop, Expect, ExpectSource, Write
+from headrace.plan.catalog import Create, Drop, ExpectRecord, ExpectSource, Write
 from headrace.plan.nodes import Kind, Relation
-from headrace.testing.documents import read_json
+from headrace.testing.json_payloads import read_json
 from headrace.testing.world import World
 from tests.unit.testing.plans import ROW, above, info
 
@@ -113,11 +113,11 @@ def test_an_assert_takes_the_next_record() -> None:
     w.apply(Write(A, (1,), (4,), timestamp=8))
     w.apply(Write(A, (1,), None))
     w.apply(Write(A, (2,), (5,)))
-    w.apply(Expect(A, ("ID", "V", "ROWTIME"), (1, 4, 8)))
-    w.apply(Expect(A, ("ID",), (1,), null=True))
-    w.apply(Expect(A, ("V",), (5,)))
+    w.apply(ExpectRecord(A, ("ID", "V", "ROWTIME"), (1, 4, 8)))
+    w.apply(ExpectRecord(A, ("ID",), (1,), null=True))
+    w.apply(ExpectRecord(A, ("V",), (5,)))
     with pytest.raises(AssertFailed, match="no more records"):
-        w.apply(Expect(A, ("ID", "V"), (1, 4)))
+        w.apply(ExpectRecord(A, ("ID", "V"), (1, 4)))
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_an_assert_that_does_not_hold(columns: Any, expected: Any, null: bool, m
     w = world()
     w.apply(Write(A, (1,), (4,), timestamp=8))
     with pytest.raises(AssertFailed, match=message):
-        w.apply(Expect(A, columns, expected, null))
+        w.apply(ExpectRecord(A, columns, expected, null))
 
 
 def test_an_assert_of_a_source() -> None:

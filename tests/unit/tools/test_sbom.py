@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from tools.sbom import _named, bom
 
-from headrace.log.jars import SETS
+from headrace.log.kafka.jars import SETS
 
 ROOT = Path(__file__).parents[3]
 

@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from headrace.contracts import Append, Log, Topic, TopicSpec
-from headrace.lang.ksql.parser import read
-from headrace.lang.ksql.planner import Planner
-from headrace.plan.catalog import Action, Ask, Catalog, SourceInfo
+from headrace.lang.ksql.grammar.parser import read_statements
+from headrace.lang.ksql.statements.planner import Planner
+from headrace.plan.catalog import Action, Catalog, SourceInfo, TransientSelect
 from headrace.plan.chain.contract import Event
-from headrace.plan.chain.hand import encoded
+from headrace.plan.chain.row_codec import encode_row
 from headrace.record import Record
 from headrace.views.contract import View
-from headrace.views.keeper import open_view
-from headrace.views.pulling import Order, Pull
+from headrace.views.materializer import open_view
+from headrace.views.pull_query import Order, PullQuery
 from headrace.views.sqlite import SqliteView
 
 ALL_TYPES = """
@@ -31,7 +31,7 @@ CREATE SOURCE TABLE T (ID STRING PRIMARY KEY, N BIGINT) WITH (kafka_topic='t', k
 
 def planned(text: str, catalog: Catalog | None = None) -> list[Action]:
     planner = Planner(Catalog() if catalog is None else catalog)
-    statements = [reading.statement for reading in read(text, {})]
+    statements = [reading.statement for reading in read_statements(text, {})]
     return [planner.plan(statement) for statement in statements if statement is not None]
 
 
@@ -41,9 +41,9 @@ def table(text: str) -> tuple[Catalog, SourceInfo]:
     return catalog, catalog.sources["T"]
 
 
-def asked(catalog: Catalog, text: str) -> Ask:
+def asked(catalog: Catalog, text: str) -> TransientSelect:
     (action,) = planned(text, catalog.copy())
-    assert isinstance(action, Ask)
+    assert isinstance(action, TransientSelect)
     return action
 
 
@@ -53,7 +53,7 @@ def view_in(folder: Path, source: SourceInfo) -> SqliteView:
 
 def answer(catalog: Catalog, view: View, text: str, order: Order = (), **how: Any) -> list[Event]:
     ask = asked(catalog, text)
-    with Pull(ask.query, order=order, limit=how.get("limit", ask.limit)).over(view) as found:
+    with PullQuery(ask.query, order=order, limit=how.get("limit", ask.limit)).over(view) as found:
         return [row for batch in found.batches for row in batch]
 
 
@@ -64,5 +64,5 @@ def all_rows(view: View) -> dict[Any, Event]:
 
 
 def append(log: Log, source: SourceInfo, events: Sequence[Event]) -> None:
-    records = [encoded(source, *event) for event in events]
+    records = [encode_row(source, *event) for event in events]
     log.append([Append(source.topic, [Record(r.value, r.key, occurred_at=r.time) for r in records])])

@@ -17,10 +17,10 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from headrace.contracts import Ack, Append, TopicSpec
 from headrace.log.embedded import EmbeddedLog
-from headrace.plan.chain.hand import encoded
+from headrace.plan.chain.row_codec import encode_row
 from headrace.record import Record
 from headrace.views.contract import View
-from headrace.views.keeper import Keeper, open_view
+from headrace.views.materializer import ViewMaterializer, open_view
 from tests.unit.views.asked import all_rows, answer, table
 
 CATALOG, SOURCE = table(
@@ -44,7 +44,7 @@ class Views(RuleBasedStateMachine):
         self.starts = {0: 0, 1: 0}
         self.begun: dict[int, int] = {}
         self.rebuilt = 0
-        self.keepers: list[Keeper] = []
+        self.keepers: list[ViewMaterializer] = []
         self.die_and_begin_again()
 
     def opened(self) -> View:
@@ -53,7 +53,7 @@ class Views(RuleBasedStateMachine):
     @rule(records=_records)
     def append(self, records: list[Any]) -> None:
         for key, row in records:
-            raw = encoded(SOURCE, 5, (key,), None if row == LIE else row)
+            raw = encode_row(SOURCE, 5, (key,), None if row == LIE else row)
             value = LIE if row == LIE else raw.value
             (done,) = self.log.append([Append("t", [Record(value, raw.key, occurred_at=5)])], ack=Ack.WRITTEN)
             self.records[done.partition].append((key, row))
@@ -69,7 +69,7 @@ class Views(RuleBasedStateMachine):
         """Whatever was not applied is forgotten; the one before may still be about."""
         view = self.opened()
         self.stack.callback(view.close)
-        self.keepers = [*self.keepers[-2:], Keeper(self.log, SOURCE, view, at_once=3)]
+        self.keepers = [*self.keepers[-2:], ViewMaterializer(self.log, SOURCE, view, at_once=3)]
 
     @rule(column=st.sampled_from(["N", "S"]))
     def index(self, column: str) -> None:

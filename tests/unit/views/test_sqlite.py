@@ -19,9 +19,9 @@ from headrace.errors import ViewUnreadable
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan import types as ty
 from headrace.schema import Field
-from headrace.views.columns import Columns, NotSought, sought
-from headrace.views.keeper import Keeper, open_view
-from headrace.views.pulling import Pull
+from headrace.views.column_encoding import ColumnCodec, NotSearchable, search_value
+from headrace.views.materializer import ViewMaterializer, open_view
+from headrace.views.pull_query import PullQuery
 from tests.unit.views.asked import ALL_TYPES, asked, table, view_in
 
 _, SOURCE = table(ALL_TYPES)
@@ -52,7 +52,7 @@ VALUES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 @pytest.mark.parametrize(("kind", "values"), VALUES, ids=[str(kind) for kind, _ in VALUES])
 def test_values_lie_in_their_order_and_come_back(kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
-    columns = Columns([Field("K", kind)], in_key=True)
+    columns = ColumnCodec([Field("K", kind)], in_key=True)
 
     @given(st.lists(values | st.none(), unique=True))
     def check(given_values: list[Any]) -> None:
@@ -79,8 +79,8 @@ def test_values_lie_in_their_order_and_come_back(kind: pa.DataType, values: st.S
     ],
 )
 def test_what_is_not_the_same_there_is_not_looked_up(kind: pa.DataType, value: Any) -> None:
-    with pytest.raises(NotSought):
-        sought(kind, value)
+    with pytest.raises(NotSearchable):
+        search_value(kind, value)
 
 
 def test_a_file_of_another_layout_is_refused(tmp_path: Path) -> None:
@@ -118,16 +118,16 @@ def test_a_question_is_looked_up_by_an_index_of_the_table(tmp_path: Path) -> Non
     )
     with EmbeddedLog(tmp_path / "log") as log, closing(view_in(tmp_path, source)) as view:
         log.create_topic("t")
-        assert not Keeper(log, source, view).step()
+        assert not ViewMaterializer(log, source, view).step()
         assert view.indexes() == [("CITY",), ("CITY", "N")]
         for condition, wanted in [
             ("CITY = 'a'", "own1 (v0=?)"),
             ("CITY IN ('a', 'b') AND N > 1E0", "own2 (v0=? AND v1>?)"),
             ("ID = 3", "PRIMARY KEY (k0=?)"),
         ]:
-            asking = Pull(asked(catalog, f"SELECT * FROM T WHERE {condition};").query)
+            asking = PullQuery(asked(catalog, f"SELECT * FROM T WHERE {condition};").query)
             assert wanted in _plan(tmp_path / "views" / "T.sqlite", *view.table.scan(asking.selection))
-        Keeper(log, replace(source, indexes=(("N",),)), view).step()
+        ViewMaterializer(log, replace(source, indexes=(("N",),)), view).step()
         assert view.indexes() == [("N",)]
 
 

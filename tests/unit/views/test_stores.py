@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from headrace.errors import BadSetting, MissingPart
+from headrace.errors import BadSetting, MissingDependency
 from headrace.settings import Settings
-from headrace.views.stores import FileStore, store_of
+from headrace.views.stores import SqliteStore, open_store
 
 
 def test_files_are_the_default(tmp_path: Path) -> None:
-    assert isinstance(store_of(Settings(data=tmp_path)), FileStore)
+    assert isinstance(open_store(Settings(data=tmp_path)), SqliteStore)
 
 
 def test_a_store_that_is_not_known_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match='"views" cannot be "oracle"'):
-        store_of(Settings(data=tmp_path, views="oracle"))
+        open_store(Settings(data=tmp_path, views="oracle"))
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ def test_a_store_that_is_not_known_is_refused(tmp_path: Path) -> None:
 )
 def test_a_url_that_is_none_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(BadSetting, match="views_url"):
-        store_of(Settings(data=tmp_path, views="postgres", views_url=url))
+        open_store(Settings(data=tmp_path, views="postgres", views_url=url))
 
 
 def test_a_driver_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("headrace.views.postgres", "headrace.views.database"):
+    for module in ("headrace.views.postgres", "headrace.views.postgres_connection"):
         monkeypatch.delitem(sys.modules, module, raising=False)
     for module in ("pg8000", "pg8000.native", "pg8000.exceptions"):
         monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(MissingPart, match="pg8000"):
-        store_of(Settings(data=tmp_path, views="postgres"))
+    with pytest.raises(MissingDependency, match="pg8000"):
+        open_store(Settings(data=tmp_path, views="postgres"))

@@ -1,5 +1,6 @@
-"""The shell of `headrace sql`: statements go to a server, what comes back is shown.
+"""The shell of `headrace sql`: sends statements to a server and shows the responses.
 
-`pieces` cuts a text into statements and commands, `session` does one after another, `outputs` show answers and rows;
-`prompt` is the terminal: history, completion, colours. Nothing here knows what a statement means: the server judges.
+`statement_splitter` splits text into statements and commands, `session` executes them in order, `output_formats` shows
+results and rows, and `prompt` is the terminal: history, completion, colours. The shell does not interpret statements
+beyond that: the server does.
 """

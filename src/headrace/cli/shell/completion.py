@@ -1,6 +1,6 @@
-"""Which words could go on where the cursor is: by the word before it, by the sources that the statement names.
+"""Completions at the cursor: by the word before it, and by the sources that the statement names.
 
-Words of the language and plain names are offered in small letters to who writes small ones; other names in backticks.
+Keywords and plain names are offered in lower case if the user types lower case; other names are in backticks.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise, takewhile
 
-from headrace.cli.shell.commands import COMMANDS
-from headrace.cli.shell.names import Known
-from headrace.cli.shell.outputs import OUTPUTS
-from headrace.cli.shell.pieces import COMMAND, pieces
-from headrace.lang.ksql.keywords import RESERVED, keywords
-from headrace.lang.ksql.tokens import Kind, Token, tokens
-from headrace.plan.answers.text import quoted
+from headrace.cli.shell.catalog_cache import CatalogNames
+from headrace.cli.shell.meta_commands import COMMANDS
+from headrace.cli.shell.output_formats import OUTPUTS
+from headrace.cli.shell.statement_splitter import COMMAND, split_input
+from headrace.lang.ksql.describe.text_renderer import quote_identifier
+from headrace.lang.ksql.grammar.keywords import RESERVED, keywords
+from headrace.lang.ksql.grammar.tokens import Kind, Token, tokenize
 from headrace.plan.types import identifier_text
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -24,16 +24,16 @@ _BEGUN = re.compile(r"`[^`]*$|[A-Za-z0-9_@]*$")
 
 
 @dataclass(frozen=True)
-class Offer:
-    """A word that replaces the last `length` characters, and what it is."""
+class Completion:
+    """A word that replaces the last `length` characters, and its kind."""
 
     word: str
     kind: str
     length: int
 
 
-def offers(before: str, known: Known, after: str = "") -> list[Offer]:
-    """For the text before the cursor, and behind it: sources may be named there, as in `SELECT | FROM clicks`."""
+def complete(before: str, known: CatalogNames, after: str = "") -> list[Completion]:
+    """Completions for the text before the cursor. The text after it may name sources, as in `SELECT | FROM clicks`."""
     if before.lstrip().startswith(COMMAND):
         return _of_command(before.lstrip(), known)
     begun = _BEGUN.search(before)
@@ -44,19 +44,19 @@ def offers(before: str, known: Known, after: str = "") -> list[Offer]:
 
 
 def _statement(text: str) -> list[Token]:
-    """The tokens of the statement that has not ended yet."""
-    rest = "" if not (found := list(pieces(text))) or found[-1].text.endswith(";") else found[-1].text
-    return list(tokens(rest))
+    """The tokens of the statement that is not terminated yet."""
+    rest = "" if not (found := list(split_input(text))) or found[-1].text.endswith(";") else found[-1].text
+    return list(tokenize(rest))
 
 
 def _up_to_end(text: str) -> Iterator[Token]:
-    return takewhile(lambda token: token.value != ";", tokens(text))
+    return takewhile(lambda token: token.value != ";", tokenize(text))
 
 
-def _matching(fragment: str, candidates: Iterable[tuple[str, str]]) -> list[Offer]:
+def _matching(fragment: str, candidates: Iterable[tuple[str, str]]) -> list[Completion]:
     plain = fragment.lstrip("`").upper()
     made = (
-        Offer(_written(word, kind, fragment), kind, len(fragment))
+        Completion(_written(word, kind, fragment), kind, len(fragment))
         for word, kind in dict.fromkeys(candidates)
         if word.upper().startswith(plain) and not (kind == "keyword" and fragment.startswith("`"))
     )
@@ -64,9 +64,9 @@ def _matching(fragment: str, candidates: Iterable[tuple[str, str]]) -> list[Offe
 
 
 def _written(word: str, kind: str, fragment: str) -> str:
-    if kind == "topic":  # its letters are as they are
+    if kind == "topic":  # case-sensitive
         return word if _PLAIN.fullmatch(word) and not fragment.startswith("`") else identifier_text(word)
-    name = word if kind == "keyword" else quoted(word, RESERVED)
+    name = word if kind == "keyword" else quote_identifier(word, RESERVED)
     if fragment.startswith("`"):
         return name if name.startswith("`") else f"`{name}`"
     return name.lower() if fragment.islower() and not name.startswith("`") else name
@@ -80,7 +80,7 @@ _AFTER: Mapping[str, str] = {
     "FUNCTION": "function",
     **dict.fromkeys(("TERMINATE", "PAUSE", "RESUME", "EXPLAIN"), "query"),
 }
-_LISTED: Mapping[str, Callable[[Known], Iterable[str]]] = {
+_LISTED: Mapping[str, Callable[[CatalogNames], Iterable[str]]] = {
     "source": lambda known: sorted(known.sources),
     "topic": lambda known: known.topics,
     "function": lambda known: known.functions,
@@ -89,7 +89,7 @@ _LISTED: Mapping[str, Callable[[Known], Iterable[str]]] = {
 
 
 def _candidates(
-    written: Sequence[Token], named: Mapping[str, tuple[str, ...]], known: Known
+    written: Sequence[Token], named: Mapping[str, tuple[str, ...]], known: CatalogNames
 ) -> Iterator[tuple[str, str]]:
     """Words with their kinds, the likeliest first."""
     last = [token.value.upper() for token in written[-2:]]
@@ -109,8 +109,8 @@ def _dropped(last: Sequence[str]) -> str | None:
     return "source" if len(last) == 2 and last[0] in ("DROP", "ALTER") and last[1] in ("STREAM", "TABLE") else None
 
 
-def _named(written: Sequence[Token], known: Known) -> dict[str, tuple[str, ...]]:
-    """The columns of the sources that the statement names, by their names and by what they are called in it."""
+def _named(written: Sequence[Token], known: CatalogNames) -> dict[str, tuple[str, ...]]:
+    """The columns of the sources that the statement names, by source name and by alias."""
     found: dict[str, tuple[str, ...]] = {}
     words = [token for token in written if not (token.kind is Kind.WORD and token.value.upper() == "AS")]
     for one, following in pairwise([*words, None]):
@@ -132,16 +132,16 @@ def _is_name(token: Token) -> bool:
 
 # -- commands -------------------------------------------------------------------------------------------------------
 
-_ARGUMENTS: Mapping[str, Callable[[Known], Iterable[tuple[str, str]]]] = {
+_ARGUMENTS: Mapping[str, Callable[[CatalogNames], Iterable[tuple[str, str]]]] = {
     **dict.fromkeys(("d", "d+"), lambda known: ((name, "source") for name in sorted(known.sources))),
     "df": lambda known: ((name, "function") for name in known.functions),
     "o": lambda known: ((name, "keyword") for name in OUTPUTS),
 }
 
 
-def _of_command(line: str, known: Known) -> list[Offer]:
+def _of_command(line: str, known: CatalogNames) -> list[Completion]:
     name, space, rest = line[1:].partition(" ")
     if not space:
-        return [Offer(word, "command", len(name)) for word in COMMANDS if word.startswith(name)]
+        return [Completion(word, "command", len(name)) for word in COMMANDS if word.startswith(name)]
     arguments = _ARGUMENTS.get(name)
     return _matching(rest.strip(), arguments(known)) if arguments and " " not in rest.strip() else []

@@ -1,4 +1,4 @@
-"""The shell at a terminal: a prompt with history, completion and colours, until the person leaves."""
+"""The interactive shell: a prompt with history, completion and colours."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.lexers import Lexer
 from prompt_toolkit.styles import Style
 
-from headrace.cli import faults, output
-from headrace.cli.shell.colours import STYLES, coloured
-from headrace.cli.shell.commands import Leave
-from headrace.cli.shell.completion import offers
-from headrace.cli.shell.names import Names
-from headrace.cli.shell.pieces import is_farewell, is_whole
+from headrace.cli.io import error_output, output
+from headrace.cli.shell.catalog_cache import CatalogCache
+from headrace.cli.shell.completion import complete
+from headrace.cli.shell.highlighter import STYLES, highlight
+from headrace.cli.shell.meta_commands import ExitShell
 from headrace.cli.shell.session import Session
+from headrace.cli.shell.statement_splitter import is_complete, is_exit
 from headrace.errors import HeadraceError
 
 PROMPT, MORE = "headrace> ", "     ...> "
 
 
-def talk(session: Session) -> None:
-    """Read and do, until `\\q` or Ctrl-D. An error is shown and Ctrl-C ends what is going on; then it reads again."""
-    names = Names(session.client)
+def run_prompt(session: Session) -> None:
+    """Read and execute until `\\q` or Ctrl-D. The prompt returns after an error, or after Ctrl-C."""
+    names = CatalogCache(session.client)
     session.on_change = names.forget
-    threading.Thread(target=names.known, daemon=True).start()  # so that the first Tab, and colours, need not wait
+    threading.Thread(target=names.known, daemon=True).start()  # so that the first Tab, and highlighting, need not wait
     prompt = _prompt(names)
     while True:
         try:
@@ -43,19 +43,19 @@ def talk(session: Session) -> None:
             continue
         except EOFError:
             return
-        if is_farewell(text):
+        if is_exit(text):
             return
         try:
             session.run(text)
-        except Leave:
+        except ExitShell:
             return
         except HeadraceError as error:
-            faults.show(error, as_json=False)
-        except KeyboardInterrupt:  # of several statements, those that follow are not done
+            error_output.print_error(error, as_json=False)
+        except KeyboardInterrupt:  # the remaining statements of the input are skipped
             output.note("ended")
 
 
-def _prompt(names: Names) -> PromptSession[str]:
+def _prompt(names: CatalogCache) -> PromptSession[str]:
     return PromptSession(
         multiline=True,
         prompt_continuation=lambda width, number, wrapped: MORE,
@@ -75,14 +75,14 @@ def _keys() -> KeyBindings:
     @keys.add("enter", filter=~completion_is_selected)
     def _(event: KeyPressEvent) -> None:
         buffer = event.current_buffer
-        if is_whole(buffer.text):
+        if is_complete(buffer.text):
             buffer.validate_and_handle()
         else:
             buffer.insert_text("\n")
 
     @keys.add("enter", filter=completion_is_selected)
     def _(event: KeyPressEvent) -> None:
-        event.current_buffer.complete_state = None  # take the word, and stay
+        event.current_buffer.complete_state = None  # accept the completion without submitting
 
     return keys
 
@@ -91,13 +91,13 @@ def _keys() -> KeyBindings:
 
 
 def history_file() -> Path:
-    """In the user's state directory."""
+    """The history file, in the user's state directory."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "headrace" / "sql_history"
 
 
 def _history() -> History:
-    """Nobody else may read it: statements name what is in the data."""
+    """Only its owner may read it: statements reveal what the data is about."""
     path = history_file()
     try:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
@@ -108,24 +108,24 @@ def _history() -> History:
     return FileHistory(str(path))
 
 
-# -- while it is typed ----------------------------------------------------------------------------------------------
+# -- while typing ---------------------------------------------------------------------------------------------------
 
 
 class _Words(Completer):
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: CatalogCache) -> None:
         self._names = names
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        for offer in offers(document.text_before_cursor, self._names.known(), document.text_after_cursor):
+        for offer in complete(document.text_before_cursor, self._names.known(), document.text_after_cursor):
             yield Completion(offer.word, start_position=-offer.length, display_meta=offer.kind)
 
 
 class _Colours(Lexer):
-    def __init__(self, names: Names) -> None:
+    def __init__(self, names: CatalogCache) -> None:
         self._names = names
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
         functions = self._names.at_hand.functions
-        fragments: StyleAndTextTuples = [(f"class:{kind}", text) for kind, text in coloured(document.text, functions)]
+        fragments: StyleAndTextTuples = [(f"class:{kind}", text) for kind, text in highlight(document.text, functions)]
         lines = list(split_lines(fragments))
         return lambda number: lines[number] if number < len(lines) else []

@@ -1,27 +1,27 @@
-"""One who talks to a server: properties and variables, how answers are shown, and one statement after another.
+"""A session with a server: its properties, variables and output format; executes one statement after another.
 
-A server forgets a SET or a DEFINE with the request it came in, so the session keeps them and sends them along. What it
-does itself are SELECT and PRINT, whose rows go on, and RUN SCRIPT, since the file is here and not there.
+A server forgets a SET or a DEFINE after the request, so the session stores them and sends them with each request. The
+session itself handles SELECT and PRINT, whose rows are streamed, and RUN SCRIPT, since the file is on the client.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from headrace.cli import output
-from headrace.cli.shell.arrivals import Arrivals
-from headrace.cli.shell.commands import do_command
-from headrace.cli.shell.outputs import OUTPUTS, Output, Stanzas
-from headrace.cli.shell.pieces import Piece, pieces, placed
+from headrace.cli.io import output
+from headrace.cli.shell.meta_commands import run_meta_command
+from headrace.cli.shell.output_formats import OUTPUTS, OutputFormat, VerticalOutput
+from headrace.cli.shell.row_buffer import RowBuffer
+from headrace.cli.shell.statement_splitter import ShellInput, locate_error, split_input
 from headrace.client import Client
 from headrace.errors import HeadraceError
-from headrace.lang.ksql.files import named_script
-from headrace.lang.ksql.tokens import Kind, Token, tokens
-from headrace.lang.ksql.variables import substituted
+from headrace.lang.ksql.grammar.tokens import Kind, Token, tokenize
+from headrace.lang.ksql.grammar.variables import substitute_variables
+from headrace.lang.ksql.scripts.files import named_script
 
 
 class Session:
-    """`interactive` says that a person is there, who wants to know how many rows there were."""
+    """`interactive` means that a person is at the terminal; then the number of rows is printed."""
 
     def __init__(self, client: Client, form: str = "table", *, interactive: bool = False) -> None:
         self.client = client
@@ -31,43 +31,43 @@ class Session:
         self.properties: dict[str, str] = {}
         self.variables: dict[str, str] = {}
         self.on_change: Callable[[], None] = lambda: None
-        """Called when there may be other names than before."""
+        """Called when the names in the catalog may have changed."""
         self._around: list[str | None] = []
 
     @property
-    def output(self) -> Output:
-        return Stanzas() if self.vertical and self.form == "table" else OUTPUTS[self.form]()
+    def output(self) -> OutputFormat:
+        return VerticalOutput() if self.vertical and self.form == "table" else OUTPUTS[self.form]()
 
-    # -- texts ------------------------------------------------------------------------------------------------------
+    # -- scripts ----------------------------------------------------------------------------------------------------
 
     def run(self, text: str, name: str | None = None) -> None:
-        """Do all of a text; `name` is its file. The first error stops it, and knows its place in the text."""
+        """Execute a whole text; `name` is its file. The first error stops it, and carries its location in the text."""
         self._around.append(name)
         try:
-            for piece in pieces(text):
+            for piece in split_input(text):
                 self._do(piece, text, name)
         finally:
             self._around.pop()
 
     def run_file(self, named: str) -> None:
-        """A script, looked for beside the one it is named in."""
+        """Run a script; a relative path is resolved against the script that names it."""
         path, text = named_script(named, None, self._around)
         self.run(text, path)
 
-    def _do(self, piece: Piece, text: str, name: str | None) -> None:
+    def _do(self, piece: ShellInput, text: str, name: str | None) -> None:
         try:
             if piece.is_command:
-                do_command(self, piece.text)
+                run_meta_command(self, piece.text)
             else:
                 self._statement(piece.text)
         except HeadraceError as error:
-            placed(error, piece, text, name)
+            locate_error(error, piece, text, name)
             raise
 
     # -- statements -------------------------------------------------------------------------------------------------
 
     def ask(self, text: str) -> None:
-        """A statement that no person wrote, so no place in it is of use."""
+        """Execute a generated statement. Errors carry no location, since the user did not write the text."""
         try:
             self.execute(text)
         except HeadraceError as error:
@@ -75,12 +75,12 @@ class Session:
             raise
 
     def execute(self, text: str) -> None:
-        """Have it done, and show what became of it."""
+        """Execute a statement, and show its results."""
         for entity in self.client.execute(text, self.properties, self.variables):
             self.output.answer(entity)
 
     def _statement(self, text: str) -> None:
-        written = list(tokens(text))
+        written = list(tokenize(text))
         _DONE_HERE.get(written[0].value.upper(), Session._executed)(self, text, written)
 
     def _executed(self, text: str, written: Sequence[Token]) -> None:
@@ -98,8 +98,8 @@ class Session:
         del written
         self._shown(text, self.output.records)
 
-    def _shown(self, text: str, show: Callable[[Arrivals], int]) -> None:
-        with Arrivals(self.client.query(text, self.properties, self.variables)) as arrivals:
+    def _shown(self, text: str, show: Callable[[RowBuffer], int]) -> None:
+        with RowBuffer(self.client.query(text, self.properties, self.variables)) as arrivals:
             count = show(arrivals)
         if self.interactive:
             output.note(f"{count:,} {'row' if count == 1 else 'rows'}")
@@ -127,11 +127,11 @@ class Session:
         if named := self._values(written, Kind.TEXT):
             self.run_file(named[0])
         else:
-            self.execute(text)  # the server says what is wrong with it
+            self.execute(text)  # the server reports the error
 
     def _values(self, written: Sequence[Token], kind: Kind) -> list[str]:
-        """Of the statement's tokens of a kind, with variables put in."""
-        return [token.value for token in substituted(written, self.variables) if token.kind is kind]
+        """The values of the statement's tokens of one kind, with variables substituted."""
+        return [token.value for token in substitute_variables(written, self.variables) if token.kind is kind]
 
 
 _DONE_HERE: Mapping[str, Callable[[Session, str, Sequence[Token]], None]] = {

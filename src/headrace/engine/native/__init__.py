@@ -1,1 +1,1 @@
-"""The native way: plans as Spark's own streaming operators. `choice` says for which plans, `flow` does it."""
+"""The native execution mode: runs plans with Spark's own streaming operators."""

@@ -1,8 +1,8 @@
-"""DISTINCT natively: Spark remembers what it has let through, and drops rows that are equal to it.
+"""DISTINCT in native mode: Spark stores the rows that have passed, and drops rows that are equal to one of them.
 
-Of equal rows of one batch Spark's operator would keep any. So it gets only the first of them: rows that are equal come
-to one task, which finds the one with the lowest place in the order of arrival. What was seen in a window goes when the
-window has closed; lateness is decided before, as for aggregates (see `flow`).
+Of equal rows in one batch Spark's operator would keep any. So it gets only the first of them: equal rows go to one
+task, which finds the one with the lowest position in the order of arrival. The state of a window is removed when the
+window has closed; lateness is decided before, as for aggregates (see `compiler`).
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
 
-from headrace.engine.batch.frames import frame_columns
-from headrace.engine.batch.native import Rows, compared, native
-from headrace.engine.native.work import Hops
+from headrace.engine.native.task_spec import WindowSpec
+from headrace.engine.sparksql.frames import frame_columns
+from headrace.engine.sparksql.operators import RelationFrame, compile_node, distinct_rows
 from headrace.plan import nodes as n
 
 
 @dataclass(frozen=True)
-class Remembering(n.Distinct):
-    """DISTINCT that goes on from batch to batch."""
+class StreamingDistinct(n.Distinct):
+    """DISTINCT whose state persists across batches."""
 
-    hops: Hops | None = None
+    hops: WindowSpec | None = None
 
 
-@native.register
-def _(node: Remembering, records: DataFrame) -> Rows:
-    made, by = compared(node, records)
+@compile_node.register
+def _(node: StreamingDistinct, records: DataFrame) -> RelationFrame:
+    made, by = distinct_rows(node, records)
     if node.hops is not None:
         size = node.hops.size
         made, by = made.selectExpr("*", f"timestamp_millis(time - time % {size} + {size}) as closes"), [*by, "closes"]
     firsts = made.repartition(*by).mapInArrow(first_of_batch(by), made.schema)
     if node.hops is not None:
         firsts = firsts.withWatermark("closes", f"{node.hops.size + node.hops.grace} milliseconds")
-    return Rows(firsts.dropDuplicates(by).select(*frame_columns(node.relation)), node.relation)
+    return RelationFrame(firsts.dropDuplicates(by).select(*frame_columns(node.relation)), node.relation)
 
 
 def first_of_batch(by: Sequence[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    """In a task: of the rows of a batch, those that are the first with their values. No two rows have one place."""
+    """In a task: the first rows of a batch with their values. No two rows have the same position."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         there = list(batches)

@@ -1,7 +1,7 @@
-"""What a native query gives, on its way into a log: encoded and staged in one Python stage, committed with the dead
-letters of the tasks that read, once per batch.
+"""Writes the results of a native query to a log: encoded and staged in one Python stage, committed once per batch.
 
-A raw topic gets records in the declared formats; a topic with a schema gets columns, which Python does not look into.
+The dead letters of the tasks that read are committed with them. A raw topic gets records in the declared formats; a
+topic with a schema gets columns, which Python does not inspect.
 """
 
 from __future__ import annotations
@@ -17,59 +17,61 @@ import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 
 from headrace.contracts import HEADERS_TYPE, Topic, dead_letter_topic
-from headrace.engine.batch.carriers import quoted
-from headrace.engine.batch.frames import tuples
-from headrace.engine.columns import from_spark
-from headrace.engine.native.headers import column, unpacked
-from headrace.engine.native.moments import Deadlines
-from headrace.engine.native.notes import Attempt
-from headrace.engine.native.work import Work
-from headrace.engine.payloads import Payloads, payloads
-from headrace.engine.record.packing import ROWS, packed_rows, unpacked_rows
-from headrace.engine.reports import OnReport, Report
-from headrace.engine.sink import STAGED, Outlet, Rows, Sink, staged_extents
+from headrace.engine.io.columns import from_spark
+from headrace.engine.io.payloads import PayloadEncoder, payload_encoder
+from headrace.engine.io.sink import STAGED, BatchCommitter, Sink, TopicRows, staged_extents
+from headrace.engine.native.header_codec import header_column, unpack_headers
+from headrace.engine.native.task_notes import BatchAttempt
+from headrace.engine.native.task_spec import NativeTaskSpec
+from headrace.engine.native.watermark import DeadlineTracker
+from headrace.engine.record.shuffle.payloads import ROWS, payload_rows, rows_payload
+from headrace.engine.sparksql.column_types import quote_name
+from headrace.engine.sparksql.frames import row_tuples
+from headrace.engine.task_report import OnTaskReports, TaskReport
 from headrace.plan.chain.contract import Problem
-from headrace.plan.chain.records import Encoder, Raw
+from headrace.plan.chain.records import Encoder, RawRecord
 
 
-class Telling(Protocol):
-    """How the tasks of a batch learn how far the stream was before it."""
+class StreamTimeProvider(Protocol):
+    """Provides the tasks of a batch with the stream time before it."""
 
     def begin(self, spark: SparkSession, batch: int) -> None: ...
-    def end(self, batch: int, reports: Sequence[Report]) -> None:
-        """The batch is in the log."""
+    def end(self, batch: int, reports: Sequence[TaskReport]) -> None:
+        """Called when the batch is in the log."""
         ...
 
 
-class ToldBySource:
-    """Its offsets say it."""
+class SourceStreamTime:
+    """The source's offsets contain the stream time."""
 
     def begin(self, spark: SparkSession, batch: int) -> None:
         pass
 
-    def end(self, batch: int, reports: Sequence[Report]) -> None:
+    def end(self, batch: int, reports: Sequence[TaskReport]) -> None:
         pass
 
 
 class NativeSink(Sink):
-    """Pass `write` to `foreachBatch`. The query's results go to the plan's topic, dead letters beside it."""
+    """Pass `write` to `foreachBatch`. Results go to the plan's topic, dead letters to its dead-letter topic."""
 
-    def __init__(self, outlet: Outlet, work: Work, telling: Telling, on_report: OnReport) -> None:
+    def __init__(
+        self, outlet: BatchCommitter, work: NativeTaskSpec, telling: StreamTimeProvider, on_report: OnTaskReports
+    ) -> None:
         self._topic = work.plan.sink.topic
         typed = not outlet.topic(self._topic).schema.is_raw
         topics = [self._topic, dead_letter_topic(self._topic)]
-        super().__init__(outlet, topics, _columns if typed else Encoding(work))
+        super().__init__(outlet, topics, _columns if typed else RowEncoder(work))
         self._work = work
         self._folder = Path(work.folder)
         self._telling = telling
         self._on_report = on_report
-        self._deadlines = Deadlines(work)
+        self._deadlines = DeadlineTracker(work)
 
     def write(self, rows: DataFrame, batch: int) -> None:
-        """Write a batch, once. One that is there already is computed all the same: its state must come to be."""
+        """Writes a batch, once. A batch that is already in the log is still computed, to produce its state."""
         self._telling.begin(rows.sparkSession, batch)
-        attempt = Attempt(rows.sparkSession, self._folder)
-        found = in_order(rows, self._work).mapInArrow(self.stage(), STAGED).collect()
+        attempt = BatchAttempt(rows.sparkSession, self._folder)
+        found = order_windows(rows, self._work).mapInArrow(self.stage(), STAGED).collect()
         notes = attempt.notes()
         self.commit(batch, [*found, *self._letters([letters for _, letters in notes if letters])])
         reports = [*(report for report, _ in notes), report_of(found, self._topic)]
@@ -78,77 +80,77 @@ class NativeSink(Sink):
 
     def _letters(self, letters: Sequence[bytes]) -> list[tuple[Any, ...]]:
         dead = self._topics[1]
-        return staged_extents([(dead, unpacked_rows(payload)) for payload in letters], self._outlet.staging)
+        return staged_extents([(dead, payload_rows(payload)) for payload in letters], self._outlet.staging)
 
 
-def in_order(rows: DataFrame, work: Work) -> DataFrame:
-    """Windows that come out once come one after another: for who reads on, time goes forward."""
+def order_windows(rows: DataFrame, work: NativeTaskSpec) -> DataFrame:
+    """Orders windows that are emitted once: for downstream readers time advances."""
     if not work.final:
         return rows
     names = {name.upper(): name for name in rows.columns}
-    start = names.get("WINDOWSTART") or names["WINDOW_START"]  # a topic's column, or the frame's
-    return rows.repartition(1).sortWithinPartitions(quoted(start))
+    start = names.get("WINDOWSTART") or names["WINDOW_START"]  # the topic's column, or the frame's
+    return rows.repartition(1).sortWithinPartitions(quote_name(start))
 
 
-def report_of(written: Sequence[Any], topic: str) -> Report:
-    """Of the rows that a batch wrote into the topic; those beside it could not be written: their time is wrong, say."""
+def report_of(written: Sequence[Any], topic: str) -> TaskReport:
+    """Reports the rows that a batch wrote; rows outside the topic could not be written, e.g. for a bad time."""
     good = sum(row.rows for row in written if row.topic == topic)
     bad = sum(row.rows for row in written if row.topic != topic)
-    return Report(0, written=good, problems={"not-written": bad} if bad else {})
+    return TaskReport(0, written=good, problems={"not-written": bad} if bad else {})
 
 
-def _columns(rows: pa.RecordBatch, topics: Sequence[Topic]) -> Rows:
+def _columns(rows: pa.RecordBatch, topics: Sequence[Topic]) -> TopicRows:
     at = rows.schema.get_field_index("$headers")
     if at >= 0:
         headers = rows.column(at)
         rows = rows.remove_column(at)
         if headers.null_count < len(headers):
-            rows = rows.append_column("$headers", column(headers))
+            rows = rows.append_column("$headers", header_column(headers))
     return from_spark(rows, topics[:1])
 
 
 @dataclass(frozen=True)
-class Encoding:
-    """In a task: rows of a frame to records of a raw topic."""
+class RowEncoder:
+    """In a task: encodes rows of a frame as records of a raw topic."""
 
-    work: Work
+    work: NativeTaskSpec
 
-    def __call__(self, rows: pa.RecordBatch, topics: Sequence[Topic]) -> Rows:
+    def __call__(self, rows: pa.RecordBatch, topics: Sequence[Topic]) -> TopicRows:
         given = dict(zip(rows.schema.names, rows.columns, strict=True))
-        written = encoded_at_once(given, self.work)
+        written = encode_columns(given, self.work)
         return self.one_by_one(rows, given, topics) if written is None else [(topics[0], written)]
 
-    def one_by_one(self, rows: pa.RecordBatch, given: dict[str, pa.Array], topics: Sequence[Topic]) -> Rows:
-        """What is written at once must be this."""
+    def one_by_one(self, rows: pa.RecordBatch, given: dict[str, pa.Array], topics: Sequence[Topic]) -> TopicRows:
+        """Encodes row by row: columnar encoding must give the same result."""
         sink, encoder = self.work.plan.sink, _encoder(self.work)
-        keys, values = tuples(given, "k", sink.relation, "keyed"), tuples(given, "v", sink.relation, "valued")
+        keys, values = row_tuples(given, "k", sink.relation, "keyed"), row_tuples(given, "v", sink.relation, "valued")
         headers = given["headers"].to_pylist() if "headers" in given else [None] * len(rows)
         events = zip(given["time"].to_pylist(), keys, values, headers, strict=True)
-        made = [encoder.encode(event[:3], unpacked(event[3])) for event in events]
-        report = Report(0)
+        made = [encoder.encode(event[:3], unpack_headers(event[3])) for event in events]
+        report = TaskReport(0)
         parts = (
-            (topics[0], [record for record in made if isinstance(record, Raw)]),
+            (topics[0], [record for record in made if isinstance(record, RawRecord)]),
             (topics[1], [report.letter(problem, self.work.plan) for problem in made if isinstance(problem, Problem)]),
         )
-        return [(topic, unpacked_rows(packed_rows(records))) for topic, records in parts if records]
+        return [(topic, payload_rows(rows_payload(records))) for topic, records in parts if records]
 
 
-def encoded_at_once(given: Mapping[str, pa.Array], work: Work) -> pa.RecordBatch | None:
-    """Records for a raw topic; None if formats cannot write columns, or a row may not be written at all."""
+def encode_columns(given: Mapping[str, pa.Array], work: NativeTaskSpec) -> pa.RecordBatch | None:
+    """Records for a raw topic; None if formats cannot write columns, or a row must not be written at all."""
     made, relation = _payloads(work), work.plan.sink.relation
     if made is None or (pc.min(given["time"]).as_py() or 0) < 0:
         return None
     keys = made.keys([given[f"k{i}"] for i in range(len(relation.key))], given["keyed"], given.get("window_start"))
     values = made.values([given[f"v{i}"] for i in range(len(relation.value))], given["valued"])
-    headers = column(given["headers"]) if "headers" in given else pa.nulls(len(keys), HEADERS_TYPE)
+    headers = header_column(given["headers"]) if "headers" in given else pa.nulls(len(keys), HEADERS_TYPE)
     return pa.RecordBatch.from_arrays([keys, values, given["time"], headers], schema=ROWS)
 
 
 @lru_cache(64)
-def _payloads(work: Work) -> Payloads | None:
-    return payloads(work.plan.sink)
+def _payloads(work: NativeTaskSpec) -> PayloadEncoder | None:
+    return payload_encoder(work.plan.sink)
 
 
 @lru_cache(64)
-def _encoder(work: Work) -> Encoder:
+def _encoder(work: NativeTaskSpec) -> Encoder:
     return Encoder(work.plan.sink)

@@ -1,1 +1,1 @@
-"""Queries by Spark's real-time trigger: element-wise from Kafka to Kafka, in milliseconds, at least once."""
+"""Runs queries with Spark's real-time trigger: stateless from Kafka to Kafka, in milliseconds, at least once."""

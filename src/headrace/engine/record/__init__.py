@@ -1,1 +1,1 @@
-"""The record way: the chain inside Spark's stateful operator, page by page, with state that outlives it."""
+"""The record execution mode: runs the chain inside Spark's stateful operator, by key group, with durable state."""

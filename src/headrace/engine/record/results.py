@@ -1,11 +1,11 @@
-"""What a page's batch gives out, before it is written: entries in order, each with the headers that it carries on.
+"""The results of a key group's batch before they are written: entries in order, each with its headers.
 
-Of a table's changes only the last of each key in a batch matters to who reads the table. `merged` leaves out the
-others, as ksqlDB does with its cache; it is done before anything is encoded, so that saves the encoding too. A stream's
-rows are facts, and what a trigger or EMIT FINAL gives out was asked for as it comes: those are never merged.
+Of a table's changes only the last of each key in a batch matters to readers of the table. `merge_changes` drops the
+others, as ksqlDB does with its cache; it runs before anything is encoded, so that saves the encoding too. A stream's
+rows are facts, and the output of a trigger or EMIT FINAL was requested as it is: those are never merged.
 
-A deletion that is the last is always sent, also of a key that came in the same batch: whether it was there before is
-not known without keeping it, and to delete what is not there does no harm.
+A deletion that is the last change is always emitted, even for a key that appeared in the same batch: whether the key
+existed before is not known without storing it, and deleting a key that does not exist does no harm.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from headrace.plan.nodes import Emit, Final, Kind, Query, Relation, walk
 from headrace.plan.types import BIGINT, BOOLEAN, BYTES, DATE, INT, STRING, TIME, TIMESTAMP
 
 _ALIKE = (BOOLEAN, INT, BIGINT, STRING, BYTES, DATE, TIME, TIMESTAMP)
-"""Types of which equal values are the same; 0.0 and -0.0 are not."""
+"""Types whose equal values are identical; 0.0 and -0.0 are not."""
 
 
 @dataclass
 class Results:
-    """Entries as the sink's relation has them."""
+    """Entries of the sink's relation."""
 
     entries: Batch = field(default_factory=list)
     headers: list[Headers] | None = None
-    """Of each entry; None while no entry has any."""
+    """The headers of each entry; None while no entry has any."""
 
     def add(self, batch: Batch, headers: Headers) -> None:
-        """More of them, all with these headers."""
+        """Adds entries, all with these headers."""
         if headers and self.headers is None:
             self.headers = [()] * len(self.entries)
         self.entries += batch
@@ -39,7 +39,7 @@ class Results:
             self.headers += [headers] * len(batch)
 
     def at(self, places: Sequence[int]) -> Results:
-        """Only those at these places."""
+        """The results at these positions."""
         headers = None if self.headers is None else [self.headers[place] for place in places]
         return Results([self.entries[place] for place in places], headers)
 
@@ -50,17 +50,17 @@ class Results:
         return len(self.entries)
 
 
-def merges(query: Query) -> bool:
+def can_merge_changes(query: Query) -> bool:
     """Whether changes of one key may be merged at all."""
     asked = any(isinstance(node, Emit | Final) for node in walk(query.sink))
     return query.sink.relation.kind is Kind.TABLE and not asked
 
 
-def merged(results: Results, relation: Relation) -> Results:
-    """The last change of each key, in the order of those; what has no key is left as it is."""
+def merge_changes(results: Results, relation: Relation) -> Results:
+    """The last change of each key, in their order; entries without a key are unchanged."""
     keys = [entry[1] for entry in results.entries]
     if any(column.type not in _ALIKE for column in relation.key):
-        keys = [key and repr(key) for key in keys]  # what is written differently stays apart; lists have no hash
+        keys = [key and repr(key) for key in keys]  # differently written keys stay distinct; lists have no hash
     last = {key: place for place, key in enumerate(keys)}
     if len(last) == len(results):
         return results

@@ -1,7 +1,7 @@
-"""What pages gave out, on its way into a log: rows in one transaction per batch, reports to whoever asks.
+"""Writes the results of key groups to a log: rows in one transaction per batch, and reports to a callback.
 
-Tasks stage their results themselves, where they have made them: a step of Spark's own for it would be one more process
-and one more hop in every batch.
+Tasks stage their results where they are produced: a separate Spark stage for it would be one more process and one more
+hop in every batch.
 """
 
 from __future__ import annotations
@@ -14,46 +14,46 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from headrace.contracts import Topic
-from headrace.engine.record.operator import Output
-from headrace.engine.record.writing import unpacked
-from headrace.engine.reports import OnReport, Report
-from headrace.engine.sink import Outlet, Sink, staged_extents
-from headrace.log.embedded.extents import Writer
+from headrace.engine.io.sink import BatchCommitter, Sink, staged_extents
+from headrace.engine.record.chain_operator import Output
+from headrace.engine.record.result_writer import read_written
+from headrace.engine.task_report import OnTaskReports, TaskReport
+from headrace.log.embedded.storage.extents import ExtentEncoder
 
 _STAGED = "staged"
 
 
-class PageSink(Sink):
-    """A sink for rows of `operator.OUTPUT_SPARK`."""
+class RecordSink(Sink):
+    """A sink for rows of `chain_operator.OUTPUT_SPARK_SCHEMA`."""
 
-    def __init__(self, outlet: Outlet, topics: Sequence[str], on_report: OnReport) -> None:
+    def __init__(self, outlet: BatchCommitter, topics: Sequence[str], on_report: OnTaskReports) -> None:
         super().__init__(outlet, topics)
         self._on_report = on_report
 
-    def finish(self) -> Staging:
-        """What tasks do with their results."""
-        return Staging(self._outlet.staging, {topic.name: topic for topic in self._topics})
+    def finish(self) -> ResultStager:
+        """Returns the function with which tasks stage their results."""
+        return ResultStager(self._outlet.staging, {topic.name: topic for topic in self._topics})
 
     def write(self, rows: DataFrame, batch: int) -> None:
-        """Write a batch, once. One that is there already is computed all the same: its state must come to be."""
+        """Writes a batch, once. A batch that is already in the log is still computed, to produce its state."""
         found = rows.collect()
         self.commit(batch, [one for row in found if row.topic == _STAGED for one in marshal.loads(row.payload)])
-        self._on_report(batch, [Report.unpacked(row.payload) for row in found if row.topic is None])
+        self._on_report(batch, [TaskReport.unpacked(row.payload) for row in found if row.topic is None])
 
 
 @dataclass(frozen=True)
-class Staging:
-    """In a task: results become extents that the driver can commit."""
+class ResultStager:
+    """In a task: encodes results as extents that the driver can commit."""
 
-    writer: Writer
+    writer: ExtentEncoder
     topics: Mapping[str, Topic]
 
     def __call__(self, results: Iterable[Output]) -> list[Output]:
-        staged = staged_extents(packed_topics(results, self.topics), self.writer)
+        staged = staged_extents(topic_rows(results, self.topics), self.writer)
         return [(_STAGED, marshal.dumps(staged))] if staged else []
 
 
-def packed_topics(results: Iterable[Output], topics: Mapping[str, Topic]) -> Iterator[tuple[Topic, pa.RecordBatch]]:
+def topic_rows(results: Iterable[Output], topics: Mapping[str, Topic]) -> Iterator[tuple[Topic, pa.RecordBatch]]:
     for name, payload in results:
         topic = topics[name or ""]
-        yield topic, unpacked(payload, topic)
+        yield topic, read_written(payload, topic)

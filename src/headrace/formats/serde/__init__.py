@@ -1,4 +1,4 @@
-"""Payloads one at a time, as the chain needs them: one module per format, each declaring itself."""
+"""Serdes: convert single payloads, as the chain needs them. One module per format, each registered as a component."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _BARE_ONLY = frozenset({"delimited", "kafka", "none"})
 
 
 def serde_maker(name: str, options: Mapping[str, Any]) -> SerdeMaker:
-    """The format of that name, in any case, with options as its component declares them.
+    """The format with that name, in any case, with options as its component declares them.
 
-    A statement's names may be given as they are: KEY_DELIMITER and VALUE_DELIMITER both are `delimiter`.
+    Option names of a statement are accepted: KEY_DELIMITER and VALUE_DELIMITER both mean `delimiter`.
     """
     given = {_option(option): value for option, value in options.items()}
     try:
@@ -44,7 +44,7 @@ def serde_maker(name: str, options: Mapping[str, Any]) -> SerdeMaker:
 
 
 def wrappings(name: str) -> frozenset[bool]:
-    """What WRAP_SINGLE_VALUE may be set to for the format."""
+    """The values of WRAP_SINGLE_VALUE that the format allows."""
     return frozenset({False}) if name.lower() in _BARE_ONLY else frozenset({True, False})
 
 

@@ -1,6 +1,6 @@
-"""The Avro schema of columns, as ksqlDB makes it: one record, every field may be null, logical types where they are.
+"""Generates the Avro schema of columns as ksqlDB does: one record, all fields nullable, logical types where they exist.
 
-Maps whose keys are not text are arrays of entries. Records inside are named after the path to them.
+Maps with non-text keys are arrays of entries. Nested records are named after the path to them.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.formats.serde.columns import kind_name
+from headrace.formats.serde.column_checks import kind_name
 from headrace.schema import Field
 
 DEFAULT_NAME = "io.confluent.ksql.avro_schemas.KsqlDataSourceSchema"
@@ -38,7 +38,7 @@ def record_schema(columns: Sequence[Field], full_name: str) -> dict[str, Any]:
 
 
 def value_schema(column: Field, full_name: str) -> Any:
-    """The schema of one column's bare value."""
+    """The schema of one column's unwrapped value."""
     namespace, _, name = full_name.rpartition(".")
     schema = _schema(column.type, name)
     if namespace and isinstance(schema, dict) and schema["type"] == "record":

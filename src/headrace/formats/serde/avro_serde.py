@@ -1,7 +1,7 @@
-"""Rows to Avro records and back, each behind the id of the schema that wrote it.
+"""Rows to Avro records and back, each prefixed with the id of the writer's schema.
 
-Columns are written with the schema that `avro_schema` makes of them. A payload is read with its writer's schema, and
-its fields go to columns of the same name, in any case; what does not fit is a `BadRecord`.
+Columns are written with the schema that `avro_schema` generates from them. A payload is read with its writer's schema,
+and its fields go to columns with the same name, in any case; a value that does not fit is a `BadRecord`.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import fastavro
 
 from headrace.errors import BadRecord
 from headrace.formats.primitives import Mismatch
-from headrace.formats.serde.avro_reading import Writer, reader, record_reader, step, without_times
+from headrace.formats.serde.avro_decoder import WriterSchema, reader, record_reader, step, without_times
 from headrace.formats.serde.avro_schema import record_schema, value_schema
-from headrace.formats.serde.columns import misfit
-from headrace.formats.serde.entries import entries_writer
+from headrace.formats.serde.column_checks import bad_value
+from headrace.formats.serde.map_entries import entries_writer
 from headrace.formats.serde.registry import Subject, framed, unframed
 from headrace.schema import Field
 
@@ -28,7 +28,7 @@ _FIX = "correct the producer, or declare the columns as its schema has them"
 
 
 class AvroSerde:
-    """A record per row, or the bare value of the one column."""
+    """A record per row, or the unwrapped value of the only column."""
 
     def __init__(self, columns: Sequence[Field], subject: Subject, full_name: str, *, bare: bool) -> None:
         self.columns = columns
@@ -42,7 +42,7 @@ class AvroSerde:
 
     @cached_property
     def id(self) -> int:
-        """Asked for at the first write: who only reads registers nothing."""
+        """Requested at the first write: readers register nothing."""
         return self.subject.id_of(json.dumps(self.schema), "AVRO")
 
     def decode(self, payload: bytes | None) -> Row | None:
@@ -73,29 +73,29 @@ class AvroSerde:
             try:
                 return None if value is None else convert(value)
             except Mismatch as error:
-                raise misfit(error, _FIX) from None
+                raise bad_value(error, _FIX) from None
 
         return read
 
-    def _bare(self, writer: Writer) -> Callable[[Any], Row]:
+    def _bare(self, writer: WriterSchema) -> Callable[[Any], Row]:
         convert = reader(self.columns[0].type, writer.root, writer)
         return lambda value: (step(convert, value, self.names[0]),)
 
-    def _record(self, writer: Writer) -> Callable[[Any], Row]:
+    def _record(self, writer: WriterSchema) -> Callable[[Any], Row]:
         kinds = {column.name: column.type for column in self.columns}
         convert = record_reader(kinds, writer.node(writer.root), writer)
         return lambda value: tuple(convert(value).values())
 
 
-def _writer(text: str) -> Writer:
+def _writer(text: str) -> WriterSchema:
     try:
-        return Writer(json.loads(text))
-    except Exception as error:  # a registry may hold anything, and fastavro complains in many ways
+        return WriterSchema(json.loads(text))
+    except Exception as error:  # a registry may hold any text, and fastavro raises many kinds of errors
         raise BadRecord(f"the payload's schema cannot be understood: {error!r}", fix=_FIX) from None
 
 
-def _avro(body: bytes, writer: Writer) -> Any:
+def _avro(body: bytes, writer: WriterSchema) -> Any:
     try:
         return fastavro.schemaless_reader(io.BytesIO(body), writer.plain, None)
-    except Exception as error:  # whatever the reader stumbles upon in bytes that are not what they should be
+    except Exception as error:  # fastavro may raise anything on malformed bytes
         raise BadRecord(f"the payload does not fit its Avro schema: {error!r}", fix=_FIX) from None

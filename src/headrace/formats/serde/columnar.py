@@ -1,4 +1,4 @@
-"""Payloads of a whole batch to columns and back, where that is what the format's serde does one by one."""
+"""Converts batches of payloads to columns and back, with the same result as the format's serde."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.serde.columns import kind_name
+from headrace.formats.serde.column_checks import kind_name
 from headrace.formats.serde.json_columns import JsonColumns, can_read
 from headrace.formats.serde.json_text import JsonText, can_write
 from headrace.formats.serde.kafka import CODECS
@@ -22,48 +22,48 @@ Mask = npt.NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
-class Read:
-    """A batch of payloads as columns. Where a payload was not `read`, only the serde can tell what it means."""
+class ColumnBatch:
+    """A batch of payloads as columns. Payloads that are not in `read` must be decoded by the serde."""
 
     columns: list[pa.Array]
     there: pa.BooleanArray
-    """Whether there is a row; none is what `decode` gives as None."""
+    """Whether there is a row; false where `decode` returns None."""
     read: Mask
 
 
-class Columnar(Protocol):
-    """Made for fixed columns, as a serde is."""
+class ColumnReader(Protocol):
+    """Created for fixed columns, like a serde."""
 
-    def read(self, payloads: pa.BinaryArray) -> Read: ...
+    def read(self, payloads: pa.BinaryArray) -> ColumnBatch: ...
 
 
-def columnar(name: str, columns: Sequence[Field], *, is_key: bool, wrapped: bool) -> Columnar | None:
-    """For the format of that name, in any case; None if its payloads must be read one by one."""
+def column_reader(name: str, columns: Sequence[Field], *, is_key: bool, wrapped: bool) -> ColumnReader | None:
+    """For the format with that name, in any case; None if its payloads must be read one by one."""
     if name.lower() == "json" and can_read(columns):
-        return JsonColumnar(columns, bare=len(columns) == 1 and (is_key or not wrapped))
+        return JsonColumnReader(columns, bare=len(columns) == 1 and (is_key or not wrapped))
     if name.lower() == "kafka" and len(columns) == 1 and kind_name(columns[0].type) in CODECS:
-        return KafkaColumnar(columns[0])
+        return KafkaColumnReader(columns[0])
     return None
 
 
-class JsonColumnar:
+class JsonColumnReader:
     def __init__(self, columns: Sequence[Field], *, bare: bool) -> None:
         self._bare = bare
         self._json = JsonColumns(columns, bare=bare)
 
-    def read(self, payloads: pa.BinaryArray) -> Read:
+    def read(self, payloads: pa.BinaryArray) -> ColumnBatch:
         columns, read = self._json.read(payloads)
-        return Read(columns, (columns[0] if self._bare else payloads).is_valid(), read)
+        return ColumnBatch(columns, (columns[0] if self._bare else payloads).is_valid(), read)
 
 
-class KafkaColumnar:
-    """Kafka's own bytes of one column."""
+class KafkaColumnReader:
+    """One column in the form of Kafka's own serializers."""
 
     def __init__(self, column: Field) -> None:
         self._kind = column.type
         self._number = _NUMBERS.get(kind_name(column.type))
 
-    def read(self, payloads: pa.BinaryArray) -> Read:
+    def read(self, payloads: pa.BinaryArray) -> ColumnBatch:
         there = payloads.is_valid()
         if self._number is not None:
             column, read = _numbers(payloads, self._number, self._kind)
@@ -73,14 +73,14 @@ class KafkaColumnar:
             read[bad] = False
         else:
             column, read = payloads, np.ones(len(payloads), bool)
-        return Read([column], there, read)
+        return ColumnBatch([column], there, read)
 
 
 _NUMBERS = {"int": np.dtype(">i4"), "bigint": np.dtype(">i8"), "double": np.dtype(">f8")}
 
 
 def _numbers(payloads: pa.BinaryArray, form: np.dtype, kind: pa.DataType) -> tuple[pa.Array, Mask]:
-    """Those of the right length."""
+    """Decodes the payloads with the right length."""
     _, offsets, data = payloads.buffers()
     starts = np.frombuffer(offsets, np.int32)[payloads.offset : payloads.offset + len(payloads) + 1]
     there = payloads.is_valid().to_numpy(zero_copy_only=False)
@@ -92,26 +92,26 @@ def _numbers(payloads: pa.BinaryArray, form: np.dtype, kind: pa.DataType) -> tup
     return pa.array(values, kind, mask=~fits), fits | ~there
 
 
-# -- and back -------------------------------------------------------------------------------------------------------
+# -- write ----------------------------------------------------------------------------------------------------------
 
 
 class ColumnWriter(Protocol):
     def write(self, columns: Sequence[pa.Array], there: pa.BooleanArray) -> pa.BinaryArray:
-        """Payloads of columns that hold the chain's values; none where there is no row."""
+        """Payloads of columns that hold the chain's values; null where there is no row."""
         ...
 
 
 def column_writer(name: str, columns: Sequence[Field], *, is_key: bool, wrapped: bool) -> ColumnWriter | None:
-    """For the format of that name, in any case; None if rows must be written one by one."""
+    """For the format with that name, in any case; None if rows must be written one by one."""
     if name.lower() == "json" and can_write(columns):
         return JsonText(columns, bare=len(columns) == 1 and (is_key or not wrapped))
     if name.lower() == "kafka" and len(columns) == 1 and kind_name(columns[0].type) in CODECS:
-        return KafkaBytes(columns[0])
+        return KafkaColumnWriter(columns[0])
     return None
 
 
-class KafkaBytes:
-    """One column as Kafka's own serializers write it."""
+class KafkaColumnWriter:
+    """One column in the form of Kafka's own serializers."""
 
     def __init__(self, column: Field) -> None:
         self._number = _NUMBERS.get(kind_name(column.type))

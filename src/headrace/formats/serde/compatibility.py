@@ -1,8 +1,8 @@
-"""Which schemas go together: whether what one wrote can be read with the other.
+"""Schema compatibility: whether data written with one schema can be read with another.
 
-*Backward*: with the new schema one reads what the old one wrote. *Forward*: with the old one what the new one writes.
-*Full* is both. A level that is not *transitive* looks at the latest version alone. What is not understood about a
-schema is a problem too, never passed over. The rules of each kind are in the module of its name.
+*Backward*: the new schema reads what the old one wrote. *Forward*: the old one reads what the new one writes. *Full* is
+both. A level that is not *transitive* checks the latest version only. Unsupported parts of a schema count as a problem
+and are never ignored. The rules of each schema type are in the module named after it.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from headrace.errors import BadSchema
-from headrace.formats.serde.extras import require
+from headrace.formats.serde.optional_libraries import require_library
 from headrace.formats.serde.registry_state import Kind, Version
 
 Problems = Callable[[str, str], list[str]]
@@ -39,14 +39,14 @@ MOST_CHARACTERS = 1 << 20
 
 
 def check_schema(text: str, kind: Kind) -> None:
-    """Refuse what is no schema of the kind."""
+    """Refuse text that is not a valid schema of this type."""
     if len(text) > MOST_CHARACTERS:
         raise BadSchema(f"the schema has {len(text)} characters", fix=f"write at most {MOST_CHARACTERS}")
     _kind(kind)[0](text)
 
 
 def problems(text: str, kind: Kind, versions: Sequence[Version], level: str) -> list[str]:
-    """Why a new schema does not go together with versions of its subject, the latest of them last."""
+    """Why a new schema is incompatible with versions of its subject, the latest of them last."""
     wanted = LEVELS[level]
     if not (wanted.backward or wanted.forward):
         return []
@@ -76,11 +76,11 @@ def _kind(kind: Kind) -> tuple[Callable[[str], None], Problems]:
     return _KINDS[kind]()
 
 
-# Imports are late here: only who keeps schemas of a kind needs its library.
+# Late imports: only users of a schema type need its library.
 
 
 def _avro() -> tuple[Callable[[str], None], Problems]:
-    require("fastavro", "avro")
+    require_library("fastavro", "avro")
     from headrace.formats.serde import compatibility_avro
 
     return compatibility_avro.check, compatibility_avro.problems

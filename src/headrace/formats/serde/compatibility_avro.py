@@ -1,4 +1,4 @@
-"""Avro's rules of schema resolution, as its specification has them: can a reader's schema read a writer's data?"""
+"""Avro's schema resolution rules as in its specification: whether a reader's schema can read a writer's data."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from typing import Any
 
 from headrace.errors import BadSchema
-from headrace.formats.serde.avro_reading import Writer
+from headrace.formats.serde.avro_decoder import WriterSchema
 
 _PROMOTED = {
     "int": ("long", "float", "double"),
@@ -28,18 +28,18 @@ def problems(reader: str, writer: str) -> list[str]:
 
 
 @lru_cache(maxsize=256)
-def _parsed(text: str) -> Writer:
+def _parsed(text: str) -> WriterSchema:
     try:
-        schema = Writer(json.loads(text))
+        schema = WriterSchema(json.loads(text))
         _check_fields(schema)
         return schema
-    except Exception as error:  # fastavro complains in many ways
+    except Exception as error:  # fastavro raises many kinds of errors
         raise BadSchema(
             f"this is no Avro schema: {error!r}"[:500], fix='for example {"type": "record", "name": "R", "fields": []}'
         ) from None
 
 
-def _check_fields(schema: Writer) -> None:
+def _check_fields(schema: WriterSchema) -> None:
     for node in schema.named.values():
         names = [field["name"] for field in node.get("fields", ())]
         if len(names) != len({*names}):
@@ -47,9 +47,9 @@ def _check_fields(schema: Writer) -> None:
 
 
 class _Pair:
-    """Two schemas beside each other. Records that contain themselves are looked at once."""
+    """A reader's and a writer's schema. Recursive records are compared once."""
 
-    def __init__(self, reader: Writer, writer: Writer) -> None:
+    def __init__(self, reader: WriterSchema, writer: WriterSchema) -> None:
         self.reader, self.writer = reader, writer
         self.seen: set[tuple[str, str]] = set()
 
@@ -71,7 +71,7 @@ class _Pair:
         before = set(self.seen)
         if next(self.at(path, reader, writer), None) is None:
             return True
-        self.seen = before  # what a branch that fails has looked at may have failed there
+        self.seen = before  # pairs seen in a failed branch may have failed there
         return False
 
     def single(self, path: str, reader: dict[str, Any], writer: dict[str, Any]) -> Iterator[str]:
@@ -125,8 +125,8 @@ _COMPARED: dict[str, Callable[[_Pair, str, dict[str, Any], dict[str, Any]], Iter
 }
 
 
-def _node(schema: Any, of: Writer) -> Any:
-    """A union as a list, all else as a description with a type, whatever names and wrappings stand before it."""
+def _node(schema: Any, of: WriterSchema) -> Any:
+    """A union as a list, anything else as an object with a type, with names and wrappers resolved."""
     while not isinstance(schema, list):
         if isinstance(schema, str):
             schema = of.named.get(schema) or {"type": schema}
@@ -138,7 +138,7 @@ def _node(schema: Any, of: Writer) -> Any:
 
 
 def _named(path: str, reader: dict[str, Any], writer: dict[str, Any]) -> Iterator[str]:
-    """Names without their namespace must be the same, or the reader knows the writer's as an alias."""
+    """Names without their namespace must be equal, or the reader must list the writer's as an alias."""
     if _short(reader) != _short(writer) and writer["name"] not in _aliases(reader):
         yield f"{path or 'it'}: {_name(reader)} is not {_name(writer)}"
 

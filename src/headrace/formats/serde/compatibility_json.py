@@ -1,10 +1,10 @@
-"""When JSON Schemas go together: every document that the writer's allows must be allowed by the reader's.
+"""JSON Schema compatibility: every document that the writer's schema allows must be allowed by the reader's.
 
-Understood are types, properties, required and additional ones, items, enums, unions (`oneOf`, `anyOf`), bounds, and
+Supported are types, properties, required and additional ones, items, enums, unions (`oneOf`, `anyOf`), bounds, and
 references within the schema. Any other keyword that restricts documents must be the same on both sides.
 
-Properties that a schema does not name are allowed unless it forbids them, so to name a new one restricts it: who
-wants to add properties closes the object with `"additionalProperties": false`.
+Properties that a schema does not name are allowed unless it forbids them, so naming a new one is a restriction: to add
+properties later, close the object with `"additionalProperties": false`.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _bad(why: str) -> BadSchema:
 
 
 def _walk(schema: Any, root: Any, path: str, depth: int) -> None:
-    """Refuse what would not be understood when the next version is compared with it."""
+    """Refuse what could not be compared with the next version."""
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict) or depth > _DEEPEST:
@@ -98,7 +98,7 @@ def _parts(schema: Node) -> Iterator[tuple[str, Any]]:
 
 
 class _Pair:
-    """Two schemas beside each other."""
+    """A reader's and a writer's schema."""
 
     def __init__(self, reader: Any, writer: Any) -> None:
         self.reader, self.writer = reader, writer
@@ -107,7 +107,7 @@ class _Pair:
 
     def at(self, path: str, reader: Any, writer: Any) -> Iterator[str]:
         self.steps += 1
-        if self.steps > _MOST_STEPS:  # unions of unions are tried in all ways
+        if self.steps > _MOST_STEPS:  # nested unions are tried in all combinations
             raise _bad("there is too much in it to compare")
         pair = (json.dumps(reader), json.dumps(writer))
         if pair in self.seen:
@@ -116,7 +116,7 @@ class _Pair:
         yield from self.resolved(path, _node(reader, self.reader), _node(writer, self.writer))
 
     def resolved(self, path: str, reader: Node | None, writer: Node | None) -> Iterator[str]:
-        if writer is None:  # it allows nothing, so nothing was written
+        if writer is None:  # it allows no document, so none was written
             return
         if reader is None:
             yield f"{path}: nothing is allowed any more"
@@ -132,7 +132,7 @@ class _Pair:
             yield from self.single(path, _whole(reader), _whole(writer))
 
     def unions(self, path: str, read: list[Any], wrote: list[Any]) -> Iterator[str]:
-        """Each alternative of the writer must be one of the reader."""
+        """Each alternative of the writer must match one of the reader."""
         for branch in wrote:
             if not any(self.fits(path, other, branch) for other in read):
                 yield f"{path}: no alternative allows {json.dumps(branch)[:80]}"
@@ -163,7 +163,7 @@ class _Pair:
 
 
 def _node(schema: Any, root: Any) -> Node | None:
-    """What a schema says: `true` is one that says nothing, `false` is None, a reference is what it refers to."""
+    """What a schema says: `true` is an empty schema, `false` is None, a reference is resolved."""
     for _ in range(_DEEPEST):
         if isinstance(schema, bool):
             return {} if schema else None
@@ -188,7 +188,7 @@ def _referred(reference: str, root: Any) -> Any:
 
 
 def _strange(reader: Node, writer: Node) -> str | None:
-    """A keyword that only one side has, or that is not the same, and about which nothing is known."""
+    """An unsupported keyword that only one side has, or that differs."""
     for name in sorted({*reader, *writer}):
         if name in _UNDERSTOOD and not (name == "items" and _is_tuple(reader, writer)):
             continue
@@ -198,7 +198,7 @@ def _strange(reader: Node, writer: Node) -> str | None:
 
 
 def _same(reader: Node, writer: Node, name: str) -> bool:
-    """What refers to something else may mean another thing on the other side."""
+    """A reference may resolve to something else on the other side."""
     return reader.get(name) == writer.get(name) and "$ref" not in json.dumps(reader.get(name))
 
 
@@ -207,7 +207,7 @@ def _is_tuple(*schemas: Node) -> bool:
 
 
 def _branches(schema: Node) -> list[Any]:
-    """The alternatives of a schema that is nothing but a union, or that has several types."""
+    """The alternatives of a schema that is only a union, or that has several types."""
     unions = [name for name in _UNIONS if name in schema]
     rest = {name: value for name, value in schema.items() if name not in unions}
     if len(unions) == 1 and not {*rest} - _NOTES - {n for n in rest if n.startswith("connect.")}:
@@ -219,12 +219,12 @@ def _branches(schema: Node) -> list[Any]:
 
 
 def _whole(schema: Node) -> Node:
-    """A union of one is its member."""
+    """A union with one member is that member."""
     (branch,) = _branches(schema) or [schema]
     return branch if isinstance(branch, dict) else {}
 
 
-# -- rules for one schema beside another, neither of them a union ------------------------------------------------------
+# -- rules for two schemas, neither of them a union --------------------------------------------------------------------
 
 
 def _types(schema: Node) -> set[str]:

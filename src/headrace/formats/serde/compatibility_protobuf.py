@@ -1,7 +1,8 @@
-"""Protobuf's rules for messages that change: a field is its number, and its bytes must keep their meaning.
+"""Protobuf's rules for schema evolution: fields are identified by number, and their bytes must keep their meaning.
 
-Fields may come and go and be renamed. A number may not change its kind of bytes, a member of a `oneof` may not vanish,
-nor may two fields become alternatives of each other. Messages inside are compared by their fields, not their names.
+Fields may be added, removed and renamed. A number may not change its wire type, a member of a `oneof` may not be
+removed, nor may two fields become alternatives of each other. Nested messages are compared by their fields, not by
+name.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from google.protobuf.descriptor import FieldDescriptor as Kind
 
 from headrace.errors import BadSchema
 from headrace.formats.serde.protobuf_schema import message_class
-from headrace.formats.serde.protobuf_text import parsed
+from headrace.formats.serde.protobuf_text import parse_proto
 from headrace.formats.serde.registry_state import without_noise
 
 _WIRE = {
@@ -50,8 +51,8 @@ def problems(reader: str, writer: str) -> list[str]:
 @lru_cache(maxsize=256)
 def _file(text: str) -> Any:
     try:
-        return message_class(parsed(text)).DESCRIPTOR.file
-    except Exception as error:  # the parser's ValueError, and what the runtime's versions raise
+        return message_class(parse_proto(text)).DESCRIPTOR.file
+    except Exception as error:  # the parser's ValueError, and what versions of the runtime raise
         raise BadSchema(
             f"this is no Protobuf schema: {error}"[:500],
             fix='for example: syntax = "proto3"; message M { string a = 1; }',
@@ -95,7 +96,7 @@ def _field(reader: Any, writer: Any, path: str, seen: set[tuple[str, str]]) -> I
 
 
 def _alternatives(reader: Any, writer: Any, path: str) -> Iterator[str]:
-    """Fields that could be set together, of which the reader would keep one."""
+    """Fields that could be set together, but of which the reader would keep only one."""
     groups: dict[str, set[str]] = {}
     for number, wrote in writer.fields_by_number.items():
         field = reader.fields_by_number.get(number)
@@ -108,6 +109,6 @@ def _alternatives(reader: Any, writer: Any, path: str) -> Iterator[str]:
 
 
 def _oneof(field: Any) -> str:
-    """The choice that the field is a member of; `optional` is none, though it is written as one."""
+    """The oneof that the field belongs to; `optional` does not count, though it is encoded as one."""
     choice = field.containing_oneof
     return "" if choice is None or (len(choice.fields) == 1 and choice.name == f"_{field.name}") else choice.name

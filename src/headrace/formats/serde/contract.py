@@ -1,7 +1,7 @@
-"""What a serde promises: one payload becomes the values of given columns, and back.
+"""The contract of serdes: one payload becomes the values of given columns, and back.
 
-Values are those of the chain (see `headrace.plan.types`). A payload that is no row raises `BadRecord` with a
-reason; it never crashes the reader. `None` is no payload, and comes back as None.
+Values are those of the chain (see `headrace.plan.types`). An invalid payload raises `BadRecord` with a reason; it never
+crashes the reader. `None` is no payload, and decodes to None.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from headrace.schema import Field
 
 
 class Serde(Protocol):
-    """Made for fixed columns; without state, so that one serves all partitions."""
+    """Created for fixed columns; stateless, so that one instance serves all partitions."""
 
     def decode(self, payload: bytes | None) -> tuple[Any, ...] | None: ...
     def encode(self, row: Sequence[Any] | None) -> bytes | None: ...

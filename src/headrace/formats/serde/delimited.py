@@ -1,7 +1,7 @@
-"""The format `DELIMITED`: one line of separated fields per row, quoted as Apache Commons CSV quotes.
+"""The format `DELIMITED`: one line of separated fields per row, quoted as by Apache Commons CSV.
 
-Reading: an empty field is null, quotes may stand around any field, lines after the first are ignored. Writing: a field
-is quoted only where that library does it by default, which is oftener than needed for a row's first field.
+Reading: an empty field is null, any field may be quoted, lines after the first are ignored. Writing: a field is quoted
+only where that library does it by default, which is more often than needed for a row's first field.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from headrace.component import Component, Option, register
 from headrace.errors import BadFormatOption, BadRecord
 from headrace.formats.numbers import WHOLE, decimal_text, double_text, parse_double
 from headrace.formats.primitives import PRIMITIVES, Convert, Mismatch
-from headrace.formats.serde.columns import kind_name, refuse, refuse_map_keys
+from headrace.formats.serde.column_checks import kind_name, refuse_column, refuse_map_keys
 from headrace.formats.serde.contract import Serde
 from headrace.formats.serde.none import without_columns
 from headrace.schema import Field
@@ -58,7 +58,7 @@ def _decimal(kind: pa.DataType) -> Convert:
 
 
 READERS: dict[str, Callable[[pa.DataType], Convert]] = {
-    "boolean": lambda kind: lambda text: text.lower() == "true",  # as Boolean.parseBoolean: all else is false
+    "boolean": lambda kind: lambda text: text.lower() == "true",  # like Boolean.parseBoolean: anything else is false
     "int": _whole,
     "bigint": _whole,
     "double": _double,
@@ -82,7 +82,7 @@ WRITERS: dict[str, Callable[[Any], str]] = {
 
 
 def split(line: str, delimiter: str) -> list[str]:
-    """The fields of a text's first line that is not empty. Raises ValueError."""
+    """The fields of the first non-empty line. Raises ValueError."""
     if '"' not in line and "\n" not in line and "\r" not in line:
         return line.split(delimiter)
     line = line.lstrip("\r\n")
@@ -121,7 +121,7 @@ def _quoted(line: str, at: int, delimiter: str) -> tuple[str, int]:
 
 
 def quoting(delimiter: str) -> Callable[[str, bool], str]:
-    """A function from a field and whether it is the row's first to the text to write."""
+    """A function from a field, and whether it is the row's first, to the text to write."""
     special = re.compile(f'[{re.escape(delimiter)}"\r\n]')
 
     def quoted(text: str, first: bool) -> str:
@@ -187,7 +187,7 @@ class DelimitedMaker:
             refuse_map_keys(columns)
         for column in columns:
             if kind_name(column.type) not in READERS:
-                refuse("DELIMITED", column, column.type, "use JSON, AVRO or PROTOBUF for it")
+                refuse_column("DELIMITED", column, column.type, "use JSON, AVRO or PROTOBUF for it")
 
     def serde(self, columns: Sequence[Field], *, is_key: bool, wrapped: bool) -> Serde:
         self.check(columns, is_key=is_key, wrapped=wrapped)

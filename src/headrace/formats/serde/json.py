@@ -1,7 +1,7 @@
-"""The format `JSON`: an object with a field per column, or the bare value of a single column.
+"""The format `JSON`: an object with a field per column, or the unwrapped value of a single column.
 
-Reading is as generous as ksqlDB's (see `json_reading`); a missing field is null, an unknown one is ignored. Writing
-names every column, nulls too. A key of one column is always bare; `null` and a bare null are no row at all.
+Reading is as lenient as ksqlDB's (see `json_decoder`); a missing field is null, an unknown one is ignored. Writing
+includes every column, also nulls. A key of one column is never wrapped; `null` and an unwrapped null are no row at all.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.component import Component, register
-from headrace.errors import BadRecord, FormatRefused
-from headrace.formats.document import parse, parse_exactly
+from headrace.errors import BadRecord, FormatUnsupported
+from headrace.formats.json_document import parse_json, parse_json_exactly
 from headrace.formats.primitives import Convert, Mismatch
-from headrace.formats.serde.columns import refuse_map_keys, within
+from headrace.formats.serde.column_checks import nested_types, refuse_map_keys
 from headrace.formats.serde.contract import Serde
-from headrace.formats.serde.json_reading import Inexact, lookup, reader
-from headrace.formats.serde.json_writing import dumps, row_writer, writer
+from headrace.formats.serde.json_decoder import Inexact, lookup, reader
+from headrace.formats.serde.json_encoder import dumps, row_writer, writer
 from headrace.formats.serde.none import NoneSerde
 from headrace.schema import Field
 
@@ -42,10 +42,10 @@ class JsonSerde:
             return None
         if not self.only_exact:
             try:
-                return self._row(_document(parse, payload), self.readers)
+                return self._row(_document(parse_json, payload), self.readers)
             except Inexact:
                 pass
-        return self._row(_document(parse_exactly, payload), self.exact_readers)
+        return self._row(_document(parse_json_exactly, payload), self.exact_readers)
 
     def encode(self, row: Sequence[Any] | None) -> bytes | None:
         if row is None:
@@ -68,7 +68,7 @@ class JsonSerde:
 
 
 class BareJsonSerde:
-    """The value of the one column alone; null is no payload."""
+    """The unwrapped value of the only column; null is no payload."""
 
     def __init__(self, column: Field) -> None:
         self.name = column.name
@@ -81,13 +81,13 @@ class BareJsonSerde:
             return None
         try:
             if not self.only_exact:
-                return _single(_document(parse, payload), self.read)
+                return _single(_document(parse_json, payload), self.read)
         except Inexact:
             pass
         except Mismatch as error:
             raise BadRecord(error.reason(self.name), fix=_FIX) from None
         try:
-            return _single(_document(parse_exactly, payload), self.read_exact)
+            return _single(_document(parse_json_exactly, payload), self.read_exact)
         except Mismatch as error:
             raise BadRecord(error.reason(self.name), fix=_FIX) from None
 
@@ -110,7 +110,7 @@ def _document(parse_it: Callable[[bytes], Any], payload: bytes) -> Any:
 
 
 def _has_decimal(columns: Sequence[Field]) -> bool:
-    return any(pa.types.is_decimal(kind) for column in columns for kind in within(column.type))
+    return any(pa.types.is_decimal(kind) for column in columns for kind in nested_types(column.type))
 
 
 class JsonMaker:
@@ -120,9 +120,9 @@ class JsonMaker:
         if is_key:
             refuse_map_keys(columns)
         for column in columns:
-            for kind in within(column.type):
+            for kind in nested_types(column.type):
                 if pa.types.is_map(kind) and not pa.types.is_string(kind.key_type):
-                    raise FormatRefused(
+                    raise FormatUnsupported(
                         f"{self.name} only supports MAP types with STRING keys, column: `{column.name}`",
                         fix="declare the keys of the map as STRING, or use AVRO or PROTOBUF",
                     )

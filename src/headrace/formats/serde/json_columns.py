@@ -1,10 +1,10 @@
-"""JSON payloads to columns, all at once, where that is exactly what `json` reads one by one.
+"""Decodes batches of JSON payloads to columns, with exactly the same result as `json` one by one.
 
-Arrow's reader does the work. A few payloads show how names are spelled and what kind of value stands in each column;
-Arrow is told to expect just that, and refuses everything else. Where it would take what our own parser does not, or
-read it otherwise, is looked for (see `json_lines` and `_LEAVES`). Payloads that are refused are tried again in smaller
-parts, so that one of them does not spoil many; the few that remain are left to the row decoder, which also tells what
-is wrong with them. Maps and bytes are always left to it.
+Arrow's reader does the work. A sample of the payloads shows how names are spelled and which kind of value each column
+has; Arrow is told to expect exactly that, and rejects everything else. Payloads that Arrow would accept and headrace's
+parser would not, or that it would interpret differently, are detected (see `json_lines` and `_LEAVES`). Rejected
+payloads are tried again in smaller parts, so that one of them does not spoil many; the few that remain are left to the
+row decoder, which also reports what is wrong with them. Maps and bytes are always left to it.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from headrace.formats.columns import typed_at_once
-from headrace.formats.serde.columns import kind_name, names_within, within
+from headrace.formats.serde.column_checks import kind_name, nested_names, nested_types
+from headrace.formats.serde.json_decoder import places
 from headrace.formats.serde.json_lines import BARE, PLAIN_NAME, Lines, lines_of
-from headrace.formats.serde.json_reading import places
+from headrace.formats.text_columns import parse_column_vectorized
 from headrace.schema import Field
 
 _MOST_BYTES = 32 << 20
 _PARTS = 16
 _FEW = 256
-"""To set Arrow's reader up takes as long as to read some hundred payloads one by one."""
+"""Setting Arrow's reader up takes as long as reading some hundred payloads one by one."""
 _SPOILT = 4
-"""After so many parts in a row that could not be read, the ones behind them are not tried."""
+"""After this many unreadable parts in a row, the remaining ones are not tried."""
 _SAMPLES = 5
 
 Part = tuple[int, list[pa.Array] | None]
-"""So many payloads, and their columns if they could be read at once."""
+"""A number of payloads, and their columns if they could be read as a batch."""
 
 
 def can_read(columns: Sequence[Field]) -> bool:
-    """Whether columns of these names and types can be read at once."""
+    """Whether columns with these names and types can be read as a batch."""
     return bool(columns) and _readable(pa.struct([pa.field(column.name, column.type) for column in columns]))
 
 
@@ -53,17 +53,17 @@ def _readable(kind: pa.DataType) -> bool:
 
 
 class JsonColumns:
-    """Reads payloads for columns that `can_read`; `bare`: a payload is the value of the one column."""
+    """Reads payloads for columns that `can_read`; `bare`: a payload is the unwrapped value of the only column."""
 
     def __init__(self, columns: Sequence[Field], *, bare: bool) -> None:
         self._kinds = [column.type for column in columns]
         self._wanted = pa.struct([pa.field(BARE if bare else c.name, c.type) for c in columns])
         self._bare = bare
-        self._may_skip = not bare and all(map(PLAIN_NAME.fullmatch, names_within(columns)))
-        self._has_decimals = any(pa.types.is_decimal(kind) for c in columns for kind in within(c.type))
+        self._may_skip = not bare and all(map(PLAIN_NAME.fullmatch, nested_names(columns)))
+        self._has_decimals = any(pa.types.is_decimal(kind) for c in columns for kind in nested_types(c.type))
 
     def read(self, payloads: pa.BinaryArray) -> tuple[list[pa.Array], npt.NDArray[np.bool_]]:
-        """The columns, and which payloads were read. Of others, and where there is none, the columns are null."""
+        """The columns, and which payloads were read. For the others, and for missing payloads, the columns are null."""
         parts = list(self._parts(payloads.drop_null()))
         read = np.repeat([rows is not None for _, rows in parts], [count for count, _ in parts])
         columns = [
@@ -93,7 +93,7 @@ class JsonColumns:
             yield from found
 
     def _at_once(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
-        """The columns if all payloads can be read, and mean the same as one by one."""
+        """The columns if all payloads can be read with the same result as one by one."""
         lines = lines_of(payloads, bare=self._bare) if len(payloads) else None
         if lines is None or (self._has_decimals and lines.have_odd_decimals):
             return None
@@ -108,7 +108,7 @@ class JsonColumns:
             return None
 
     def _table(self, lines: Lines, asked: Asked) -> pa.Table | None:
-        """What Arrow reads; it skips nothing if there is nothing to skip, else only what cannot matter."""
+        """Arrow's result; unexpected fields are skipped only if there are any, and only where they cannot matter."""
         if not asked.more:
             table, skips = _read(lines.joined, asked.kind, "error")
             if table is not None or not skips:
@@ -134,11 +134,11 @@ def _parsing(kind: pa.DataType, unexpected: str) -> pyarrow.json.ParseOptions:
     return pyarrow.json.ParseOptions(explicit_schema=pa.schema(list(kind)), unexpected_field_behavior=unexpected)
 
 
-# -- what is expected -----------------------------------------------------------------------------------------------
+# -- expected types -------------------------------------------------------------------------------------------------
 
 
 def _samples(payloads: pa.BinaryArray, *, bare: bool) -> list[Any]:
-    """Some of the payloads, parsed; those that are no JSON are left out."""
+    """Some of the payloads, parsed; those that are not JSON are left out."""
     found: list[Any] = []
     for at in np.unique(np.linspace(0, len(payloads) - 1, _SAMPLES).astype(int)).tolist():
         try:
@@ -181,14 +181,14 @@ def _asked_struct(kind: pa.DataType, samples: Sequence[dict[str, Any]]) -> Asked
 def _nulls(table: pa.Table, kind: pa.DataType) -> Iterator[tuple[str, bool]]:
     """Names of all fields, at any depth, and whether they may be missing somewhere."""
     for field in kind:
-        for inner in within(field.type):
+        for inner in nested_types(field.type):
             if pa.types.is_struct(inner):
                 yield from ((nested.name, True) for nested in inner)
     for field in kind:
         yield field.name, table[field.name].null_count > 0
 
 
-# -- what Arrow gives -----------------------------------------------------------------------------------------------
+# -- Arrow's results ------------------------------------------------------------------------------------------------
 
 
 class Unsure(Exception):
@@ -196,7 +196,7 @@ class Unsure(Exception):
 
 
 def _typed(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """What was read as a column of its type; raises Unsure, or ArrowInvalid where a number is too large."""
+    """The values as a column of its type; raises Unsure, or ArrowInvalid where a number is too large."""
     nulls = array.is_null() if array.null_count else None
     if pa.types.is_struct(kind):
         parts = [_typed(array.field(i), f.type) for i, f in enumerate(kind)]
@@ -204,7 +204,7 @@ def _typed(array: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_list(kind):
         return pa.ListArray.from_arrays(array.offsets, _typed(array.values, kind.value_type), kind, mask=nulls)
     if pa.types.is_string(array.type) and not pa.types.is_string(kind):
-        array = typed_at_once(array, kind)
+        array = parse_column_vectorized(array, kind)
         if array is None:
             raise Unsure
         return array
@@ -216,7 +216,7 @@ def _same(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _double(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    """`-0` is a whole number, and so 0.0; Arrow makes it -0.0, which is what `-0.0` is."""
+    """`-0` is a whole number, and so 0.0; Arrow reads it as -0.0, which only `-0.0` should give."""
     minus_zero = pc.any(pc.equal(array.view(pa.int64()), -(1 << 63))).as_py()
     if minus_zero or pc.all(pc.is_finite(array)).as_py() is False:
         raise Unsure
@@ -224,7 +224,7 @@ def _double(array: pa.Array, kind: pa.DataType) -> pa.Array:
 
 
 def _decimal(array: pa.Array, kind: pa.DataType) -> pa.Array:
-    array.validate(full=True)  # the reader takes more digits than the type has
+    array.validate(full=True)  # the reader accepts more digits than the type has
     return array
 
 
@@ -246,9 +246,9 @@ def _timestamp(array: pa.Array, kind: pa.DataType) -> pa.Array:
 class Leaf:
     typed: Callable[[pa.Array, pa.DataType], pa.Array] = _same
     asked: pa.DataType | None = None
-    """What Arrow is asked for, if not for the type itself."""
+    """The type that Arrow is asked for, if it is not the type itself."""
     as_text: bool = False
-    """Whether values may stand as text, too."""
+    """Whether values may also be text."""
 
 
 _LEAVES: Mapping[str, Leaf] = {

@@ -1,8 +1,8 @@
-"""JSON payloads as lines for Arrow's reader, and what in them it would take otherwise than our own parser does.
+"""Joins JSON payloads to lines for Arrow's reader, and detects what it would read differently from headrace's parser.
 
-Found by trying both: Arrow's reader takes several documents in a payload, a null between them (on which alone it even
-crashes), what follows a zero byte, a byte order mark, bytes that are no UTF-8, `NaN` and `Infinity`, numbers beyond any
-double, and any depth. All but the first matter only in what it skips: what it reads is looked at as a value.
+Found by comparing both: Arrow's reader accepts several documents in a payload, a null between them (on which alone it
+even crashes), anything after a zero byte, a byte order mark, invalid UTF-8, `NaN` and `Infinity`, numbers beyond any
+double, and any depth. All but the first matter only in what it skips: what it reads is checked as a value.
 """
 
 from __future__ import annotations
@@ -16,43 +16,43 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.document import DEPTH
+from headrace.formats.json_document import DEPTH
 
 BARE = "value"
-"""The name that bare values get."""
+"""The name that unwrapped values get."""
 
 PLAIN_NAME = re.compile(r"[ !#-.0-\[\]-~]+")
-"""Names that JSON writes in one way only, but for their case and \\u."""
+"""Names with only one spelling in JSON, except for case and \\u escapes."""
 
 _BLANKS = " \t\r\n"
 _ANOTHER = r"\}[ \t\r\n]*[n{\x00]"
 _AFTER_END = np.isin(np.arange(256), list(b" \t\r\nn{\0"))
-"""After a brace: what may come before another document, or be one that Arrow does not refuse there."""
+"""Bytes after a closing brace that may precede another document, or begin one that Arrow accepts there."""
 
 _NO_JSON = r"[:,\[ \t\r\n-](?:NaN|Inf|[0-9.]{200}|[0-9]+(?:\.[0-9]+)?[eE]\+?[0-9]{3})"
-"""Words that Arrow takes for numbers, and numbers that may be too large for a double."""
+"""Words that Arrow reads as numbers, and numbers that may be too large for a double."""
 
 _DISGUISED = r'(?:\\u|[\x{DF}\x{131}\x{17F}\x{FB00}-\x{FB06}])[^"]*"[ \t\r\n]*:'
-"""Names with an escape, or with a letter whose capital is in ASCII though it is not itself."""
+"""Names with an escape, or with a non-ASCII letter whose upper case is ASCII."""
 
 _ODD_DECIMAL = r'"[+-]?(?:\.[0-9]+|[0-9]+\.)(?:[eE][+-]?[0-9]+)?"'
-"""Texts that Arrow takes for a decimal, and our own reader does not."""
+"""Texts that Arrow accepts as a decimal and headrace's reader does not."""
 
 
 @dataclass(frozen=True)
 class Lines:
-    """Payloads as texts, and all of them as one, a document in each line."""
+    """Payloads as texts, and all of them joined, one document per line."""
 
     texts: pa.StringArray
     joined: bytes
 
     @property
     def hide_no_json(self) -> bool:
-        """Whether what Arrow skips may be something that is no JSON to us, or a name that is not what it looks like."""
+        """Whether what Arrow skips may be invalid JSON, or a name in another spelling."""
         return self._may_be_deep or self._has(_NO_JSON) or (self._may_disguise and self._has(_DISGUISED))
 
     def respell(self, names: Mapping[str, bool]) -> bool:
-        """Whether one of these names may stand somewhere in another spelling; with each, whether lines may lack it."""
+        """Whether one of these names may occur in another spelling; the value says whether lines may lack the name."""
         lower = self.joined.lower()
         for name, lacking in names.items():
             quoted = f'"{name}"'.encode()
@@ -81,11 +81,11 @@ class Lines:
 
 
 def lines_of(payloads: pa.BinaryArray, *, bare: bool) -> Lines | None:
-    """The payloads, if each can only be one document or make Arrow fail; `bare` ones become documents here.
+    """The payloads, if each can only be one document or make Arrow fail; `bare` ones are wrapped in documents here.
 
-    What stands between documents is `}`, a newline and `{`. That cannot be inside of a document: no text may hold a
-    newline, and no object follows another one in JSON. So each payload begins and ends where a document does; that it
-    holds no two of them, or a null between them, is seen by what follows its braces.
+    Documents are separated by `}`, a newline and `{`. That cannot occur inside a document: no JSON text may contain a
+    newline, and no object directly follows another one. So each payload begins and ends where a document does; that it
+    contains neither two of them nor a null between them is checked by what follows its braces.
     """
     texts = _objects(payloads, bare=bare)
     if texts is None:
@@ -103,7 +103,7 @@ def lines_of(payloads: pa.BinaryArray, *, bare: bool) -> Lines | None:
 def _objects(payloads: pa.BinaryArray, *, bare: bool) -> pa.StringArray | None:
     try:
         texts = payloads.cast(pa.string())
-    except pa.ArrowInvalid:  # no UTF-8
+    except pa.ArrowInvalid:  # invalid UTF-8
         return None
     if bare or _are_objects(texts):
         return texts
@@ -122,7 +122,7 @@ def _are_objects(texts: pa.StringArray) -> bool:
 
 
 def _ends(joined: bytes) -> int:
-    """After how many braces a document may end."""
+    """The number of braces after which a document may end."""
     letters = np.frombuffer(joined, np.uint8)
     followers = letters[np.flatnonzero(letters[:-1] == ord("}")) + 1]
     return 1 + int(np.count_nonzero(_AFTER_END[followers]))

@@ -1,6 +1,6 @@
-"""The format `JSON_SR`: the payloads of `JSON` behind the id of a JSON schema, which is made from the columns.
+"""The format `JSON_SR`: `JSON` payloads prefixed with the id of a JSON schema, which is generated from the columns.
 
-What is read is decided by the columns alone, as for `JSON`; a payload without an id is read too.
+Only the columns decide what is read, as in `JSON`; a payload without an id is accepted, too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.component import Component, register
-from headrace.formats.serde.columns import kind_name
+from headrace.formats.serde.column_checks import kind_name
 from headrace.formats.serde.contract import Serde
 from headrace.formats.serde.json import JsonMaker
 from headrace.formats.serde.registry import REGISTRY_OPTIONS, SHARED, Registry, Subject, framed, subject, unframed
@@ -69,11 +69,11 @@ class JsonSchemaSerde:
 
     @cached_property
     def id(self) -> int:
-        """Asked for at the first write: who only reads registers nothing."""
+        """Requested at the first write: readers register nothing."""
         return self.subject.id_of(json.dumps(self.schema), "JSON")
 
     def decode(self, payload: bytes | None) -> tuple[Any, ...] | None:
-        if payload is not None and payload.startswith(b"\x00"):  # no JSON begins so
+        if payload is not None and payload.startswith(b"\x00"):  # no JSON begins with this byte
             payload = unframed(payload)[1]
         return self.inner.decode(payload)
 

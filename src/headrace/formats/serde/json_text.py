@@ -1,7 +1,7 @@
-"""Columns to JSON payloads, all at once: byte for byte what `json` writes of each row.
+"""Encodes columns as JSON payloads in batches: byte for byte what `json` writes for each row.
 
-Columns come as the chain's values are: dates and times are numbers. Values of which Arrow would write something else (a
-double with an exponent, a text with quotes in it) are written one by one.
+Columns hold the chain's values: dates and times are numbers. Values that Arrow would write differently (a double with
+an exponent, a text with quotes in it) are written one by one.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.serde.columns import kind_name
-from headrace.formats.serde.json_writing import dumps, writer
+from headrace.formats.serde.column_checks import kind_name
+from headrace.formats.serde.json_encoder import dumps, writer
 from headrace.schema import Field
 
 _ESCAPED = r'["\\\x00-\x1f]'
 
 
 def can_write(columns: Sequence[Field]) -> bool:
-    """Whether columns of these types can be written at once."""
+    """Whether columns of these types can be written as a batch."""
     return bool(columns) and all(kind_name(column.type) in _TEXTS for column in columns)
 
 
 class JsonText:
-    """Writes rows of columns that `can_write`; `bare`: the value of the one column is the payload."""
+    """Writes rows of columns that `can_write`; `bare`: the value of the only column is the payload."""
 
     def __init__(self, columns: Sequence[Field], *, bare: bool) -> None:
         self._kinds = [column.type for column in columns]
@@ -35,7 +35,7 @@ class JsonText:
         self._before = [f"{',' if i else '{'}{name}:" for i, name in enumerate(names)]
 
     def write(self, columns: Sequence[pa.Array], there: pa.BooleanArray) -> pa.BinaryArray:
-        """Payloads; none where there is no row, or the bare value is null."""
+        """Payloads; null where there is no row, or the unwrapped value is null."""
         texts = [_text(column, kind) for column, kind in zip(columns, self._kinds, strict=True)]
         if self._bare:
             return pc.if_else(pc.and_(there, columns[0].is_valid()), texts[0], None).cast(pa.binary())

@@ -1,4 +1,4 @@
-"""The format `KAFKA`: one column, as Kafka's own serializers write it (numbers big endian, text as UTF-8)."""
+"""The format `KAFKA`: one column in the form of Kafka's own serializers (numbers big endian, text as UTF-8)."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from headrace.component import Component, register
-from headrace.errors import BadRecord, FormatRefused
-from headrace.formats.serde.columns import described, kind_name, refuse, refuse_map_keys
+from headrace.errors import BadRecord, FormatUnsupported
+from headrace.formats.serde.column_checks import describe_columns, kind_name, refuse_column, refuse_map_keys
 from headrace.formats.serde.contract import Serde
 from headrace.formats.serde.none import without_columns
 from headrace.schema import Field
@@ -60,13 +60,13 @@ class KafkaMaker:
         if is_key:
             refuse_map_keys(columns)
         if len(columns) > 1:
-            raise FormatRefused(
-                f"The 'KAFKA' format only supports a single field. Got: {described(columns, is_key=is_key)}",
+            raise FormatUnsupported(
+                f"The 'KAFKA' format only supports a single field. Got: {describe_columns(columns, is_key=is_key)}",
                 fix="use JSON or another format for several columns",
             )
         for column in columns:
             if kind_name(column.type) not in CODECS:
-                refuse("KAFKA", column, column.type, f"it holds {', '.join(CODECS)}; use JSON for other types")
+                refuse_column("KAFKA", column, column.type, f"it holds {', '.join(CODECS)}; use JSON for other types")
 
     def serde(self, columns: Sequence[Field], *, is_key: bool, wrapped: bool) -> Serde:
         self.check(columns, is_key=is_key, wrapped=wrapped)

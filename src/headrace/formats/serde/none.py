@@ -1,4 +1,4 @@
-"""The format `NONE`: there are no columns, whatever the payload holds."""
+"""The format `NONE`: no columns, whatever the payload holds."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.component import Component, register
-from headrace.errors import FormatRefused
-from headrace.formats.serde.columns import described
+from headrace.errors import FormatUnsupported
+from headrace.formats.serde.column_checks import describe_columns
 from headrace.formats.serde.contract import Serde
 from headrace.schema import Field
 
@@ -23,7 +23,7 @@ class NoneSerde:
 
 
 class BlankSerde:
-    """For values without columns in a format that has no sign for them: there is a row, and nothing in it."""
+    """For values without columns in a format that cannot express them: there is a row, and nothing in it."""
 
     def decode(self, payload: bytes | None) -> tuple[Any, ...] | None:
         return None if payload is None else ()
@@ -39,9 +39,9 @@ def without_columns(*, is_key: bool) -> Serde:
 class NoneMaker:
     def check(self, columns: Sequence[Field], *, is_key: bool, wrapped: bool) -> None:
         if columns:
-            raise FormatRefused(
+            raise FormatUnsupported(
                 "The 'NONE' format can only be used when no columns are defined. "
-                f"Got: {described(columns, is_key=is_key)}",
+                f"Got: {describe_columns(columns, is_key=is_key)}",
                 fix="name a format that holds columns, for example JSON",
             )
 

@@ -1,6 +1,6 @@
-"""The formats `PROTOBUF` (messages behind the id of their schema) and `PROTOBUF_NOSR` (the bare messages).
+"""The formats `PROTOBUF` (messages prefixed with a schema id) and `PROTOBUF_NOSR` (messages alone).
 
-There is always a message, also around a single column. With a registry a payload is read by its writer's schema;
+There is always a message, even around a single column. With a registry a payload is read by its writer's schema;
 without one the columns in their order are the fields 1, 2, 3 ...
 """
 
@@ -11,14 +11,14 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from headrace.component import Component, Option, register
-from headrace.errors import BadFormatOption, FormatRefused
-from headrace.formats.serde.columns import (
+from headrace.errors import BadFormatOption, FormatUnsupported
+from headrace.formats.serde.column_checks import (
     check_map_keys_plain,
     kind_name,
-    names_within,
-    refuse,
+    nested_names,
+    nested_types,
+    refuse_column,
     refuse_map_keys,
-    within,
 )
 from headrace.formats.serde.contract import Serde
 from headrace.formats.serde.none import NoneSerde
@@ -45,9 +45,9 @@ class BareProtobufMaker:
         if is_key:
             refuse_map_keys(columns)
         check_map_keys_plain(self.name, columns)
-        for name in names_within(columns):
+        for name in nested_names(columns):
             if not name.isidentifier() or not name.isascii():
-                raise FormatRefused(
+                raise FormatUnsupported(
                     f"Schema is not compatible with Protobuf: illegal name `{name}`",
                     fix="use letters, digits and underscores, and begin with a letter",
                 )
@@ -55,18 +55,18 @@ class BareProtobufMaker:
             self._check_nesting(column)
 
     def _check_nesting(self, column: Field) -> None:
-        for kind in within(column.type):
+        for kind in nested_types(column.type):
             if pa.types.is_null(kind):
-                refuse(self.name, column, kind, "give the column a type, for example with CAST")
+                refuse_column(self.name, column, kind, "give the column a type, for example with CAST")
             if pa.types.is_list(kind) and (pa.types.is_list(kind.value_type) or pa.types.is_map(kind.value_type)):
                 inner = kind_name(kind.value_type).upper()
-                raise FormatRefused(
+                raise FormatUnsupported(
                     f"The '{self.name}' format does not support {inner} directly inside ARRAY, column: `{column.name}`",
                     fix="put a STRUCT around the inner one",
                 )
 
     def serde(self, columns: Sequence[Field], *, is_key: bool, wrapped: bool) -> Serde:
-        from headrace.formats.serde.protobuf_schema import described  # only who uses it needs the library
+        from headrace.formats.serde.protobuf_schema import described  # only this format needs the library
         from headrace.formats.serde.protobuf_serde import BareProtobufSerde, ProtobufSerde
 
         self.check(columns, is_key=is_key, wrapped=wrapped)
@@ -78,7 +78,7 @@ class BareProtobufMaker:
         return inner if found is None else ProtobufSerde(inner, found)
 
     def subject(self, *, is_key: bool) -> Subject | None:
-        """Whose schemas the payloads name; None if they name none."""
+        """The subject whose schema ids the payloads carry; None if they carry none."""
         return None
 
 

@@ -1,7 +1,7 @@
-"""The Protobuf message of columns, as ksqlDB makes it, and message classes from any description.
+"""Generates the Protobuf message of columns as ksqlDB does, and message classes from any descriptor.
 
-Structs are messages inside, maps are repeated entries (which is what a map is on the wire), decimals, dates, times
-and timestamps are the usual messages of their kind. A description is a `FileDescriptorProto`.
+Structs are nested messages, maps are repeated entries (as a map is on the wire); decimals, dates, times and timestamps
+are the well-known messages of their kind. A descriptor is a `FileDescriptorProto`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto
 from google.protobuf.descriptor_pool import DescriptorPool
 from google.protobuf.message_factory import GetMessageClass
 
-from headrace.formats.serde.columns import kind_name
+from headrace.formats.serde.column_checks import kind_name
 from headrace.schema import Field
 
 DECIMAL, DATE, TIME, TIMESTAMP = (
@@ -46,7 +46,7 @@ _REPEATED, _OPTIONAL = FieldDescriptorProto.LABEL_REPEATED, FieldDescriptorProto
 
 
 def add_field(message: DescriptorProto, name: str, kind: str, number: int, *, repeated: bool = False) -> Any:
-    """A field of a scalar type or of a message type by name."""
+    """A field of a scalar type, or of a message type by name."""
     field = message.field.add(name=name, number=number, label=_REPEATED if repeated else _OPTIONAL)
     if kind in SCALARS:
         field.type = SCALARS[kind]
@@ -56,7 +56,7 @@ def add_field(message: DescriptorProto, name: str, kind: str, number: int, *, re
 
 
 def add_optional(message: DescriptorProto, field: Any) -> None:
-    """Let the field tell null from its default; the language does it by a choice with one member."""
+    """Lets the field distinguish null from its default: in Protobuf a oneof with one member."""
     field.proto3_optional = True
     field.oneof_index = len(message.oneof_decl)
     message.oneof_decl.add(name=f"_{field.name}")
@@ -95,7 +95,7 @@ class _Builder:
         return inner.name
 
     def entry(self, name: str, kind: pa.DataType) -> DescriptorProto:
-        """A map's entry; it is said to be one where the language has such maps."""
+        """A map's entry; marked as such where Protobuf supports the key type."""
         entry = self.message(name, [("key", kind.key_type), ("value", kind.item_type)])
         key, value = entry.field
         is_map = key.type in _MAP_KEYS and value.label != _REPEATED
@@ -104,7 +104,7 @@ class _Builder:
 
 
 def described(columns: Sequence[Field], full_name: str, *, nullable: bool) -> FileDescriptorProto:
-    """The description of a message with the columns; `nullable` scalars are `optional`."""
+    """The descriptor of a message with the columns; `nullable` scalars are `optional`."""
     package, _, name = full_name.rpartition(".")
     file = FileDescriptorProto(name=f"{full_name}.proto", package=package, syntax="proto3")
     file.message_type.append(_Builder(nullable).message(name, [(c.name, c.type) for c in columns]))
@@ -157,7 +157,7 @@ def _names(file: FileDescriptorProto) -> list[str]:
 
 
 def message_class(file: FileDescriptorProto, path: Sequence[int] = (0,)) -> Any:
-    """The class of a message in the file: by its place, and that of messages inside it."""
+    """The class of a message in the file, by its index and the indexes of nested messages."""
     pool = DescriptorPool()
     for known in KNOWN.values():
         pool.Add(known)
@@ -175,7 +175,7 @@ def message_class(file: FileDescriptorProto, path: Sequence[int] = (0,)) -> Any:
 
 
 def _without_maps(message: DescriptorProto) -> None:
-    """Entries as plain messages: the same bytes, and one way to read them whatever their keys are."""
+    """Map entries as plain messages: the same bytes, and one way to read them whatever their keys are."""
     message.options.ClearField("map_entry")
     for inner in message.nested_type:
         _without_maps(inner)

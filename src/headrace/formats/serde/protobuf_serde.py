@@ -1,7 +1,7 @@
-"""Rows to Protobuf messages and back: bare, or behind the id of the schema that wrote them.
+"""Rows to Protobuf messages and back: alone, or prefixed with the id of the writer's schema.
 
-There is always a message, also around a single column. With a registry a payload is read by its writer's schema, and
-its fields go to columns of the same name; without one, the columns in their order are the fields 1, 2, 3 ...
+There is always a message, even around a single column. With a registry a payload is read by its writer's schema, and
+its fields go to columns with the same name; without one, the columns in their order are the fields 1, 2, 3 ...
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from headrace.errors import BadRecord
 from headrace.formats.primitives import Mismatch
-from headrace.formats.serde.columns import misfit
+from headrace.formats.serde.column_checks import bad_value
 from headrace.formats.serde.protobuf_schema import message_class
-from headrace.formats.serde.protobuf_text import parsed, written
+from headrace.formats.serde.protobuf_text import format_proto, parse_proto
 from headrace.formats.serde.protobuf_values import message_filler, message_reader
 from headrace.formats.serde.registry import Subject, framed, unframed
 from headrace.schema import Field
@@ -55,15 +55,15 @@ class BareProtobufSerde:
             try:
                 return tuple(convert(message.FromString(body)).values())
             except Mismatch as error:
-                raise misfit(error, _FIX) from None
-            except Exception as error:  # the runtime's DecodeError, and what its versions raise beside it
+                raise bad_value(error, _FIX) from None
+            except Exception as error:  # the runtime's DecodeError, and what its versions raise besides
                 raise BadRecord(f"the payload is no such Protobuf message: {error!r}", fix=_FIX) from None
 
         return read
 
 
 class ProtobufSerde:
-    """Messages behind the id of their schema and the place of the message in it."""
+    """Messages prefixed with the schema id and the message's index in the schema."""
 
     def __init__(self, inner: BareProtobufSerde, subject: Subject) -> None:
         self.inner = inner
@@ -72,8 +72,8 @@ class ProtobufSerde:
 
     @cached_property
     def id(self) -> int:
-        """Asked for at the first write: who only reads registers nothing."""
-        return self.subject.id_of(written(self.inner.file), "PROTOBUF")
+        """Requested at the first write: readers register nothing."""
+        return self.subject.id_of(format_proto(self.inner.file), "PROTOBUF")
 
     def decode(self, payload: bytes | None) -> Row | None:
         if payload is None:
@@ -92,13 +92,13 @@ class ProtobufSerde:
 
     def _reader(self, text: str, path: tuple[int, ...]) -> Read:
         try:
-            return self.inner.reader(message_class(parsed(text), path))
+            return self.inner.reader(message_class(parse_proto(text), path))
         except (ValueError, TypeError, KeyError, IndexError) as error:
             raise BadRecord(f"the payload's schema has no such message: {error!r}", fix=_FIX) from None
 
 
 def _path(rest: bytes) -> tuple[tuple[int, ...], bytes]:
-    """The places that lead to the message: their number and each of them as a varint; a lone 0 is the first message."""
+    """The message indexes: their number and each of them as a varint; a single 0 is the first message."""
     count, at = _varint(rest, 0)
     if count == 0:
         return (0,), rest[at:]

@@ -1,7 +1,7 @@
-"""Descriptions of Protobuf messages as `.proto` text, which is what a schema registry keeps, and back.
+"""Converts Protobuf descriptors to `.proto` text, as a schema registry stores it, and back.
 
-Of the language it reads what describes messages: packages, imports of the usual types, messages, enums, oneofs, maps,
-labels. Options, reserved numbers, services and extensions are passed over. Raises ValueError.
+It reads what describes messages: packages, imports of the well-known types, messages, enums, oneofs, maps, labels.
+Options, reserved numbers, services and extensions are ignored. Raises ValueError.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _TYPE_NAMES = {number: name for name, number in SCALARS.items()}
 # -- writing --------------------------------------------------------------------------------------------------------
 
 
-def written(file: FileDescriptorProto) -> str:
+def format_proto(file: FileDescriptorProto) -> str:
     lines = ['syntax = "proto3";']
     if file.package:
         lines.append(f"package {file.package};")
@@ -41,7 +41,7 @@ def _message_lines(message: DescriptorProto) -> list[str]:
     for inner in message.nested_type:
         if inner.name not in entries:
             lines += ["", *(f"  {line}" for line in _message_lines(inner))]
-    # What is inside a map's value would vanish with the entry, so it moves out beside it.
+    # Types nested in a map's value would be lost with the entry, so they move to the enclosing message.
     for entry in entries.values():
         for inner in entry.nested_type:
             lines += ["", *(f"  {line}" for line in _message_lines(inner))]
@@ -63,7 +63,7 @@ def _type(field: FieldDescriptorProto) -> str:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-def parsed(text: str) -> FileDescriptorProto:
+def parse_proto(text: str) -> FileDescriptorProto:
     return _Parser(text).file()
 
 
@@ -150,7 +150,7 @@ class _Parser:
         self.expect("=")
         field = add_field(message, name, kind, int(self.next(), 0), repeated=word == "repeated")
         self.skip()
-        if word == "optional" and not self.is_proto2:  # there it is the rule
+        if word == "optional" and not self.is_proto2:  # proto2 fields have presence by default
             add_optional(message, field)
         return field
 
@@ -181,7 +181,7 @@ class _Parser:
             raise ValueError(f'"{token}" is missing before "{found}"')
 
     def skip(self) -> None:
-        """To the end of the statement: a semicolon, or the brackets it opens."""
+        """Skip to the end of the statement: a semicolon, or the brackets it opens."""
         depth = 0
         while (token := self.next()) != ";" or depth:
             depth += (token in "{[(<") - (token in "}])>")

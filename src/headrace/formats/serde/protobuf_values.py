@@ -1,8 +1,8 @@
-"""Between Protobuf messages and the values of columns.
+"""Converts between Protobuf messages and column values.
 
 A scalar without presence cannot be null: null is written as its default, and read as that. Messages, and fields with
-presence (`optional`, members of a oneof), are null when they are not there. Lists and maps are never null when read,
-and a list cannot hold null.
+presence (`optional`, members of a oneof), are null when they are absent. Lists and maps are never null when read, and a
+list cannot hold null.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import pyarrow as pa
 from headrace.errors import WrongType
 from headrace.formats.numbers import double_text
 from headrace.formats.primitives import EPOCH, PRIMITIVES, Convert, Mismatch, binary_double
-from headrace.formats.serde.columns import kind_name
-from headrace.formats.serde.json_reading import places
+from headrace.formats.serde.column_checks import kind_name
+from headrace.formats.serde.json_decoder import places
 from headrace.formats.serde.protobuf_schema import DATE, DECIMAL, TIME, TIMESTAMP
 
 Fill = Callable[[Any, Any], None]
-"""Puts a value, which is not None, into a message that is there already."""
+"""Puts a value, which is not None, into an existing message."""
 
 _EPOCH_DAY = EPOCH.date()
 
@@ -31,7 +31,7 @@ _EPOCH_DAY = EPOCH.date()
 
 
 def message_reader(columns: Mapping[str, pa.DataType], descriptor: Any) -> Callable[[Any], dict[str, Any]]:
-    """A function from a message to the values of columns: fields of the same name, in any case."""
+    """A function from a message to column values: fields with the same name, in any case."""
     fields = {field.name: field for field in descriptor.fields}
     found = zip(columns.items(), places(list(fields), list(columns)), strict=True)
     readers = [(name, _field_reader(kind, fields[at]) if at else None) for (name, kind), at in found]
@@ -167,7 +167,7 @@ _MESSAGES: dict[str, Callable[[pa.DataType], Convert]] = {
 
 
 def message_filler(columns: Mapping[str, pa.DataType]) -> Callable[[Any, Mapping[str, Any]], None]:
-    """A function that fills a message with the values of columns, by name."""
+    """A function that fills a message with column values by name."""
     fillers = [(name, _field_filler(name, kind)) for name, kind in columns.items()]
 
     def fill(message: Any, row: Mapping[str, Any]) -> None:

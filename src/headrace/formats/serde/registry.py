@@ -1,8 +1,8 @@
-"""Schemas under ids: what a registry promises, and one in memory.
+"""Schema registries: the contract, and an implementation in memory.
 
-A *subject* (a topic's keys or values) has *versions* 1, 2, 3 ...; each is a schema text of a kind, and every distinct
-schema has one *id*, which payloads carry. Ids and versions are given in order, never change and are never reused.
-Registering what a subject has already changes nothing and gives the same id.
+A *subject* (a topic's keys or values) has *versions* 1, 2, 3 ...; each is a schema text of a type, and every distinct
+schema has one *id*, which payloads carry. Ids and versions are assigned in order, never change and are never reused.
+Registering a schema that the subject already has changes nothing and returns the same id.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ __all__ = ["HttpRegistry", "Kind", "MemoryRegistry", "Registry", "Subject", "Ver
 
 
 class Registry(Protocol):
-    """What serdes need of one. Safe to be used by several threads."""
+    """What serdes need from a registry. Thread-safe."""
 
     def register(self, subject: str, text: str, kind: Kind) -> int: ...
     def schema(self, schema_id: int) -> tuple[str, Kind]: ...
@@ -30,14 +30,14 @@ class Registry(Protocol):
 
 
 class MemoryRegistry(StoredRegistry):
-    """A registry that lasts as long as the process. Unless it is `strict` it takes any text for a schema."""
+    """A registry with the lifetime of the process. Unless it is `strict` it accepts any text as a schema."""
 
     def __init__(self, *, strict: bool = False) -> None:
         super().__init__(MemoryJournal(), strict=strict)
 
 
 SHARED = MemoryRegistry()
-"""The registry of a process that names no other."""
+"""The default registry of a process."""
 
 REGISTRY_OPTIONS = (
     Option(
@@ -50,7 +50,7 @@ REGISTRY_OPTIONS = (
 )
 
 
-# -- payloads that carry an id --------------------------------------------------------------------------------------
+# -- payloads with a schema id --------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -75,12 +75,12 @@ class Subject:
 
 
 def subject(registry: Registry, topic: str, *, is_key: bool) -> Subject:
-    """By topic, as every registry client does it."""
+    """Named after the topic, as all registry clients do."""
     return Subject(registry, f"{topic}-{'key' if is_key else 'value'}")
 
 
 def framed(schema_id: int, body: bytes) -> bytes:
-    """A body behind the header that says which schema wrote it: a zero and four bytes of id."""
+    """A body prefixed with the header of its schema: a zero byte and four bytes of id."""
     return b"\x00" + schema_id.to_bytes(4, "big") + body
 
 

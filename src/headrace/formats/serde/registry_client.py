@@ -1,8 +1,7 @@
-"""A registry that is reached over HTTP: ours, or any other with the usual interface.
+"""Client of a schema registry over HTTP: headrace's own, or any other with the usual API.
 
-What a registry never changes is asked for once: the schema of an id, and the id of a schema that was registered. A
-registry that cannot be reached raises `RegistryUnreachable`, which may pass by itself; everything else a registry can
-answer is an error of the request.
+Immutable facts are requested once: the schema of an id, and the id of a registered schema. An unreachable registry
+raises `RegistryUnreachable`, which is worth a retry; any other response of a registry is an error of the request.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ _ERRORS: dict[int, type[HeadraceError]] = {
 
 
 class HttpRegistry:
-    """See `registry.Registry`. The address is http(s)://HOST:PORT, with a path where the registry has one."""
+    """See `registry.Registry`. The address is http(s)://HOST:PORT, optionally with a path."""
 
     def __init__(self, address: str, timeout: float = 10.0) -> None:
         parts = urlsplit(address)
@@ -97,7 +96,7 @@ class HttpRegistry:
 
     def _keep(self, values: dict[Any, Any], key: Any, value: Any) -> None:
         with self._lock:
-            if len(values) >= _KEPT:  # ids come from payloads, which may be anybody's
+            if len(values) >= _KEPT:  # ids come from payloads, which are untrusted
                 values.clear()
             values[key] = value
 
@@ -114,9 +113,9 @@ class HttpRegistry:
         raise self._error(status, value if isinstance(value, dict) else {})
 
     def _exchange(self, method: str, path: str, body: Any) -> tuple[int, bytes]:
-        from http.client import HTTPConnection, HTTPException, HTTPSConnection  # slow to import, and seldom used
+        from http.client import HTTPConnection, HTTPException, HTTPSConnection  # slow to import, and rarely used
 
-        # A connection per question: answers are kept, so questions are few, and threads share nothing.
+        # A connection per request: responses are cached, so requests are rare, and threads share nothing.
         connect = HTTPSConnection if self._secure else HTTPConnection
         connection = connect(*self._place, timeout=self._timeout)
         try:
@@ -154,7 +153,7 @@ def _field(answer: Any, name: str, kind: type) -> Any:
 
 
 def _kind(answer: dict[str, Any]) -> Kind:
-    """Of AVRO nothing is said: it was there before the others."""
+    """The type is absent for AVRO, which predates the others."""
     given = answer.get("schemaType", "AVRO")
     if given not in KINDS:
         raise RegistryRefused(f'the schema registry has a schema of kind "{given}"', fix=f"use {', '.join(KINDS)}")

@@ -1,10 +1,10 @@
-"""A registry whose changes lie in a compacted topic of the log; any number of processes may use it at once.
+"""A schema registry in a compacted topic of the log; any number of processes may use it at once.
 
-A change is one atomic append by a named writer of which there is one per log. Opening the writer fences whoever had
-it; the topic is read after that, up to the number of the writer's last append, so it shows every change there was;
-and the append fails if yet another process has opened the writer since. Then everything is read and decided anew. So
-two registries never give one id twice, and after a crash a change is there as a whole or not at all. Who had no answer
-asks again: to register a schema twice gives the same id.
+A change is one atomic append by a named writer of which there is one per log. Opening the writer fences its previous
+owner; the topic is read after that, up to the number of the writer's last append, so it shows every earlier change; and
+the append fails if yet another process has opened the writer since. Then everything is read and decided again. So two
+registries never assign one id twice, and after a crash a change is applied as a whole or not at all. A client without a
+response retries: registering a schema twice returns the same id.
 """
 
 from __future__ import annotations
@@ -22,37 +22,37 @@ from typing import TypeVar
 from headrace.contracts import Append, Log, TopicSpec, Writer
 from headrace.errors import BadRecord, LogBusy, TopicExists, UnknownTopic, WriterFenced
 from headrace.faultpoints import reach
-from headrace.formats.serde.registry_state import Row, State
-from headrace.formats.serde.registry_store import Decide, StoredRegistry, headed
+from headrace.formats.serde.registry_state import RegistryState, Row
+from headrace.formats.serde.registry_store import Decide, StoredRegistry, with_change_number
 from headrace.record import Record
 from headrace.settings import Size
 
-TOPIC = "__schemas"
+SCHEMAS_TOPIC = "__schemas"
 T = TypeVar("T")
 _SPEC = TopicSpec(compact=True, max_record_bytes=Size(8 << 20), tombstone_time=timedelta(days=7))
 _PAGE = 5_000
-_PATIENCE = 20.0  # seconds: for others to let us have our turn, and for what is acknowledged to become visible
+_PATIENCE = 20.0  # seconds to wait for other writers, and for acknowledged records to become visible
 
 
 class LogRegistry(StoredRegistry):
-    """The registry of a log. It is made by the first change, not by a look."""
+    """The registry of a log. The first change creates it; reading does not."""
 
-    def __init__(self, log: Log, topic: str = TOPIC) -> None:
+    def __init__(self, log: Log, topic: str = SCHEMAS_TOPIC) -> None:
         super().__init__(LogJournal(log, topic))
 
 
 class LogJournal:
-    """See `registry_store.Journal`."""
+    """See `registry_store.RegistryJournal`."""
 
     def __init__(self, log: Log, topic: str) -> None:
         self._log = log
         self._topic = topic
         self._lock = threading.RLock()
-        self._state = State()
+        self._state = RegistryState()
         self._position = 0
         self._writer: Writer | None = None
 
-    def read(self, use: Callable[[State], T]) -> T:
+    def read(self, use: Callable[[RegistryState], T]) -> T:
         with self._lock:
             self._sync()
             return use(self._state)
@@ -67,7 +67,7 @@ class LogJournal:
                 now = time.monotonic()
                 if now > until:
                     break
-                # Two that fence each other in turn would go on so for ever, were they equally quick.
+                # Random pause: two equally fast processes would fence each other forever.
                 time.sleep(random.uniform(0, min((now - began) * 2**attempt, 1.0)))
         raise LogBusy("other schema registries change the same log all the time", where=self._topic, fix="try again")
 
@@ -75,7 +75,7 @@ class LogJournal:
         writer = self._writer = self._writer or self._open()
         self._catch_up(writer)
         rows, result = decide(self._state)
-        rows = headed(rows, self._state)
+        rows = with_change_number(rows, self._state)
         if rows:
             reach("schemas.decided")
             self._append(writer, rows)
@@ -89,7 +89,7 @@ class LogJournal:
             if appended is None:
                 raise WriterFenced("the schemas were changed by another", where=self._topic)
         except BaseException:
-            # Whether it was kept may be unknown: only opening the writer anew can tell.
+            # Whether it was written may be unknown: only opening the writer again can tell.
             self._writer = None
             writer.close()
             raise
@@ -99,13 +99,13 @@ class LogJournal:
         return self._log.writer(self._topic)
 
     def _catch_up(self, writer: Writer) -> None:
-        """Read every change that was made with the writer."""
+        """Read all changes that were made with the writer."""
         until = time.monotonic() + _PATIENCE
         self._sync()
         while self._state.number < (writer.last or 0):
             if time.monotonic() > until:
                 raise LogBusy("the last change of the schemas is not readable yet", where=self._topic, fix="try again")
-            time.sleep(0.005)  # acknowledged, but not visible yet: another's transaction is open before it
+            time.sleep(0.005)  # acknowledged, but not visible yet: another transaction before it is open
             self._sync()
 
     def _ensure_topic(self) -> None:
@@ -116,7 +116,7 @@ class LogJournal:
                 self._log.create_topic(self._topic, _SPEC)
 
     def _sync(self) -> None:
-        """Read to the end of the topic; one that does not exist is empty."""
+        """Read to the end of the topic; a missing topic is empty."""
         try:
             end = self._log.bounds(self._topic)[0].end
         except UnknownTopic:
@@ -138,7 +138,7 @@ def _record(row: Row) -> Record:
 def _row(record: Record, where: str) -> Row:
     try:
         key = tuple(json.loads(record.key or b""))
-        if not hasattr(State, f"_apply_{key[0]}"):
+        if not hasattr(RegistryState, f"_apply_{key[0]}"):
             raise ValueError(f"there is no {key[0]!r}")
         return key, None if record.value is None else json.loads(record.value)
     except (ValueError, TypeError, IndexError) as error:

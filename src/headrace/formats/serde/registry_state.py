@@ -1,15 +1,15 @@
-"""What a registry knows: rows by key, and the indexes over them. A fold without any input or output.
+"""A registry's state: rows by key, and the indexes over them. A pure fold without I/O.
 
-Every fact is a row under a key of its own, so that the latest row of each key is the whole state, and a compacted
-topic can hold it:
+Every fact is a row under its own key, so that the latest row of each key is the whole state, and a compacted topic can
+hold it:
 
-    ("schema", subject, version)   a version; no value: it is deleted for ever
-    ("level", subject)             how its versions must go together; the subject "" is the registry itself
+    ("schema", subject, version)   a version; no value: it is permanently deleted
+    ("level", subject)             its compatibility level; the subject "" is the registry itself
     ("mode", subject)              READWRITE or READONLY
-    ("last", subject)              the highest version ever given, so that none is given twice
-    ("head",)                      the number of the change, and the highest id ever given
+    ("last", subject)              the highest version ever assigned, so that none is assigned twice
+    ("head",)                      the number of the change, and the highest id ever assigned
 
-Every change writes "head" too: whoever reads it knows which change was the last one.
+Every change also writes "head", which identifies the last change.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODES = ("READWRITE", "READONLY")
 REGISTRY = ""  # in place of a subject: the registry itself
 
 Row = tuple[tuple[Any, ...], dict[str, Any] | None]
-"""A key and its new value; without a value the key is gone."""
+"""A key and its new value; None deletes the key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Version:
 
 
 @dataclass
-class State:
+class RegistryState:
     number: int = 0
     last_id: int = 0
     last_versions: dict[str, int] = field(default_factory=dict)
@@ -91,12 +91,12 @@ class State:
             del self.ids[identity(text, kind), kind]
 
     def uses(self, schema_id: int) -> list[Version]:
-        """The versions that are the schema of that id, those deleted too."""
+        """The versions with the schema of that id, including deleted ones."""
         every = (version for versions in self.subjects.values() for version in versions.values())
         return [version for version in every if version.id == schema_id]
 
     def versions(self, subject: str, *, deleted: bool = False) -> list[Version]:
-        """The versions of a subject in order; those deleted are shown only to who asks for them."""
+        """The versions of a subject in order; deleted ones only on request."""
         found = sorted(self.subjects.get(subject, {}).values(), key=lambda version: version.number)
         return [version for version in found if deleted or not version.deleted]
 
@@ -108,13 +108,13 @@ def _put(values: dict[str, str], key: str, value: str | None) -> None:
         values[key] = value
 
 
-# -- which texts are the same schema --------------------------------------------------------------------------------
+# -- equality of schema texts ---------------------------------------------------------------------------------------
 
 _PROTO_TOKEN = re.compile(r"""//[^\n]*|/\*.*?\*/|("(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*'|[\w.]+|\S)""", re.DOTALL)
 
 
 def identity(text: str, kind: Kind) -> str:
-    """A text that is the same for schemas which differ in spacing, comments and the order of JSON's keys only."""
+    """A canonical text: the same for schemas that differ only in spacing, comments and the order of JSON keys."""
     if kind == "PROTOBUF":
         return without_noise(text)
     try:
@@ -125,7 +125,7 @@ def identity(text: str, kind: Kind) -> str:
 
 
 def _bare(schema: Any) -> Any:
-    """Avro's types without wrappings that say nothing: `{"type": "int"}` is `"int"`."""
+    """Avro's types without redundant wrappers: `{"type": "int"}` is `"int"`."""
     if isinstance(schema, list):
         return [_bare(part) for part in schema]
     if not isinstance(schema, dict):
@@ -134,5 +134,5 @@ def _bare(schema: Any) -> Any:
 
 
 def without_noise(text: str) -> str:
-    """Protobuf's text without comments, and with one space between any two of its words and signs."""
+    """Protobuf's text without comments, and with one space between any two tokens."""
     return " ".join(filter(None, _PROTO_TOKEN.findall(text)))

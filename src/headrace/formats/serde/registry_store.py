@@ -1,7 +1,7 @@
-"""A registry over a journal of changes: what may be registered, looked up, deleted and set.
+"""A schema registry over a journal of changes: register, look up, delete, configure.
 
-A change is decided on the state as it is and becomes rows, which the journal keeps all or none of. A journal may ask
-for the decision again, should the state have changed meanwhile, so deciding changes nothing.
+A change is decided on the current state and becomes rows, which the journal stores atomically. A journal may ask for
+the decision again if the state has changed meanwhile, so deciding has no side effects.
 """
 
 from __future__ import annotations
@@ -11,57 +11,57 @@ from collections.abc import Callable, Iterable
 from typing import Protocol, TypeVar
 
 from headrace.errors import (
+    AlreadySoftDeleted,
     BadCompatibility,
     BadMode,
     BadSchema,
     BadVersion,
-    DeletedBefore,
     IncompatibleSchema,
     NotConfigured,
-    NotDeletedYet,
+    NotSoftDeleted,
     RegistryReadOnly,
     UnknownSchema,
     UnknownSubject,
     UnknownVersion,
 )
 from headrace.formats.serde.compatibility import DEFAULT_LEVEL, LEVELS, check_schema, problems
-from headrace.formats.serde.registry_state import KINDS, MODES, REGISTRY, Kind, Row, State, Version, identity
+from headrace.formats.serde.registry_state import KINDS, MODES, REGISTRY, Kind, RegistryState, Row, Version, identity
 
 T = TypeVar("T")
-Decide = Callable[[State], tuple[list[Row], T]]
+Decide = Callable[[RegistryState], tuple[list[Row], T]]
 _MOST_SUBJECT = 249 + len("-value")
 
 
-class Journal(Protocol):
-    """Keeps the rows of changes. Safe to be used by several threads."""
+class RegistryJournal(Protocol):
+    """Stores the rows of changes. Thread-safe."""
 
-    def read(self, use: Callable[[State], T]) -> T:
-        """Look at the state, as it is after every change that was acknowledged to anybody."""
+    def read(self, use: Callable[[RegistryState], T]) -> T:
+        """Read the state after all acknowledged changes."""
         ...
 
     def change(self, decide: Decide[T]) -> T:
-        """Decide, and keep the rows that come out of it; nobody else changes anything in between."""
+        """Decide, and store the resulting rows; no other change happens in between."""
         ...
 
 
 class MemoryJournal:
     def __init__(self) -> None:
         self._lock = threading.RLock()
-        self._state = State()
+        self._state = RegistryState()
 
-    def read(self, use: Callable[[State], T]) -> T:
+    def read(self, use: Callable[[RegistryState], T]) -> T:
         with self._lock:
             return use(self._state)
 
     def change(self, decide: Decide[T]) -> T:
         with self._lock:
             rows, result = decide(self._state)
-            for row in headed(rows, self._state):
+            for row in with_change_number(rows, self._state):
                 self._state.apply(row)
             return result
 
 
-def headed(rows: Iterable[Row], state: State) -> list[Row]:
+def with_change_number(rows: Iterable[Row], state: RegistryState) -> list[Row]:
     """The rows of a change with its number; no rows are no change."""
     listed = list(rows)
     if not listed:
@@ -71,22 +71,22 @@ def headed(rows: Iterable[Row], state: State) -> list[Row]:
 
 
 class StoredRegistry:
-    """All that a registry does. One that is not `strict` takes any text, as registries of other makes may hold."""
+    """The operations of a registry. Unless it is `strict` it accepts any text, as other registries may hold."""
 
-    def __init__(self, journal: Journal, *, strict: bool = True) -> None:
+    def __init__(self, journal: RegistryJournal, *, strict: bool = True) -> None:
         self._journal = journal
         self._strict = strict
 
     # -- schemas ----------------------------------------------------------------------------------------------------
 
     def register(self, subject: str, text: str, kind: Kind) -> int:
-        """The schema's id; what the subject has already changes nothing."""
+        """Returns the schema's id; a schema that the subject already has changes nothing."""
         self._check(text, kind)
         if not 0 < len(subject) <= _MOST_SUBJECT:
             raise BadSchema(f'"{subject[:80]}" cannot be a subject', fix=f"use 1 to {_MOST_SUBJECT} characters")
         return self._journal.change(lambda state: self._registered(state, subject, text, kind))
 
-    def _registered(self, state: State, subject: str, text: str, kind: Kind) -> tuple[list[Row], int]:
+    def _registered(self, state: RegistryState, subject: str, text: str, kind: Kind) -> tuple[list[Row], int]:
         versions = state.versions(subject)
         found = _same(versions, text, kind)
         if found is not None:
@@ -95,16 +95,16 @@ class StoredRegistry:
         if self._strict:
             _refuse(subject, problems(text, kind, versions, _level(state, subject)))
         schema_id = state.ids.get((identity(text, kind), kind), state.last_id + 1)
-        text, _ = state.schemas.get(schema_id, (text, kind))  # one id has one text, whoever asks
+        text, _ = state.schemas.get(schema_id, (text, kind))  # an id always has the same text
         number = state.last_versions.get(subject, 0) + 1
         version = Version(subject, number, schema_id, text, kind)
         return [version.row(), (("last", subject), {"version": number})], schema_id
 
     def problems(self, subject: str, text: str, kind: Kind, version: int | str | None = None) -> list[str]:
-        """Why the subject, or one version of it, does not go together with the schema. Changes nothing."""
+        """Why the schema is incompatible with the subject, or with one version of it. Changes nothing."""
         self._check(text, kind)
 
-        def look(state: State) -> list[str]:
+        def look(state: RegistryState) -> list[str]:
             level = _level(state, subject)
             if version is None:
                 return problems(text, kind, state.versions(subject), level)
@@ -125,7 +125,7 @@ class StoredRegistry:
         return found
 
     def uses(self, schema_id: int, *, deleted: bool = False) -> list[Version]:
-        """The versions that are the schema of that id."""
+        """The versions with the schema of that id."""
         self.schema(schema_id)
         found = self._journal.read(lambda state: state.uses(schema_id))
         return [version for version in found if deleted or not version.deleted]
@@ -145,7 +145,7 @@ class StoredRegistry:
         return self.version(subject, "latest")
 
     def find(self, subject: str, text: str, kind: Kind, *, deleted: bool = False) -> Version:
-        """The version of the subject that is this schema."""
+        """The version of the subject with this schema."""
         self._check(text, kind)
         found = _same(self.versions(subject, deleted=deleted), text, kind)
         if found is None:
@@ -153,9 +153,9 @@ class StoredRegistry:
         return found
 
     def delete_version(self, subject: str, number: int | str, *, permanent: bool = False) -> int:
-        """Hide a version, or once it is hidden forget it. Its number is never given again."""
+        """Soft-delete a version, or delete a soft-deleted one permanently. Its number is never reused."""
 
-        def decide(state: State) -> tuple[list[Row], int]:
+        def decide(state: RegistryState) -> tuple[list[Row], int]:
             _check_writable(state, subject)
             version = _version(state, subject, number, deleted=True)
             _check_order([version], permanent, f'version {version.number} of subject "{subject}"')
@@ -164,9 +164,9 @@ class StoredRegistry:
         return self._journal.change(decide)
 
     def delete_subject(self, subject: str, *, permanent: bool = False) -> list[int]:
-        """The same for all versions; gives their numbers."""
+        """The same for all versions; returns their numbers."""
 
-        def decide(state: State) -> tuple[list[Row], list[int]]:
+        def decide(state: RegistryState) -> tuple[list[Row], list[int]]:
             _check_writable(state, subject)
             versions = _versions(state, subject, deleted=True)
             left = versions if permanent else [version for version in versions if not version.deleted]
@@ -181,7 +181,7 @@ class StoredRegistry:
     # -- settings ---------------------------------------------------------------------------------------------------
 
     def level(self, subject: str = REGISTRY, *, or_default: bool = True) -> str:
-        """Which changes of schema are allowed; for a subject without a level of its own that of the registry."""
+        """The compatibility level; a subject without its own level has that of the registry."""
         return self._journal.read(lambda state: _setting(state.levels, subject, DEFAULT_LEVEL, or_default))
 
     def set_level(self, level: str, subject: str = REGISTRY) -> None:
@@ -190,7 +190,7 @@ class StoredRegistry:
         self._journal.change(lambda state: ([(("level", subject), {"level": level})], None))
 
     def clear_level(self, subject: str = REGISTRY) -> str:
-        """Back to the default; gives what the level was."""
+        """Reset to the default; returns the previous level."""
         return self._journal.change(lambda s: _cleared("level", s.levels, subject, DEFAULT_LEVEL))
 
     def mode(self, subject: str = REGISTRY, *, or_default: bool = True) -> str:
@@ -205,17 +205,17 @@ class StoredRegistry:
         return self._journal.change(lambda s: _cleared("mode", s.modes, subject, MODES[0]))
 
 
-# -- looking things up in a state -----------------------------------------------------------------------------------
+# -- lookups in a state ---------------------------------------------------------------------------------------------
 
 
-def _versions(state: State, subject: str, *, deleted: bool = False) -> list[Version]:
+def _versions(state: RegistryState, subject: str, *, deleted: bool = False) -> list[Version]:
     found = state.versions(subject, deleted=deleted)
     if not found:
         raise UnknownSubject(f'there is no subject "{subject}"', fix="register a schema for it first")
     return found
 
 
-def _version(state: State, subject: str, number: int | str, *, deleted: bool = False) -> Version:
+def _version(state: RegistryState, subject: str, number: int | str, *, deleted: bool = False) -> Version:
     if number == "latest":
         return _versions(state, subject)[-1]
     if not isinstance(number, int) or not 0 < number < 1 << 31:
@@ -228,13 +228,13 @@ def _version(state: State, subject: str, number: int | str, *, deleted: bool = F
 
 
 def _same(versions: Iterable[Version], text: str, kind: Kind) -> Version | None:
-    """The latest version that is the schema."""
+    """The latest version with this schema."""
     wanted = identity(text, kind)
     same = [v for v in versions if v.kind == kind and identity(v.text, kind) == wanted]
     return same[-1] if same else None
 
 
-def _level(state: State, subject: str) -> str:
+def _level(state: RegistryState, subject: str) -> str:
     return _setting(state.levels, subject, DEFAULT_LEVEL, True)
 
 
@@ -250,20 +250,20 @@ def _cleared(name: str, values: dict[str, str], subject: str, default: str) -> t
     return [((name, subject), None)] if subject in values else [], values.get(subject, default)
 
 
-# -- refusals -------------------------------------------------------------------------------------------------------
+# -- checks ---------------------------------------------------------------------------------------------------------
 
 
-def _check_writable(state: State, subject: str) -> None:
+def _check_writable(state: RegistryState, subject: str) -> None:
     if _setting(state.modes, subject, MODES[0], True) == "READONLY":
         raise RegistryReadOnly(f'subject "{subject}" is in the mode READONLY', fix="set its mode to READWRITE")
 
 
 def _check_order(versions: list[Version], permanent: bool, what: str) -> None:
-    """First hidden, then forgotten."""
+    """Soft delete first, then permanent delete."""
     if permanent and not all(version.deleted for version in versions):
-        raise NotDeletedYet(f"{what} is not deleted yet", fix="delete it first, then permanently")
+        raise NotSoftDeleted(f"{what} is not deleted yet", fix="delete it first, then permanently")
     if not permanent and (not versions or versions[0].deleted):
-        raise DeletedBefore(f"{what} is deleted already", fix="delete it permanently, or register it again")
+        raise AlreadySoftDeleted(f"{what} is deleted already", fix="delete it permanently, or register it again")
 
 
 def _deleted(version: Version, permanent: bool) -> Row:

@@ -1,6 +1,6 @@
-"""What the KSQL grammar gives: statements as written, before any name is looked up.
+"""The syntax tree of KSQL: statements as written, before names are resolved.
 
-Names are folded already: upper case unless they were quoted. Every node knows its place in the text.
+Names are already folded: upper case unless they were quoted. Every node has its span in the text.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import Any
 
-from headrace.plan.expressions import Cell
+from headrace.plan.expressions import ParameterCell
 from headrace.plan.triggers import Results, Trigger
 from headrace.span import NOWHERE, Span
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ast:
-    """What all of them have; the place does not count when two are compared."""
+    """Base class of all nodes; the span is ignored in comparisons."""
 
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
@@ -29,7 +29,7 @@ class Ast:
 
 @dataclass(frozen=True)
 class TypeName(Ast):
-    """A primitive or user-made type: `STRING`, `DECIMAL` with parameters (10, 2), `ADDRESS`."""
+    """A primitive or user-defined type: `STRING`, `DECIMAL` with parameters (10, 2), `ADDRESS`."""
 
     name: str
     parameters: tuple[int, ...] = ()
@@ -59,7 +59,7 @@ Type = TypeName | ArrayType | MapType | StructType
 
 @dataclass(frozen=True)
 class Name(Ast):
-    """A column, `source` before the dot if there was one."""
+    """A column; `source` is the qualifier before the dot, if any."""
 
     name: str
     source: str | None = None
@@ -67,14 +67,14 @@ class Name(Ast):
 
 @dataclass(frozen=True)
 class IntegerLiteral(Ast):
-    """A whole number; INT if it fits, else BIGINT. Larger ones are refused by the parser."""
+    """An integer; INT if it fits, else BIGINT. The parser rejects larger ones."""
 
     value: int
 
 
 @dataclass(frozen=True)
 class DecimalLiteral(Ast):
-    """`1.50`: digits are kept."""
+    """`1.50`: the number of digits is preserved."""
 
     value: Decimal
 
@@ -102,10 +102,10 @@ class NullLiteral(Ast):
 
 
 @dataclass(frozen=True)
-class Given(Ast):
-    """A literal of a question that was lifted out of it: text, or a number that fits an INT."""
+class ParameterLiteral(Ast):
+    """A literal of a pull query that was replaced by a parameter: text, or a number that fits an INT."""
 
-    cell: Cell
+    cell: ParameterCell
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ class TypedLiteral(Ast):
 
 @dataclass(frozen=True)
 class Arithmetic(Ast):
-    """`op` is one of + - * / % and || (text after text)."""
+    """`op` is one of + - * / % and || (concatenation)."""
 
     op: str
     left: Expr
@@ -127,7 +127,7 @@ class Arithmetic(Ast):
 
 @dataclass(frozen=True)
 class Unary(Ast):
-    """`-x` or `+x` of something that is no literal number."""
+    """`-x` or `+x` of anything but a number literal."""
 
     op: str
     value: Expr
@@ -187,7 +187,7 @@ class IsNull(Ast):
 
 @dataclass(frozen=True)
 class Case(Ast):
-    """With an operand each condition is a value it is compared to."""
+    """With an operand, each condition is a value it is compared to."""
 
     operand: Expr | None
     branches: tuple[tuple[Expr, Expr], ...]
@@ -202,7 +202,7 @@ class Cast(Ast):
 
 @dataclass(frozen=True)
 class Call(Ast):
-    """A function. `COUNT(*)` has one argument, `Star`. Words such as DAYS come as `Unit`."""
+    """A function. `COUNT(*)` has one argument, `Star`. Words such as DAYS are a `Unit`."""
 
     name: str
     arguments: tuple[Expr, ...] = ()
@@ -210,7 +210,7 @@ class Call(Ast):
 
 @dataclass(frozen=True)
 class Unit(Ast):
-    """MILLISECOND[S], SECOND[S], MINUTE[S], HOUR[S], DAY[S], WEEK[S], MONTH[S], YEAR[S], in the singular."""
+    """MILLISECOND[S], SECOND[S], MINUTE[S], HOUR[S], DAY[S], WEEK[S], MONTH[S], YEAR[S], stored in the singular."""
 
     name: str
 
@@ -278,7 +278,7 @@ Expr = (
     | StringLiteral
     | BooleanLiteral
     | NullLiteral
-    | Given
+    | ParameterLiteral
     | TypedLiteral
     | Arithmetic
     | Unary
@@ -317,7 +317,7 @@ class SelectItem(Ast):
 
 @dataclass(frozen=True)
 class AsOf(Ast):
-    """FOR SYSTEM_TIME AS OF s.ROWTIME: the table as it was at that time, for rows at most `history` late."""
+    """FOR SYSTEM_TIME AS OF s.ROWTIME: the table as of that time, for rows at most `history` late."""
 
     time: Name
     history: timedelta | None = None
@@ -338,7 +338,7 @@ class SubqueryRef(Ast):
 
 @dataclass(frozen=True)
 class OperatorRef(Ast):
-    """Ours, as SQL calls a table function: what an operator of the user's own makes of a stream's rows, key by key."""
+    """Extension: a user-defined operator over a stream, per key, in the syntax of a SQL table function."""
 
     name: str
     source: SourceRef | SubqueryRef
@@ -368,8 +368,9 @@ From = SourceRef | SubqueryRef | OperatorRef | Join
 
 @dataclass(frozen=True)
 class WindowClause(Ast):
-    """`kind`: TUMBLING, HOPPING, SLIDING or SESSION; of a session `size` is the gap. `name`: of the old `WINDOW w
-    TUMBLING`. `processing`: by the time of arrival."""
+    """`kind`: TUMBLING, HOPPING, SLIDING or SESSION; `size` of a session is its gap. `name` is that of the old syntax
+    `WINDOW w TUMBLING`. `processing`: by processing time.
+    """
 
     kind: str
     size: timedelta
@@ -388,7 +389,7 @@ class Emit(StrEnum):
 
 @dataclass(frozen=True)
 class EmitWhen(Ast):
-    """When changes go on, if not at once, and what a result then holds."""
+    """The trigger of EMIT, and what a result contains."""
 
     trigger: Trigger
     results: Results = Results.ACCUMULATING
@@ -402,7 +403,7 @@ class OrderItem(Ast):
 
 @dataclass(frozen=True)
 class Distinct(Ast):
-    """Of rows that are equal in all of these, only the first; without any, in all columns of the result."""
+    """Only the first of the rows that are equal in these expressions; without any, in all columns of the result."""
 
     on: tuple[Expr, ...] = ()
 
@@ -431,7 +432,7 @@ class Query(Ast):
 
 @dataclass(frozen=True)
 class Property(Ast):
-    """`KAFKA_TOPIC = 'orders'`: the name in upper case; the value text, a number, a boolean or None."""
+    """`KAFKA_TOPIC = 'orders'`: the name in upper case; the value is text, a number, a boolean or None."""
 
     name: str
     value: Any
@@ -456,12 +457,12 @@ class Element(Ast):
 
 @dataclass(frozen=True)
 class Statement(Ast):
-    """What all statements have."""
+    """Base class of all statements."""
 
 
 @dataclass(frozen=True)
 class CreateSource(Statement):
-    """`kind`: STREAM or TABLE. `read_only` is CREATE SOURCE STREAM. Without a list of columns `elements` is empty."""
+    """`kind`: STREAM or TABLE. `read_only` is CREATE SOURCE STREAM. Without a column list `elements` is empty."""
 
     kind: str
     name: str
@@ -491,7 +492,7 @@ class InsertInto(Statement):
 
 @dataclass(frozen=True)
 class InsertValues(Statement):
-    """Without a list of columns `columns` is empty."""
+    """Without a column list `columns` is empty."""
 
     target: str
     columns: tuple[str, ...]
@@ -500,7 +501,7 @@ class InsertValues(Statement):
 
 @dataclass(frozen=True)
 class DeleteFrom(Statement):
-    """Ours: puts a tombstone for each key the condition names."""
+    """Extension: writes a tombstone for each key that the condition names."""
 
     target: str
     where: Expr
@@ -577,7 +578,7 @@ class Describe(Statement):
 
 @dataclass(frozen=True)
 class Explain(Statement):
-    """Of a running query, by its id, or of a statement."""
+    """EXPLAIN of a running query, by its id, or of a statement."""
 
     query_id: str | None = None
     statement: Statement | None = None
@@ -603,7 +604,7 @@ class Print(Statement):
 
 @dataclass(frozen=True)
 class ControlQuery(Statement):
-    """`verb`: TERMINATE, PAUSE or RESUME; without an id all of them."""
+    """`verb`: TERMINATE, PAUSE or RESUME; without an id it applies to all queries."""
 
     verb: str
     query_id: str | None = None
@@ -632,7 +633,7 @@ class DropConnector(Statement):
 
 @dataclass(frozen=True)
 class AssertValues(Statement):
-    """`null` is ASSERT NULL VALUES: a tombstone, of which the key columns are given."""
+    """`null` is ASSERT NULL VALUES: a tombstone, with the key columns given."""
 
     target: str
     columns: tuple[str, ...]
@@ -669,7 +670,7 @@ class AssertSchema(Statement):
 
 @dataclass(frozen=True)
 class ChangeOf(Ast):
-    """`CHANGE(n) < -50 PERCENT WITHIN 1 HOUR`: the comparison as it was written."""
+    """`CHANGE(n) < -50 PERCENT WITHIN 1 HOUR`: the comparison as written."""
 
     comparison: Expr
     within: timedelta
@@ -692,7 +693,7 @@ class NotifierRef(Ast):
 
 @dataclass(frozen=True)
 class CreateAlert(Statement):
-    """`when` is a condition or one of the two above; without one it is ABSENT. `lasting` is FOR, `per` may be empty."""
+    """`when` is a condition or one of the two above; None is ABSENT. `lasting` is FOR, `per` may be empty."""
 
     name: str
     source: SourceRef
@@ -714,7 +715,7 @@ class DropAlert(Statement):
 
 @dataclass(frozen=True)
 class MuteAlert(Statement):
-    """For one key, as its notices show it, or for all."""
+    """For one key, as its notices show it, or for all keys."""
 
     name: str
     duration: timedelta
@@ -729,7 +730,7 @@ class UnmuteAlert(Statement):
 
 @dataclass(frozen=True)
 class CreateNotifier(Statement):
-    """`kind` is how it sends: EMAIL, LOG, PUSH or WEBHOOK."""
+    """`kind` is the channel: EMAIL, LOG, PUSH or WEBHOOK."""
 
     name: str
     kind: str
@@ -744,7 +745,7 @@ class DropNotifier(Statement):
 
 
 def sources_named(part: Any) -> Iterator[str]:
-    """What a statement reads from, as its queries name it."""
+    """Yields the sources that a statement's queries read, by their written names."""
     if isinstance(part, SourceRef):
         yield part.name
     elif isinstance(part, Ast):

@@ -1,4 +1,4 @@
-"""Python calls become KSQL statements: the same grammar's nodes, the same planner, the same refusals.
+"""The Python API: calls become KSQL statements, with the same syntax tree, the same planner and the same errors.
 
-`headrace` itself gives the public names; here is where they live.
+`headrace` exports the public names.
 """

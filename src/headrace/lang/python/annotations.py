@@ -1,4 +1,4 @@
-"""Python's types as those of the plan, and values on their way between a user's function and the chain.
+"""Maps Python annotations to types of the plan, and converts values between user functions and the chain.
 
 | annotation | type | | annotation | type |
 |---|---|---|---|---|
@@ -8,7 +8,7 @@
 | `Annotated[Decimal, "DECIMAL(10, 2)"]` | DECIMAL(10, 2) | | `dict[str, T]` | MAP<STRING, T> |
 | `Annotated[int, "INT"]` | INT | | a dataclass | STRUCT, with its fields |
 
-`T | None` says that a null may come; a function whose parameters are all without it is not asked when one is null.
+`T | None` accepts null; a function without such a parameter is not called if an argument is null.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.errors import BadPython
-from headrace.lang.ksql.types import plan_type
-from headrace.lang.python.expressions import refused_here, written_type
+from headrace.lang.ksql.analyzer.types import plan_type
+from headrace.lang.python.expressions import errors_at_call, written_type
 from headrace.plan import types as t
 
 Convert = Callable[[Any], Any]
@@ -36,10 +36,10 @@ _MILLISECOND = dt.timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True)
-class Translated:
-    """A type of the plan; `inward` makes Python's value of the chain's, `outward` the other way, where they differ.
+class TypeMapping:
+    """A type of the plan; `inward` converts chain values to Python values, `outward` the reverse, where they differ.
 
-    `outward` also looks whether the value is one: a function that gives a text for an `int` must not get far.
+    `outward` also checks the value: a function that returns text for an `int` fails at once.
     """
 
     type: pa.DataType
@@ -54,8 +54,8 @@ class Translated:
         return None if value is None else self.outward(value)
 
 
-def translated(annotation: Any, where: str) -> Translated:
-    """What an annotation means; `where` is said if it means nothing here."""
+def type_mapping(annotation: Any, where: str) -> TypeMapping:
+    """Returns the type of an annotation; `where` appears in the error if it is unsupported."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is typing.Annotated:
         return _annotated(arguments, where)
@@ -64,28 +64,28 @@ def translated(annotation: Any, where: str) -> Translated:
     if annotation in _PLAIN:
         return _PLAIN[annotation]
     if origin is list:
-        return _list(translated(arguments[0], where))
+        return _list(type_mapping(arguments[0], where))
     if origin is dict:
-        return _dict(translated(arguments[0], where), translated(arguments[1], where))
+        return _dict(type_mapping(arguments[0], where), type_mapping(arguments[1], where))
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
         return _struct(annotation, where)
     raise _unknown(annotation, where)
 
 
 def sql_type(text: str) -> pa.DataType:
-    """A type as KSQL writes it."""
-    with refused_here():
+    """Parses a KSQL type."""
+    with errors_at_call():
         return plan_type(written_type(text), {})
 
 
-def by_type(kind: pa.DataType) -> Translated:
-    """The same from a type of the plan: structs come as dicts."""
+def mapping_of_type(kind: pa.DataType) -> TypeMapping:
+    """Returns the mapping of a plan type: structs are dicts."""
     if t.is_decimal(kind):
-        return Translated(kind, _decimal(kind))
+        return TypeMapping(kind, _decimal(kind))
     if t.is_array(kind):
-        return _list(by_type(kind.value_type))
+        return _list(mapping_of_type(kind.value_type))
     if t.is_map(kind):
-        return _dict(by_type(kind.key_type), by_type(kind.item_type))
+        return _dict(mapping_of_type(kind.key_type), mapping_of_type(kind.item_type))
     if t.is_struct(kind):
         return _dict_struct(kind)
     return _BY_TYPE[kind]
@@ -145,69 +145,69 @@ def _of_day(value: dt.time) -> int:
     return ((value.hour * 60 + value.minute) * 60 + value.second) * 1000 + value.microsecond // 1000
 
 
-_PLAIN: dict[Any, Translated] = {
-    bool: Translated(t.BOOLEAN, _checked(bool, t.BOOLEAN)),
-    int: Translated(t.BIGINT, _integer(t.BIGINT, t.BIGINT_MIN, t.BIGINT_MAX)),
-    float: Translated(t.DOUBLE, _float),
-    str: Translated(t.STRING, _checked(str, t.STRING)),
-    bytes: Translated(t.BYTES, _checked(bytes, t.BYTES)),
-    dt.datetime: Translated(t.TIMESTAMP, _milliseconds, lambda ms: _EPOCH + ms * _MILLISECOND),
-    dt.date: Translated(t.DATE, lambda day: (day - _DAY_ZERO).days, lambda days: _DAY_ZERO + dt.timedelta(days)),
-    dt.time: Translated(t.TIME, _of_day, _time),
+_PLAIN: dict[Any, TypeMapping] = {
+    bool: TypeMapping(t.BOOLEAN, _checked(bool, t.BOOLEAN)),
+    int: TypeMapping(t.BIGINT, _integer(t.BIGINT, t.BIGINT_MIN, t.BIGINT_MAX)),
+    float: TypeMapping(t.DOUBLE, _float),
+    str: TypeMapping(t.STRING, _checked(str, t.STRING)),
+    bytes: TypeMapping(t.BYTES, _checked(bytes, t.BYTES)),
+    dt.datetime: TypeMapping(t.TIMESTAMP, _milliseconds, lambda ms: _EPOCH + ms * _MILLISECOND),
+    dt.date: TypeMapping(t.DATE, lambda day: (day - _DAY_ZERO).days, lambda days: _DAY_ZERO + dt.timedelta(days)),
+    dt.time: TypeMapping(t.TIME, _of_day, _time),
 }
-_INT = Translated(t.INT, _integer(t.INT, t.INT_MIN, t.INT_MAX))
+_INT = TypeMapping(t.INT, _integer(t.INT, t.INT_MIN, t.INT_MAX))
 _BY_TYPE = {**{known.type: known for known in _PLAIN.values()}, t.INT: _INT}
 
-# -- values of several ----------------------------------------------------------------------------------------------
+# -- nested values --------------------------------------------------------------------------------------------------
 
 
-def _list(item: Translated) -> Translated:
+def _list(item: TypeMapping) -> TypeMapping:
     inward = None if item.inward is None else lambda values: [item.read(value) for value in values]
-    return Translated(t.array(item.type), lambda values: [item.write(value) for value in values], inward)
+    return TypeMapping(t.array(item.type), lambda values: [item.write(value) for value in values], inward)
 
 
-def _dict(key: Translated, item: Translated) -> Translated:
+def _dict(key: TypeMapping, item: TypeMapping) -> TypeMapping:
     plain = key.inward is None and item.inward is None
-    return Translated(
+    return TypeMapping(
         t.map_of(key.type, item.type),
         lambda values: {key.write(k): item.write(v) for k, v in values.items()},
         None if plain else lambda values: {key.read(k): item.read(v) for k, v in values.items()},
     )
 
 
-def _struct(kind: type, where: str) -> Translated:
+def _struct(kind: type, where: str) -> TypeMapping:
     hints = typing.get_type_hints(kind, include_extras=True)
-    parts = {field.name: translated(hints[field.name], where) for field in dataclasses.fields(kind)}
-    return Translated(
+    parts = {field.name: type_mapping(hints[field.name], where) for field in dataclasses.fields(kind)}
+    return TypeMapping(
         t.struct((name.upper(), part.type) for name, part in parts.items()),
         lambda value: {name.upper(): part.write(getattr(value, name)) for name, part in parts.items()},
         lambda value: kind(**{name: part.read(value[name.upper()]) for name, part in parts.items()}),
     )
 
 
-def _dict_struct(kind: pa.DataType) -> Translated:
-    parts = {name: by_type(part) for name, part in t.fields(kind).items()}
-    return Translated(
+def _dict_struct(kind: pa.DataType) -> TypeMapping:
+    parts = {name: mapping_of_type(part) for name, part in t.fields(kind).items()}
+    return TypeMapping(
         kind,
         lambda value: {name: part.write(value.get(name)) for name, part in parts.items()},
         lambda value: {name: part.read(value[name]) for name, part in parts.items()},
     )
 
 
-# -- typing's own ---------------------------------------------------------------------------------------------------
+# -- typing constructs ----------------------------------------------------------------------------------------------
 
 
-def _annotated(arguments: tuple[Any, ...], where: str) -> Translated:
+def _annotated(arguments: tuple[Any, ...], where: str) -> TypeMapping:
     inner, *notes = arguments
     named = next((note for note in notes if isinstance(note, str)), None)
-    return translated(inner, where) if named is None else by_type(sql_type(named))
+    return type_mapping(inner, where) if named is None else mapping_of_type(sql_type(named))
 
 
-def _optional(arguments: tuple[Any, ...], where: str) -> Translated:
+def _optional(arguments: tuple[Any, ...], where: str) -> TypeMapping:
     others = [argument for argument in arguments if argument is not type(None)]
     if len(others) != 1 or len(others) == len(arguments):
         raise _unknown(" | ".join(map(str, arguments)), where)
-    return dataclasses.replace(translated(others[0], where), optional=True)
+    return dataclasses.replace(type_mapping(others[0], where), optional=True)
 
 
 def _unknown(annotation: Any, where: str) -> BadPython:

@@ -1,8 +1,8 @@
-"""An app: statements in the order in which they were made, and the functions and operators they call.
+"""An app: its statements in order, and the functions and operators they call.
 
-Every statement is planned as soon as it is made, against what the app knows, so that an error points at the Python line
-that caused it and nothing has run yet. What an app is, is its KSQL (`app.text`): that is what is executed, journalled
-and shown. The same statements by hand give the same plan.
+Every statement is planned as soon as it is created, against the app's catalog, so that an error points at the Python
+line that caused it before anything runs. An app is its KSQL (`app.text`): that is what is executed, journaled and
+shown. The same statements written by hand give the same plan.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, ParamSpec, TypeVar, overload
 
 from headrace.errors import BadPython, StatementError
 from headrace.lang.ksql import ast
-from headrace.lang.ksql.execution import Execution
-from headrace.lang.ksql.limits import check
-from headrace.lang.ksql.planner import Planner
-from headrace.lang.python.declaring import UserFunction, batch_function, row_function
-from headrace.lang.python.expressions import folded, written_columns
-from headrace.lang.python.operators import Operator, declared
-from headrace.lang.python.places import Place, here, located
-from headrace.lang.python.relations import Named, properties_of
-from headrace.lang.python.writing import statement_text
+from headrace.lang.ksql.grammar.limits import check_limits
+from headrace.lang.ksql.scripts.executor import ScriptExecutor
+from headrace.lang.ksql.statement_formatter import statement_sql
+from headrace.lang.ksql.statements.planner import Planner
+from headrace.lang.python.call_site import CallSite, call_site, locate
+from headrace.lang.python.expressions import fold_name, written_columns
+from headrace.lang.python.operators import Operator, declare_operator
+from headrace.lang.python.relations import NamedRelation, properties_of
+from headrace.lang.python.user_functions import UserFunction, batch_function, row_function
 from headrace.plan.catalog import Action, Catalog, Create
-from headrace.plan.operators import OperatorKind
+from headrace.plan.operators import OperatorDefinition
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -33,7 +33,7 @@ R = TypeVar("R")
 class App:
     """Streams, tables and the queries between them. `properties` are ksqlDB's settings (SET).
 
-    Run again under the same name it goes on where it was; without one it has that of its file.
+    Run again under the same name, it resumes; the default name is that of its file.
 
     >>> import headrace as hr
     >>> app = hr.App("shop")
@@ -48,13 +48,13 @@ class App:
         self.name = _checked(name)
         self.catalog = Catalog()
         self._planner = Planner(self.catalog)
-        self._execution = Execution(self._planner, self._keep)
+        self._execution = ScriptExecutor(self._planner, self._keep)
         self._texts: list[str] = []
         self._made: list[Action] = []
         for made in _WATCHED:
             made.append(self)
         for key, value in (properties or {}).items():
-            self.add(ast.SetProperty(key, str(value), span=here()))
+            self.add(ast.SetProperty(key, str(value), span=call_site()))
 
     @property
     def text(self) -> str:
@@ -69,32 +69,32 @@ class App:
 
     def stream(
         self, name: str, columns: str = "", *, topic: str | None = None, format: str = "json", **properties: Any
-    ) -> Named:
+    ) -> NamedRelation:
         """Declare a stream over a topic: `app.stream("clicks", "user STRING KEY, page STRING", topic="clicks")`.
 
-        Columns are written as in KSQL. Others of KSQL's properties may be given: `partitions=4`, `timestamp="at"`.
+        Columns are written as in KSQL. Other WITH properties are keyword arguments: `partitions=4`, `timestamp="at"`.
         """
         return self._declared("STREAM", name, columns, topic, format, properties)
 
     def table(
         self, name: str, columns: str = "", *, topic: str | None = None, format: str = "json", **properties: Any
-    ) -> Named:
+    ) -> NamedRelation:
         """Declare a table over a topic: its last row per key; `"user STRING PRIMARY KEY, city STRING"`."""
         return self._declared("TABLE", name, columns, topic, format, properties)
 
-    def source(self, name: str) -> Named:
-        """A stream or table that a statement of `ksql` made."""
-        return Named.made(self, folded(name), "")
+    def source(self, name: str) -> NamedRelation:
+        """Return a stream or table that a statement of `ksql` created."""
+        return NamedRelation.made(self, fold_name(name), "")
 
     def _declared(
         self, kind: str, name: str, columns: str, topic: str | None, format: str, properties: Mapping[str, Any]
-    ) -> Named:
-        place = here()
+    ) -> NamedRelation:
+        place = call_site()
         parted = "value_format" in properties or "key_format" in properties
         given = {"kafka_topic": topic or name, "value_format" if parted else "format": format, **properties}
         elements = written_columns(columns, kind) if columns else ()
-        statement = ast.CreateSource(kind, folded(name), elements, properties_of(given), span=place)
-        return Named.made(self, statement.name, self.add(statement))
+        statement = ast.CreateSource(kind, fold_name(name), elements, properties_of(given), span=place)
+        return NamedRelation.made(self, statement.name, self.add(statement))
 
     # -- functions --------------------------------------------------------------------------------------------------
 
@@ -113,7 +113,7 @@ class App:
         repeatable: bool = True,
         version: str | None = None,
     ) -> Any:
-        """A function of rows, typed by its annotations, to be called in expressions and in KSQL (see `declaring`)."""
+        """Declare a row function, typed by its annotations, for expressions and KSQL (see `user_functions`)."""
         if python is None:
             return lambda function: row_function(function, name, repeatable=repeatable, version=version)
         return row_function(python, name, repeatable=repeatable, version=version)
@@ -121,39 +121,39 @@ class App:
     def batch_function(
         self, takes: Sequence[str], gives: str, *, name: str | None = None, version: str | None = None
     ) -> Callable[[Callable[P, R]], UserFunction[P, R]]:
-        """A function of Arrow arrays: `@app.batch_function(["DOUBLE"], "DOUBLE")`."""
+        """Declare a function of Arrow arrays: `@app.batch_function(["DOUBLE"], "DOUBLE")`."""
         return lambda function: batch_function(function, takes, gives, name, version)
 
-    def operator(self, operator: type[Operator], name: str | None = None) -> OperatorKind:
-        """Declare an operator of one's own for use in KSQL; `operate` does it by itself."""
-        return declared(operator, name)
+    def operator(self, operator: type[Operator], name: str | None = None) -> OperatorDefinition:
+        """Declare a user-defined operator for use in KSQL; `operate` declares it by itself."""
+        return declare_operator(operator, name)
 
     # -- statements -------------------------------------------------------------------------------------------------
 
     def ksql(self, text: str) -> None:
-        """Statements written in KSQL; they see what Python made, and Python sees what they make."""
+        """Add KSQL statements; they see what Python created, and Python sees what they create."""
         try:
             self._execution.run(text)
         except StatementError as error:
-            place = here()
+            place = call_site()
             error.where = f"{place.file}:{place.line}, in KSQL: {error.where or ''}"
             raise
 
     def add(self, statement: ast.Statement) -> str:
-        """Plan a statement made of the grammar's nodes; gives its text."""
-        place = statement.span if isinstance(statement.span, Place) else here()
-        text = statement_text(statement)
+        """Plan a statement given as a syntax tree; returns its text."""
+        place = statement.span if isinstance(statement.span, CallSite) else call_site()
+        text = statement_sql(statement)
         self._check_variables(text, place)
         try:
-            check(statement, "")
+            check_limits(statement, "")
             action = self._planner.plan(statement, text)
         except StatementError as error:
-            raise located(error, place) from None
+            raise locate(error, place) from None
         self._keep(action, text)
         return text
 
-    def _check_variables(self, text: str, place: Place) -> None:
-        """Executed, the text would not say what was planned."""
+    def _check_variables(self, text: str, place: CallSite) -> None:
+        """Reject variables in the text: when executed, it would not mean what was planned."""
         if used := [name for name in self._execution.variables if f"${{{name}}}" in text]:
             raise BadPython(
                 f"a text holds ${{{used[0]}}}, which DEFINE has given a meaning",
@@ -167,16 +167,16 @@ class App:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the streams and tables that it makes."""
+        """Names of the streams and tables that the app creates."""
         return tuple(action.source.name for action in self._made if isinstance(action, Create))
 
 
 def _checked(name: str) -> str:
-    """It becomes the name of a folder."""
+    """Check the name, which becomes that of a folder."""
     if name and not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", name):
         raise BadPython(
             f'"{name}" is no name for an app',
-            where=f"{here().file}:{here().line}",
+            where=f"{call_site().file}:{call_site().line}",
             fix="take 1 to 100 letters, digits, dots, dashes and underscores",
         )
     return name
@@ -187,7 +187,7 @@ _WATCHED: list[list[App]] = []
 
 @contextmanager
 def apps_made() -> Iterator[list[App]]:
-    """The apps that are made meanwhile, for whoever loads a file to see what it holds."""
+    """Collect the apps created inside the context, for a loader of an app file."""
     made: list[App] = []
     _WATCHED.append(made)
     try:

@@ -1,4 +1,4 @@
-"""Columns and what is computed from them. An expression is a node of the KSQL grammar with Python's operators.
+"""Column expressions: nodes of the KSQL syntax tree with Python's operators.
 
     >>> from headrace import col, when
     >>> (col.amount * 2 > 10) & col.page.like("/shop/%")
@@ -6,8 +6,8 @@
     >>> when(col.amount > 100, "large").otherwise("small")
     (CASE WHEN (`AMOUNT` > 100) THEN 'large' ELSE 'small' END)
 
-A Python value in an expression is a literal, a text too; where only columns make sense (`select`, `group_by`, the
-aggregates) a text is a column's name. Names are KSQL's: upper case counts, unless they stand in backticks.
+A Python value in an expression is a literal, also a string; where only columns are allowed (`select`, `group_by`, the
+aggregates) a string is a column name. Names follow KSQL: they are upper case, unless they are in backticks.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from typing import Any
 
 from headrace.errors import BadPython, StatementError
 from headrace.lang.ksql import ast
-from headrace.lang.ksql.parser import parse_expression, parse_one
-from headrace.lang.python.places import here, located
-from headrace.lang.python.writing import written
+from headrace.lang.ksql.grammar.parser import parse_expression, parse_one
+from headrace.lang.ksql.statement_formatter import expression_sql
+from headrace.lang.python.call_site import call_site, locate
 from headrace.plan.types import BIGINT_MAX, BIGINT_MIN
 
 
 class Expr:
-    """Something that is computed for each row."""
+    """An expression that is computed for each row."""
 
     __slots__ = ("alias_name", "node")
     __hash__ = None  # type: ignore[assignment]  # == makes an expression
@@ -38,7 +38,7 @@ class Expr:
         self.alias_name = alias
 
     def __repr__(self) -> str:
-        return written(self.node) + (f" AS {self.alias_name}" if self.alias_name else "")
+        return expression_sql(self.node) + (f" AS {self.alias_name}" if self.alias_name else "")
 
     def __bool__(self) -> bool:
         raise BadPython(
@@ -80,7 +80,7 @@ class Expr:
         return _two(ast.Arithmetic, "%", other, self)
 
     def __neg__(self) -> Expr:
-        return Expr(ast.Unary("-", self.node, span=here()))
+        return Expr(ast.Unary("-", self.node, span=call_site()))
 
     # -- conditions -------------------------------------------------------------------------------------------------
 
@@ -109,50 +109,50 @@ class Expr:
         return _two(ast.Logical, "OR", self, other)
 
     def __invert__(self) -> Expr:
-        return Expr(ast.Not(self.node, span=here()))
+        return Expr(ast.Not(self.node, span=call_site()))
 
     def is_null(self) -> Expr:
-        return Expr(ast.IsNull(self.node, span=here()))
+        return Expr(ast.IsNull(self.node, span=call_site()))
 
     def is_not_null(self) -> Expr:
-        return Expr(ast.IsNull(self.node, negated=True, span=here()))
+        return Expr(ast.IsNull(self.node, negated=True, span=call_site()))
 
     def is_in(self, values: Iterable[Any]) -> Expr:
-        """Whether it is one of these."""
-        return Expr(ast.InList(self.node, tuple(node_of(value) for value in values), span=here()))
+        """Whether it equals one of these."""
+        return Expr(ast.InList(self.node, tuple(node_of(value) for value in values), span=call_site()))
 
     def between(self, low: Any, high: Any) -> Expr:
         """From `low` to `high`, both included."""
-        return Expr(ast.Between(self.node, node_of(low), node_of(high), span=here()))
+        return Expr(ast.Between(self.node, node_of(low), node_of(high), span=call_site()))
 
     def like(self, pattern: str) -> Expr:
-        """`%` stands for any text, `_` for one letter."""
-        return Expr(ast.Like(self.node, node_of(pattern), span=here()))
+        """`%` matches any text, `_` one character."""
+        return Expr(ast.Like(self.node, node_of(pattern), span=call_site()))
 
     # -- others -----------------------------------------------------------------------------------------------------
 
     def alias(self, name: str) -> Expr:
-        """The same as a column of that name."""
-        return Expr(self.node, folded(name))
+        """Name the column."""
+        return Expr(self.node, fold_name(name))
 
     def cast(self, kind: str) -> Expr:
-        """As another type, named as in KSQL: `col.n.cast("DECIMAL(10, 2)")`."""
-        return Expr(ast.Cast(self.node, written_type(kind), span=here()))
+        """Cast to another type, named as in KSQL: `col.n.cast("DECIMAL(10, 2)")`."""
+        return Expr(ast.Cast(self.node, written_type(kind), span=call_site()))
 
     def field(self, name: str) -> Expr:
         """A field of a STRUCT."""
-        return Expr(ast.Dereference(self.node, folded(name), span=here()))
+        return Expr(ast.Dereference(self.node, fold_name(name), span=call_site()))
 
     def __getitem__(self, index: Any) -> Expr:
         """An item of an ARRAY, counted from 1 as in KSQL, or of a MAP by its key."""
-        return Expr(ast.Subscript(self.node, node_of(index), span=here()))
+        return Expr(ast.Subscript(self.node, node_of(index), span=call_site()))
 
     def __iter__(self) -> Any:
         raise TypeError("an expression has no items before a row comes")
 
 
 class _Columns:
-    """`col.amount`, or `col("amount")` where the name is no word of Python's."""
+    """`col.amount`, or `col("amount")` if the name is no Python identifier."""
 
     def __getattr__(self, name: str) -> Expr:
         if name.startswith("__"):
@@ -161,14 +161,14 @@ class _Columns:
 
     def __call__(self, name: str) -> Expr:
         source, _, last = name.rpartition(".")
-        return Expr(ast.Name(folded(last), folded(source) if source else None, span=here()))
+        return Expr(ast.Name(fold_name(last), fold_name(source) if source else None, span=call_site()))
 
 
 col = _Columns()
 
 
 def lit(value: Any) -> Expr:
-    """A value that is the same for each row."""
+    """A constant."""
     return Expr(node_of(value))
 
 
@@ -178,16 +178,16 @@ def expr(text: str) -> Expr:
 
 
 class When(Expr):
-    """Of several conditions the first that is true decides; if none is, and there is no `otherwise`, it is null."""
+    """The value of the first condition that is true; null if none is, and there is no `otherwise`."""
 
     __slots__ = ()
 
     def when(self, condition: Expr, value: Any) -> When:
         branches = (*self._case.branches, (node_of(condition), node_of(value)))
-        return When(ast.Case(None, branches, span=here()))
+        return When(ast.Case(None, branches, span=call_site()))
 
     def otherwise(self, value: Any) -> Expr:
-        return Expr(ast.Case(None, self._case.branches, node_of(value), span=here()))
+        return Expr(ast.Case(None, self._case.branches, node_of(value), span=call_site()))
 
     @property
     def _case(self) -> ast.Case:
@@ -197,52 +197,52 @@ class When(Expr):
 
 def when(condition: Expr, value: Any) -> When:
     """`when(col.n > 10, "many").when(col.n > 0, "few").otherwise("none")`."""
-    return When(ast.Case(None, ((node_of(condition), node_of(value)),), span=here()))
+    return When(ast.Case(None, ((node_of(condition), node_of(value)),), span=call_site()))
 
 
-# -- from Python to the grammar -------------------------------------------------------------------------------------
+# -- from Python to the syntax tree ---------------------------------------------------------------------------------
 
 
-def folded(name: str) -> str:
-    """A name as it counts: upper case, unless it stands in backticks."""
+def fold_name(name: str) -> str:
+    """Fold a name: upper case, unless it is in backticks."""
     if len(name) > 1 and name[0] == name[-1] == "`":
         return name[1:-1].replace("``", "`")
     return name.upper()
 
 
 @contextmanager
-def refused_here() -> Iterator[None]:
-    """What is wrong with a text is told with the place of the call that it was given to."""
+def errors_at_call() -> Iterator[None]:
+    """Report errors in a text with the position of the call that it was passed to."""
     try:
         yield
     except StatementError as error:
         error.span = None
-        raise located(error, here()) from None
+        raise locate(error, call_site()) from None
 
 
 def written_type(text: str) -> ast.Type:
-    """A type as KSQL writes it."""
-    with refused_here():
+    """Parse a KSQL type."""
+    with errors_at_call():
         parsed = parse_expression(f"CAST(NULL AS {text})")
     assert isinstance(parsed, ast.Cast)
     return parsed.type
 
 
 def written_columns(text: str, kind: str = "STREAM") -> tuple[ast.Element, ...]:
-    """Columns as KSQL writes them: `user STRING KEY, page STRING`."""
-    with refused_here():
+    """Parse KSQL columns: `user STRING KEY, page STRING`."""
+    with errors_at_call():
         parsed = parse_one(f"CREATE {kind} s ({text});")
     assert isinstance(parsed, ast.CreateSource)
     return parsed.elements
 
 
 def column_of(value: Expr | str) -> Expr:
-    """A column where only columns make sense; `*` is all of them."""
-    return value if isinstance(value, Expr) else Expr(ast.Star(span=here())) if value == "*" else col(value)
+    """Return a column where only columns are allowed; `*` is all of them."""
+    return value if isinstance(value, Expr) else Expr(ast.Star(span=call_site())) if value == "*" else col(value)
 
 
 def node_of(value: Any) -> ast.Expr:
-    """An expression's node, or that of a literal."""
+    """Return the node of an expression or a literal."""
     if isinstance(value, Expr):
         return value.node
     for kind, make in _LITERALS.items():
@@ -256,35 +256,35 @@ def node_of(value: Any) -> ast.Expr:
 
 
 def _two(kind: Callable[..., Any], op: str, left: Any, right: Any) -> Expr:
-    return Expr(kind(op, node_of(left), node_of(right), span=here()))
+    return Expr(kind(op, node_of(left), node_of(right), span=call_site()))
 
 
 def _where() -> str:
-    place = here()
+    place = call_site()
     return f"{place.file}:{place.line}"
 
 
 def _whole(value: int) -> ast.Expr:
     if not BIGINT_MIN <= value <= BIGINT_MAX:
         raise BadPython(f"{value} is beyond BIGINT", where=_where(), fix="give a Decimal with a point, or a float")
-    return ast.IntegerLiteral(value, span=here())
+    return ast.IntegerLiteral(value, span=call_site())
 
 
 def _float(value: float) -> ast.Expr:
     if not math.isfinite(value):
         raise BadPython(f"{value} has no literal in KSQL", where=_where(), fix='cast a text: lit("NaN").cast("DOUBLE")')
-    return ast.DoubleLiteral(value, span=here())
+    return ast.DoubleLiteral(value, span=call_site())
 
 
 def _decimal(value: Decimal) -> ast.Expr:
-    """Without digits behind the point KSQL would read a whole number."""
+    """Keep digits after the point: without them KSQL would read an integer."""
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int):
         return _float(float(value))
     if exponent < 0:
-        return ast.DecimalLiteral(value, span=here())
+        return ast.DecimalLiteral(value, span=call_site())
     digits = len(str(abs(int(value))))
-    return ast.Cast(_whole(int(value)), ast.TypeName("DECIMAL", (digits, 0)), span=here())
+    return ast.Cast(_whole(int(value)), ast.TypeName("DECIMAL", (digits, 0)), span=call_site())
 
 
 def _timestamp(value: dt.datetime) -> ast.Expr:
@@ -293,16 +293,16 @@ def _timestamp(value: dt.datetime) -> ast.Expr:
 
 
 _LITERALS: dict[type, Callable[[Any], ast.Expr]] = {
-    type(None): lambda value: ast.NullLiteral(span=here()),
-    bool: lambda value: ast.BooleanLiteral(value, span=here()),
+    type(None): lambda value: ast.NullLiteral(span=call_site()),
+    bool: lambda value: ast.BooleanLiteral(value, span=call_site()),
     int: _whole,
     float: _float,
     Decimal: _decimal,
-    str: lambda value: ast.StringLiteral(value, span=here()),
+    str: lambda value: ast.StringLiteral(value, span=call_site()),
     dt.datetime: _timestamp,
-    dt.date: lambda value: ast.TypedLiteral("DATE", value.isoformat(), span=here()),
-    dt.time: lambda value: ast.TypedLiteral("TIME", value.isoformat(), span=here()),
-    list: lambda value: ast.ArrayMaker(tuple(map(node_of, value)), span=here()),
-    dict: lambda value: ast.MapMaker(tuple((node_of(k), node_of(v)) for k, v in value.items()), span=here()),
+    dt.date: lambda value: ast.TypedLiteral("DATE", value.isoformat(), span=call_site()),
+    dt.time: lambda value: ast.TypedLiteral("TIME", value.isoformat(), span=call_site()),
+    list: lambda value: ast.ArrayMaker(tuple(map(node_of, value)), span=call_site()),
+    dict: lambda value: ast.MapMaker(tuple((node_of(k), node_of(v)) for k, v in value.items()), span=call_site()),
 }
 """Ordered: a bool is an int, and a datetime a date."""

@@ -1,8 +1,8 @@
-"""Functions of rows and aggregates of groups.
+"""Scalar functions and aggregates.
 
-`F` has every function that KSQL has, and those of one's own, under its KSQL name in any case; its arguments are
-expressions, and Python values are literals. The most used aggregates have a Python name too; for them a text is a
-column's name.
+`F` has every function of KSQL, and the user-defined ones, under its KSQL name in any case; its arguments are
+expressions, and Python values are literals. The most used aggregates also have a Python name; for them a string is a
+column name.
 
     >>> from headrace import F, col, count, sum
     >>> F.substring(col.page, 1, 3)
@@ -18,13 +18,13 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.lang.ksql import ast
-from headrace.lang.python.expressions import Expr, column_of, folded, node_of
-from headrace.lang.python.places import here
+from headrace.lang.python.call_site import call_site
+from headrace.lang.python.expressions import Expr, column_of, fold_name, node_of
 
 
 def call(function: str, *arguments: Any) -> Expr:
-    """A function by its name. A Python lambda is one of KSQL's: `call("filter", col.items, lambda x: x > 2)`."""
-    return Expr(ast.Call(function.upper(), tuple(map(_argument, arguments)), span=here()))
+    """Call a function by name. A Python lambda becomes a KSQL lambda: `call("filter", col.items, lambda x: x > 2)`."""
+    return Expr(ast.Call(function.upper(), tuple(map(_argument, arguments)), span=call_site()))
 
 
 class _Functions:
@@ -40,17 +40,17 @@ F = _Functions()
 def _argument(value: Any) -> ast.Expr:
     if not inspect.isfunction(value):
         return node_of(value)
-    names = tuple(folded(name) for name in inspect.signature(value).parameters)
-    body = value(*(Expr(ast.Name(name, span=here())) for name in names))
-    return ast.Lambda(names, node_of(body), span=here())
+    names = tuple(fold_name(name) for name in inspect.signature(value).parameters)
+    body = value(*(Expr(ast.Name(name, span=call_site())) for name in names))
+    return ast.Lambda(names, node_of(body), span=call_site())
 
 
 # -- aggregates -----------------------------------------------------------------------------------------------------
 
 
 def count(column: Expr | str | None = None) -> Expr:
-    """How many rows, or how many of them have a value in the column."""
-    return call("COUNT", Expr(ast.Star(span=here())) if column is None else column_of(column))
+    """Number of rows, or of rows with a value in the column."""
+    return call("COUNT", Expr(ast.Star(span=call_site())) if column is None else column_of(column))
 
 
 def sum(column: Expr | str) -> Expr:
@@ -70,12 +70,12 @@ def max(column: Expr | str) -> Expr:
 
 
 def first(column: Expr | str) -> Expr:
-    """That of the first row, in order of arrival."""
+    """Value of the first row, in order of arrival."""
     return call("EARLIEST_BY_OFFSET", column_of(column))
 
 
 def last(column: Expr | str) -> Expr:
-    """That of the last row, in order of arrival."""
+    """Value of the last row, in order of arrival."""
     return call("LATEST_BY_OFFSET", column_of(column))
 
 

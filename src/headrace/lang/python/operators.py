@@ -1,4 +1,4 @@
-"""Operators of one's own, with state and timers by key; whoever comes from Storm knows them as bolts.
+"""User-defined operators with state and timers per key, like Storm's bolts.
 
     >>> import headrace as hr
     >>> class Visits(hr.Operator):
@@ -22,8 +22,8 @@
     [{'user': 'ann', 'pages': 2}]
 
 In KSQL it is `SELECT * FROM visits(TABLE clicks)`. An operator keeps everything in `ctx.state`, nothing in itself:
-after a crash, and in a replay, it is asked again. If it raises, the state is what it was, nothing is emitted, and the
-row is in the dead letters as `operator-failed`.
+after a crash, and in a replay, it is called again. If it raises, the state stays as it was, nothing is emitted, and the
+row becomes a dead letter `operator-failed`.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ from decimal import Decimal
 from typing import Any, ClassVar
 
 from headrace.errors import BadPython
-from headrace.lang.ksql.types import plan_type
-from headrace.lang.python.annotations import Translated, by_type
-from headrace.lang.python.expressions import refused_here, written_columns
-from headrace.lang.python.places import here
-from headrace.lang.python.versions import version_of
+from headrace.lang.ksql.analyzer.types import plan_type
+from headrace.lang.python.annotations import TypeMapping, mapping_of_type
+from headrace.lang.python.call_site import call_site
+from headrace.lang.python.code_version import version_of
+from headrace.lang.python.expressions import errors_at_call, written_columns
 from headrace.plan.nodes import Relation
-from headrace.plan.operators import OperatorKind, Outcome, declare
+from headrace.plan.operators import OperatorDefinition, OperatorResult, declare
 from headrace.schema import Field
 
 
 class Event:
-    """A row: its columns, the key's too, by name or as attributes, and its time in ms."""
+    """A row: its columns, the key's included, by name or as attributes, and its time in ms."""
 
     __slots__ = ("time", "values")
 
@@ -69,21 +69,21 @@ class Event:
 
 @dataclass(frozen=True)
 class Timer:
-    """A timer that has fired: when it was set for, its name, and the key's columns."""
+    """A timer that has fired: its time, its name, and the key's columns."""
 
     time: int
     name: str
     key: dict[str, Any]
 
 
-class Keyed:
-    """What an operator may use while it is asked about one key. Nothing of it counts if the operator raises.
+class KeyContext:
+    """The context of a call for one key. It is discarded if the operator raises.
 
-    `state` is None at first, and again when it is set to None. It may be a number, a text, a list, a dict and so on, of
-    any depth; it is written with every change, so keep it small. `now` is stream time in ms.
+    `state` is None at first, and again when it is set to None. It may be a number, a string, a list, a dict and so on,
+    of any depth; it is written with every change, so keep it small. `now` is stream time in ms.
     """
 
-    def __init__(self, state: Any, now: int, output: Sequence[tuple[str, Translated]]) -> None:
+    def __init__(self, state: Any, now: int, output: Sequence[tuple[str, TypeMapping]]) -> None:
         self.state = state
         self.now = now
         self._output = output
@@ -91,14 +91,14 @@ class Keyed:
         self._timers: dict[str, int | None] = {}
 
     def emit(self, **columns: Any) -> None:
-        """A row of the output, under the same key and with the time of what it follows from."""
+        """Emit a row, under the same key and with the time of the event or timer."""
         names = [name for name, _ in self._output]
         if unknown := [name for name in columns if name not in names]:
             raise ValueError(f"the output has no column {unknown[0]!r}; there are {', '.join(names)}")
         self._rows.append(tuple(kind.write(columns.get(name)) for name, kind in self._output))
 
     def set_timer(self, at: int, name: str = "") -> None:
-        """Call `on_timer` when stream time comes to `at` (ms); a key has one timer of a name, the last that was set."""
+        """Call `on_timer` when stream time reaches `at` (ms); a key has one timer per name, the last that was set."""
         if type(at) is not int or at < 0:
             raise ValueError(f"{at!r} is no time in ms since 1970")
         self._timers[name] = at
@@ -106,52 +106,52 @@ class Keyed:
     def cancel_timer(self, name: str = "") -> None:
         self._timers[name] = None
 
-    def outcome(self) -> Outcome:
-        return Outcome(_plain(self.state), self._rows, self._timers)
+    def outcome(self) -> OperatorResult:
+        return OperatorResult(_plain(self.state), self._rows, self._timers)
 
 
 class Operator:
-    """Inherit from it, say what columns come out beside the key, and give `on_event` and, with timers, `on_timer`."""
+    """Base class: declare the output columns without the key; define `on_event` and, with timers, `on_timer`."""
 
     output: ClassVar[str] = ""
-    """Columns as KSQL writes them: `"pages BIGINT, spent DOUBLE"`."""
+    """Columns as in KSQL: `"pages BIGINT, spent DOUBLE"`."""
     version: ClassVar[str] = ""
-    """A query goes on with its state as long as this stays the same; unless given, it follows from the code."""
+    """A query resumes with its state as long as this stays the same; by default it is derived from the code."""
 
-    def on_event(self, event: Event, ctx: Keyed) -> None:
-        """A row has come."""
+    def on_event(self, event: Event, ctx: KeyContext) -> None:
+        """Called for each row."""
         raise NotImplementedError(f"{type(self).__name__} does nothing with events")
 
-    def on_timer(self, timer: Timer, ctx: Keyed) -> None:
-        """A timer that was set has fired."""
+    def on_timer(self, timer: Timer, ctx: KeyContext) -> None:
+        """Called when a timer fires."""
         raise NotImplementedError(f"{type(self).__name__} does nothing with timers")
 
 
-def declared(operator: type[Operator], name: str | None = None) -> OperatorKind:
-    """Declare an operator, under its class's name unless another is given."""
+def declare_operator(operator: type[Operator], name: str | None = None) -> OperatorDefinition:
+    """Declare an operator, by default under its class's name."""
     if not (inspect.isclass(operator) and issubclass(operator, Operator)) or not operator.output:
         raise BadPython(
             f'"{getattr(operator, "__name__", operator)}" is no operator',
-            where=f"{here().file}:{here().line}",
+            where=f"{call_site().file}:{call_site().line}",
             fix='inherit from headrace.Operator and say what comes out: output = "pages BIGINT"',
         )
     doc = (inspect.getdoc(operator) or operator.__name__).splitlines()[0]
-    with refused_here():
+    with errors_at_call():
         elements = written_columns(operator.output)
         output = tuple(Field(element.name, plan_type(element.type, {})) for element in elements)
-    kind = OperatorKind(
+    kind = OperatorDefinition(
         (name or operator.__name__).upper(),
         doc,
         output,
-        lambda input: Asking(operator(), input, output),
+        lambda input: OperatorAdapter(operator(), input, output),
         operator.version or version_of(operator),
     )
     declare(kind)
     return kind
 
 
-class Asking:
-    """An operator at work over one input: values of the chain become Python's, and back."""
+class OperatorAdapter:
+    """Runs an operator over one input: converts chain values to Python values, and back."""
 
     def __init__(self, operator: Operator, input: Relation, output: Sequence[Field]) -> None:
         self._operator = operator
@@ -159,27 +159,27 @@ class Asking:
         self._row = _translations(input.value)
         self._output = _translations(output)
 
-    def event(self, state: Any, now: int, time: int, key: tuple[Any, ...], row: tuple[Any, ...]) -> Outcome:
-        keyed = Keyed(_plain(state), now, self._output)
+    def event(self, state: Any, now: int, time: int, key: tuple[Any, ...], row: tuple[Any, ...]) -> OperatorResult:
+        keyed = KeyContext(_plain(state), now, self._output)
         self._operator.on_event(Event(time, _named(self._key, key) | _named(self._row, row)), keyed)
         return keyed.outcome()
 
-    def timer(self, state: Any, at: int, key: tuple[Any, ...], name: str) -> Outcome:
-        keyed = Keyed(_plain(state), at, self._output)
+    def timer(self, state: Any, at: int, key: tuple[Any, ...], name: str) -> OperatorResult:
+        keyed = KeyContext(_plain(state), at, self._output)
         self._operator.on_timer(Timer(at, name, _named(self._key, key)), keyed)
         return keyed.outcome()
 
 
-def shown(name: str) -> str:
-    """A column's name as Python has it."""
+def python_name(name: str) -> str:
+    """Return a column's name in Python."""
     return name.lower() if name == name.upper() else name
 
 
-def _translations(fields: Sequence[Field]) -> list[tuple[str, Translated]]:
-    return [(shown(field.name), by_type(field.type)) for field in fields]
+def _translations(fields: Sequence[Field]) -> list[tuple[str, TypeMapping]]:
+    return [(python_name(field.name), mapping_of_type(field.type)) for field in fields]
 
 
-def _named(columns: Sequence[tuple[str, Translated]], values: Sequence[Any]) -> dict[str, Any]:
+def _named(columns: Sequence[tuple[str, TypeMapping]], values: Sequence[Any]) -> dict[str, Any]:
     return {name: kind.read(value) for (name, kind), value in zip(columns, values, strict=True)}
 
 
@@ -187,7 +187,7 @@ _ATOMS = (type(None), bool, int, float, str, bytes, Decimal)
 
 
 def _plain(value: Any) -> Any:
-    """A copy that nobody else holds, of values that a state can be made of; others are refused."""
+    """Return a private copy of a value that a state may contain; others are rejected."""
     if type(value) in _ATOMS:
         return value
     if type(value) in (list, tuple):

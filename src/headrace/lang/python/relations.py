@@ -1,4 +1,4 @@
-"""Streams and tables, named or in the making. What is done to one gives another; nothing runs before it has a name.
+"""Streams, tables and queries on them. Each method returns a new relation; nothing runs before it is named.
 
     >>> import headrace as hr
     >>> from headrace import col
@@ -8,7 +8,8 @@
     >>> print(per_page.ksql)
     CREATE TABLE `PER_PAGE` AS SELECT `PAGE`, COUNT(*) AS `N` FROM `CLICKS` WHERE (`AMOUNT` > 10) GROUP BY `PAGE`;
 
-Each is a SELECT of the grammar. What does not fit into one (a `where` behind a `select`) becomes a SELECT over another.
+Each is a SELECT of the syntax tree. What does not fit into one (a `where` after a `select`) becomes a SELECT over
+another.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.errors import BadPython
 from headrace.lang.ksql import ast
-from headrace.lang.python.expressions import Expr, column_of, folded, node_of
-from headrace.lang.python.places import here
-from headrace.lang.python.writing import query_text
+from headrace.lang.ksql.statement_formatter import query_sql
+from headrace.lang.python.call_site import call_site
+from headrace.lang.python.expressions import Expr, column_of, fold_name, node_of
 
 if TYPE_CHECKING:
     from headrace.lang.python.app import App
@@ -34,46 +35,46 @@ _KINDS = ("inner", "left", "right", "full")
 
 @dataclass(frozen=True)
 class Relation:
-    """Rows in the making: a SELECT without a name."""
+    """A query that is not named yet: a SELECT."""
 
     app: App
     query: ast.Query
 
     def where(self, *conditions: Expr) -> Relation:
-        """Only rows for which all conditions are true."""
+        """Keep rows for which all conditions are true."""
         inner = self._open()
         for condition in map(node_of, conditions):
             before = inner.query.where
-            inner = inner._with(where=ast.Logical("AND", before, condition, span=here()) if before else condition)
+            inner = inner._with(where=ast.Logical("AND", before, condition, span=call_site()) if before else condition)
         return inner
 
     filter = where
 
     def select(self, *columns: Expr | str, **named: Any) -> Relation:
-        """These columns and no others; `named` ones are computed: `select("user", twice=col.amount * 2)`.
+        """Select only these columns; `named` ones are computed: `select("user", twice=col.amount * 2)`.
 
-        What is stored must keep its key: select the key's columns too, or choose another key by `key_by`.
+        A stored result needs its key: select the key's columns too, or choose another key with `key_by`.
         """
         keyed = all(isinstance(key, ast.Name) for key in self.query.partition_by)
         inner = self if keyed and _is_plain(replace(self.query, where=None, partition_by=())) else self._open()
         return inner._with(select=_items(columns, named))
 
     def with_columns(self, **named: Any) -> Relation:
-        """All columns, and these beside them."""
+        """Select all columns, and add these."""
         return self._open()._with(select=_ALL + _items((), named))
 
     def key_by(self, *columns: Expr | str) -> Relation:
-        """The same rows under another key (PARTITION BY)."""
+        """Repartition by another key (PARTITION BY)."""
         return self._open()._with(partition_by=tuple(column_of(column).node for column in columns))
 
     def distinct(self, *on: Expr | str, window: ast.WindowClause | None = None) -> Relation:
-        """Of rows that are equal in these columns, or in all, the first; with a tumbling window the first of each."""
+        """Keep the first of the rows that are equal in these columns, or in all; with a tumbling window, per window."""
         columns = tuple(column_of(column).node for column in on)
-        return self._open(selected=True)._with(distinct=ast.Distinct(columns, span=here()), window=window)
+        return self._open(selected=True)._with(distinct=ast.Distinct(columns, span=call_site()), window=window)
 
-    def group_by(self, *keys: Expr | str) -> Grouped:
-        """Rows of equal keys together; `agg` says what of them."""
-        return Grouped(self._open(), tuple(column_of(key) for key in keys))
+    def group_by(self, *keys: Expr | str) -> GroupedRelation:
+        """Group rows by keys; `agg` aggregates them."""
+        return GroupedRelation(self._open(), tuple(column_of(key) for key in keys))
 
     def join(
         self,
@@ -83,7 +84,7 @@ class Relation:
         within: timedelta | tuple[timedelta, timedelta] | None = None,
         grace: timedelta | None = None,
     ) -> Relation:
-        """Rows with those of another that fit: by a column that both have, by one of each, or by a condition.
+        """Join with another relation: on a column that both have, on one of each, or on a condition.
 
         Two streams need `within`, how far apart in time two rows may be. `how` is inner, left, right or full.
         """
@@ -91,106 +92,110 @@ class Relation:
             raise BadPython(f'there is no join "{how}"', where=_where(), fix=f"choose one of {', '.join(_KINDS)}")
         left, right = self._joinable(), other._joinable()
         if isinstance(right, ast.Join):
-            right = ast.SubqueryRef(other.query, other.name, span=here())
+            right = ast.SubqueryRef(other.query, other.name, span=call_site())
         bounds = None if within is None else _within(within, grace)
         condition = _condition(on, None if isinstance(left, ast.Join) else self.name, other.name)
-        joined = ast.Join(left, right, how.upper(), condition, bounds, span=here())
-        return Relation(self.app, ast.Query(_ALL, joined, span=here()))
+        joined = ast.Join(left, right, how.upper(), condition, bounds, span=call_site())
+        return Relation(self.app, ast.Query(_ALL, joined, span=call_site()))
 
     def union(self, *others: Relation) -> Relation:
-        """All rows of this stream and the others, in the order in which they arrive."""
+        """Merge this stream and the others, in the order of arrival."""
         return self._single()._with(union=tuple(other._single().query for other in others))
 
     def top(self, count: int, by: Expr | str, *, descending: bool = True) -> Relation:
         """A table of the first `count` rows."""
-        order = ast.OrderItem(column_of(by).node, descending, span=here())
+        order = ast.OrderItem(column_of(by).node, descending, span=call_site())
         return self._open(selected=True)._with(order_by=(order,), limit=count)
 
     def operate(self, operator: type[Operator] | str) -> Relation:
-        """What an operator of one's own makes of the rows, key by key (see `headrace.Operator`)."""
+        """Apply a user-defined operator to the rows, per key (see `headrace.Operator`)."""
         name = operator if isinstance(operator, str) else self.app.operator(operator).name
         plain = _is_plain(self.query) and isinstance(self.query.source, ast.SourceRef | ast.SubqueryRef)
         inner = self.query.source if plain else ast.SubqueryRef(self.query, self.name)
         assert isinstance(inner, ast.SourceRef | ast.SubqueryRef)
-        return Relation(self.app, ast.Query(_ALL, ast.OperatorRef(folded(name), inner, span=here()), span=here()))
+        return Relation(
+            self.app, ast.Query(_ALL, ast.OperatorRef(fold_name(name), inner, span=call_site()), span=call_site())
+        )
 
     # -- names ------------------------------------------------------------------------------------------------------
 
     def alias(self, name: str) -> Relation:
-        """The same under a name by which a join tells it from others."""
+        """Set the name by which a join refers to it."""
         inner = self.query.source if _is_plain(self.query) else ast.SubqueryRef(self.query)
-        return Relation(self.app, ast.Query(_ALL, _aliased(inner, folded(name)), span=here()))
+        return Relation(self.app, ast.Query(_ALL, _aliased(inner, fold_name(name)), span=call_site()))
 
     @property
     def name(self) -> str:
-        """By which a join tells it from others: that of what it is made of, unless `alias` gave it another."""
+        """The name by which a join refers to it: that of its source, unless `alias` set another."""
         source = self.query.source
         if isinstance(source, ast.Join):
             return "JOINED"
         return source.alias or ("NESTED" if isinstance(source, ast.SubqueryRef) else source.name)
 
     def __getitem__(self, column: str) -> Expr:
-        """A column of just this one, for conditions and results of a join: `clicks["user"]`."""
-        return Expr(ast.Name(folded(column), self.name, span=here()))
+        """A column of this relation, for conditions and results of a join: `clicks["user"]`."""
+        return Expr(ast.Name(fold_name(column), self.name, span=call_site()))
 
     # -- results ----------------------------------------------------------------------------------------------------
 
-    def to_stream(self, name: str, *, topic: str | None = None, **properties: Any) -> Named:
-        """Run it: a stream of that name, with a topic of its own (CREATE STREAM ... AS).
+    def to_stream(self, name: str, *, topic: str | None = None, **properties: Any) -> NamedRelation:
+        """Start the query as a stream of that name, with its own topic (CREATE STREAM ... AS).
 
-        Others of KSQL's properties may be given: `format="avro"`, `partitions=4`, `key_format="json"`.
+        Other WITH properties are keyword arguments: `format="avro"`, `partitions=4`, `key_format="json"`.
         """
         return self._stored("STREAM", name, topic, properties)
 
-    def to_table(self, name: str, *, topic: str | None = None, **properties: Any) -> Named:
-        """Run it: a table of that name, with a topic of its own (CREATE TABLE ... AS)."""
+    def to_table(self, name: str, *, topic: str | None = None, **properties: Any) -> NamedRelation:
+        """Start the query as a table of that name, with its own topic (CREATE TABLE ... AS)."""
         return self._stored("TABLE", name, topic, properties)
 
-    def insert_into(self, target: Named | str) -> None:
-        """Run it, its rows into a stream that exists (INSERT INTO)."""
-        name = target.name if isinstance(target, Relation) else folded(target)
-        self.app.add(ast.InsertInto(name, self.query, span=here()))
+    def insert_into(self, target: NamedRelation | str) -> None:
+        """Start the query, writing its rows into an existing stream (INSERT INTO)."""
+        name = target.name if isinstance(target, Relation) else fold_name(target)
+        self.app.add(ast.InsertInto(name, self.query, span=call_site()))
 
-    def _stored(self, kind: str, name: str, topic: str | None, properties: Mapping[str, Any]) -> Named:
+    def _stored(self, kind: str, name: str, topic: str | None, properties: Mapping[str, Any]) -> NamedRelation:
         given = {} if topic is None else {"kafka_topic": topic}
-        statement = ast.CreateAs(kind, folded(name), self.query, properties_of({**given, **properties}), span=here())
-        return Named.made(self.app, statement.name, self.app.add(statement))
+        statement = ast.CreateAs(
+            kind, fold_name(name), self.query, properties_of({**given, **properties}), span=call_site()
+        )
+        return NamedRelation.made(self.app, statement.name, self.app.add(statement))
 
-    # -- how SELECTs are put together -------------------------------------------------------------------------------
+    # -- composing SELECTs ------------------------------------------------------------------------------------------
 
     def _with(self, **parts: Any) -> Relation:
         return Relation(self.app, replace(self.query, **parts))
 
     def _open(self, *, selected: bool = False) -> Relation:
-        """A SELECT to which a clause can be added: this one, or one around it."""
+        """Return a SELECT to which a clause can be added: this one, or one around it."""
         query = replace(self.query, select=_ALL) if selected else self.query
         if _is_plain(replace(query, where=None)):
             return Relation(self.app, self.query)
-        return Relation(self.app, ast.Query(_ALL, ast.SubqueryRef(self.query, self.name), span=here()))
+        return Relation(self.app, ast.Query(_ALL, ast.SubqueryRef(self.query, self.name), span=call_site()))
 
     def _single(self) -> Relation:
-        """One that can be a part of a UNION: what counts for the whole of it stands inside."""
+        """Return a SELECT for a UNION: clauses that would apply to the whole UNION move into a subquery."""
         query = self.query
         if not (query.union or query.order_by or query.emit):
             return self
-        return Relation(self.app, ast.Query(_ALL, ast.SubqueryRef(query, self.name), span=here()))
+        return Relation(self.app, ast.Query(_ALL, ast.SubqueryRef(query, self.name), span=call_site()))
 
     def _joinable(self) -> ast.From:
-        return self.query.source if _is_plain(self.query) else ast.SubqueryRef(self.query, self.name, span=here())
+        return self.query.source if _is_plain(self.query) else ast.SubqueryRef(self.query, self.name, span=call_site())
 
     def __repr__(self) -> str:
-        return query_text(self.query)
+        return query_sql(self.query)
 
 
 @dataclass(frozen=True, repr=False)
-class Named(Relation):
-    """A stream or table that has a name: it was declared, or a query fills it."""
+class NamedRelation(Relation):
+    """A stream or table with a name: declared, or filled by a query."""
 
     ksql: str = ""
-    """The statement that made it."""
+    """The statement that created it."""
 
     @classmethod
-    def made(cls, app: App, name: str, text: str) -> Named:
+    def made(cls, app: App, name: str, text: str) -> NamedRelation:
         return cls(app, ast.Query(_ALL, ast.SourceRef(name)), text)
 
     def __repr__(self) -> str:
@@ -198,8 +203,8 @@ class Named(Relation):
 
 
 @dataclass(frozen=True)
-class Grouped:
-    """Rows by groups, and by windows if it says so."""
+class GroupedRelation:
+    """Rows by group and, optionally, by window."""
 
     rows: Relation
     keys: tuple[Expr, ...]
@@ -207,16 +212,16 @@ class Grouped:
     condition: Expr | None = None
     final: bool = False
 
-    def window(self, window: ast.WindowClause) -> Grouped:
-        """Each group by windows of time: `window(hr.tumbling(minutes=1))`."""
+    def window(self, window: ast.WindowClause) -> GroupedRelation:
+        """Divide each group into windows: `window(hr.tumbling(minutes=1))`."""
         return replace(self, clause=window)
 
-    def having(self, condition: Expr) -> Grouped:
-        """Only groups for which it is true; it may use aggregates: `having(hr.count() > 3)`."""
+    def having(self, condition: Expr) -> GroupedRelation:
+        """Keep groups for which it is true; it may use aggregates: `having(hr.count() > 3)`."""
         return replace(self, condition=condition)
 
-    def emit_final(self) -> Grouped:
-        """Each window's result once, when no more rows can come for it, instead of every change."""
+    def emit_final(self) -> GroupedRelation:
+        """Emit each window's result once, when no more rows can arrive for it, instead of every change."""
         return replace(self, final=True)
 
     def agg(self, *aggregates: Expr, **named: Any) -> Relation:
@@ -230,27 +235,31 @@ class Grouped:
         )
 
     def count(self, name: str = "n") -> Relation:
-        """A table of how many rows each group has."""
-        return self.agg(**{name: Expr(ast.Call("COUNT", (ast.Star(),), span=here()))})
+        """A table of the number of rows per group."""
+        return self.agg(**{name: Expr(ast.Call("COUNT", (ast.Star(),), span=call_site()))})
 
 
 # -- parts of statements --------------------------------------------------------------------------------------------
 
 
 def properties_of(given: Mapping[str, Any]) -> tuple[ast.Property, ...]:
-    """`format="json"` as KSQL writes it: FORMAT = 'json'."""
-    return tuple(ast.Property(name.upper(), value, span=here()) for name, value in given.items() if value is not None)
+    """Convert `format="json"` to KSQL properties: FORMAT = 'json'."""
+    return tuple(
+        ast.Property(name.upper(), value, span=call_site()) for name, value in given.items() if value is not None
+    )
 
 
 def _items(columns: Sequence[Expr | str], named: Mapping[str, Any]) -> tuple[ast.SelectItem, ...]:
     plain = [column_of(column) for column in columns]
-    computed = [(folded(name), column_of(value) if isinstance(value, str) else value) for name, value in named.items()]
-    items = [ast.SelectItem(one.node, one.alias_name, span=here()) for one in plain]
-    return (*items, *(ast.SelectItem(node_of(value), name, span=here()) for name, value in computed))
+    computed = [
+        (fold_name(name), column_of(value) if isinstance(value, str) else value) for name, value in named.items()
+    ]
+    items = [ast.SelectItem(one.node, one.alias_name, span=call_site()) for one in plain]
+    return (*items, *(ast.SelectItem(node_of(value), name, span=call_site()) for name, value in computed))
 
 
 def _is_plain(query: ast.Query) -> bool:
-    """SELECT * FROM something, and no more."""
+    """Whether it is only SELECT * FROM a source."""
     return query == ast.Query(_ALL, query.source)
 
 
@@ -264,14 +273,14 @@ def _condition(on: Expr | str | tuple[str, str], left: str | None, right: str) -
     if isinstance(on, Expr):
         return on.node
     ours, theirs = (on, on) if isinstance(on, str) else on
-    return ast.Comparison("=", ast.Name(folded(ours), left), ast.Name(folded(theirs), right), span=here())
+    return ast.Comparison("=", ast.Name(fold_name(ours), left), ast.Name(fold_name(theirs), right), span=call_site())
 
 
 def _within(within: timedelta | tuple[timedelta, timedelta], grace: timedelta | None) -> ast.Within:
     before, after = (within, within) if isinstance(within, timedelta) else within
-    return ast.Within(before, after, grace, span=here())
+    return ast.Within(before, after, grace, span=call_site())
 
 
 def _where() -> str:
-    place = here()
+    place = call_site()
     return f"{place.file}:{place.line}"

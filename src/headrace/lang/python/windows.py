@@ -1,4 +1,4 @@
-"""Windows: how rows of a group are taken together by their time.
+"""Windows: how rows of a group are grouped by time.
 
 >>> import headrace as hr
 >>> hr.tumbling(minutes=1, grace=hr.seconds(10)).size
@@ -11,7 +11,7 @@ from datetime import timedelta
 
 from headrace.errors import BadPython
 from headrace.lang.ksql import ast
-from headrace.lang.python.places import here
+from headrace.lang.python.call_site import call_site
 
 Window = ast.WindowClause
 
@@ -41,10 +41,10 @@ def tumbling(
     processing: bool = False,
     **units: float,
 ) -> Window:
-    """Windows of one length, one after another: `tumbling(minutes=5)`.
+    """Consecutive windows of a fixed size: `tumbling(minutes=5)`.
 
-    `grace` is how long after its end a window still takes late rows (a day unless given). All windows close after
-    `idle` without any row. With `processing` a row counts when it arrives.
+    `grace` is how long after its end a window still accepts late rows (default: a day). All windows close after `idle`
+    without any row. With `processing` windows are by processing time.
     """
     return _window("TUMBLING", _length(size, units), None, grace, retention, idle, processing)
 
@@ -58,7 +58,7 @@ def hopping(
     idle: timedelta | None = None,
     processing: bool = False,
 ) -> Window:
-    """Windows of one length, a new one `every` so long: `hopping(minutes(5), every=minutes(1))`."""
+    """Overlapping windows of a fixed size, a new one `every` so often: `hopping(minutes(5), every=minutes(1))`."""
     return _window("HOPPING", size, every, grace, retention, idle, processing)
 
 
@@ -69,12 +69,12 @@ def session(
     retention: timedelta | None = None,
     **units: float,
 ) -> Window:
-    """Rows of a key that follow each other within the gap: `session(minutes=30)`."""
+    """Sessions: rows of a key at most the gap apart: `session(minutes=30)`."""
     return _window("SESSION", _length(gap, units), None, grace, retention, None, False)
 
 
 def sliding(size: timedelta | None = None, *, grace: timedelta | None = None, **units: float) -> Window:
-    """Each row ends a window of this length: `sliding(minutes=5)`."""
+    """Windows of a fixed size, each ended by a row: `sliding(minutes=5)`."""
     return _window("SLIDING", _length(size, units), None, grace, None, None, False)
 
 
@@ -87,7 +87,7 @@ def _window(
     idle: timedelta | None,
     processing: bool,
 ) -> Window:
-    return Window(kind, size, advance, retention, grace, idle=idle, processing=processing, span=here())
+    return Window(kind, size, advance, retention, grace, idle=idle, processing=processing, span=call_site())
 
 
 def _length(given: timedelta | None, units: dict[str, float]) -> timedelta:
@@ -98,7 +98,7 @@ def _length(given: timedelta | None, units: dict[str, float]) -> timedelta:
     if not length:
         raise BadPython(
             "a window needs a length",
-            where=f"{here().file}:{here().line}",
+            where=f"{call_site().file}:{call_site().line}",
             fix="say it in words such as tumbling(minutes=5), or give a timedelta",
         )
     return length

@@ -1,4 +1,4 @@
-"""The embedded log: a folder, no server."""
+"""The embedded log: a data folder, no server."""
 
 from headrace.log.embedded.log import EmbeddedLog
 

@@ -1,6 +1,6 @@
-"""The embedded log: SQLite as the commit log, Arrow as the storage, no server to start.
+"""The embedded log: SQLite as the commit log, Arrow as the storage format, no server.
 
-This is where its parts are joined; each of them has a module of its own beside this one.
+This module joins the parts; each part is a module in one of the packages beside it.
 """
 
 from __future__ import annotations
@@ -18,35 +18,35 @@ import pyarrow as pa
 from headrace.clock import Clock, SystemClock
 from headrace.component import Component, Option, register
 from headrace.contracts import (
-    INTERNAL,
+    INTERNAL_PREFIX,
     Ack,
     Append,
     Appended,
     Batch,
     Bounds,
     GroupInfo,
-    Lost,
+    OffsetReset,
     Subscription,
     Topic,
     TopicPartition,
     TopicSpec,
 )
 from headrace.errors import Closed
-from headrace.log.embedded import order
-from headrace.log.embedded.catalog import Catalog, Changes, Entry
-from headrace.log.embedded.committer import Committer
-from headrace.log.embedded.consumer import EmbeddedConsumer
-from headrace.log.embedded.extents import Extent, Writer
-from headrace.log.embedded.groups import Groups
-from headrace.log.embedded.mailbox import Mailbox
-from headrace.log.embedded.owners import Owner
-from headrace.log.embedded.placing import Part, Request, Stale
-from headrace.log.embedded.reading import Reader
-from headrace.log.embedded.store import Store, remove_unnamed, translated
-from headrace.log.embedded.upkeep import Upkeep, truncate
-from headrace.log.embedded.writers import EmbeddedProducer, EmbeddedWriter
-from headrace.log.rows import prepare, single_partition, split
-from headrace.log.sizes import record_size
+from headrace.log.embedded.commit.committer import Committer
+from headrace.log.embedded.commit.mailbox import Mailbox
+from headrace.log.embedded.commit.placement import Part, Request, StaleTopic
+from headrace.log.embedded.commit.writers import EmbeddedProducer, EmbeddedWriter
+from headrace.log.embedded.groups.consumer import EmbeddedConsumer
+from headrace.log.embedded.groups.store import GroupStore
+from headrace.log.embedded.ipc.owners import Owner
+from headrace.log.embedded.maintenance.tasks import Maintenance, truncate
+from headrace.log.embedded.storage import total_order
+from headrace.log.embedded.storage.extent_reader import ExtentReader
+from headrace.log.embedded.storage.extents import EncodedExtent, ExtentEncoder
+from headrace.log.embedded.storage.store import Store, remove_unnamed, translate_errors
+from headrace.log.embedded.storage.topic_catalog import TopicCatalog, TopicChanges, TopicEntry
+from headrace.log.row_sizes import record_size
+from headrace.log.stored_rows import prepare_rows, single_partition, split_by_partition
 from headrace.settings import Settings
 
 _logger = logging.getLogger(__name__)
@@ -61,16 +61,16 @@ class EmbeddedLog:
         self.clock: Clock = clock or SystemClock()
         self._pid = os.getpid()
         self.store = Store(self.folder)
-        with translated(self.folder):
+        with translate_errors(self.folder):
             self._owner = Owner(self.folder / "owners")
             self._mailbox = Mailbox(self.folder, self._owner.id)
-        self.encoder = Writer(self.folder / "extents", self._owner.id, self.settings.inline_bytes)
+        self.encoder = ExtentEncoder(self.folder / "extents", self._owner.id, self.settings.inline_bytes)
         self.committer = Committer(self.store, self.encoder, self._mailbox, self.clock.now, self.settings.lock_timeout)
-        self.catalog = Catalog(self.store)
-        self._changes = Changes(self.catalog, self.committer)
-        self.reader = Reader(self.store)
-        self._groups = Groups(self.folder, self.clock, self.settings.group_session)
-        self.upkeep = Upkeep(self)
+        self.catalog = TopicCatalog(self.store)
+        self._changes = TopicChanges(self.catalog, self.committer)
+        self.reader = ExtentReader(self.store)
+        self._groups = GroupStore(self.folder, self.clock, self.settings.group_session)
+        self.upkeep = Maintenance(self)
         self._closed = False
 
     def __enter__(self) -> EmbeddedLog:
@@ -95,19 +95,19 @@ class EmbeddedLog:
 
     def topics(self) -> list[Topic]:
         entries = self._open.catalog.entries()
-        return [entry.topic for name, entry in entries.items() if not name.startswith(INTERNAL)]
+        return [entry.topic for name, entry in entries.items() if not name.startswith(INTERNAL_PREFIX)]
 
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def append(self, appends: Sequence[Append], *, ack: Ack = Ack.ALL) -> list[Appended]:
-        """All of it or nothing; returns where the rows went."""
+        """Atomic; returns where the rows went."""
         if ack is Ack.NONE:
             self.submit(appends, ack).add_done_callback(_tell_loss)
             return []
         return self.commit(lambda: self.parts(appends), lambda parts: Request(parts, ack))
 
     def commit(self, prepare: Callable[[], list[Part]], request: Callable[[list[Part]], Request]) -> Any:
-        """Prepare parts, commit them as one request, and begin again should a topic have changed meanwhile."""
+        """Prepare parts and commit them as one request; starts over if a topic changed meanwhile."""
         tried: list[Part] = []
         try:
             while True:
@@ -115,13 +115,13 @@ class EmbeddedLog:
                 tried += parts
                 try:
                     return self.committer.run(request(parts))
-                except Stale:
+                except StaleTopic:
                     self.catalog.refresh()
         finally:
-            self.discard(tried)  # what the commit log does not name: it failed, was prepared anew, or is a repeat
+            self.discard(tried)  # files that the commit log does not reference: failed, prepared again, or a repeat
 
     def submit(self, appends: Sequence[Append], ack: Ack, linger: float = 0.0) -> Future[list[Appended]]:
-        """Queue an append without waiting for it; it is prepared again should a topic have changed meanwhile."""
+        """Queue an append without waiting for it; it is prepared again if a topic changes meanwhile."""
         answer: Future[list[Appended]] = Future()
         self._queue(appends, ack, linger, answer)
         return answer
@@ -130,11 +130,11 @@ class EmbeddedLog:
         parts = self.parts(appends)
 
         def finish(done: Future[Any]) -> None:
-            # Runs on the committer's thread, so it only queues again, and never waits.
+            # Runs on the committer's thread, so it only queues again and never waits.
             error = done.exception()
             if error is not None:
                 self.discard(parts)
-            if isinstance(error, Stale):
+            if isinstance(error, StaleTopic):
                 try:
                     self.catalog.refresh()
                     self._queue(appends, ack, linger, answer)
@@ -149,7 +149,7 @@ class EmbeddedLog:
         self.committer.submit(Request(parts, ack, linger=linger)).add_done_callback(finish)
 
     def parts(self, appends: Sequence[Append]) -> list[Part]:
-        """The parts of an append, large ones on the disk already."""
+        """The parts of an append; large ones are on disk already."""
         parts: list[Part] = []
         now = self._open.clock.now()
         try:
@@ -159,16 +159,16 @@ class EmbeddedLog:
                 if bare is not None:
                     parts.append(bare)
                     continue
-                rows = prepare(append.rows, entry.topic, now)
-                for partition, piece in split(rows, entry.topic, append.partition):
+                rows = prepare_rows(append.rows, entry.topic, now)
+                for partition, piece in split_by_partition(rows, entry.topic, append.partition):
                     parts.append(self._part(entry, partition, piece))
         except BaseException:
             self.discard(parts)
             raise
         return parts
 
-    def _bare(self, entry: Entry, append: Append) -> Part | None:
-        """A single record of a raw topic stays what it is; None if it is something else, or must be looked at."""
+    def _bare(self, entry: TopicEntry, append: Append) -> Part | None:
+        """A single record of a raw topic stays raw; None if it is something else, or needs the full checks."""
         if isinstance(append.rows, pa.RecordBatch) or len(append.rows) != 1 or not entry.topic.schema.is_raw:
             return None
         (record,) = append.rows
@@ -179,7 +179,7 @@ class EmbeddedLog:
         at = (entry.topic, entry.id, entry.version, partition)
         return Part(*at, 1, size, records=append.rows)
 
-    def _part(self, entry: Entry, partition: int, piece: pa.RecordBatch) -> Part:
+    def _part(self, entry: TopicEntry, partition: int, piece: pa.RecordBatch) -> Part:
         at = (entry.topic, entry.id, entry.version, partition, piece.num_rows)
         size = piece.nbytes
         if size <= self.settings.inline_bytes:
@@ -188,7 +188,7 @@ class EmbeddedLog:
         return Part(*at, extent.bytes, extent=extent)
 
     def discard(self, parts: Sequence[Part]) -> None:
-        """Remove the files of an append that failed or was there before."""
+        """Remove the files of an append that failed or was a repeat."""
         for part in parts:
             if part.extent and part.extent.file:
                 remove_unnamed(self.store, part.extent.file)
@@ -201,11 +201,11 @@ class EmbeddedLog:
 
     @property
     def owner(self) -> str:
-        """Id under which other processes may write files that this one will commit."""
+        """Id under which other processes may write files that this process will commit."""
         return self._owner.id
 
-    def place(self, topic: str, partition: int, extent: Extent) -> Part:
-        """A part made of rows that another process encoded for us."""
+    def place(self, topic: str, partition: int, extent: EncodedExtent) -> Part:
+        """A part of rows that another process has encoded."""
         entry = self._open.catalog.entry(topic)
         return Part(entry.topic, entry.id, entry.version, partition, extent.rows, extent.bytes, extent=extent)
 
@@ -224,22 +224,22 @@ class EmbeddedLog:
         truncate(self._open, self.catalog.entry(topic), partition, before)
 
     def wait(self, seen: int, timeout: timedelta) -> int:
-        """Sleep until something was committed since `seen` (a count of rings), or the time is over."""
+        """Sleep until a commit happened since `seen` (a commit count), or until the timeout."""
         return self.store.bell.wait(seen, timeout.total_seconds())
 
-    # -- one order over all topics ------------------------------------------------------------------------------------
+    # -- total order over all topics ----------------------------------------------------------------------------------
 
     def head(self, topics: Iterable[str]) -> int:
-        return order.head(self._open, topics)
+        return total_order.head(self._open, topics)
 
     def removed(self, topics: Iterable[str]) -> int:
-        return order.removed(self._open, topics)
+        return total_order.removed(self._open, topics)
 
     def cut(self, topics: Iterable[str], after: int, max_rows: int) -> int:
-        return order.cut(self._open, topics, after, max_rows)
+        return total_order.cut(self._open, topics, after, max_rows)
 
     def waiting(self, topics: Iterable[str], after: int) -> int:
-        return order.waiting(self._open, topics, after)
+        return total_order.lag(self._open, topics, after)
 
     def scan(self, topics: Iterable[str], after: int, upto: int) -> Iterator[Batch]:
         for name in topics:
@@ -255,7 +255,7 @@ class EmbeddedLog:
         subscription: Subscription,
         *,
         start: str = "earliest",
-        lost: Lost = Lost.ERROR,
+        lost: OffsetReset = OffsetReset.ERROR,
         client: str = "",
     ) -> EmbeddedConsumer:
         return EmbeddedConsumer(self._open, self._groups, group, subscription, start, lost, client)
@@ -276,11 +276,11 @@ class EmbeddedLog:
     def delete_group(self, name: str) -> None:
         self._open._groups.delete(name)
 
-    # -- end --------------------------------------------------------------------------------------------------------
+    # -- close ------------------------------------------------------------------------------------------------------
 
     @property
     def closed(self) -> bool:
-        """Whether it was closed, or opened by the process from which this one was forked."""
+        """Whether it was closed, or was opened before this process was forked."""
         return self._closed or os.getpid() != self._pid
 
     @property
@@ -304,7 +304,7 @@ class EmbeddedLog:
 
 
 def _tell_loss(done: Future[list[Appended]]) -> None:
-    """Nobody waits for an append without acknowledgement, so the log file is told when one fails."""
+    """No caller waits for an append without acknowledgement, so a failure goes to the log file."""
     if done.exception() is not None:
         _logger.error("an append without acknowledgement failed: %s", done.exception())
 

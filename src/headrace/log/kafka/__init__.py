@@ -1,4 +1,4 @@
-"""The log on Apache Kafka, behind the same contract as the embedded one."""
+"""The log on Apache Kafka, with the same contract as the embedded log."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def _open(servers: str, options: str) -> KafkaLog:
 
 
 def __getattr__(name: str) -> Any:
-    # Late, so that the component is known (and documented) where the client library is not installed.
+    # Imported late, so that the component is known (and documented) without the client library.
     if name != "KafkaLog":
         raise AttributeError(name)
     from headrace.log.kafka.log import KafkaLog

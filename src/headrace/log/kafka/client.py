@@ -1,8 +1,8 @@
-"""The way to Kafka: client settings, the administrative client, and Kafka's errors in our words.
+"""Connection to Kafka: client settings, the admin client, and translation of Kafka's errors.
 
-No wait is longer than `ANSWER` for a question and `DELIVERY` for rows, which must outlive the election of a leader. A
-question for the one broker that leads, and that may be repeated, waits no longer than `TRY` at a time: it may be the
-one that has just died, of which the library hears only when it is asked again.
+No wait is longer than `REQUEST_TIMEOUT` for a request and `DELIVERY_TIMEOUT` for rows, which must survive a leader
+election. A repeatable request to the partition leader waits at most `ATTEMPT_TIMEOUT` per attempt: that broker may have
+just died, and the library notices only at the next attempt.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from headrace.errors import (
     BadTopicOption,
     BrokerRefused,
     BrokerUnreachable,
-    GroupBusy,
     GroupFenced,
+    GroupNotEmpty,
     HeadraceError,
     KafkaNotInstalled,
     OffsetOutOfRange,
@@ -37,7 +37,7 @@ from headrace.errors import (
     UnknownTopic,
     WriterFenced,
 )
-from headrace.secrets import resolve
+from headrace.secrets import resolve_secrets
 from headrace.settings import Settings
 
 try:
@@ -49,12 +49,12 @@ except ImportError as error:
 
 T = TypeVar("T")
 P = ParamSpec("P")
-Denials = deque[tuple[float, KafkaError]]  # the last one, and when it was told
+Denials = deque[tuple[float, KafkaError]]  # the last one, and when it was reported
 
-ANSWER = timedelta(seconds=10)
-TRY = timedelta(seconds=2)
-DELIVERY = timedelta(seconds=30)
-NEWS = timedelta(seconds=2)
+REQUEST_TIMEOUT = timedelta(seconds=10)
+ATTEMPT_TIMEOUT = timedelta(seconds=2)
+DELIVERY_TIMEOUT = timedelta(seconds=30)
+METADATA_TIMEOUT = timedelta(seconds=2)
 _BACK_OFF = 0.05  # seconds
 _LOGGER = logging.getLogger("headrace.kafka")
 
@@ -79,7 +79,7 @@ _CODES: Mapping[type[HeadraceError], Iterable[str]] = {
     OffsetOutOfRange: ("OFFSET_OUT_OF_RANGE", "_AUTO_OFFSET_RESET"),
     WriterFenced: ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "INVALID_PRODUCER_ID_MAPPING"),
     GroupFenced: _NOT_A_MEMBER.split(),
-    GroupBusy: ("NON_EMPTY_GROUP",),
+    GroupNotEmpty: ("NON_EMPTY_GROUP",),
     UnknownGroup: ("GROUP_ID_NOT_FOUND",),
 }
 _CLASSES = {getattr(KafkaError, name): cls for cls, names in _CODES.items() for name in names}
@@ -92,7 +92,7 @@ _FIXES: Mapping[type[HeadraceError], str] = {
     BadRecord: "give every record of a compacted topic a key",
     WriterFenced: "stop this writer: the one that was opened last goes on",
     GroupFenced: "poll again: the rows since the last commit come again, to whoever has them now",
-    GroupBusy: "stop its members first",
+    GroupNotEmpty: "stop its members first",
     UnknownGroup: "headrace group list shows those that do",
     BrokerRefused: "read the broker's log",
 }
@@ -100,7 +100,7 @@ _DENIALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
 
 def translate(error: KafkaError | KafkaException, servers: str, where: str | None = None) -> HeadraceError:
-    """One of Kafka's errors as one of ours."""
+    """Translate one of Kafka's errors into a headrace error."""
     inner: KafkaError = error.args[0] if isinstance(error, KafkaException) else error
     cls = _CLASSES.get(inner.code(), BrokerUnreachable if inner.retriable() else BrokerRefused)
     what = f"Kafka at {servers}: {inner.str()} ({inner.name()})"
@@ -109,14 +109,14 @@ def translate(error: KafkaError | KafkaException, servers: str, where: str | Non
     return cls(what, where=where, fix=_FIXES.get(cls))
 
 
-def patient(question: Callable[P, T]) -> Callable[P, T]:
-    """Ask again while a leader is being elected; what is asked so must be safe to repeat."""
-    return _again(question, BrokerUnreachable, ANSWER)
+def retry_on_election(question: Callable[P, T]) -> Callable[P, T]:
+    """Retry while a leader is being elected; the request must be idempotent."""
+    return _again(question, BrokerUnreachable, REQUEST_TIMEOUT)
 
 
-def trusting(question: Callable[P, T]) -> Callable[P, T]:
-    """Ask again, for a moment, when a broker does not know a topic that should be there: news travels between them."""
-    return _again(question, UnknownTopic, NEWS)
+def retry_on_unknown_topic(question: Callable[P, T]) -> Callable[P, T]:
+    """Retry for a moment when a broker does not know an existing topic: metadata takes time to propagate."""
+    return _again(question, UnknownTopic, METADATA_TIMEOUT)
 
 
 def _again(question: Callable[P, T], error: type[HeadraceError], patience: timedelta) -> Callable[P, T]:
@@ -135,22 +135,22 @@ def _again(question: Callable[P, T], error: type[HeadraceError], patience: timed
 
 
 class Client:
-    """Settings and the administrative client that the parts of one log share."""
+    """Settings and the admin client, shared by the parts of one log."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.servers = settings.kafka_servers
-        self._options = options_of(settings)
+        self._options = client_options(settings)
         self._admin: AdminClient | None = None
         self._denials: Denials = deque(maxlen=1)
         self._lock = threading.Lock()
 
     def config(self, **more: Any) -> dict[str, Any]:
-        """Settings of a client; underscores in names stand for dots. The user's options win."""
+        """Configuration of a client; underscores in names stand for dots. The user's options take precedence."""
         own = {
             "bootstrap.servers": self.servers,
             "client.id": "headrace",
-            # Failures come back as errors; the library would print them as well.
+            # Failures are returned as errors; the library would print them as well.
             "log_level": 0,
             "logger": _LOGGER,
             "retry.backoff.ms": 10,
@@ -164,16 +164,16 @@ class Client:
     def admin(self) -> AdminClient:
         with self._lock:
             if self._admin is None:
-                # The library must not hold this object: both would live until the garbage is collected.
+                # The library must not reference this object: the cycle would keep both alive until garbage collection.
                 config: dict[str, Any] = {**self.config(), "error_cb": functools.partial(_notice, self._denials)}
                 self._admin = AdminClient(config)
-        self._admin.poll(0)  # or what it has to tell would pile up
+        self._admin.poll(0)  # otherwise its events would pile up
         return self._admin
 
     def answer(self, future: Future[T], where: str | None = None) -> T:
-        """What Kafka answered to an administrative request."""
+        """Kafka's response to an admin request."""
         try:
-            return future.result(ANSWER.total_seconds() + 5)
+            return future.result(REQUEST_TIMEOUT.total_seconds() + 5)
         except KafkaException as error:
             raise self.translate(error, where) from error
         except TimeoutError as error:
@@ -181,24 +181,26 @@ class Client:
                 f"no answer in time from Kafka at {self.servers}", where=where, fix=_FIXES[BrokerUnreachable]
             ) from error
 
-    @trusting
-    @patient
+    @retry_on_unknown_topic
+    @retry_on_election
     def offsets(self, wanted: Mapping[TopicPartition, Any], *, committed: bool = True) -> dict[TopicPartition, int]:
-        """The offset that each `OffsetSpec` means, as readers of committed rows see it, or of all."""
+        """The offset that each `OffsetSpec` resolves to, for readers of committed rows, or of all rows."""
         asked = self.admin.list_offsets(
             {KafkaPartition(*here): spec for here, spec in wanted.items()},
             isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
-            request_timeout=TRY.total_seconds(),
+            request_timeout=ATTEMPT_TIMEOUT.total_seconds(),
         )
         return {TopicPartition(k.topic, k.partition): self._offset(future, k) for k, future in asked.items()}
 
     def _offset(self, future: Future[Any], place: KafkaPartition) -> int:
-        """A broker that has just begun does not know yet, one that died never answers: the library tells of neither."""
+        """A broker that has just started does not know yet, a dead one never responds: the library reports neither."""
         where = f"{place.topic}/{place.partition}"
         found = self.answer(future, where).offset
         if found == OFFSET_INVALID:
             with contextlib.suppress(KafkaException):
-                self.admin.list_topics(timeout=TRY.total_seconds())  # who leads may have changed, and would be kept
+                self.admin.list_topics(
+                    timeout=ATTEMPT_TIMEOUT.total_seconds()
+                )  # the leader may have changed, and the library would cache the old one
             raise BrokerUnreachable(f"Kafka at {self.servers} does not know its offsets yet", where=where)
         return found
 
@@ -207,10 +209,10 @@ class Client:
         return self._denied(where) or said if isinstance(said, BrokerUnreachable) else said
 
     def _denied(self, where: str | None) -> HeadraceError | None:
-        """The broker may have answered with a refusal: the library tells it aside, and lets the question time out."""
+        """The broker may have denied the request: the library reports that separately and the request times out."""
         self.admin.poll(0)
         told_at, denial = self._denials[0] if self._denials else (0.0, None)
-        if denial is None or time.monotonic() - told_at > 2 * ANSWER.total_seconds():
+        if denial is None or time.monotonic() - told_at > 2 * REQUEST_TIMEOUT.total_seconds():
             return None
         return BrokerRefused(
             f"Kafka at {self.servers} does not let us in: {denial.str()}",
@@ -229,7 +231,7 @@ _GARBLED = KafkaError(KafkaError._FATAL, "the client failed for good", fatal=Tru
 
 @contextlib.contextmanager
 def callbacks() -> Iterator[None]:
-    """Around calls that run delivery reports: the library raises fatal errors there, and may garble them on the way."""
+    """Wraps calls that run delivery reports: the library raises fatal errors there, sometimes garbled."""
     try:
         yield
     except SystemError as error:
@@ -237,10 +239,10 @@ def callbacks() -> Iterator[None]:
         raise cause if isinstance(cause, KafkaException) else KafkaException(_GARBLED) from error
 
 
-def options_of(settings: Settings) -> dict[str, str]:
-    """What the setting `kafka_options` says, with its secrets."""
+def client_options(settings: Settings) -> dict[str, str]:
+    """The options of setting `kafka_options`, with secrets resolved."""
     given = parse_options(settings.kafka_options)
-    return {name: resolve(value, settings.data).reveal() for name, value in given.items()}
+    return {name: resolve_secrets(value, settings.data).reveal() for name, value in given.items()}
 
 
 def parse_options(text: str) -> dict[str, str]:

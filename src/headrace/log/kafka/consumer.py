@@ -1,7 +1,7 @@
 """A member of a Kafka consumer group.
 
-Kafka gives the partitions out; where to start in each is decided here, so that a group without an offset (`start`)
-and a group whose offset was removed (`lost`) are told apart.
+Kafka assigns the partitions; the start position in each is decided here, to distinguish a group without an offset
+(`start`) from a group whose offset was removed (`lost`).
 """
 
 from __future__ import annotations
@@ -17,22 +17,22 @@ from confluent_kafka import Consumer, KafkaError, KafkaException
 from confluent_kafka import TopicPartition as KafkaPartition
 
 from headrace.clock import millis
-from headrace.contracts import INTERNAL, Batch, Bounds, Lost, Subscription, TopicPartition
+from headrace.contracts import INTERNAL_PREFIX, Batch, Bounds, OffsetReset, Subscription, TopicPartition
 from headrace.errors import BadOption, Closed, GroupFenced, HeadraceError, OffsetLost, OffsetOutOfRange
-from headrace.log.kafka.client import ANSWER, Client
+from headrace.log.kafka.client import REQUEST_TIMEOUT, Client
 from headrace.log.kafka.encoding import Message
-from headrace.log.kafka.inbox import Inbox, plain
+from headrace.log.kafka.message_decoder import MessageDecoder, to_message
 from headrace.log.kafka.reader import MOST_AT_ONCE, Reader
 from headrace.log.kafka.topics import Topics
-from headrace.log.topics import pattern_of
+from headrace.log.topic_spec import subscription_pattern
 
-_LOOK_AGAIN = 1.0  # seconds between two looks at which topics fit a pattern
+_LOOK_AGAIN = 1.0  # seconds between two checks of which topics match a pattern
 _WAIT = 0.1
 
 
 @dataclass
-class Arrived:
-    """What came from one partition in one poll."""
+class PolledMessages:
+    """What one poll returned for one partition."""
 
     messages: list[Message] = field(default_factory=list)
     next_offset: int = 0
@@ -46,11 +46,11 @@ class KafkaConsumer:
         client: Client,
         topics: Topics,
         reader: Reader,
-        inbox: Inbox,
+        inbox: MessageDecoder,
         group: str,
         subscription: Subscription,
         start: str,
-        lost: Lost,
+        lost: OffsetReset,
         name: str,
     ) -> None:
         if start not in ("earliest", "latest"):
@@ -58,14 +58,14 @@ class KafkaConsumer:
         self._client, self._topics, self._reader, self._inbox = client, topics, reader, inbox
         self.group = group
         self._subscription = subscription
-        self._pattern = pattern_of(subscription)
+        self._pattern = subscription_pattern(subscription)
         self._start = start
         self._lost = lost
         self._positions: dict[TopicPartition, int] = {}
         self._failures: dict[TopicPartition, HeadraceError] = {}
         self._subscribed: set[str] = set()
         self._looked_at = 0.0
-        self._assigned = 0  # how often Kafka gave out partitions to us
+        self._assigned = 0  # number of assignments so far
         self._closed = False
         wanted = {topic: topics.get(topic, fresh=True) for topic in subscription.topics}
         self._consumer = Consumer(self._config(name))
@@ -94,7 +94,7 @@ class KafkaConsumer:
         return frozenset(self._positions)
 
     def poll(self, timeout: timedelta = timedelta(seconds=1), max_records: int = 10_000) -> list[Batch]:
-        """Rows of the assigned partitions; none if nothing came within the time."""
+        """Rows of the assigned partitions; empty if nothing arrived within the timeout."""
         self._check_open()
         deadline = time.monotonic() + timeout.total_seconds()
         while True:
@@ -105,13 +105,13 @@ class KafkaConsumer:
                 self._raise_failure()
                 batches = self._batches(arrived)
             except BaseException:
-                self._place()  # what arrived was not handed out, so it must come again
+                self._place()  # the polled rows were not returned, so they must be read again
                 raise
             if batches or left <= 0:
                 return batches
 
     def commit(self, offsets: Mapping[TopicPartition, int] | None = None) -> None:
-        """Store how far this member has come: what it polled, or the offsets given (the next ones to read)."""
+        """Commit this member's positions: after the rows it polled, or at the offsets given (the next ones to read)."""
         self._check_open()
         wanted = dict(self._positions if offsets is None else offsets)
         for here in wanted:
@@ -137,7 +137,7 @@ class KafkaConsumer:
         return self._positions[self._own(partition)]
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go on reading at an offset; others and the committed offset are not touched."""
+        """Continue reading at an offset; other partitions and the committed offset do not change."""
         self._check_open()
         self._reader.check_offset(self._own(partition), offset)
         self._positions[partition] = offset
@@ -145,39 +145,39 @@ class KafkaConsumer:
         self._place()
 
     def lag(self) -> dict[TopicPartition, int]:
-        """How many rows each partition of this member is ahead of it."""
+        """Rows between this member's position and the end of each of its partitions."""
         self._check_open()
         return self._reader.lag(self._positions)
 
     def close(self) -> None:
-        """Leave the group; what was not committed comes again, to the others."""
+        """Leave the group; uncommitted rows are delivered again, to other members."""
         if not self._closed:
             self._closed = True
             self._consumer.close()
 
-    # -- what arrives -----------------------------------------------------------------------------------------------
+    # -- polled messages --------------------------------------------------------------------------------------------
 
-    def _arrived(self, wait: float, max_records: int) -> dict[TopicPartition, Arrived]:
+    def _arrived(self, wait: float, max_records: int) -> dict[TopicPartition, PolledMessages]:
         first = self._consumer.poll(wait)
         assigned = self._assigned
         more = min(max_records - 1, MOST_AT_ONCE) if first is not None else 0
         rest = self._consumer.consume(more, timeout=0) if more > 0 else []
-        # After a rebalance everything starts at the committed offsets again, also what `first` holds.
+        # After a rebalance everything restarts at the committed offsets, including what `first` holds.
         messages = [first, *rest] if first is not None and assigned == self._assigned else rest
-        arrived: dict[TopicPartition, Arrived] = defaultdict(Arrived)
+        arrived: dict[TopicPartition, PolledMessages] = defaultdict(PolledMessages)
         for message in messages:
             here = TopicPartition(message.topic() or "", message.partition() or 0)
             if message.error() is not None:
                 self._notice(here, message, arrived)
             elif here in self._positions:
-                arrived[here].messages.append(plain(message))
+                arrived[here].messages.append(to_message(message))
                 arrived[here].next_offset = arrived[here].messages[-1].offset + 1
         return arrived
 
-    def _notice(self, here: TopicPartition, message: Any, arrived: dict[TopicPartition, Arrived]) -> None:
+    def _notice(self, here: TopicPartition, message: Any, arrived: dict[TopicPartition, PolledMessages]) -> None:
         error = message.error()
         if error.code() == KafkaError._PARTITION_EOF:
-            # The marks that end transactions take up offsets: without them we would never seem to be at the end.
+            # Transaction markers occupy offsets: without counting them, the position would never reach the end.
             if here in self._positions:
                 arrived[here].next_offset = max(self._positions[here], arrived[here].next_offset, message.offset())
         elif error.code() in (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE):
@@ -185,32 +185,32 @@ class KafkaConsumer:
                 self._positions[here] = self._first(here, self._positions[here], self._reader.bounds_of([here])[here])
                 self._place()
         elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
-            self._looked_at = 0.0  # a topic was deleted: look which ones there are
+            self._looked_at = 0.0  # a topic was deleted: check which ones exist
         elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
             raise self._client.translate(error, f'group "{self.group}"')
 
-    def _batches(self, arrived: Mapping[TopicPartition, Arrived]) -> list[Batch]:
+    def _batches(self, arrived: Mapping[TopicPartition, PolledMessages]) -> list[Batch]:
         batches = [self._batch(here, one) for here, one in arrived.items() if one.messages]
-        # Only now: had one of them failed, none would have been handed out.
+        # Only now: if one batch had failed, none would have been returned.
         self._positions.update({here: one.next_offset for here, one in arrived.items()})
         return [batch for batch in batches if len(batch)]
 
-    def _batch(self, here: TopicPartition, arrived: Arrived) -> Batch:
+    def _batch(self, here: TopicPartition, arrived: PolledMessages) -> Batch:
         rows = self._inbox.open(*here, arrived.messages)
         where = self._subscription.where
         if where is not None and rows.num_rows:
             rows = rows.filter(where(rows))
         return Batch(*here, rows, arrived.next_offset)
 
-    # -- which topics -----------------------------------------------------------------------------------------------
+    # -- topics -----------------------------------------------------------------------------------------------------
 
     def _look(self) -> None:
-        """Follow the pattern: subscribe to topics that came, leave those that went."""
+        """Follow the pattern: subscribe to new topics, unsubscribe from deleted ones."""
         if self._pattern is None or time.monotonic() - self._looked_at < _LOOK_AGAIN:
             return
         self._looked_at = time.monotonic()
         names = {topic.name for topic in self._topics.all()}
-        fitting = {n for n in names if not n.startswith(INTERNAL) and self._pattern.fullmatch(n)}
+        fitting = {n for n in names if not n.startswith(INTERNAL_PREFIX) and self._pattern.fullmatch(n)}
         self._subscribe((names & set(self._subscription.topics)) | fitting)
 
     def _subscribe(self, wanted: set[str]) -> None:
@@ -221,7 +221,7 @@ class KafkaConsumer:
         )
         self._subscribed = wanted
 
-    # -- which partitions -------------------------------------------------------------------------------------------
+    # -- partitions -------------------------------------------------------------------------------------------------
 
     def _on_assign(self, _: Consumer, partitions: list[KafkaPartition]) -> None:
         self._assigned += 1
@@ -229,7 +229,9 @@ class KafkaConsumer:
         places = [TopicPartition(p.topic, p.partition) for p in partitions]
         committed = {
             TopicPartition(p.topic, p.partition): p.offset
-            for p in (self._consumer.committed(partitions, timeout=ANSWER.total_seconds()) if partitions else ())
+            for p in (
+                self._consumer.committed(partitions, timeout=REQUEST_TIMEOUT.total_seconds()) if partitions else ()
+            )
         }
         bounds = self._reader.bounds_of(places) if places else {}
         for here in places:
@@ -244,22 +246,22 @@ class KafkaConsumer:
         self._consumer.assign([KafkaPartition(*here, offset) for here, offset in self._positions.items()])
 
     def _first(self, here: TopicPartition, wanted: int, bounds: Bounds) -> int:
-        """Where to start, given the offset that the group would like (negative: it has none)."""
+        """The start position, given the group's committed offset (negative: none)."""
         if wanted < 0:
             return bounds.start if self._start == "earliest" else bounds.end
         if bounds.start <= wanted <= bounds.end:
             return wanted
-        if self._lost is Lost.ERROR:
+        if self._lost is OffsetReset.ERROR:
             self._failures[here] = OffsetLost(
                 f'group "{self.group}" wanted offset {wanted}, but the partition now holds {bounds.start} to '
                 f"{bounds.end}: rows {wanted} to {bounds.start - 1} were removed",
                 where=str(here),
                 fix=f"seek to {bounds.start}, reset the group, or consume with lost=earliest or lost=latest",
             )
-        return bounds.end if self._lost is Lost.LATEST else bounds.start
+        return bounds.end if self._lost is OffsetReset.LATEST else bounds.start
 
     def _raise_failure(self) -> None:
-        # Again at every poll, until the caller seeks: nobody may pass over lost rows by accident.
+        # Raised at every poll until the caller seeks: lost rows must not be skipped by accident.
         for failure in self._failures.values():
             raise failure
 

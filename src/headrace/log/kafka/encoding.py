@@ -1,9 +1,9 @@
-"""Rows as Kafka messages, and back.
+"""Converts rows to Kafka messages and back.
 
 A raw topic's key and value are the message's. In a typed topic the value is a JSON object of all columns (see
-`formats.json`) and the key is in the form Kafka's own serializers give it (see `partitioners.key_bytes`); a row that
-is `$deleted` has no value, and its key columns come back from the key. `$timestamp` is the message's time, `$headers`
-are its headers; the other times travel as headers whose names begin with `hr-`.
+`formats.json`) and the key has the form of Kafka's own serializers (see `partitioners.key_bytes`); a row that is
+`$deleted` has no value, and its key columns are read from the key. `$timestamp` is the message's timestamp, `$headers`
+are its headers; the other times are headers whose names begin with `hr-`.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from headrace.contracts import SYSTEM_COLUMNS, Topic
 from headrace.formats.json import JsonFormat
 from headrace.formats.values import to_json
 from headrace.log.partitioners import key_bytes
-from headrace.log.rows import read_schema
+from headrace.log.stored_rows import read_schema
 from headrace.schema import Schema
 
 KafkaHeaders = list[tuple[str, str | bytes | None]]
 
-# Kafka's clients take a time of 0 for "now" and know none before 1970: such times travel beside the message.
+# Kafka's clients interpret a timestamp of 0 as "now" and allow none before 1970: such times go into headers.
 EARLIEST_TIME = 1
 TIME_HEADERS = {"hr-timestamp": "$timestamp", "hr-occurred-at": "$occurred_at", "hr-sent-at": "$sent_at"} | {
     "hr-received-at": "$received_at"
@@ -37,7 +37,7 @@ _HEADER_OF = {column: header for header, column in TIME_HEADERS.items()}
 
 
 class Message(NamedTuple):
-    """A Kafka message, free of the client library."""
+    """A Kafka message, independent of the client library."""
 
     key: bytes | None
     value: bytes | None
@@ -46,33 +46,33 @@ class Message(NamedTuple):
     offset: int = -1
 
 
-class Misfit(NamedTuple):
-    """A message that is no row of its topic, and why."""
+class RejectedMessage(NamedTuple):
+    """A message that is not a valid row of its topic, and why."""
 
     message: Message
     reason: str
 
 
 @dataclass(frozen=True)
-class Decoded:
-    """Rows, messages that are none, and fields that the schema does not know: it may have grown since."""
+class DecodedMessages:
+    """Rows, rejected messages, and fields that the cached schema does not have: the topic may have new columns."""
 
     rows: pa.RecordBatch
-    misfits: list[Misfit] = field(default_factory=list)
+    misfits: list[RejectedMessage] = field(default_factory=list)
     strange: frozenset[str] = frozenset()
 
 
 def encode(rows: pa.RecordBatch, topic: Topic) -> list[Message]:
-    """Prepared rows (see `rows.prepare`) as messages."""
-    return [Message(*fields) for fields in encoded(rows, topic)]
+    """Prepared rows (see `stored_rows.prepare_rows`) as messages."""
+    return [Message(*fields) for fields in encode_fields(rows, topic)]
 
 
 Fields = tuple[bytes | None, bytes | None, int, KafkaHeaders]
-"""Key, value, time and headers of a message."""
+"""Key, value, timestamp and headers of a message."""
 
 
-def encoded(rows: pa.RecordBatch, topic: Topic) -> Iterator[Fields]:
-    """The same as plain fields, of which there may be millions."""
+def encode_fields(rows: pa.RecordBatch, topic: Topic) -> Iterator[Fields]:
+    """The same as plain tuples, because there may be millions."""
     keys = key_bytes(rows, topic.schema).to_pylist() if topic.schema.key else [None] * rows.num_rows
     values = _values(rows, topic.schema)
     if "$deleted" in rows.schema.names:
@@ -112,20 +112,20 @@ def _headers_given(rows: pa.RecordBatch, times: list[int]) -> Iterable[KafkaHead
         yield [(h["name"], h["value"]) for h in own or ()] + header_times(zip(_HEADER_OF, rest, strict=True))
 
 
-def decode(messages: Sequence[Message], topic: Topic) -> Decoded:
-    """Messages as rows with the log's columns; what is no row of the topic is given back with the reason."""
+def decode(messages: Sequence[Message], topic: Topic) -> DecodedMessages:
+    """Messages as rows with the log's columns; messages that do not fit the topic are returned with the reason."""
     if not topic.schema.is_raw:
         return _decode_typed(messages, topic.schema)
     columns = [pa.array([m.key for m in messages], pa.binary()), pa.array([m.value for m in messages], pa.binary())]
-    return Decoded(_rows(columns, messages, topic.schema))
+    return DecodedMessages(_rows(columns, messages, topic.schema))
 
 
-def _decode_typed(messages: Sequence[Message], schema: Schema) -> Decoded:
+def _decode_typed(messages: Sequence[Message], schema: Schema) -> DecodedMessages:
     documents = [_document(message, schema) for message in messages]
     read = JsonFormat().decode(pa.array([one.payload for one in documents], pa.binary()), schema)
     rows = _rows(read.rows.columns, [messages[i] for i in read.good], schema)
-    misfits = [Misfit(messages[reject.index], reject.reason) for reject in read.rejects]
-    return Decoded(rows, misfits, frozenset().union(*(one.names for one in documents)) - set(schema.names))
+    misfits = [RejectedMessage(messages[reject.index], reject.reason) for reject in read.rejects]
+    return DecodedMessages(rows, misfits, frozenset().union(*(one.names for one in documents)) - set(schema.names))
 
 
 def _rows(columns: Sequence[pa.Array], messages: Sequence[Message], schema: Schema) -> pa.RecordBatch:
@@ -133,7 +133,7 @@ def _rows(columns: Sequence[pa.Array], messages: Sequence[Message], schema: Sche
 
 
 class Document(NamedTuple):
-    """A message's value as JSON with the key's columns in it, and the names of its fields."""
+    """A message's value as JSON, including the key's columns, and the names of its fields."""
 
     payload: bytes | None
     names: Iterable[str] = ()
@@ -149,11 +149,11 @@ def _document(message: Message, schema: Schema) -> Document:
         given = _key_values(message.key, schema)
         return Document(_with_fields(message.value, {n: v for n, v in given.items() if n not in names}), names)
     except (ValueError, TypeError, KeyError, AttributeError):
-        return Document(message.value)  # as it is: the format says what is wrong with it
+        return Document(message.value)  # unchanged: the format reports what is wrong with it
 
 
 def _with_fields(payload: bytes, fields: dict[str, Any]) -> bytes:
-    """A JSON object with more fields, whose other fields keep every digit."""
+    """A JSON object with additional fields; the other fields keep every digit."""
     rest = payload.lstrip()[1:]
     comma = b"" if not fields or rest.lstrip().startswith(b"}") else b","
     return b"{" + orjson.dumps(fields)[1:-1] + comma + rest
@@ -178,7 +178,7 @@ def _number(integer: str, key: bytes) -> int | float:
 _KEYS = (
     (kinds.is_binary, lambda key: b64encode(key).decode()),
     (kinds.is_string, lambda key: key.decode()),
-    # By length, not by type: rows that were written before a key column was widened have the shorter form.
+    # By length, not by type: rows written before a key column was widened have the shorter form.
     (kinds.is_integer, lambda key: _number(">q", key)),
     (kinds.is_float64, lambda key: to_json(pa.float64())(_number(">d", key))),
 )

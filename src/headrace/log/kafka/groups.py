@@ -1,4 +1,4 @@
-"""Consumer groups from outside: who is in them, how far they are, and setting them anew."""
+"""Administration of consumer groups: members, positions, resetting offsets."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from confluent_kafka import ConsumerGroupState, ConsumerGroupTopicPartitions
 from confluent_kafka import TopicPartition as KafkaPartition
 
-from headrace.contracts import INTERNAL, GroupInfo, Member, TopicPartition
-from headrace.errors import GroupBusy, UnknownGroup
-from headrace.log.kafka.client import ANSWER, TRY, Client, patient
+from headrace.contracts import INTERNAL_PREFIX, GroupInfo, Member, TopicPartition
+from headrace.errors import GroupNotEmpty, UnknownGroup
+from headrace.log.kafka.client import ATTEMPT_TIMEOUT, REQUEST_TIMEOUT, Client, retry_on_election
 from headrace.log.kafka.reader import Reader
 from headrace.log.kafka.topics import Topics
 
-_SECONDS = ANSWER.total_seconds()
-_TRY = TRY.total_seconds()
-_UNKNOWN_GENERATION = -1  # Kafka does not tell it to outsiders
+_SECONDS = REQUEST_TIMEOUT.total_seconds()
+_TRY = ATTEMPT_TIMEOUT.total_seconds()
+_UNKNOWN_GENERATION = -1  # Kafka does not expose it to non-members
 
 
 class Groups:
@@ -26,7 +26,7 @@ class Groups:
         self._topics = topics
         self._reader = reader
 
-    @patient
+    @retry_on_election
     def names(self) -> list[str]:
         found = self._client.answer(self._client.admin.list_consumer_groups(request_timeout=_TRY))
         for error in found.errors:
@@ -65,7 +65,7 @@ class Groups:
         except UnknownGroup:
             raise _unknown(name) from None
 
-    @patient
+    @retry_on_election
     def _members(self, name: str) -> tuple[Member, ...]:
         request = self._client.admin.describe_consumer_groups([name], request_timeout=_TRY)
         try:
@@ -83,7 +83,7 @@ class Groups:
             for member in sorted(found.members, key=lambda m: m.member_id)
         )
 
-    @patient
+    @retry_on_election
     def _offsets(self, name: str) -> dict[TopicPartition, int]:
         request = self._client.admin.list_consumer_group_offsets(
             [ConsumerGroupTopicPartitions(name)], request_timeout=_TRY
@@ -96,7 +96,7 @@ class Groups:
         return {
             TopicPartition(p.topic, p.partition): p.offset
             for p in sorted(found.topic_partitions, key=lambda p: (p.topic, p.partition))
-            if p.offset >= 0 and p.partition < held.get(p.topic, 0) and not p.topic.startswith(INTERNAL)
+            if p.offset >= 0 and p.partition < held.get(p.topic, 0) and not p.topic.startswith(INTERNAL_PREFIX)
         }
 
 
@@ -104,5 +104,5 @@ def _unknown(name: str) -> UnknownGroup:
     return UnknownGroup(f'group "{name}" does not exist', fix="headrace group list shows those that do")
 
 
-def _busy(name: str, members: int) -> GroupBusy:
-    return GroupBusy(f'group "{name}" has {members} live members', fix="stop them first")
+def _busy(name: str, members: int) -> GroupNotEmpty:
+    return GroupNotEmpty(f'group "{name}" has {members} live members', fix="stop them first")

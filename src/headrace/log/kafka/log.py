@@ -1,4 +1,4 @@
-"""The log on Apache Kafka. This is where its parts are joined; each of them has a module of its own beside this one."""
+"""The log on Apache Kafka. This module joins the parts; each part is a module beside it."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from headrace.contracts import (
     Batch,
     Bounds,
     GroupInfo,
-    Lost,
+    OffsetReset,
     Subscription,
     Topic,
     TopicPartition,
@@ -31,14 +31,14 @@ from headrace.log.kafka.client import Client
 from headrace.log.kafka.consumer import KafkaConsumer
 from headrace.log.kafka.encoding import Message
 from headrace.log.kafka.groups import Groups
-from headrace.log.kafka.inbox import Inbox
-from headrace.log.kafka.marks import Marks
+from headrace.log.kafka.message_decoder import MessageDecoder
 from headrace.log.kafka.producer import KafkaProducer
 from headrace.log.kafka.reader import Reader
-from headrace.log.kafka.single import Singles
+from headrace.log.kafka.single_append import SingleAppender
 from headrace.log.kafka.topics import Topics
-from headrace.log.kafka.transactions import Transactors, outgoing
+from headrace.log.kafka.transactions import TransactionalProducerPool, outgoing
 from headrace.log.kafka.writer import KafkaWriter
+from headrace.log.kafka.writer_marks import WriterMarks
 from headrace.settings import Settings
 
 
@@ -51,12 +51,12 @@ class KafkaLog:
         self._pid = os.getpid()
         self._client = Client(self.settings)
         self._topics = Topics(self._client, self.clock)
-        self._inbox = Inbox(self._client, self._topics, self.clock)
+        self._inbox = MessageDecoder(self._client, self._topics, self.clock)
         self._reader = Reader(self._client, self._topics, self._inbox)
         self._groups = Groups(self._client, self._topics, self._reader)
-        self._marks = Marks(self._client)
-        self._transactors = Transactors(self._client)
-        self._singles = Singles(self._client)
+        self._marks = WriterMarks(self._client)
+        self._transactors = TransactionalProducerPool(self._client)
+        self._singles = SingleAppender(self._client)
         self._consumers: WeakSet[KafkaConsumer] = WeakSet()
         self._closed = False
         self._lock = threading.Lock()
@@ -87,9 +87,9 @@ class KafkaLog:
     # -- writing ----------------------------------------------------------------------------------------------------
 
     def append(self, appends: Sequence[Append], *, ack: Ack = Ack.ALL) -> list[Appended]:
-        """All of it or nothing; returns where the rows went.
+        """Atomic; returns where the rows went.
 
-        One row needs no transaction, so `ack` is as asked for; several are one transaction, which is always `ALL`.
+        One row needs no transaction and uses `ack`; several rows are one transaction, which always means `ALL`.
         """
         messages = outgoing(appends, self._open._topics, self.clock)
         if not messages:
@@ -116,7 +116,7 @@ class KafkaLog:
         return self._open._reader.bounds(topic)
 
     def ends(self, topic: str) -> dict[int, int]:
-        """Where partitions end with all that is in open transactions, which readers do not see yet."""
+        """End offsets including open transactions, which readers do not see yet."""
         return self._open._reader.ends(topic)
 
     def offset_at(self, topic: str, partition: int, timestamp: int) -> int:
@@ -126,12 +126,12 @@ class KafkaLog:
         self._open._reader.truncate(topic, partition, before)
 
     def open_messages(self, topic: str, partition: int, messages: Sequence[Message]) -> pa.RecordBatch:
-        """Messages that another reader fetched (Spark's connector) as rows; misfits become dead letters."""
+        """Converts messages that another reader (Spark's connector) fetched; invalid ones become dead letters."""
         return self._open._inbox.open(topic, partition, messages)
 
     @property
     def dead_letters(self) -> Counter[str]:
-        """How many messages this log object found to be no rows of their topic, by topic."""
+        """How many invalid messages this log object found, by topic."""
         return self._inbox.dead
 
     # -- groups -----------------------------------------------------------------------------------------------------
@@ -142,7 +142,7 @@ class KafkaLog:
         subscription: Subscription,
         *,
         start: str = "earliest",
-        lost: Lost = Lost.ERROR,
+        lost: OffsetReset = OffsetReset.ERROR,
         client: str = "",
     ) -> KafkaConsumer:
         parts = self._open._client, self._topics, self._reader, self._inbox
@@ -162,7 +162,7 @@ class KafkaLog:
     def delete_group(self, name: str) -> None:
         self._open._groups.delete(name)
 
-    # -- end --------------------------------------------------------------------------------------------------------
+    # -- close ------------------------------------------------------------------------------------------------------
 
     @property
     def _open(self) -> KafkaLog:

@@ -1,4 +1,4 @@
-"""A producer on Kafka: records one by one, delivered in the background, each with a future for its place."""
+"""A producer on Kafka: single records, delivered in the background, each with a future for its position."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer
 from headrace.clock import Clock, millis
 from headrace.contracts import Ack, Append, Appended, Topic
 from headrace.errors import BrokerUnreachable, Closed, HeadraceError
-from headrace.log.kafka.client import DELIVERY, Client, callbacks
+from headrace.log.kafka.client import DELIVERY_TIMEOUT, Client, callbacks
 from headrace.log.kafka.encoding import EARLIEST_TIME, KafkaHeaders, Message, header_times
 from headrace.log.kafka.topics import Topics
 from headrace.log.kafka.transactions import PRODUCER, Outgoing, outgoing, send
-from headrace.log.rows import from_records
-from headrace.log.sizes import record_size
+from headrace.log.row_sizes import record_size
+from headrace.log.stored_rows import from_records
 from headrace.record import Record, event_time
 
 ANY_PARTITION = -1
@@ -29,7 +29,7 @@ ACKS: dict[Ack, dict[str, Any]] = {
 
 
 class KafkaProducer:
-    """See `contracts.Producer`. Its queue is bounded: `send` waits while Kafka does not keep up."""
+    """See `contracts.Producer`. Its queue is bounded: `send` blocks while Kafka does not keep up."""
 
     def __init__(self, client: Client, topics: Topics, clock: Clock, ack: Ack, linger: timedelta) -> None:
         self._client = client
@@ -40,7 +40,7 @@ class KafkaProducer:
         self._pending: set[Future[Appended]] = set()
         config = client.config(
             linger_ms=millis(linger),
-            delivery_timeout_ms=millis(DELIVERY),
+            delivery_timeout_ms=millis(DELIVERY_TIMEOUT),
             partitioner="murmur2_random",
             **PRODUCER,
             **ACKS[ack],
@@ -64,8 +64,8 @@ class KafkaProducer:
         return future
 
     def flush(self, timeout: timedelta | None = None) -> None:
-        """Wait until all that was sent is acknowledged; the first failure is raised."""
-        limit = (timeout if timeout is not None else DELIVERY * 2).total_seconds()
+        """Wait until everything sent is acknowledged; raises the first failure."""
+        limit = (timeout if timeout is not None else DELIVERY_TIMEOUT * 2).total_seconds()
         if self._producer.flush(limit):
             raise BrokerUnreachable(
                 f"Kafka at {self._client.servers} did not take all records in {limit:g} s", fix="flush again"
@@ -85,7 +85,7 @@ class KafkaProducer:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is on its way."""
+        """Whether no record is in flight."""
         return len(self._producer) == 0
 
     def _serve(self) -> None:
@@ -97,7 +97,7 @@ class KafkaProducer:
                 self._fail(self._client.translate(error))
 
     def _fail(self, failure: HeadraceError) -> None:
-        """The library failed for good: nothing that is on its way will be reported any more."""
+        """The library failed permanently: records in flight will never be reported."""
         self._failure = failure
         self._closed.set()
         for future in list(self._pending):
@@ -107,7 +107,7 @@ class KafkaProducer:
     def _report(self, future: Future[Appended], error: KafkaError | None, message: Any) -> None:
         self._pending.discard(future)
         if error is None:
-            offset = message.offset()  # unknown if nobody acknowledged it
+            offset = message.offset()  # unknown if no broker acknowledged it
             future.set_result(Appended(message.topic(), message.partition(), -1 if offset is None else offset, 1))
         else:
             self._failure = self._client.translate(error, f"{message.topic()}/{message.partition()}")
@@ -117,12 +117,12 @@ class KafkaProducer:
         topic = self._topics.get(name)
         if partition is None and self._is_plain(topic, record):
             return Outgoing(name, ANY_PARTITION, self._message(record))
-        # The long way round makes the same choices and the same errors as an append.
+        # The slow path makes the same choices and raises the same errors as an append.
         (out,) = outgoing([Append(name, from_records([record]), partition)], self._topics, self._clock)
         return out
 
     def _is_plain(self, topic: Topic, record: Record) -> bool:
-        """Whether Kafka's own client would do the same as `rows.prepare` and `rows.split`, only faster."""
+        """Whether Kafka's own client does the same as `prepare_rows` and `split_by_partition`, only faster."""
         fits = record_size(record) <= topic.spec.max_record_bytes
         return topic.schema.is_raw and topic.spec.partitioner == "hash" and fits
 

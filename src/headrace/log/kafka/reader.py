@@ -1,7 +1,7 @@
-"""Reading Kafka by offset, without a group.
+"""Reads Kafka by offset, without a consumer group.
 
-Readers see committed rows only. The marks with which Kafka ends a transaction take up offsets, so offsets have gaps,
-and the rows before the end of a partition may be none at all.
+Readers see committed rows only. Transaction markers occupy offsets, so offsets have gaps, and there may be no rows at
+all before the end of a partition.
 """
 
 # confluent_kafka.admin does not declare what it exports.
@@ -20,13 +20,13 @@ from confluent_kafka.admin import OffsetSpec
 
 from headrace.contracts import Batch, Bounds, TopicPartition
 from headrace.errors import BrokerUnreachable, OffsetOutOfRange, UnknownPartition
-from headrace.log.kafka.client import ANSWER, Client
+from headrace.log.kafka.client import REQUEST_TIMEOUT, Client
 from headrace.log.kafka.encoding import Message
-from headrace.log.kafka.inbox import Inbox, plain
+from headrace.log.kafka.message_decoder import MessageDecoder, to_message
 from headrace.log.kafka.topics import Topics
 
-MOST_AT_ONCE = 1_000_000  # the client library takes no more
-_IDLE = 8  # cursors that are kept for the next read
+MOST_AT_ONCE = 1_000_000  # limit of the client library
+_IDLE = 8  # idle cursors that are cached for the next read
 _COUNTED = 64  # a lag up to this is counted row by row
 _LOOKED_AT = 100
 
@@ -34,7 +34,7 @@ _LOOKED_AT = 100
 class Reader:
     """Rows and bounds of partitions."""
 
-    def __init__(self, client: Client, topics: Topics, inbox: Inbox) -> None:
+    def __init__(self, client: Client, topics: Topics, inbox: MessageDecoder) -> None:
         self._client = client
         self._topics = topics
         self._inbox = inbox
@@ -48,7 +48,7 @@ class Reader:
         return Batch(name, partition, self._inbox.open(name, partition, messages), next_offset)
 
     def bounds(self, name: str) -> dict[int, Bounds]:
-        """The offsets each partition holds."""
+        """The first and end offsets of each partition."""
         topic = self._topics.get(name)
         found = self.bounds_of(TopicPartition(name, p) for p in range(topic.partitions))
         return {here.partition: bounds for here, bounds in found.items()}
@@ -65,7 +65,7 @@ class Reader:
         return {here.partition: end for here, end in found.items()}
 
     def check_offset(self, here: TopicPartition, offset: int) -> Bounds:
-        """The partition's bounds, if the offset lies within them."""
+        """The partition's bounds; raises if the offset is outside of them."""
         self._check(*here)
         bounds = self.bounds_of([here])[here]
         if not bounds.start <= offset <= bounds.end:
@@ -81,7 +81,7 @@ class Reader:
         self._check(name, partition)
         found = self._client.offsets({here: OffsetSpec.for_timestamp(max(timestamp, 0))})[here]
         end = self.bounds_of([here])[here].end
-        # Kafka may mean the mark of a transaction, which has a time as well but is no row: look for the row behind it.
+        # Kafka may return a transaction marker, which has a timestamp but is not a row: find the row behind it.
         while 0 <= found < end:
             messages, next_offset = self._fetch(here, found, end, _LOOKED_AT)
             late = next((m.offset for m in messages if m.timestamp >= timestamp), None)
@@ -101,7 +101,7 @@ class Reader:
         self._client.answer(done, str(here))
 
     def lag(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """How many rows lie beyond each position; a small number is exact, a large one may count marks as rows."""
+        """Rows beyond each position; a small number is exact, a large one may include transaction markers."""
         bounds = self.bounds_of(positions) if positions else {}
         return {
             here: self._count(here, max(at, bounds[here].start), bounds[here].end) for here, at in positions.items()
@@ -116,7 +116,7 @@ class Reader:
     def _check(self, name: str, partition: int) -> None:
         topic = self._topics.get(name)
         if partition >= topic.partitions:
-            topic = self._topics.get(name, fresh=True)  # it may have grown
+            topic = self._topics.get(name, fresh=True)  # it may have new partitions
         if not 0 <= partition < topic.partitions:
             raise UnknownPartition(
                 f'topic "{name}" has no partition {partition}', fix=f"its partitions are 0 to {topic.partitions - 1}"
@@ -161,14 +161,14 @@ class Reader:
 
 
 class Cursor:
-    """A consumer at one place, which has read ahead there."""
+    """A consumer at one position, which has read ahead there."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
         self.at: tuple[TopicPartition, int] | None = None
         self._consumer = Consumer(
             client.config(
-                group_id="headrace-reader",  # needed, but never joined
+                group_id="headrace-reader",  # required, but never joined
                 enable_auto_commit=False,
                 auto_offset_reset="error",
                 enable_partition_eof=True,
@@ -179,19 +179,19 @@ class Cursor:
         )
 
     def fetch(self, here: TopicPartition, offset: int, end: int, max_records: int) -> tuple[list[Message], int]:
-        """Messages below `end` from an offset on, and where to go on."""
+        """Messages from an offset up to `end`, and the next offset to read."""
         if self.at != (here, offset):
             self._consumer.assign([KafkaPartition(*here, offset)])
         messages: list[Message] = []
         position = offset
-        until = time.monotonic() + ANSWER.total_seconds()
+        until = time.monotonic() + REQUEST_TIMEOUT.total_seconds()
         while position == offset:
             if time.monotonic() > until:
                 raise BrokerUnreachable(f"no answer in time from Kafka at {self._client.servers}", where=str(here))
             position = self._gather(messages, max_records, position, here)
         self.at = (here, position)
         if position >= end:
-            self._consumer.unassign()  # an idle cursor asks nothing
+            self._consumer.unassign()  # an idle cursor sends no fetches
             self.at = None
         return messages, position
 
@@ -206,7 +206,7 @@ class Cursor:
     def _accept(self, message: Any, messages: list[Message], position: int, here: TopicPartition) -> int:
         error = message.error()
         if error is None:
-            messages.append(plain(message))
+            messages.append(to_message(message))
             return message.offset() + 1
         if error.code() == KafkaError._PARTITION_EOF:
             return max(position, message.offset())

@@ -1,7 +1,7 @@
-"""Topics on Kafka: what Kafka knows itself is topic configuration, the rest lies in a compacted topic of our own.
+"""Topics on Kafka: Kafka's own options are topic configuration, the rest is in a compacted internal topic.
 
-`__headrace_topics` holds one JSON entry per topic that headrace made. It is written before the topic is created, so
-a crash in between leaves an entry that nobody sees, never a topic without its schema. Topics that others made are
+`__headrace_topics` holds one JSON entry per topic that headrace created. It is written before the topic is created, so
+a crash in between leaves an invisible entry, never a topic without its schema. Topics that other clients created are
 raw topics.
 """
 
@@ -29,15 +29,21 @@ from confluent_kafka.admin import (
 )
 
 from headrace.clock import Clock, millis
-from headrace.contracts import INTERNAL, Topic, TopicSpec
+from headrace.contracts import INTERNAL_PREFIX, Topic, TopicSpec
 from headrace.errors import BrokerUnreachable, NotOnThisLog, TopicExists, UnknownTopic
-from headrace.log.kafka.client import ANSWER, TRY, Client, patient, trusting
-from headrace.log.kafka.register import Register
-from headrace.log.topics import changed, check_new, exists, spec_of, spec_text, unknown
+from headrace.log.kafka.client import (
+    ATTEMPT_TIMEOUT,
+    REQUEST_TIMEOUT,
+    Client,
+    retry_on_election,
+    retry_on_unknown_topic,
+)
+from headrace.log.kafka.compacted_topic import CompactedTopic
+from headrace.log.topic_spec import altered_spec, check_new_topic, parse_spec, spec_text, topic_exists, unknown_topic
 from headrace.settings import Size
 
-TOPICS = "__headrace_topics"
-_FRESH = 2.0  # seconds for which appends and reads trust what they know of a topic
+TOPICS_TOPIC = "__headrace_topics"
+_FRESH = 2.0  # seconds for which appends and reads trust cached topic metadata
 _FOREVER = -1
 _NOT_OURS = ("__consumer_offsets", "__transaction_state")
 _LATEST_TIME = (1 << 63) - 1
@@ -49,12 +55,12 @@ class Topics:
     def __init__(self, client: Client, clock: Clock) -> None:
         self._client = client
         self._clock = clock
-        self._entries = Register(client, TOPICS)
+        self._entries = CompactedTopic(client, TOPICS_TOPIC)
         self._known: dict[str, tuple[float, Topic]] = {}
         self._lock = threading.Lock()
 
     def get(self, name: str, *, fresh: bool = False) -> Topic:
-        """The topic of that name; unless `fresh`, perhaps as it was two seconds ago."""
+        """The topic with that name; unless `fresh`, its metadata may be two seconds old."""
         known = self._known.get(name)
         if known and not fresh and time.monotonic() - known[0] < _FRESH:
             return known[1]
@@ -63,9 +69,9 @@ class Topics:
         return found
 
     def all(self) -> list[Topic]:
-        """Every topic but Kafka's and our own internal ones, by name."""
+        """All topics by name, except internal ones of Kafka and headrace."""
         known = self._metadata().topics
-        names = sorted(name for name in known if not name.startswith(INTERNAL))
+        names = sorted(name for name in known if not name.startswith(INTERNAL_PREFIX))
         if not names:
             return []
         entries, configs = self._entries.read(), self._configs(names)
@@ -76,35 +82,35 @@ class Topics:
         ]
 
     def create(self, name: str, spec: TopicSpec) -> Topic:
-        check_new(name, spec)
+        check_new_topic(name, spec)
         _check_possible(spec)
         with self._lock:
             if name in self._metadata().topics:
-                raise exists(name)
+                raise topic_exists(name)
             entry = orjson.dumps({"spec": spec_text(spec), "created_at": self._clock.now()})
             before = self._entries.read().get(name)
             self._entries.write(name, entry)
             try:
                 self.make(name, spec.partitions, spec.replication, _config(spec))
             except TopicExists:
-                # Somebody else was quicker: give back the entry that belongs to the topic, if ours covered it.
+                # Another process was faster: restore the entry that belongs to the topic, if ours replaced it.
                 if self._entries.read().get(name) == entry:
                     self._entries.write(name, before)
-                raise exists(name) from None
+                raise topic_exists(name) from None
         return self.get(name, fresh=True)
 
     def make(self, name: str, partitions: int, replication: int, config: Mapping[str, object]) -> None:
-        """Create a topic in Kafka and wait until it can be used."""
+        """Create a topic in Kafka and wait until it is usable."""
         texts = {key: str(value) for key, value in config.items()}
         wanted = NewTopic(name, partitions, replication, config=texts)
-        request = self._client.admin.create_topics([wanted], request_timeout=ANSWER.total_seconds())
+        request = self._client.admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT.total_seconds())
         self._client.answer(request[name], f'topic "{name}"')
         self._wait(lambda: _is_ready(self._metadata().topics.get(name), partitions), name)
 
     def alter(self, name: str, changes: dict[str, Any]) -> Topic:
         with self._lock:
             old = self.get(name, fresh=True)
-            spec = changed(old, changes)
+            spec = altered_spec(old, changes)
             _check_possible(spec)
             entry = orjson.dumps({"spec": spec_text(spec), "created_at": old.created_at})
             self._entries.write(name, entry)
@@ -118,49 +124,51 @@ class Topics:
     def delete(self, name: str) -> None:
         with self._lock:
             self.get(name, fresh=True)
-            request = self._client.admin.delete_topics([name], request_timeout=ANSWER.total_seconds())
+            request = self._client.admin.delete_topics([name], request_timeout=REQUEST_TIMEOUT.total_seconds())
             self._client.answer(request[name], f'topic "{name}"')
             self._wait(lambda: name not in self._metadata().topics, name)
             self._entries.write(name, None)
             self.forget(name)
 
     def forget(self, name: str) -> None:
-        """Ask Kafka again at the next need."""
+        """Drop cached metadata."""
         self._known.pop(name, None)
 
     def close(self) -> None:
         self._entries.close()
 
-    @trusting
+    @retry_on_unknown_topic
     def _describe_ours(self, name: str) -> Topic:
         return self._describe(name)
 
-    @patient
+    @retry_on_election
     def _describe(self, name: str) -> Topic:
         if name in _NOT_OURS:
-            raise unknown(name)
-        # Both questions travel at once; neither creates the topic, as asking for its metadata might.
+            raise unknown_topic(name)
+        # Both requests are sent at once; neither creates the topic, as a metadata request might.
         (described,) = self._client.admin.describe_topics(
-            TopicCollection([name]), request_timeout=TRY.total_seconds()
+            TopicCollection([name]), request_timeout=ATTEMPT_TIMEOUT.total_seconds()
         ).values()
-        (config,) = self._client.admin.describe_configs([_resource(name)], request_timeout=TRY.total_seconds()).values()
+        (config,) = self._client.admin.describe_configs(
+            [_resource(name)], request_timeout=ATTEMPT_TIMEOUT.total_seconds()
+        ).values()
         try:
             found = self._client.answer(described)
             settings = self._client.answer(config)
         except UnknownTopic:
             self.forget(name)
-            raise unknown(name) from None
+            raise unknown_topic(name) from None
         replicas = len(found.partitions[0].replicas)
         return _topic(name, len(found.partitions), replicas, settings, self._entries.read())
 
-    @patient
+    @retry_on_election
     def _metadata(self) -> Any:
         try:
-            return self._client.admin.list_topics(timeout=ANSWER.total_seconds())
+            return self._client.admin.list_topics(timeout=REQUEST_TIMEOUT.total_seconds())
         except KafkaException as error:
             raise self._client.translate(error) from error
 
-    @patient
+    @retry_on_election
     def _configs(self, names: Iterable[str]) -> dict[str, Mapping[str, ConfigEntry]]:
         asked = self._client.admin.describe_configs([_resource(name) for name in names])
         answers: dict[str, Mapping[str, ConfigEntry]] = {}
@@ -168,7 +176,7 @@ class Topics:
             try:
                 answers[resource.name] = self._client.answer(future)
             except UnknownTopic:
-                continue  # it was deleted between the two questions
+                continue  # deleted between the two requests
         return answers
 
     def _alter_config(self, name: str, spec: TopicSpec) -> None:
@@ -179,8 +187,8 @@ class Topics:
         self._client.answer(done, f'topic "{name}"')
 
     def _wait(self, is_so: Any, name: str) -> None:
-        """Wait until a change has reached the broker that we ask: the controller answers before the others know."""
-        until = time.monotonic() + ANSWER.total_seconds()
+        """Wait until a change has reached the connected broker: the controller responds before the others know."""
+        until = time.monotonic() + REQUEST_TIMEOUT.total_seconds()
         while not is_so():
             if time.monotonic() > until:
                 raise BrokerUnreachable(f"no answer in time from Kafka at {self._client.servers}", where=name)
@@ -209,7 +217,7 @@ def _resource(name: str) -> ConfigResource:
 
 
 def _config(spec: TopicSpec) -> dict[str, object]:
-    """The part of a spec that Kafka itself looks after."""
+    """The part of a spec that Kafka itself implements."""
     removes = spec.retention_time is not None or spec.retention_bytes is not None
     policies = [word for word, on in (("compact", spec.compact), ("delete", removes or not spec.compact)) if on]
     size = spec.retention_bytes
@@ -217,11 +225,12 @@ def _config(spec: TopicSpec) -> dict[str, object]:
         "cleanup.policy": ",".join(policies),
         "retention.ms": _FOREVER if spec.retention_time is None else millis(spec.retention_time),
         "retention.bytes": _FOREVER if size is None else size,
-        # Kafka removes whole segments, so these must be small enough for what the spec says to come true.
+        # Kafka removes whole segments, so they must be small enough for the spec's retention.
         "segment.bytes": min(max((size or (1 << 30)) // 4, 1 << 20), 256 << 20),
         "delete.retention.ms": millis(spec.tombstone_time),
         "min.cleanable.dirty.ratio": 0.1,
-        # Records are measured before they are sent (see rows.prepare); Kafka's limit is on batches, as it stores them.
+        # Record sizes are checked before sending (see `stored_rows.prepare_rows`); Kafka's limit applies to stored
+        # batches.
         "max.message.bytes": min(2 * spec.max_record_bytes + (2 << 20), (1 << 31) - 1),
         "message.timestamp.after.max.ms": _LATEST_TIME,
         "min.insync.replicas": 2 if spec.replication >= 3 else 1,
@@ -237,7 +246,7 @@ def _topic(
 ) -> Topic:
     entry = orjson.loads(entries[name]) if name in entries else None
     has = {key: found.value or "" for key, found in config.items()}
-    spec = spec_of(entry["spec"]) if entry else TopicSpec(max_record_bytes=Size(has["max.message.bytes"]))
+    spec = parse_spec(entry["spec"]) if entry else TopicSpec(max_record_bytes=Size(has["max.message.bytes"]))
     keep, size = int(has["retention.ms"]), int(has["retention.bytes"])
     deletes = "delete" in has["cleanup.policy"]
     spec = dataclasses.replace(

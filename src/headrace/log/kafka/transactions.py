@@ -1,7 +1,8 @@
-"""Atomic appends: a transactional producer, which writes all of an append or nothing of it.
+"""Atomic appends: a transactional producer, which writes all of an append or nothing.
 
-Rows for Kafka are *outgoing* messages with their topic and partition; delivery reports say where each one went. Many
-rows go by *parts*, which are encoded while they are sent: memory holds a piece of them, and the producer's queue.
+Rows for Kafka are *outgoing* messages with their topic and partition; delivery reports return the position of each.
+Large appends use *parts*, which are encoded while they are sent: memory holds one piece of them and the producer's
+queue.
 """
 
 from __future__ import annotations
@@ -22,30 +23,30 @@ from headrace.clock import Clock, millis
 from headrace.contracts import Append, Appended, Topic, TopicPartition
 from headrace.errors import BrokerUnreachable, Closed, HeadraceError, UserError, WriterFenced
 from headrace.faultpoints import reach
-from headrace.log.kafka.client import ANSWER, DELIVERY, NEWS, Client, callbacks
-from headrace.log.kafka.encoding import Fields, Message, encode, encoded
+from headrace.log.kafka.client import DELIVERY_TIMEOUT, METADATA_TIMEOUT, REQUEST_TIMEOUT, Client, callbacks
+from headrace.log.kafka.encoding import Fields, Message, encode, encode_fields
 from headrace.log.kafka.topics import Topics
-from headrace.log.rows import prepare, split
+from headrace.log.stored_rows import prepare_rows, split_by_partition
 
 _TRIES = 5
 _VISIBLE = 2.0  # seconds
-_IDLE = 4  # transactional producers that are kept for the next append
+_IDLE = 4  # idle transactional producers that are cached for the next append
 _PIECE = 10_000  # rows that are encoded together
 
-# A batch is as large as it was before; a single message may be as large as its topic allows.
+# The batch size is unchanged; a single message may be as large as its topic allows.
 PRODUCER = {"message_max_bytes": 1_000_000_000, "batch_size": 1_000_000, "compression_type": "lz4"}
 
 
 class Outgoing(NamedTuple):
-    """A message on its way to a partition."""
+    """A message to be sent to a partition."""
 
     topic: str
     partition: int
     message: Message
 
 
-class Part(NamedTuple):
-    """Rows of one partition, as `rows.prepare` and `rows.split` give them."""
+class PreparedPart(NamedTuple):
+    """Rows of one partition, as `prepare_rows` and `split_by_partition` return them."""
 
     topic: Topic
     partition: int
@@ -53,7 +54,7 @@ class Part(NamedTuple):
 
 
 def outgoing(appends: Sequence[Append], topics: Topics, clock: Clock) -> list[Outgoing]:
-    """Check and encode appends; nothing is sent yet, so a bad row harms no other."""
+    """Check and encode appends; nothing is sent yet, so a bad row does not affect the others."""
     now = clock.now()
     out: list[Outgoing] = []
     for append in appends:
@@ -61,7 +62,7 @@ def outgoing(appends: Sequence[Append], topics: Topics, clock: Clock) -> list[Ou
         try:
             out += _encoded(append, topic, now)
         except UserError:
-            # What we know of the topic may be old: see whether the rows fit it as it is now.
+            # The cached topic may be out of date: check whether the rows fit the current one.
             changed = topics.get(append.topic, fresh=True)
             if changed == topic:
                 raise
@@ -70,15 +71,15 @@ def outgoing(appends: Sequence[Append], topics: Topics, clock: Clock) -> list[Ou
 
 
 def _encoded(append: Append, topic: Topic, now: int) -> list[Outgoing]:
-    rows = prepare(append.rows, topic, now)
+    rows = prepare_rows(append.rows, topic, now)
     return [
         Outgoing(topic.name, partition, message)
-        for partition, piece in split(rows, topic, append.partition)
+        for partition, piece in split_by_partition(rows, topic, append.partition)
         for message in encode(piece, topic)
     ]
 
 
-class Reports:
+class DeliveryReports:
     """Delivery reports of one append."""
 
     def __init__(self) -> None:
@@ -92,7 +93,7 @@ class Reports:
             self.error = (error, f"{message.topic()}/{message.partition()}")
 
     def appended(self) -> list[Appended]:
-        """Runs of neighbouring offsets; one per partition, unless others wrote in between."""
+        """Runs of consecutive offsets; one per partition, unless other producers wrote in between."""
         runs: list[Appended] = []
         for topic, partition, offset in sorted(self._places):
             last = runs[-1] if runs else None
@@ -107,9 +108,9 @@ Report = Callable[[KafkaError | None, Any], None]
 
 
 def send(producer: Producer, out: Outgoing, report: Report) -> None:
-    """Queue a message; wait while the queue is full."""
+    """Queue a message; blocks while the queue is full."""
     topic, partition, message = out
-    until = time.monotonic() + NEWS.total_seconds()
+    until = time.monotonic() + METADATA_TIMEOUT.total_seconds()
     while True:
         try:
             producer.produce(
@@ -127,30 +128,32 @@ def send(producer: Producer, out: Outgoing, report: Report) -> None:
         except KafkaException as error:
             if error.args[0].code() != KafkaError._UNKNOWN_PARTITION or time.monotonic() > until:
                 raise
-            producer.list_topics(topic, ANSWER.total_seconds())  # it has grown since this producer looked at it
+            producer.list_topics(
+                topic, REQUEST_TIMEOUT.total_seconds()
+            )  # partitions were added after this producer's last metadata refresh
 
 
-Queue = Callable[[Producer, Reports], None]
-"""Queues all that is to be written; is called anew when a transaction is tried again."""
+QueueMessages = Callable[[Producer, DeliveryReports], None]
+"""Queues everything to be written; called again when a transaction is retried."""
 
 
-def each(messages: Sequence[Outgoing]) -> Queue:
-    """Messages whose places are told."""
+def queue_messages(messages: Sequence[Outgoing]) -> QueueMessages:
+    """Messages whose positions are reported."""
 
-    def queue(producer: Producer, reports: Reports) -> None:
+    def queue(producer: Producer, reports: DeliveryReports) -> None:
         for out in messages:
             send(producer, out, reports.take)
 
     return queue
 
 
-def whole(parts: Iterable[Part]) -> Queue:
-    """Parts, of which only the last place is told. They may be gone through several times."""
+def queue_parts(parts: Iterable[PreparedPart]) -> QueueMessages:
+    """Parts, of which only the last position is reported. They may be iterated several times."""
 
-    def queue(producer: Producer, reports: Reports) -> None:
+    def queue(producer: Producer, reports: DeliveryReports) -> None:
         for topic, partition, rows in parts:
             for start in range(0, rows.num_rows, _PIECE):
-                *most, last = encoded(rows.slice(start, _PIECE), topic)
+                *most, last = encode_fields(rows.slice(start, _PIECE), topic)
                 _send_all(producer, topic.name, partition, most)
                 send(producer, Outgoing(topic.name, partition, Message(*last)), reports.take)
 
@@ -158,8 +161,8 @@ def whole(parts: Iterable[Part]) -> Queue:
 
 
 def _send_all(producer: Producer, topic: str, partition: int, messages: Iterable[Fields]) -> None:
-    """As `send` does, with less ado: there may be millions. To be told of each would take more time than all else; if
-    one does not arrive, the transaction cannot be committed.
+    """Like `send`, but cheaper, because there may be millions. Delivery reports for each message would cost more than
+    everything else; if one message is not delivered, the transaction cannot be committed.
     """
     produce = producer.produce
     for fields in messages:
@@ -173,7 +176,7 @@ def _send_all(producer: Producer, topic: str, partition: int, messages: Iterable
             send(producer, Outgoing(topic, partition, Message(*fields)), lambda error, message: None)
 
 
-class Transactor:
+class TransactionalProducer:
     """A transactional producer. `run` is all or nothing; after a `failure` it must not be used again."""
 
     def __init__(self, client: Client, name: str, timeout_ms: int) -> None:
@@ -184,7 +187,7 @@ class Transactor:
             client.config(
                 transactional_id=name,
                 transaction_timeout_ms=timeout_ms,
-                delivery_timeout_ms=min(timeout_ms, millis(DELIVERY)),
+                delivery_timeout_ms=min(timeout_ms, millis(DELIVERY_TIMEOUT)),
                 linger_ms=5,
                 **PRODUCER,
             )
@@ -192,8 +195,8 @@ class Transactor:
         with self._translated():
             self._patiently(self._producer.init_transactions)
 
-    def run(self, queue: Queue, last: Outgoing | None = None) -> list[Appended]:
-        """Write what is queued, when it has arrived the last one, and commit; says where the messages went."""
+    def run(self, queue: QueueMessages, last: Outgoing | None = None) -> list[Appended]:
+        """Write what `queue` queues, then, once that is delivered, `last`, and commit; returns the positions."""
         with self._translated():
             for attempt in itertools.count(1):
                 try:
@@ -202,17 +205,17 @@ class Transactor:
                     inner: KafkaError = error.args[0]
                     if inner.fatal() and inner.code() != KafkaError._FATAL:
                         raise
-                    # Should the failure be fatal but its reason garbled (see `callbacks`), this call tells the reason.
+                    # If the failure is fatal but its reason garbled (see `callbacks`), this call raises the reason.
                     self._abort()
                     if attempt == _TRIES or not (inner.retriable() or inner.txn_requires_abort()):
                         raise
         raise AssertionError("unreachable")
 
-    def _once(self, queue: Queue, last: Outgoing | None) -> list[Appended]:
+    def _once(self, queue: QueueMessages, last: Outgoing | None) -> list[Appended]:
         self._producer.begin_transaction()
         reports = self._deliver(queue)
         if last is not None:
-            self._deliver(each([last]))
+            self._deliver(queue_messages([last]))
         reach("kafka.produced")
         self._patiently(self._producer.commit_transaction)
         reach("kafka.committed")
@@ -221,12 +224,12 @@ class Transactor:
             self._await_visible(placed)
         return placed
 
-    def _deliver(self, queue: Queue) -> Reports:
-        reports = Reports()
+    def _deliver(self, queue: QueueMessages) -> DeliveryReports:
+        reports = DeliveryReports()
         try:
             with callbacks():
                 queue(self._producer, reports)
-                self._producer.flush(DELIVERY.total_seconds())
+                self._producer.flush(DELIVERY_TIMEOUT.total_seconds())
             if reports.error is not None:
                 raise self._client.translate(*reports.error)
         except HeadraceError:
@@ -236,12 +239,12 @@ class Transactor:
 
     def _abort(self) -> None:
         with callbacks():
-            self._producer.abort_transaction(ANSWER.total_seconds())
+            self._producer.abort_transaction(REQUEST_TIMEOUT.total_seconds())
 
     def _await_visible(self, placed: Sequence[Appended]) -> None:
-        """Wait until readers see what was committed: Kafka marks the partitions a moment after it said yes.
+        """Wait until readers see the commit: Kafka writes the markers a moment after it confirms the commit.
 
-        Not for ever, because somebody else's open transaction keeps readers back as well.
+        The wait is bounded, because another producer's open transaction holds readers back as well.
         """
         ends = {TopicPartition(one.topic, one.partition): one.offset + one.count for one in placed}
         until = time.monotonic() + _VISIBLE
@@ -250,12 +253,12 @@ class Transactor:
             ends = {here: end for here, end in ends.items() if seen[here] < end}
 
     def _patiently(self, step: Callable[[float], None]) -> None:
-        """Call a step of the transaction again as long as Kafka says that this may help."""
-        until = time.monotonic() + DELIVERY.total_seconds()
+        """Repeat a step of the transaction as long as Kafka reports a retriable error."""
+        until = time.monotonic() + DELIVERY_TIMEOUT.total_seconds()
         while True:
             try:
                 with callbacks():
-                    return step(ANSWER.total_seconds())
+                    return step(REQUEST_TIMEOUT.total_seconds())
             except KafkaException as error:
                 if not error.args[0].retriable() or time.monotonic() > until:
                     raise
@@ -265,17 +268,17 @@ class Transactor:
         try:
             yield
         except HeadraceError:
-            raise  # said already, and the transaction was aborted in order
+            raise  # already translated, and the transaction was aborted properly
         except KafkaException as error:
-            # Whether this transaction was committed may be unknown now: only opening the name anew can tell.
+            # Whether this transaction was committed may be unknown now: only opening the name again can tell.
             self.failure = self._client.translate(error, f'writer "{self._name}"')
             raise self.failure from error
         except BaseException:
-            self.failure = _closed(self._name)  # interrupted in the middle
+            self.failure = _closed(self._name)  # interrupted within the transaction
             raise
 
     def close(self) -> None:
-        """Let go of the producer; a transaction that is open is aborted by the next one of the name, or by time."""
+        """Release the producer; an open transaction is aborted by the next owner of the name, or by its timeout."""
         self.failure = self.failure or _closed(self._name)
         self._producer.purge()
         self._producer.flush(0)
@@ -285,12 +288,12 @@ def _closed(name: str) -> Closed:
     return Closed(f'writer "{name}" is closed, or failed', fix="open it again: it knows its last number")
 
 
-class Transactors:
-    """A few transactional producers for appends without a name."""
+class TransactionalProducerPool:
+    """A pool of transactional producers for appends without a named writer."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._idle: list[Transactor] = []
+        self._idle: list[TransactionalProducer] = []
         self._lock = threading.Lock()
         self._names = (f"headrace-append-{uuid.uuid4().hex}-{n}" for n in itertools.count())
 
@@ -298,21 +301,21 @@ class Transactors:
         """Write messages in one transaction."""
         transactor = self._take()
         try:
-            return transactor.run(each(messages))
+            return transactor.run(queue_messages(messages))
         except WriterFenced as error:
-            # Nobody else has this name: the broker gave up waiting for the transaction, and aborted it.
+            # No other process has this name: the broker timed the transaction out, and aborted it.
             raise BrokerUnreachable(error.what, fix="send the rows again; nothing of them was kept") from error
         finally:
             self._give_back(transactor)
 
-    def _take(self) -> Transactor:
+    def _take(self) -> TransactionalProducer:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
             name = next(self._names)
-        return Transactor(self._client, name, millis(DELIVERY))
+        return TransactionalProducer(self._client, name, millis(DELIVERY_TIMEOUT))
 
-    def _give_back(self, transactor: Transactor) -> None:
+    def _give_back(self, transactor: TransactionalProducer) -> None:
         with self._lock:
             if transactor.failure is None and len(self._idle) < _IDLE:
                 self._idle.append(transactor)

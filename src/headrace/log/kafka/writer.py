@@ -1,7 +1,7 @@
-"""Named writers on Kafka: exactly once by transactions.
+"""Named writers on Kafka: exactly once through transactions.
 
-The name is the transactional id, so opening it again fences whoever had it. Each append stores its number in the same
-transaction (see `marks`), so that a repeat is known.
+The name is the transactional id, so opening it again fences the previous owner. Each append stores its number in the
+same transaction (see `writer_marks`), so that a repeat is detected.
 """
 
 from __future__ import annotations
@@ -12,26 +12,33 @@ from datetime import timedelta
 from headrace.clock import Clock, millis
 from headrace.contracts import Append, Appended
 from headrace.errors import Closed, WriterFenced
-from headrace.log.kafka.client import DELIVERY, Client
-from headrace.log.kafka.marks import Marks
+from headrace.log.kafka.client import DELIVERY_TIMEOUT, Client
 from headrace.log.kafka.topics import Topics
-from headrace.log.kafka.transactions import Part, Queue, Transactor, each, outgoing, whole
+from headrace.log.kafka.transactions import (
+    PreparedPart,
+    QueueMessages,
+    TransactionalProducer,
+    outgoing,
+    queue_messages,
+    queue_parts,
+)
+from headrace.log.kafka.writer_marks import WriterMarks
 from headrace.settings import Settings
 
-_SLOWEST = 20_000  # rows a second: a tenth of what is usual
-_LONGEST = timedelta(minutes=15)  # what brokers allow
+_SLOWEST = 20_000  # rows a second: a tenth of the usual rate
+_LONGEST = timedelta(minutes=15)  # the brokers' limit
 
 
 class KafkaWriter:
     """See `contracts.Writer`."""
 
-    def __init__(self, client: Client, topics: Topics, marks: Marks, clock: Clock, name: str) -> None:
+    def __init__(self, client: Client, topics: Topics, marks: WriterMarks, clock: Clock, name: str) -> None:
         self.name = name
         self._topics = topics
         self._marks = marks
         self._clock = clock
-        # In this order: only when the one before is fenced, and its transaction settled, is the last number final.
-        self._transactor = Transactor(client, name, millis(_patience(client.settings)))
+        # In this order: the last number is final only when the previous owner is fenced and its transaction finished.
+        self._transactor = TransactionalProducer(client, name, millis(_patience(client.settings)))
         self._last = marks.last(name)
 
     @property
@@ -39,23 +46,23 @@ class KafkaWriter:
         return self._last
 
     def append(self, number: int, appends: Sequence[Append]) -> list[Appended] | None:
-        return self._once(number, lambda: each(outgoing(appends, self._topics, self._clock)))
+        return self._once(number, lambda: queue_messages(outgoing(appends, self._topics, self._clock)))
 
-    def append_parts(self, number: int, parts: Iterable[Part]) -> bool:
-        """Append once rows that were made ready elsewhere, however many; False if the number is there already.
+    def append_parts(self, number: int, parts: Iterable[PreparedPart]) -> bool:
+        """Append prepared rows once, in any number; False if the log already has the number.
 
-        The parts are gone through again if Kafka wants the transaction tried again.
+        The parts are iterated again if Kafka requires a retry of the transaction.
         """
-        return self._once(number, lambda: whole(parts)) is not None
+        return self._once(number, lambda: queue_parts(parts)) is not None
 
-    def _once(self, number: int, prepare: Callable[[], Queue]) -> list[Appended] | None:
+    def _once(self, number: int, prepare: Callable[[], QueueMessages]) -> list[Appended] | None:
         if isinstance(self._transactor.failure, WriterFenced):
             raise self._transactor.failure
         if self._transactor.failure is not None:
             raise Closed(f'writer "{self.name}" is closed, or failed', fix="open it again: it knows its last number")
         if self._last is not None and number <= self._last:
             return None
-        # The mark goes last: writers share its partition, and it is held from here to the commit only.
+        # The mark goes last: writers share its partition, which is blocked only from here to the commit.
         placed = self._transactor.run(prepare(), self._marks.mark(self.name, number))
         self._last = number
         return placed
@@ -65,7 +72,7 @@ class KafkaWriter:
 
 
 def _patience(settings: Settings) -> timedelta:
-    """After which Kafka ends a transaction by itself. A large batch must be written in it; but what a crash has left
-    open keeps readers back for so long.
+    """The transaction timeout. A large batch must be written within it; but a transaction that a crash left open holds
+    readers back for as long.
     """
-    return min(max(DELIVERY, timedelta(seconds=settings.batch_rows / _SLOWEST)), _LONGEST)
+    return min(max(DELIVERY_TIMEOUT, timedelta(seconds=settings.batch_rows / _SLOWEST)), _LONGEST)

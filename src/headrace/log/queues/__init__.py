@@ -1,4 +1,4 @@
-"""Queue subscriptions: every message to one worker, until it is acknowledged or dead. The same on both logs."""
+"""Queue subscriptions: each message goes to one worker, until acknowledged or dead-lettered. Same on both logs."""
 
 from headrace.log.queues.queue import Delivery, Queue, QueueStats
 

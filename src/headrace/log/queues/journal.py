@@ -1,9 +1,9 @@
-"""A queue's journal: a topic of events which every member appends to and folds in its order.
+"""A queue's journal: a topic of events that every member appends to and replays in order.
 
-The journal is kept short by snapshots. A snapshot says what the state was before offset `upto`; once it is in the
-journal all below `upto` may go. Events that others appended between `upto` and the snapshot stay and are folded on
-top of it, so a snapshot is right whoever wrote what meanwhile. A crash before the rows are removed costs nothing but
-their space until the next snapshot, and of two snapshots at once either may be the one that stays.
+Snapshots keep the journal short. A snapshot is the state before offset `upto`; once it is in the journal, everything
+below `upto` may be removed. Events that others appended between `upto` and the snapshot stay and are applied on top of
+it, so a snapshot is correct whatever others wrote meanwhile. A crash before the rows are removed costs only their space
+until the next snapshot, and of two concurrent snapshots either may remain.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import orjson
 from headrace.clock import Clock
 from headrace.contracts import Append, Bounds, Log, TopicSpec
 from headrace.errors import BadRecord, OffsetLost, OffsetOutOfRange
-from headrace.log.queues.state import Event, Item, State
-from headrace.log.rows import from_records
-from headrace.log.topics import ensure_topic
+from headrace.log.queues.state import Event, MessageId, QueueState
+from headrace.log.stored_rows import from_records
+from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
 from headrace.settings import Size
 
@@ -33,13 +33,13 @@ class Journal:
 
     def __init__(self, log: Log, topic: str, clock: Clock, snapshot_every: int) -> None:
         self.topic = topic
-        self.state = State()
+        self.state = QueueState()
         self._log = log
         self._clock = clock
         self._snapshot_every = snapshot_every
         self._position = 0
         self._since_snapshot = 0
-        self._effects: dict[int, list[Item] | None] = {}
+        self._effects: dict[int, list[MessageId] | None] = {}
         ensure_topic(log, topic, TopicSpec(max_record_bytes=_MOST_SNAPSHOT))
         self.sync()
 
@@ -48,13 +48,13 @@ class Journal:
         return self._position == 0
 
     def now(self) -> int:
-        """Time as the queue sees it: never behind an event."""
+        """The queue's time: never before the last event."""
         return max(self.state.at, self._clock.now())
 
-    def append(self, event: str, **fields: Any) -> list[Item] | None:
-        """Append an event, fold up to it, and return the items on which it had its effect.
+    def append(self, event: str, **fields: Any) -> list[MessageId] | None:
+        """Append an event, replay up to it, and return the messages on which it took effect.
 
-        None if another member's snapshot swallowed the event before we read it: then only the state tells.
+        None if another member's snapshot replaced the event before it was read: then only the state tells.
         """
         (appended,) = self._log.append([self.row(event, **fields)])
         effect = self._fold_to(appended.offset)
@@ -63,17 +63,17 @@ class Journal:
         return effect
 
     def row(self, event: str, **fields: Any) -> Append:
-        """An event as rows, to be appended together with others."""
+        """An event as an `Append`, to be appended together with others."""
         record = Record(orjson.dumps({"event": event, "at": self._clock.now(), **fields}, default=list))
         return Append(self.topic, from_records([record]))
 
-    def _fold_to(self, offset: int) -> list[Item] | None:
+    def _fold_to(self, offset: int) -> list[MessageId] | None:
         self._effects = {offset: None}
         while True:
             self.sync()
             if self._position > offset:
                 return self._effects.pop(offset)
-            time.sleep(0.005)  # acknowledged, but not visible yet: another's transaction is open before it
+            time.sleep(0.005)  # acknowledged, but not visible yet: another transaction before it is open
 
     def sync(self) -> None:
         """Read to the end of the journal."""
@@ -101,28 +101,28 @@ class Journal:
     # -- snapshots --------------------------------------------------------------------------------------------------
 
     def snapshot(self) -> None:
-        """Write down the state, then remove the events it stands for."""
+        """Append a snapshot of the state, then remove the events that it replaces."""
         upto = self._position
         self._log.append([self.row("snapshot", upto=upto, state=self.state.dump())])
         self._since_snapshot = 0
-        with contextlib.suppress(OffsetOutOfRange):  # another member has removed more already
+        with contextlib.suppress(OffsetOutOfRange):  # another member has already removed more
             self._log.truncate(self.topic, 0, upto)
 
     def _restart(self) -> None:
-        """Begin again at the first snapshot whose events are still all there."""
+        """Restart from the first snapshot whose events are all retained."""
         while True:
             start = self._bounds().start
             if start == 0:
-                self.state, self._position = State(), 0
+                self.state, self._position = QueueState(), 0
                 return
-            with contextlib.suppress(OffsetOutOfRange):  # removed while we looked: look again
+            with contextlib.suppress(OffsetOutOfRange):  # removed meanwhile: try again
                 self._load(start)
                 return
 
     def _load(self, start: int) -> None:
         for event in self._events(start):
             if event["event"] == "snapshot" and event["upto"] >= start:
-                self.state, self._position = State.load(event["state"]), event["upto"]
+                self.state, self._position = QueueState.load(event["state"]), event["upto"]
                 return
         raise OffsetLost(
             f'the journal "{self.topic}" begins at offset {start} and has no snapshot',

@@ -1,9 +1,9 @@
-"""A queue over a topic: workers take messages, and acknowledge, reject or let them run out.
+"""A queue over a topic: workers take messages, and acknowledge them, reject them or let them time out.
 
 Built on the `Log` contract alone. A claim is an event in the queue's journal; the journal's order decides who won, so
-workers need no other meeting point and no threads. What a crash may repeat: a message that was taken and not
-acknowledged comes again after its visibility time, at most `max_deliveries` times; then it is buried in the
-dead-letter topic, once. Queues of different names on one topic do not know of each other.
+workers need no other coordination and no threads. What a crash may repeat: a message that was taken and not
+acknowledged is delivered again after its visibility timeout, at most `max_deliveries` times; then it goes to the
+dead-letter topic, once. Queues with different names on one topic are independent.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from typing import Any
 from headrace.clock import Clock, SystemClock, millis
 from headrace.contracts import Batch, Bounds, Log, dead_letter_topic
 from headrace.errors import BadOption, OffsetOutOfRange, UnknownReceipt
-from headrace.log.queues.burial import Cemetery
+from headrace.log.queues.dead_letters import DeadLetterWriter
 from headrace.log.queues.journal import Journal
-from headrace.log.queues.state import Item
+from headrace.log.queues.state import MessageId
 from headrace.record import StoredRecord
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")  # no dots, so that topic and queue can be told from the journal's name
+_NAME = re.compile(r"[A-Za-z0-9_-]+")  # no dots, so that the journal's name can be split into topic and queue
 _RECEIPT = re.compile(r"([0-9a-f]{32})\.(\d{1,9})\.(\d{1,19})")
 _POLL = 0.02
 _COUNTED = 64
@@ -31,7 +31,7 @@ _COUNTED = 64
 
 @dataclass(frozen=True)
 class Delivery:
-    """A message in a worker's hands until `expires_at`. `rows` is the message's row with the log's columns."""
+    """A message claimed by a worker until `expires_at`. `rows` is the message's row with the log's columns."""
 
     receipt: str
     rows: Batch
@@ -51,7 +51,7 @@ class Delivery:
 
 @dataclass(frozen=True)
 class QueueStats:
-    """How many messages wait, are held (or wait to be buried), are done, dead, and lost to retention."""
+    """Numbers of messages: available, in flight (or to be dead-lettered), done, dead, and lost to retention."""
 
     ready: int
     in_flight: int
@@ -61,7 +61,7 @@ class QueueStats:
 
 
 class Queue:
-    """One worker's end of a queue. Not for several threads at once: each worker makes its own."""
+    """One worker's handle on a queue. Not thread-safe: each worker creates its own."""
 
     def __init__(
         self,
@@ -86,14 +86,14 @@ class Queue:
         self._max_deliveries = max_deliveries
         self._turn = 0
         self.journal = Journal(log, f"__queue.{topic}.{name}", clock or SystemClock(), snapshot_every)
-        self._cemetery = Cemetery(log, topic, name, self.journal, dead_letters or dead_letter_topic(topic))
+        self._cemetery = DeadLetterWriter(log, topic, name, self.journal, dead_letters or dead_letter_topic(topic))
         if self.journal.is_new:
             self.journal.append("open", starts=[[p, b.start] for p, b in log.bounds(topic).items()])
 
-    # -- taking -----------------------------------------------------------------------------------------------------
+    # -- take -------------------------------------------------------------------------------------------------------
 
     def take(self, max_messages: int = 1, timeout: timedelta = timedelta(0)) -> list[Delivery]:
-        """Up to so many messages, each for this worker alone; none if nothing came within the time (of the machine)."""
+        """Up to so many messages, each for this worker alone; none if nothing arrived within the wall-clock timeout."""
         deadline = time.monotonic() + timeout.total_seconds()
         while True:
             taken = self._take(max_messages)
@@ -116,7 +116,7 @@ class Queue:
             if won:
                 return [self._delivery(item, claim, found[item]) for item in won]
 
-    def _claim(self, items: list[Item]) -> tuple[list[Item], str]:
+    def _claim(self, items: list[MessageId]) -> tuple[list[MessageId], str]:
         claim = uuid.uuid4().hex
         self.journal.append(
             "claim",
@@ -129,15 +129,15 @@ class Queue:
         held = self.journal.state.held
         return [item for item in items if item in held and held[item].claim == claim], claim
 
-    def _delivery(self, item: Item, claim: str, rows: Batch) -> Delivery:
+    def _delivery(self, item: MessageId, claim: str, rows: Batch) -> Delivery:
         held = self.journal.state.held[item]
         return Delivery(f"{claim}.{item.partition}.{item.offset}", rows, held.deliveries, held.until)
 
-    def _find(self, count: int) -> dict[Item, Batch]:
-        """Messages that could be claimed now, with their rows: those that come again first, then new ones."""
+    def _find(self, count: int) -> dict[MessageId, Batch]:
+        """Messages that can be claimed now, with their rows: redeliveries first, then new ones."""
         bounds = self._log.bounds(self.topic)
         self._count_lost(bounds)
-        found: dict[Item, Batch] = {}
+        found: dict[MessageId, Batch] = {}
         for item in self.journal.state.ready(self.journal.now())[:count]:
             row = self._cemetery.row(item)
             if row is None:
@@ -151,7 +151,7 @@ class Queue:
                 found |= self._new(partition, bounds[partition], count - len(found))
         return found
 
-    def _new(self, partition: int, bounds: Bounds, count: int) -> dict[Item, Batch]:
+    def _new(self, partition: int, bounds: Bounds, count: int) -> dict[MessageId, Batch]:
         offset = self._next(partition)
         if offset > bounds.end:
             raise OffsetOutOfRange(
@@ -167,7 +167,7 @@ class Queue:
             raise _Removed from None
         offsets = batch.rows.column("$offset").to_pylist()
         return {
-            Item(partition, o): Batch(self.topic, partition, batch.rows.slice(i, 1), o + 1)
+            MessageId(partition, o): Batch(self.topic, partition, batch.rows.slice(i, 1), o + 1)
             for i, o in enumerate(offsets)
         }
 
@@ -181,19 +181,19 @@ class Queue:
         if gone:
             self.journal.append("lost", starts=[[p, bounds[p].start] for p in sorted(gone)], items=[])
 
-    # -- finishing --------------------------------------------------------------------------------------------------
+    # -- acknowledge ------------------------------------------------------------------------------------------------
 
     def ack(self, *receipts: str) -> None:
-        """The messages are done and never come again."""
+        """Finish the messages: they are never delivered again."""
         self._finish("ack", receipts)
 
     def reject(self, *receipts: str, requeue: bool = True) -> None:
-        """The messages failed: they come again at once, or go to the dead-letter topic."""
+        """Reject the messages: they are redelivered at once, or go to the dead-letter topic."""
         self._finish("reject", receipts, requeue=requeue)
         self._cemetery.bury()
 
     def extend(self, receipt: str, by: timedelta) -> int:
-        """Hold a message until `by` from now; returns when that is."""
+        """Extend the claim on a message until `by` from now; returns the new expiry."""
         self._finish("extend", (receipt,), hold=millis(by))
         _, item = _parsed(receipt)
         return self.journal.state.held[item].until
@@ -219,14 +219,14 @@ class Queue:
         return QueueStats(ready + new, len(state.held) - ready, state.done, state.dead, state.lost + removed)
 
     def _count(self, partition: int, start: int, end: int) -> int:
-        """Rows between two offsets; a small number is exact, a large one may count what lies between rows."""
+        """Rows between two offsets; a small number is exact, a large one may include gaps."""
         if end - start > _COUNTED:
             return end - start
         rows = 0
         while start < end:
             try:
                 batch = self._log.read(self.topic, partition, start, max_records=end - start)
-            except OffsetOutOfRange:  # removed while we counted
+            except OffsetOutOfRange:  # removed meanwhile
                 break
             rows += len(batch)
             start = batch.next_offset
@@ -234,7 +234,7 @@ class Queue:
 
 
 class _Removed(Exception):
-    """Retention removed a row while we looked at it."""
+    """Retention removed a row while it was being read."""
 
 
 def _check(name: str, visibility: timedelta, max_deliveries: int) -> None:
@@ -244,11 +244,11 @@ def _check(name: str, visibility: timedelta, max_deliveries: int) -> None:
         raise BadOption("visibility and max_deliveries must be above zero", fix="for example 30 seconds and 5")
 
 
-def _parsed(receipt: str) -> tuple[str, Item]:
+def _parsed(receipt: str) -> tuple[str, MessageId]:
     match = _RECEIPT.fullmatch(receipt)
     if match is None:
         raise _unknown(receipt)
-    return match.group(1), Item(int(match.group(2)), int(match.group(3)))
+    return match.group(1), MessageId(int(match.group(2)), int(match.group(3)))
 
 
 def _unknown(receipt: str) -> UnknownReceipt:

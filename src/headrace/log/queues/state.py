@@ -1,10 +1,11 @@
-"""What a queue's journal means: a fold over its events, the same for every member that reads them.
+"""A queue's state: a deterministic fold over the journal's events, the same for every member.
 
-All members see the events in one order, so all agree on who won a claim. Time is part of the events: each carries the
-clock of its writer, the fold takes the highest so far, and only that decides what has run out.
+All members see the events in one order, so all agree on who won a claim. Time is part of the events: each carries its
+writer's clock, the fold takes the highest so far, and only that decides what has timed out.
 
-A message is *new* (at or above `next`), *held* (a worker has it, or had it and it waits to come again) or finished.
-A held message whose deliveries are used up, or which was refused for good, is *spent*: it can only be buried.
+A message is *new* (at or above `next`), *in flight* (claimed by a worker, or waiting for redelivery) or finished. A
+message in flight whose deliveries are used up, or which was rejected permanently, is *exhausted*: it can only be
+dead-lettered.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from typing import Any, NamedTuple
 Event = dict[str, Any]
 
 
-class Item(NamedTuple):
-    """A message's place in the topic."""
+class MessageId(NamedTuple):
+    """A message's position in the topic."""
 
     partition: int
     offset: int
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """A message that was delivered and is not finished. `claim` is empty while it waits to come again."""
+class InFlight:
+    """A message that was delivered and is not finished. `claim` is empty while it waits for redelivery."""
 
     claim: str
     owner: str
@@ -42,33 +43,33 @@ class Held:
 
 
 @dataclass
-class State:
-    """The queue after the events so far. `next` has, by partition, the lowest offset that was never claimed."""
+class QueueState:
+    """The queue after the events so far. `next` holds, by partition, the lowest offset that was never claimed."""
 
     at: int = 0
     next: dict[int, int] = field(default_factory=dict)
-    held: dict[Item, Held] = field(default_factory=dict)
+    held: dict[MessageId, InFlight] = field(default_factory=dict)
     done: int = 0
     dead: int = 0
     lost: int = 0
 
-    def apply(self, event: Event) -> list[Item]:
-        """Fold one event; returns the items on which it had its effect. Unknown events are those of later versions."""
+    def apply(self, event: Event) -> list[MessageId]:
+        """Apply one event; returns the messages on which it took effect. Unknown events come from later versions."""
         self.at = max(self.at, event.get("at", 0))
         fold = _FOLDS.get(event["event"])
         return fold(self, event) if fold else []
 
-    def spent(self, at: int) -> list[Item]:
+    def spent(self, at: int) -> list[MessageId]:
         return sorted(item for item, held in self.held.items() if held.spent(at))
 
-    def ready(self, at: int) -> list[Item]:
-        """What may be delivered again: first what ran out, then what was given back."""
+    def ready(self, at: int) -> list[MessageId]:
+        """What may be redelivered: first what timed out, then what was returned."""
         return sorted(
             (i for i, held in self.held.items() if held.ready(at)), key=lambda i: (self.held[i].claim == "", i)
         )
 
-    def holds(self, item: Item, claim: str) -> bool:
-        """Whether the claim still has the message: late is fine as long as no other took it and it is not spent."""
+    def holds(self, item: MessageId, claim: str) -> bool:
+        """Whether the claim still owns the message: late is fine unless another claim took it or it is exhausted."""
         held = self.held.get(item)
         return held is not None and held.claim == claim and not held.spent(self.at)
 
@@ -79,24 +80,24 @@ class State:
         return {"at": self.at, "next": sorted(self.next.items()), "held": held, **counts}
 
     @classmethod
-    def load(cls, saved: dict[str, Any]) -> State:
-        held = {Item(*row[:2]): Held(*row[2:]) for row in saved["held"]}
+    def load(cls, saved: dict[str, Any]) -> QueueState:
+        held = {MessageId(*row[:2]): InFlight(*row[2:]) for row in saved["held"]}
         next_offsets = {int(p): int(o) for p, o in saved["next"]}
         return cls(saved["at"], next_offsets, held, saved["done"], saved["dead"], saved["lost"])
 
 
-def _open(state: State, event: Event) -> list[Item]:
-    """The queue begins: rows that were removed before that are not its loss."""
+def _open(state: QueueState, event: Event) -> list[MessageId]:
+    """The queue is created: rows that were removed before do not count as lost."""
     for partition, start in event["starts"]:
         state.next.setdefault(partition, start)
     return []
 
 
-def _claim(state: State, event: Event) -> list[Item]:
+def _claim(state: QueueState, event: Event) -> list[MessageId]:
     won = [item for item in _items(event) if _may_claim(state, item)]
     for item in won:
         before = state.held.get(item)
-        state.held[item] = Held(
+        state.held[item] = InFlight(
             event["id"],
             event["owner"],
             state.at + event["hold"],
@@ -107,16 +108,16 @@ def _claim(state: State, event: Event) -> list[Item]:
     return won
 
 
-def _may_claim(state: State, item: Item) -> bool:
+def _may_claim(state: QueueState, item: MessageId) -> bool:
     held = state.held.get(item)
     return held.ready(state.at) if held else item.offset >= state.next.get(item.partition, 0)
 
 
-def _ack(state: State, event: Event) -> list[Item]:
+def _ack(state: QueueState, event: Event) -> list[MessageId]:
     return [item for item, _ in _finished(state, _held_items(state, event), "done")]
 
 
-def _reject(state: State, event: Event) -> list[Item]:
+def _reject(state: QueueState, event: Event) -> list[MessageId]:
     items = list(_held_items(state, event))
     for item in items:
         held = state.held[item]
@@ -125,20 +126,20 @@ def _reject(state: State, event: Event) -> list[Item]:
     return items
 
 
-def _extend(state: State, event: Event) -> list[Item]:
+def _extend(state: QueueState, event: Event) -> list[MessageId]:
     items = list(_held_items(state, event))
     for item in items:
         state.held[item] = replace(state.held[item], until=state.at + event["hold"])
     return items
 
 
-def _dead(state: State, event: Event) -> list[Item]:
+def _dead(state: QueueState, event: Event) -> list[MessageId]:
     spent = (i for i in _items(event) if i in state.held and state.held[i].spent(state.at))
     return [item for item, _ in _finished(state, spent, "dead")]
 
 
-def _lost(state: State, event: Event) -> list[Item]:
-    """Rows below a partition's start, and single rows, were removed before they were delivered (again)."""
+def _lost(state: QueueState, event: Event) -> list[MessageId]:
+    """Rows below a partition's start, and single rows, were removed before they were (re)delivered."""
     for partition, start in event["starts"]:
         state.lost += max(0, start - state.next.get(partition, 0))
         state.next[partition] = max(start, state.next.get(partition, 0))
@@ -148,28 +149,28 @@ def _lost(state: State, event: Event) -> list[Item]:
     return [item for item, _ in _finished(state, gone, "lost")]
 
 
-def _is_idle(state: State, item: Item) -> bool:
+def _is_idle(state: QueueState, item: MessageId) -> bool:
     held = state.held[item]
     return held.ready(state.at) or held.spent(state.at)
 
 
-def _finished(state: State, items: Iterable[Item], counter: str) -> list[tuple[Item, Held]]:
+def _finished(state: QueueState, items: Iterable[MessageId], counter: str) -> list[tuple[MessageId, InFlight]]:
     finished = [(item, state.held.pop(item)) for item in list(items)]
     setattr(state, counter, getattr(state, counter) + len(finished))
     return finished
 
 
-def _items(event: Event) -> Iterator[Item]:
-    return (Item(*item[:2]) for item in event["items"])
+def _items(event: Event) -> Iterator[MessageId]:
+    return (MessageId(*item[:2]) for item in event["items"])
 
 
-def _held_items(state: State, event: Event) -> Iterator[Item]:
-    """The items that their claim still holds; an item that is named twice counts once."""
-    named = {Item(partition, offset): claim for partition, offset, claim in event["items"]}
+def _held_items(state: QueueState, event: Event) -> Iterator[MessageId]:
+    """The messages that their claim still owns; a message that is named twice counts once."""
+    named = {MessageId(partition, offset): claim for partition, offset, claim in event["items"]}
     return (item for item, claim in named.items() if state.holds(item, claim))
 
 
-_FOLDS: dict[str, Callable[[State, Event], list[Item]]] = {
+_FOLDS: dict[str, Callable[[QueueState, Event], list[MessageId]]] = {
     "open": _open,
     "claim": _claim,
     "ack": _ack,

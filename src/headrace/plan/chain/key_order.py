@@ -1,8 +1,8 @@
-"""Keys as a step needs them: which are null, how a store finds them, and in which order a sorted store would give them.
+"""Key utilities: null keys, hashable store keys, and the byte order of Kafka Streams' sorted stores.
 
-Kafka Streams keeps what waits for a join in stores sorted by the bytes of the key, and sends in that order. So the
-order is that of the source's key format: big-endian numbers with KAFKA, text with JSON and DELIMITED. Formats whose
-bytes are not known here (AVRO, PROTOBUF) are ordered as KAFKA.
+Kafka Streams stores rows waiting for a join sorted by the bytes of the key, and emits them in that order. So the order
+is that of the source's key format: big-endian numbers with KAFKA, text with JSON and DELIMITED. Formats whose bytes are
+not known here (AVRO, PROTOBUF) are ordered as KAFKA.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Order = Callable[[Key], bytes]
 
 
 def is_null(key: Key | None) -> bool:
-    """A null key joins nothing. With several columns a key is never null, whatever they hold."""
+    """Whether a key is null and so joins nothing. A key of several columns is never null, whatever they contain."""
     return key is None or key == (None,)
 
 
 def hashable(key: Key) -> Hashable:
-    """The key itself where it can be looked up; with lists and maps in it, tuples in their place."""
+    """Returns the key itself if it is hashable; otherwise with tuples in place of lists and maps."""
     try:
         hash(key)
     except TypeError:
@@ -40,7 +40,7 @@ def _frozen(value: Any) -> Hashable:
 
 
 def order_of(node: Node) -> Order:
-    """How keys that come out of the node are sorted: by the key format of its first source."""
+    """Returns the sort order of the node's output keys: by the key format of its first source."""
     source = next((below for below in walk(node) if isinstance(below, Source)), None)
     return _ORDERS.get(source.key_format.name.upper(), _binary) if source else _binary
 

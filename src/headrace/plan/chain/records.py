@@ -1,8 +1,8 @@
-"""Raw records become events, and what comes out of a query becomes raw records again, by the formats of the plan.
+"""Decodes raw records to events and encodes a query's output to raw records, by the formats of the plan.
 
-What cannot be read comes back as a `Problem` instead of an event (`bad-record`), and so does what cannot be written
-(`not-written`) and what has no time that could be found (`bad-time`). A windowed key is written as Kafka Streams does:
-the key's bytes, then the window's start; for a session its end, then its start.
+A record that cannot be decoded gives a `Problem` instead of an event (`bad-record`), as does one that cannot be encoded
+(`not-written`) or has no valid time (`bad-time`). A windowed key is encoded as in Kafka Streams: the key's bytes, then
+the window's start; for a session its end, then its start.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from typing import Any, NamedTuple
 from headrace.clock import millis
 from headrace.errors import HeadraceError
 from headrace.formats.serde import Serde, serde_maker
-from headrace.plan.calendar import timestamp_in
 from headrace.plan.chain.contract import Event, Key, Problem, Row
-from headrace.plan.functions.datetime_format import parser
+from headrace.plan.functions.java.datetime_format import parser
+from headrace.plan.iso_datetime import parse_timestamp
 from headrace.plan.nodes import (
     Format,
     Kind,
@@ -35,16 +35,16 @@ from headrace.plan.types import BIGINT, BOOLEAN, BYTES, INT, STRING
 from headrace.schema import Field
 
 Headers = tuple[tuple[str, bytes | None], ...]
-FAULTS = (HeadraceError, ValueError, TypeError, ArithmeticError)
-"""What a payload can make a format raise."""
+CODEC_ERRORS = (HeadraceError, ValueError, TypeError, ArithmeticError)
+"""Exceptions that a format may raise on a payload."""
 
 
 class BadTime(ValueError):
-    """A record's time cannot be told."""
+    """A record's time cannot be determined."""
 
 
-class Raw(NamedTuple):
-    """A record as it lies in a topic."""
+class RawRecord(NamedTuple):
+    """A record as stored in a topic."""
 
     key: bytes | None
     value: bytes | None
@@ -55,10 +55,10 @@ class Raw(NamedTuple):
 
 
 class Decoder:
-    """Reads a source's records.
+    """Decodes the records of a source.
 
     A topic with a schema holds values, not bytes: then `columns` are the names of its columns, and both key and value
-    of a record are the tuple of all of them, and a null behind them. Names are those of the source in any case.
+    of a record are the tuple of all of them, followed by a null. Names match those of the source in any case.
     """
 
     def __init__(self, source: Source, columns: Sequence[str] | None = None) -> None:
@@ -68,13 +68,13 @@ class Decoder:
             self._key = key_serde(source.relation, source.key_format)
             self._value = serde(source.value_format, wanted, is_key=False)
         else:
-            self._key = column_key(source.relation, columns)
-            self._value = Columns(columns, wanted)
+            self._key = column_key_serde(source.relation, columns)
+            self._value = ColumnSerde(columns, wanted)
         self._system = [_system(column) for column in source.system]
-        self._time = extractor(source.timestamp, source.relation)
+        self._time = timestamp_extractor(source.timestamp, source.relation)
 
-    def decode(self, record: Raw) -> Event | Problem:
-        """The record's event: `(time, key, row)`."""
+    def decode(self, record: RawRecord) -> Event | Problem:
+        """Returns the record's event: `(time, key, row)`."""
         try:
             key = self._key.decode(record.key)
             row = self._value.decode(record.value)
@@ -85,19 +85,19 @@ class Decoder:
                 raise BadTime(f"its time, {time}, is before 1970")
         except BadTime as error:
             return self._problem("bad-time", error, record)
-        except FAULTS as error:
+        except CODEC_ERRORS as error:
             return self._problem("bad-record", error, record)
         return time, key, row
 
-    def _problem(self, code: str, error: Exception, record: Raw) -> Problem:
+    def _problem(self, code: str, error: Exception, record: RawRecord) -> Problem:
         where = f"topic {self._topic}, partition {record.partition}, offset {record.offset}"
-        return Problem(code, reason_of(error), where, record.time, record.key, record.value)
+        return Problem(code, error_reason(error), where, record.time, record.key, record.value)
 
 
-class Columns:
-    """Some of a record's columns, in place of a serde: there is nothing to decode. Bounds of windows have columns too.
+class ColumnSerde:
+    """Picks columns of a record, in place of a serde: nothing is decoded. Window bounds are columns too.
 
-    The last value of a record is null, and stands for all columns that nobody reads and so were not brought.
+    The last value of a record is null, and stands for all columns that are not read and so were not loaded.
     """
 
     def __init__(self, columns: Sequence[str], wanted: Sequence[Field]) -> None:
@@ -112,41 +112,41 @@ class Columns:
 
 
 class Encoder:
-    """Writes what reaches a sink."""
+    """Encodes what reaches a sink."""
 
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._key = key_serde(sink.relation, sink.key_format)
         self._key_bytes = _remembered(self._key.encode, sink.relation)
         self._value = serde(sink.value_format, sink.relation.value, is_key=False)
-        self._time = extractor(sink.timestamp, sink.relation)
+        self._time = timestamp_extractor(sink.timestamp, sink.relation)
 
-    def encode(self, entry: Sequence[Any], headers: Headers = ()) -> Raw | Problem:
-        """The record of an event or a change; a Problem if it cannot be written or has no time."""
+    def encode(self, entry: Sequence[Any], headers: Headers = ()) -> RawRecord | Problem:
+        """Returns the record of an event or a change; a Problem if it cannot be encoded or has no time."""
         time, key, row = entry[0], entry[1], entry[2]
         try:
             at = time if self._time is None else self._time(time, key, row)
             if at < 0:
                 raise BadTime(f"its time, {at}, is before 1970")
-            return Raw(self._key_bytes(key), self._value.encode(row), at, headers)
-        except FAULTS as error:
+            return RawRecord(self._key_bytes(key), self._value.encode(row), at, headers)
+        except CODEC_ERRORS as error:
             code = "bad-time" if isinstance(error, BadTime) else "not-written"
-            return Problem(code, reason_of(error), f"topic {self._sink.topic}", time, key, row)
+            return Problem(code, error_reason(error), f"topic {self._sink.topic}", time, key, row)
 
 
 _SAME_BYTES = (BOOLEAN, INT, BIGINT, STRING, BYTES)
-"""Types of which equal values are written alike; 0.0 and -0.0 are not."""
+"""Types whose equal values have equal bytes; 0.0 and -0.0 do not."""
 
 
 def _remembered(encode: Callable[[Key | None], bytes | None], relation: Relation) -> Callable[[Key | None], Any]:
-    """Changes of a table come for the same keys again and again: their bytes are remembered, for a while."""
+    """Caches the bytes of keys: changes of a table repeat the same keys."""
     if relation.kind is Kind.STREAM or any(field.type not in _SAME_BYTES for field in relation.key):
         return encode
     return lru_cache(1 << 14)(encode)
 
 
 def serde(form: Format, columns: Sequence[Field], *, is_key: bool) -> Serde:
-    """The serde of a format for these columns; its option `wrapped` says how a single value column stands."""
+    """Returns the serde of a format for these columns; `wrapped` says how a single value column is encoded."""
     options = {name: value for name, value in form.options if name != "wrapped"}
     return serde_maker(form.name, options).serde(columns, is_key=is_key, wrapped=form.option("wrapped", True))
 
@@ -155,9 +155,9 @@ def serde(form: Format, columns: Sequence[Field], *, is_key: bool) -> Serde:
 
 
 class KeySerde:
-    """A key's columns. No bytes is no key, and so is a single column that is null."""
+    """The key's columns. No bytes mean no key, and so does a single column that is null."""
 
-    def __init__(self, inner: Serde | Columns | None) -> None:
+    def __init__(self, inner: Serde | ColumnSerde | None) -> None:
         self._inner = inner
 
     def decode(self, payload: Any) -> Key | None:
@@ -175,7 +175,7 @@ _SESSION = struct.Struct(">qq")
 
 
 class WindowedKeySerde:
-    """A key's columns and, behind them, its window's bounds."""
+    """The key's columns, followed by the window's bounds."""
 
     def __init__(self, inner: KeySerde, window: Window) -> None:
         self._inner = inner
@@ -201,24 +201,24 @@ class WindowedKeySerde:
         return (self._inner.encode(key[:-1]) or b"") + bounds
 
 
-BOUNDS = (Field("WINDOWSTART", BIGINT), Field("WINDOWEND", BIGINT))
+WINDOW_BOUND_FIELDS = (Field("WINDOWSTART", BIGINT), Field("WINDOWEND", BIGINT))
 """The columns of a window's bounds, in a topic with a schema."""
 
 
 def needed_bounds(relation: Relation) -> tuple[Field, ...]:
-    """Those without which a window is not known: a session's end does not follow from its start."""
+    """Returns the bounds that identify a window: a session's end does not follow from its start."""
     if relation.window is None:
         return ()
-    return BOUNDS if relation.window.kind is WindowKind.SESSION else BOUNDS[:1]
+    return WINDOW_BOUND_FIELDS if relation.window.kind is WindowKind.SESSION else WINDOW_BOUND_FIELDS[:1]
 
 
-class WindowedColumns:
-    """A key's columns, and its window from those of the bounds."""
+class WindowedColumnSerde:
+    """The key's columns, and its window from the columns of the bounds."""
 
     def __init__(self, columns: Sequence[str], relation: Relation) -> None:
         size = relation.window.size if relation.window else None
-        self._inner = KeySerde(Columns(columns, relation.key))
-        self._bounds = Columns(columns, BOUNDS)
+        self._inner = KeySerde(ColumnSerde(columns, relation.key))
+        self._bounds = ColumnSerde(columns, WINDOW_BOUND_FIELDS)
         self._size = None if size is None else millis(size)
 
     def decode(self, payload: Any) -> Key | None:
@@ -231,26 +231,26 @@ class WindowedColumns:
         return (*key, (bounds[0], end))
 
 
-def column_key(relation: Relation, columns: Sequence[str]) -> KeySerde | WindowedColumns:
-    """Reads keys of the relation out of columns."""
+def column_key_serde(relation: Relation, columns: Sequence[str]) -> KeySerde | WindowedColumnSerde:
+    """Returns the serde that reads keys of the relation from columns."""
     if relation.window is not None:
-        return WindowedColumns(columns, relation)
-    return KeySerde(Columns(columns, relation.key) if relation.key else None)
+        return WindowedColumnSerde(columns, relation)
+    return KeySerde(ColumnSerde(columns, relation.key) if relation.key else None)
 
 
 def key_serde(relation: Relation, form: Format) -> KeySerde | WindowedKeySerde:
-    """Reads and writes keys of the relation."""
+    """Returns the serde for keys of the relation."""
     inner = KeySerde(serde(form, relation.key, is_key=True) if relation.key else None)
     return WindowedKeySerde(inner, relation.window) if relation.window else inner
 
 
 # -- times and system columns ---------------------------------------------------------------------------------------
 
-Extract = Callable[[int, Key | None, Row | None], int]
+TimestampExtractor = Callable[[int, Key | None, Row | None], int]
 
 
-def extractor(timestamp: Timestamp | None, relation: Relation) -> Extract | None:
-    """The time that a column says; a record without a payload keeps its own."""
+def timestamp_extractor(timestamp: Timestamp | None, relation: Relation) -> TimestampExtractor | None:
+    """Returns the extractor of a timestamp column; a record without a payload keeps its own time."""
     if timestamp is None:
         return None
     read = _time_reader(timestamp, relation)
@@ -266,7 +266,7 @@ def _time_reader(timestamp: Timestamp, relation: Relation) -> Callable[[Any], in
     column = relation.column(timestamp.column)
     if column is None or column.type != STRING:
         return _given
-    parse: Callable[[str], int] = timestamp_in if timestamp.format is None else _in_utc(timestamp.format)
+    parse: Callable[[str], int] = parse_timestamp if timestamp.format is None else _in_utc(timestamp.format)
 
     def read(text: str | None) -> int:
         try:
@@ -288,7 +288,7 @@ def _given(value: Any) -> Any:
     return value
 
 
-def _system(column: SystemColumn) -> Callable[[Raw], Any]:
+def _system(column: SystemColumn) -> Callable[[RawRecord], Any]:
     return {
         System.PARTITION: lambda record: record.partition,
         System.OFFSET: lambda record: record.offset,
@@ -297,5 +297,5 @@ def _system(column: SystemColumn) -> Callable[[Raw], Any]:
     }[column.kind]
 
 
-def reason_of(error: Exception) -> str:
+def error_reason(error: Exception) -> str:
     return getattr(error, "what", None) or str(error) or type(error).__name__

@@ -1,7 +1,7 @@
-"""Entries in the order of their time, in a store: what joins use to let go of what is over.
+"""A list of entries sorted by time, in a store; joins use it to expire entries.
 
-The entries lie in pages of one span of time each, so that a change writes a page and not everything. Taking from the
-early end costs what is taken.
+The entries are in pages of one time span each, so that a change writes a page and not everything. Taking from the early
+end costs time in proportion to what is taken.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from typing import Any
 from headrace.plan.chain.contract import Store
 
 Entry = tuple[int, bytes, Any]
-"""Time, place among those of the same time, and what it is about."""
+"""Time, order among entries of the same time, and the subject."""
 
 _TIME = itemgetter(0)
 _PLACE = itemgetter(0, 1)
 _PAGES = ()
-"""Where the store holds the sorted numbers of its pages; a page lies under (number,)."""
+"""Store key of the sorted page numbers; a page is under (number,)."""
 
 
 class Timeline:
-    """A sorted list of entries that stays where the store is."""
+    """A sorted list of entries that lives in the store."""
 
     def __init__(self, store: Store, span: int) -> None:
         self._store = store
@@ -40,7 +40,7 @@ class Timeline:
         self._store[number] = page
 
     def take(self, until: int) -> list[Entry]:
-        """Remove and give the entries up to that time, that time included."""
+        """Removes and returns the entries up to that time, which is included."""
         pages = self._store.get(_PAGES)
         if not pages or pages[0] * self._span > until:
             return []
@@ -52,7 +52,7 @@ class Timeline:
         return taken
 
     def _turn(self, pages: list[int], until: int, taken: list[Entry]) -> bool:
-        """Take from the first page; False if something stays on it."""
+        """Takes entries from the first page; False if some remain on it."""
         page = self._store[(pages[0],)]
         cut = bisect_right(page, until, key=_TIME)
         taken += page[:cut]
@@ -63,11 +63,11 @@ class Timeline:
         return True
 
     def first(self) -> int | None:
-        """The earliest time."""
+        """Returns the earliest time."""
         pages = self._store.get(_PAGES)
         return self._store[(pages[0],)][0][0] if pages else None
 
     def last(self) -> int:
-        """The latest time; long ago if there is none."""
+        """Returns the latest time; a time long ago if there is none."""
         pages = self._store.get(_PAGES)
         return self._store[(pages[-1],)][-1][0] if pages else -(1 << 62)

@@ -1,6 +1,6 @@
-"""Every function of the plan, found by name in any case.
+"""Registry of all functions, by name in any case.
 
-A module of this room declares functions in a tuple `FUNCTIONS` or `AGGREGATES`; it takes part by standing in `MODULES`.
+A module of this package declares functions in a tuple `FUNCTIONS` or `AGGREGATES` and is listed in `MODULES`.
 """
 
 from __future__ import annotations
@@ -10,38 +10,35 @@ from difflib import get_close_matches
 from typing import TypeVar
 
 from headrace.errors import FunctionExists, UnknownFunction
-from headrace.plan.functions import (
-    aggregates,
-    aggregates_collect,
-    aggregates_offset,
+from headrace.plan.functions import table_functions
+from headrace.plan.functions.aggregates import basic, by_offset, collect, statistics
+from headrace.plan.functions.declaration import AggregateFunction, Function
+from headrace.plan.functions.scalars import (
     arrays,
     binary,
-    choice,
+    conditional,
+    datetime,
     geo,
-    json_text,
+    json,
     maps,
     masks,
     math,
     regular_expressions,
     rounding,
-    statistics,
     strings,
     substrings,
-    tables,
-    temporal,
     urls,
 )
-from headrace.plan.functions.declare import AggregateFunction, Function
 
 MODULES = (
-    aggregates,
-    aggregates_collect,
-    aggregates_offset,
+    basic,
+    collect,
+    by_offset,
     arrays,
     binary,
-    choice,
+    conditional,
     geo,
-    json_text,
+    json,
     maps,
     masks,
     math,
@@ -50,8 +47,8 @@ MODULES = (
     statistics,
     strings,
     substrings,
-    tables,
-    temporal,
+    table_functions,
+    datetime,
     urls,
 )
 
@@ -71,26 +68,26 @@ _DECLARED = [f for module in MODULES for kind in ("FUNCTIONS", "AGGREGATES") for
 
 _SCALARS: dict[str, Function] = dict(_by_name(f for f in _DECLARED if isinstance(f, Function)))
 SCALARS: Mapping[str, Function] = _SCALARS
-"""Scalar and table functions by every name they have, in upper case."""
+"""Scalar and table functions by all their names, in upper case."""
 
 AGGREGATES: Mapping[str, AggregateFunction] = _by_name(f for f in _DECLARED if isinstance(f, AggregateFunction))
 
 
 _BUILT_IN = frozenset((*SCALARS, *AGGREGATES))
 _OWN: list[Function] = []
-OWN: Sequence[Function] = _OWN
-"""All that users ever declared: a plan keeps the one that it was made with."""
+USER_FUNCTIONS: Sequence[Function] = _OWN
+"""All functions that users ever declared: a plan keeps the one it was created with."""
 
 
 def declare(function: Function, where: str | None = None) -> None:
-    """Add a user's own function. One of his that has the name already makes way, for statements still to come."""
+    """Adds a user-defined function. It replaces one of the same name for later statements."""
     if (name := function.name.upper()) in _BUILT_IN:
         raise FunctionExists(f'there is a function "{name}" already', where=where, fix="give yours another name")
-    adopt([function])
+    restore_user_functions([function])
 
 
-def adopt(functions: Iterable[Function]) -> None:
-    """Have these of users' own in place of others of their names."""
+def restore_user_functions(functions: Iterable[Function]) -> None:
+    """Registers user-defined functions, replacing others of the same names."""
     for function in functions:
         _SCALARS[function.name.upper()] = function
         if all(function is not known for known in _OWN):
@@ -98,24 +95,24 @@ def adopt(functions: Iterable[Function]) -> None:
 
 
 def withdraw(functions: Iterable[Function]) -> None:
-    """Let statements still to come have these no longer."""
+    """Removes functions for later statements."""
     for function in functions:
         if _SCALARS.get(name := function.name.upper()) is function:
             del _SCALARS[name]
 
 
-def own() -> list[Function]:
-    """Those of users' own that have their names now."""
+def user_functions() -> list[Function]:
+    """Returns the user-defined functions that are currently registered."""
     return [function for name, function in _SCALARS.items() if name not in _BUILT_IN]
 
 
 def find(name: str) -> Function | AggregateFunction | None:
-    """The function of that name, or None."""
+    """Returns the function of that name, or None."""
     return SCALARS.get(name.upper()) or AGGREGATES.get(name.upper())
 
 
-def unknown(name: str) -> UnknownFunction:
-    """The error for a name that `find` does not know."""
+def unknown_function(name: str) -> UnknownFunction:
+    """Returns the error for a name that `find` does not know."""
     close = get_close_matches(name.upper(), [*SCALARS, *AGGREGATES], n=1)
     return UnknownFunction(
         f"Can't find any functions with the name '{name}'",

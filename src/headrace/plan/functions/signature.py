@@ -1,11 +1,11 @@
-"""Signatures as text become patterns, and a call finds the overload that fits its arguments.
+"""Parses signatures to patterns, and resolves a call to the overload that fits its arguments.
 
 A call is first tried with the arguments as they are, then with numbers widened (INT < BIGINT < DECIMAL < DOUBLE) and
-text read as a date or time. Of several overloads that fit, one of a fixed number of parameters goes before one with
-dots, more parameters before fewer, and fewer letters before more; if two are still level, the call is ambiguous.
+text read as a date or time. Among several overloads that fit, one with a fixed number of parameters is preferred to one
+with dots, more parameters to fewer, and fewer type letters to more; if two still tie, the call is ambiguous.
 
-A call with lambdas takes two steps: `lambda_parameters` says what types the lambdas' parameters have, and when the
-bodies are typed `resolve` gets the lambdas with their results.
+A call with lambdas takes two steps: `lambda_parameters` returns the types of the lambdas' parameters, and when the
+bodies are typed `resolve` gets the lambdas with their result types.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ import pyarrow as pa
 
 from headrace.errors import AmbiguousCall, WrongArguments
 from headrace.plan import types
-from headrace.plan.functions.declare import AggregateOverload, Overload
-from headrace.plan.functions.patterns import (
+from headrace.plan.functions.declaration import AggregateOverload, Overload
+from headrace.plan.functions.type_patterns import (
     UNIT,
     AnyDecimal,
-    Anything,
+    AnyType,
     AnyUnit,
     Argument,
     ArrayOf,
-    Bound,
-    Exactly,
+    ExactType,
     LambdaOf,
     LambdaType,
-    Letter,
     MapOf,
     Pattern,
     StructOf,
+    TypeBindings,
+    TypeVariable,
     UnitType,
     type_text,
 )
@@ -46,7 +46,7 @@ __all__ = [
     "Argument",
     "LambdaType",
     "Parameter",
-    "Resolved",
+    "ResolvedCall",
     "Signature",
     "UnitType",
     "lambda_parameters",
@@ -60,7 +60,7 @@ _TEMPORAL = (types.DATE, types.TIME, types.TIMESTAMP)
 AnyOverload = TypeVar("AnyOverload", bound=Overload | AggregateOverload, covariant=True)
 
 
-class Declared(Protocol[AnyOverload]):
+class AnyFunction(Protocol[AnyOverload]):
     """A function of either kind."""
 
     @property
@@ -69,7 +69,7 @@ class Declared(Protocol[AnyOverload]):
     def overloads(self) -> tuple[AnyOverload, ...]: ...
 
 
-# -- what a signature says ------------------------------------------------------------------------------------------
+# -- signatures -----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,12 @@ class Signature:
 
     @property
     def rank(self) -> tuple[bool, int, int]:
-        """The higher, the closer."""
+        """Higher is a closer fit."""
         generics = sum(parameter.pattern.generics for parameter in self.parameters)
         return not self.variadic, len(self.parameters), -generics
 
     def spread(self, count: int) -> tuple[Parameter, ...] | None:
-        """The parameter of each of `count` arguments; None if that is not a possible number of them."""
+        """Returns the parameter of each of `count` arguments; None if that number of arguments is not possible."""
         spare = count - len(self.parameters)
         if not self.variadic:
             return self.parameters if spare == 0 else None
@@ -113,7 +113,7 @@ class Signature:
 
 @cache
 def parse_signature(text: str) -> Signature:
-    """Read the text form (see `declare`)."""
+    """Parses the text form (see `declaration`)."""
     return _Reader(text).signature()
 
 
@@ -121,7 +121,7 @@ Item = TypeVar("Item")
 
 
 class _Reader:
-    """Recursive descent over the tokens of a signature; what it cannot read is a mistake of ours, not of a user."""
+    """Recursive-descent parser over the tokens of a signature; a failure is a bug in a declaration."""
 
     _TOKEN = re.compile(r"->|\.\.\.|\w+|[<>(),:]")
 
@@ -148,20 +148,20 @@ class _Reader:
     def _pattern(self) -> Pattern:
         word = self._next()
         if len(word) == 1 and word.isupper():
-            return Letter(word)
+            return TypeVariable(word)
         reader = self._READERS.get(word)
         if reader is not None:
             return reader(self)
         name = SYNONYMS.get(word, word)
         if name not in PRIMITIVES:
             raise ValueError(f"no type {word!r} in signature {self.text!r}")
-        return Exactly(PRIMITIVES[name])
+        return ExactType(PRIMITIVES[name])
 
     def _decimal(self) -> Pattern:
         if not self._accept("("):
             return AnyDecimal()
         precision, scale = self._items(")", lambda: int(self._next()))
-        return Exactly(types.decimal(precision, scale))
+        return ExactType(types.decimal(precision, scale))
 
     def _array(self) -> Pattern:
         (item,) = self._inside()
@@ -186,7 +186,7 @@ class _Reader:
         return LambdaOf(parameters, self._pattern())
 
     _READERS: ClassVar[dict[str, Callable[[_Reader], Pattern]]] = {
-        "any": lambda self: Anything(),
+        "any": lambda self: AnyType(),
         "unit": lambda self: AnyUnit(),
         "decimal": _decimal,
         "array": _array,
@@ -218,14 +218,14 @@ class _Reader:
             raise ValueError(f"{token or 'the end'!r} is missing in signature {self.text!r}")
 
 
-# -- which overload a call means ------------------------------------------------------------------------------------
+# -- overload resolution --------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Resolved(Generic[AnyOverload]):
-    """The overload a call means. An argument whose type is not the one in `arguments` must be cast to it.
+class ResolvedCall(Generic[AnyOverload]):
+    """The overload of a call. An argument whose type is not the one in `arguments` must be cast to it.
 
-    For a lambda `arguments` has its body's type, for a unit STRING. `constants` are the places of the arguments that
+    For a lambda `arguments` has its body's type, for a unit STRING. `constants` are the positions of the arguments that
     must be literals.
     """
 
@@ -236,17 +236,17 @@ class Resolved(Generic[AnyOverload]):
 
 
 def resolve(
-    function: Declared[AnyOverload], arguments: Sequence[Argument], *, casts: bool = True
-) -> Resolved[AnyOverload]:
-    """The overload that fits, the arguments' types after the casts it needs, and the type of the result."""
+    function: AnyFunction[AnyOverload], arguments: Sequence[Argument], *, casts: bool = True
+) -> ResolvedCall[AnyOverload]:
+    """Returns the overload that fits, the arguments' types after the casts it needs, and the type of the result."""
     fit = _best_fit(function, arguments, casts)
     kinds = tuple(map(_concrete, fit.arguments, fit.parameters, [fit.bound] * len(arguments)))
     constants = tuple(place for place, parameter in enumerate(fit.parameters) if parameter.const)
-    return Resolved(fit.overload, kinds, _result(fit, kinds), constants)
+    return ResolvedCall(fit.overload, kinds, _result(fit, kinds), constants)
 
 
-def lambda_parameters(function: Declared[Any], arguments: Sequence[Argument]) -> dict[int, tuple[pa.DataType, ...]]:
-    """The types of the parameters of each lambda, by the lambda's place among the arguments."""
+def lambda_parameters(function: AnyFunction[Any], arguments: Sequence[Argument]) -> dict[int, tuple[pa.DataType, ...]]:
+    """Returns the types of the parameters of each lambda, by the lambda's position among the arguments."""
     fit = _best_fit(function, arguments, casts=True)
     return {
         place: tuple(inner.fill(fit.bound) for inner in parameter.pattern.parameters)
@@ -261,10 +261,10 @@ class _Fit(Generic[AnyOverload]):
     signature: Signature
     parameters: tuple[Parameter, ...]
     arguments: tuple[Argument, ...]
-    bound: Bound
+    bound: TypeBindings
 
 
-def _best_fit(function: Declared[AnyOverload], arguments: Sequence[Argument], casts: bool) -> _Fit[AnyOverload]:
+def _best_fit(function: AnyFunction[AnyOverload], arguments: Sequence[Argument], casts: bool) -> _Fit[AnyOverload]:
     for widen in (False, True) if casts else (False,):
         fits = [fit for overload in function.overloads if (fit := _fit(overload, arguments, widen))]
         fits.sort(key=lambda fit: fit.signature.rank, reverse=True)
@@ -280,7 +280,7 @@ def _fit(overload: AnyOverload, arguments: Sequence[Argument], widen: bool) -> _
     parameters = signature.spread(len(arguments))
     if parameters is None:
         return None
-    bound: Bound = {}
+    bound: TypeBindings = {}
     taken: list[Argument] = []
     for parameter, argument in zip(parameters, arguments, strict=True):
         kind = _widened(argument, parameter.pattern) if widen else argument
@@ -291,19 +291,19 @@ def _fit(overload: AnyOverload, arguments: Sequence[Argument], widen: bool) -> _
 
 
 def _widened(argument: Argument, pattern: Pattern) -> Argument:
-    """The argument as the wider number that the pattern asks for; or text as the date or time it asks for."""
-    if argument == types.STRING and isinstance(pattern, Exactly) and pattern.type in _TEMPORAL:
+    """Widens a number to the one that the pattern requires, or text to the date or time it requires."""
+    if argument == types.STRING and isinstance(pattern, ExactType) and pattern.type in _TEMPORAL:
         return pattern.type
     if not isinstance(argument, pa.DataType) or not types.is_number(argument):
         return argument
     if isinstance(pattern, AnyDecimal):
         return types.as_decimal(argument)
-    if isinstance(pattern, Exactly) and pattern.type != argument:
+    if isinstance(pattern, ExactType) and pattern.type != argument:
         return pattern.type if types.wider_number(argument, pattern.type) == pattern.type else argument
     return argument
 
 
-def _concrete(argument: Argument, parameter: Parameter, bound: Bound) -> pa.DataType:
+def _concrete(argument: Argument, parameter: Parameter, bound: TypeBindings) -> pa.DataType:
     if isinstance(argument, pa.DataType) and argument != types.NULL:
         return argument
     return parameter.pattern.fill(bound)
@@ -315,7 +315,7 @@ def _result(fit: _Fit[Any], kinds: tuple[pa.DataType, ...]) -> pa.DataType:
     return fit.signature.result.fill(fit.bound)
 
 
-def _unacceptable(function: Declared[Any], arguments: Sequence[Argument]) -> WrongArguments:
+def _unacceptable(function: AnyFunction[Any], arguments: Sequence[Argument]) -> WrongArguments:
     return WrongArguments(
         f"Function '{function.name}' does not accept parameters ({_listed(arguments)}).\nValid alternatives are:\n"
         + _alternatives(function, function.overloads),
@@ -323,7 +323,7 @@ def _unacceptable(function: Declared[Any], arguments: Sequence[Argument]) -> Wro
     )
 
 
-def _ambiguous(function: Declared[Any], arguments: Sequence[Argument], fits: Sequence[_Fit[Any]]) -> AmbiguousCall:
+def _ambiguous(function: AnyFunction[Any], arguments: Sequence[Argument], fits: Sequence[_Fit[Any]]) -> AmbiguousCall:
     level = [fit.overload for fit in fits if fit.signature.rank == fits[0].signature.rank]
     return AmbiguousCall(
         f"Function '{function.name}' cannot be resolved due to ambiguous method parameters ({_listed(arguments)}).\n"
@@ -336,5 +336,5 @@ def _listed(arguments: Sequence[Argument]) -> str:
     return ", ".join(map(type_text, arguments))
 
 
-def _alternatives(function: Declared[Any], overloads: Sequence[Any]) -> str:
+def _alternatives(function: AnyFunction[Any], overloads: Sequence[Any]) -> str:
     return "\n".join(f"{function.name}{parse_signature(overload.signature)}" for overload in overloads)

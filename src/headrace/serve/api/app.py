@@ -1,4 +1,4 @@
-"""Routes of all nouns, how requests are read, answers and refusals written.
+"""The routes of all resources: parses requests, writes responses and errors.
 
 routes = [*api_routes(site), ...]
 """
@@ -19,67 +19,66 @@ from starlette.routing import Route as Endpoint
 from starlette.websockets import WebSocket
 
 from headrace.errors import HeadraceError, UnknownPath
-from headrace.serve.api import (
+from headrace.serve.api import metrics
+from headrace.serve.api.code_origin import check_code_origin
+from headrace.serve.api.errors import error_document, error_headers, http_status, to_headrace_error
+from headrace.serve.api.openapi import openapi
+from headrace.serve.api.parameters import BODY, HEADER, PATH, PAYLOAD, QUERY, Payload, parameters_of, read_parameters
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.resources import (
     alerts,
     apps,
-    boards,
+    dashboards,
+    dead_letters,
     groups,
-    letters,
-    metrics,
-    people,
     queries,
+    record_search,
     records,
-    searching,
     statements,
-    tails,
     topics,
+    users,
     views,
-    watching,
 )
-from headrace.serve.api.openapi import openapi
-from headrace.serve.api.parameters import BODY, HEADER, PATH, PAYLOAD, QUERY, Payload, parameters_of, read
-from headrace.serve.api.refusals import as_ours, headers_of, refusal, status_of
-from headrace.serve.api.route import Be, May, Plain, Route
-from headrace.serve.api.senders import check_code_from
-from headrace.serve.api.site import Site
-from headrace.serve.authentication import noted, rights_of
-from headrace.serve.bodies import body_of, document
+from headrace.serve.api.route import AccessLevel, RawResponse, RequiredPrivilege, Route
+from headrace.serve.api.streaming import push_query, topic_tail
+from headrace.serve.authentication import audit_refusal, request_rights
+from headrace.serve.http.request_body import parse_object, read_body
 
 PREFIX = "/api/v1"
 ROUTES: tuple[Route, ...] = (
     *topics.ROUTES,
     *records.ROUTES,
-    *searching.ROUTES,
-    *tails.ROUTES,
+    *record_search.ROUTES,
+    *topic_tail.ROUTES,
     *groups.ROUTES,
     *statements.ROUTES,
     *apps.ROUTES,
     *queries.ROUTES,
     *views.ROUTES,
-    *boards.ROUTES,
-    *watching.ROUTES,
-    *letters.ROUTES,
+    *dashboards.ROUTES,
+    *push_query.ROUTES,
+    *dead_letters.ROUTES,
     *alerts.ROUTES,
-    *people.ROUTES,
+    *users.ROUTES,
 )
 
 
-def api_routes(site: Site) -> list[BaseRoute]:
-    """To be set before or beside the routes of others."""
+def api_routes(site: RequestContext) -> list[BaseRoute]:
+    """The routes of the API. They must come before, or next to, other routes."""
     inner = Starlette(routes=_routes(site), exception_handlers={HTTPException: _elsewhere, Exception: _failed})
     return [Mount(PREFIX, inner), _endpoint(site, [metrics.ROUTE])]
 
 
-def _routes(site: Site) -> list[BaseRoute]:
+def _routes(site: RequestContext) -> list[BaseRoute]:
     by_path: dict[str, list[Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, []).append(route)
 
     async def live(socket: WebSocket) -> None:
-        await tails.tail_socket(site.by(rights_of(socket)), socket)
+        await topic_tail.tail_socket(site.by(request_rights(socket)), socket)
 
     async def watched(socket: WebSocket) -> None:
-        await watching.watch_socket(site.by(rights_of(socket)), socket)
+        await push_query.watch_query_socket(site.by(request_rights(socket)), socket)
 
     async def described(request: Request) -> Response:
         return Response(orjson.dumps(openapi(ROUTES, PREFIX)), media_type="application/json")
@@ -87,13 +86,13 @@ def _routes(site: Site) -> list[BaseRoute]:
     return [
         Endpoint("/openapi.json", described, methods=["GET"]),
         *(_endpoint(site, same) for same in by_path.values()),
-        WebSocketRoute(tails.PATH_OF_TAILS, live),
-        WebSocketRoute(watching.PATH_OF_WATCHING, watched),
+        WebSocketRoute(topic_tail.TAIL_PATH, live),
+        WebSocketRoute(push_query.WATCH_PATH, watched),
     ]
 
 
-def _endpoint(site: Site, routes: list[Route]) -> Endpoint:
-    """All methods of one path."""
+def _endpoint(site: RequestContext, routes: list[Route]) -> Endpoint:
+    """One endpoint for all methods of a path."""
     by_method = {route.method: route for route in routes}
 
     async def endpoint(request: Request) -> Response:
@@ -101,21 +100,21 @@ def _endpoint(site: Site, routes: list[Route]) -> Endpoint:
         try:
             return await _answered(site, route, request)
         except HeadraceError as error:
-            await noted(site.node.guard, request, error)
-            return refused(error)
+            await audit_refusal(site.node.guard, request, error)
+            return error_response(error)
 
     return Endpoint(routes[0].path, endpoint, methods=list(by_method))
 
 
-async def _answered(site: Site, route: Route, request: Request) -> Response:
+async def _answered(site: RequestContext, route: Route, request: Request) -> Response:
     if route.is_code:
-        check_code_from(request, site.node.settings)
-    site = site.by(rights_of(request))
-    if isinstance(route.needs, Be):  # before a body is read
+        check_code_origin(request, site.node.settings)
+    site = site.by(request_rights(request))
+    if isinstance(route.needs, AccessLevel):  # before the body is read
         route.needs.check(site.rights, None)
     with site.room.share() as take:
         given = () if route.parameters is None else (await _asked(route, route.parameters, request, take),)
-        if isinstance(route.needs, May):
+        if isinstance(route.needs, RequiredPrivilege):
             route.needs.check(site.rights, *given)
         if route.is_live:
             return await route.do(site, *given, request)
@@ -124,21 +123,21 @@ async def _answered(site: Site, route: Route, request: Request) -> Response:
 
 async def _asked(route: Route, kind: type, request: Request, take: Callable[[int], None]) -> Any:
     wanted = {parameter.place for parameter in parameters_of(kind)}
-    content = await body_of(request, route.most, take) if wanted & {BODY, PAYLOAD} else b""
+    content = await read_body(request, route.most, take) if wanted & {BODY, PAYLOAD} else b""
     places: dict[str, Mapping[str, Any]] = {
         PATH: request.path_params,
         QUERY: request.query_params,
         HEADER: request.headers,
-        BODY: document(content) if BODY in wanted and content else {},
+        BODY: parse_object(content) if BODY in wanted and content else {},
     }
-    return read(kind, places, Payload(content, request.headers.get("content-type", "")))
+    return read_parameters(kind, places, Payload(content, request.headers.get("content-type", "")))
 
 
-# -- answers --------------------------------------------------------------------------------------------------------
+# -- responses ------------------------------------------------------------------------------------------------------
 
 
 def _response(answer: Any, status: int) -> Response:
-    if isinstance(answer, Plain):
+    if isinstance(answer, RawResponse):
         return Response(answer.content, status, dict(answer.headers), answer.type)
     if answer is None:
         return Response(status_code=204)
@@ -151,23 +150,25 @@ def _json(answer: Any, status: int, headers: Mapping[str, str] | None = None) ->
 
 
 def _plain(value: Any) -> Any:
-    """Sizes are numbers; what else has no form in JSON is told as text."""
+    """JSON fallback: a size becomes a number, any other value text."""
     return int(value) if isinstance(value, int) else str(value)
 
 
-def refused(error: HeadraceError) -> Response:
-    status = status_of(error)
+def error_response(error: HeadraceError) -> Response:
+    status = http_status(error)
     more = getattr(error, "done", None)
-    return _json({**refusal(error), **({} if more is None else {"done": more})}, status, headers_of(status, error))
+    return _json(
+        {**error_document(error), **({} if more is None else {"done": more})}, status, error_headers(status, error)
+    )
 
 
 async def _elsewhere(request: Request, error: Exception) -> Response:
-    """No such path, or not for that method."""
+    """The response for an unknown path, or for a method that the path does not have."""
     assert isinstance(error, HTTPException)
     what = f"{request.method} {request.url.path} leads nowhere"
     unknown = UnknownPath(what, fix=f"GET {PREFIX}/openapi.json tells what there is")
-    return _json(refusal(unknown, error.status_code), error.status_code, error.headers)
+    return _json(error_document(unknown, error.status_code), error.status_code, error.headers)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return refused(as_ours(error))
+    return error_response(to_headrace_error(error))

@@ -1,7 +1,7 @@
-"""The server in numbers, in the text format of Prometheus.
+"""Metrics of the server, in the text format of Prometheus.
 
-Labels are names of topics, partitions and queries only, and never more than some thousand: what is left out is counted
-in a metric of its own.
+Labels are only names of topics, partitions and queries. The number of series per metric is limited; another metric
+counts the series that are left out.
 """
 
 from __future__ import annotations
@@ -12,25 +12,25 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.access.grants import Deed
-from headrace.access.grants import topic as thing
+from headrace.access.grants import Privilege
+from headrace.access.grants import topic_resource as thing
 from headrace.contracts import Bounds
-from headrace.control.condition import STATES, Condition, conditions
-from headrace.serve.api.route import Be, Plain, Route
-from headrace.serve.api.site import Site
+from headrace.control.queries.status import STATES, QueryStatus, query_statuses
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.route import AccessLevel, RawResponse, Route
 
-TYPE = "text/plain; version=0.0.4; charset=utf-8"
-MOST = 2_000
-"""Series of one metric."""
+PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MAX_SERIES = 2_000
+"""Maximum series of one metric."""
 GAUGE, COUNTER = "gauge", "counter"
 Series = Iterator[tuple[Mapping[str, str], float]]
 
 
 @dataclass(frozen=True)
-class Look:
-    """At one moment."""
+class MetricsSample:
+    """The measured values at one moment."""
 
-    queries: list[Condition]
+    queries: list[QueryStatus]
     bounds: dict[str, dict[int, Bounds]]
     readers: int
 
@@ -40,23 +40,23 @@ class Metric:
     name: str
     kind: str
     doc: str
-    series: Callable[[Look], Series]
+    series: Callable[[MetricsSample], Series]
 
 
-def metrics(site: Site) -> Plain:
-    """All metrics."""
+def render_metrics(site: RequestContext) -> RawResponse:
+    """Get all metrics, in the text format of Prometheus."""
     look, left_out, text = _look(site), 0, list[str]()
     for metric in METRICS:
         lines = [f"{metric.name}{_labels(labels)} {_number(value)}" for labels, value in metric.series(look)]
-        left_out += max(0, len(lines) - MOST)
-        text += [f"# HELP {metric.name} {metric.doc}", f"# TYPE {metric.name} {metric.kind}", *lines[:MOST]]
+        left_out += max(0, len(lines) - MAX_SERIES)
+        text += [f"# HELP {metric.name} {metric.doc}", f"# TYPE {metric.name} {metric.kind}", *lines[:MAX_SERIES]]
     text += ["# HELP headrace_series_left_out Series that were too many.", "# TYPE headrace_series_left_out gauge"]
-    return Plain("\n".join([*text, f"headrace_series_left_out {left_out}", ""]).encode(), TYPE)
+    return RawResponse("\n".join([*text, f"headrace_series_left_out {left_out}", ""]).encode(), PROMETHEUS_TYPE)
 
 
-def _look(site: Site) -> Look:
-    bounds = {name: found for name, found in site.bounds().items() if site.rights.may(Deed.READ, thing(name))}
-    return Look(conditions(site.node, site.watch, site.rights), bounds, site.waking.readers)
+def _look(site: RequestContext) -> MetricsSample:
+    bounds = {name: found for name, found in site.bounds().items() if site.rights.may(Privilege.READ, thing(name))}
+    return MetricsSample(query_statuses(site.node, site.watch, site.rights), bounds, site.waking.readers)
 
 
 def _labels(labels: Mapping[str, str]) -> str:
@@ -71,11 +71,11 @@ def _number(value: float) -> str:
     return str(value) if isinstance(value, int) else repr(float(value))
 
 
-# -- what there is --------------------------------------------------------------------------------------------------
+# -- metrics --------------------------------------------------------------------------------------------------------
 
 
-def _bounds(which: int) -> Callable[[Look], Series]:
-    def series(look: Look) -> Series:
+def _bounds(which: int) -> Callable[[MetricsSample], Series]:
+    def series(look: MetricsSample) -> Series:
         for topic, partitions in look.bounds.items():
             for partition, bounds in sorted(partitions.items()):
                 yield {"topic": topic, "partition": str(partition)}, bounds[which]
@@ -83,8 +83,8 @@ def _bounds(which: int) -> Callable[[Look], Series]:
     return series
 
 
-def _of_queries(value: Callable[[Condition], float | None]) -> Callable[[Look], Series]:
-    def series(look: Look) -> Series:
+def _of_queries(value: Callable[[QueryStatus], float | None]) -> Callable[[MetricsSample], Series]:
+    def series(look: MetricsSample) -> Series:
         for one in look.queries:
             if (number := value(one)) is not None:
                 yield {"query": one.name}, number
@@ -92,31 +92,31 @@ def _of_queries(value: Callable[[Condition], float | None]) -> Callable[[Look], 
     return series
 
 
-def _states(look: Look) -> Series:
+def _states(look: MetricsSample) -> Series:
     for state in STATES:
         yield {"state": state}, sum(one.state == state for one in look.queries)
 
 
-def _single(value: Callable[[Look], float]) -> Callable[[Look], Series]:
-    def series(look: Look) -> Series:
+def _single(value: Callable[[MetricsSample], float]) -> Callable[[MetricsSample], Series]:
+    def series(look: MetricsSample) -> Series:
         yield {}, value(look)
 
     return series
 
 
-def _resident(_: Look) -> int:
+def _resident(_: MetricsSample) -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-def _open_files(_: Look) -> int:
+def _open_files(_: MetricsSample) -> int:
     return len(os.listdir("/proc/self/fd"))
 
 
-def _threads(_: Look) -> int:
+def _threads(_: MetricsSample) -> int:
     return threading.active_count()
 
 
-def _cpu(_: Look) -> float:
+def _cpu(_: MetricsSample) -> float:
     times = os.times()
     return times.user + times.system
 
@@ -151,4 +151,4 @@ METRICS: tuple[Metric, ...] = (
     Metric("process_threads", GAUGE, "Threads of Python's in the server's process.", _single(_threads)),
     Metric("process_cpu_seconds_total", COUNTER, "Processor time of the server's process.", _single(_cpu)),
 )
-ROUTE = Route("GET", "/metrics", metrics, types=(TYPE,), needs=Be.KNOWN)
+ROUTE = Route("GET", "/metrics", render_metrics, types=(PROMETHEUS_TYPE,), needs=AccessLevel.KNOWN)

@@ -1,4 +1,4 @@
-"""The description of the API in OpenAPI 3.1, made from the routes: their paths, parameters, answers and words."""
+"""The OpenAPI 3.1 document of the API, generated from the routes: paths, parameters, responses and docstrings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from importlib.metadata import version
 from typing import Any, get_args, get_origin, get_type_hints
 
 from headrace.serve.api.parameters import BODY, PAYLOAD, Parameter, alternatives, parameters_of
-from headrace.serve.api.route import Plain, Route
+from headrace.serve.api.route import RawResponse, Route
 
 Document = dict[str, Any]
 _PLAIN: Mapping[Any, str] = {str: "string", int: "integer", bool: "boolean", float: "number", types.NoneType: "null"}
@@ -85,7 +85,7 @@ def _answer(route: Route, schemas: Document) -> Document:
     kind = route.hints.get("return")
     if route.status == 204:
         return {"description": "Done."}
-    schema = {} if kind is Plain or route.is_live else _schema(kind, schemas)
+    schema = {} if kind is RawResponse or route.is_live else _schema(kind, schemas)
     return {"description": "Done.", "content": {one: {"schema": schema} for one in route.types}}
 
 
@@ -108,10 +108,10 @@ def _schema(kind: Any, schemas: Document) -> Document:
 
 
 def _named(kind: type, schemas: Document) -> str:
-    """Names of answers are those of their nouns, too: several nouns may have a `Listed`."""
+    """The name of a dataclass's schema, which includes its module: class names may repeat across modules."""
     name = f"{kind.__module__.rpartition('.')[2]}.{kind.__name__}"
     if name not in schemas:
-        schemas[name] = {}  # it may hold itself
+        schemas[name] = {}  # it may be recursive
         hints = get_type_hints(kind)
         properties = {field.name: _schema(hints[field.name], schemas) for field in dataclasses.fields(kind)}
         schemas[name] = {"type": "object", "properties": properties, "required": list(properties)}

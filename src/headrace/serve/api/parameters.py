@@ -1,11 +1,11 @@
-"""What a request may carry, declared once as the fields of a dataclass: read from there, and shown in OpenAPI.
+"""Parameters of requests, declared once as the fields of a dataclass: parsed by them, and shown in OpenAPI.
 
     @dataclass(frozen=True, kw_only=True)
     class Page:
         topic: str = in_path("The topic's name.")
         limit: int = in_query("At most so many records.", 100)
 
-What nobody declared is refused, so that a misspelt name is not passed over.
+Undeclared parameters are refused, so that a misspelt name is not ignored.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _PLAIN: Mapping[Any, str] = {str: "text", int: "a whole number", bool: "true or 
 
 @dataclass(frozen=True)
 class Payload:
-    """A body as it came."""
+    """A body as received."""
 
     content: bytes
     type: str
@@ -47,12 +47,12 @@ def in_header(doc: str, default: Any = MISSING, *, name: str) -> Any:
 
 
 def in_body(doc: str, default: Any = MISSING) -> Any:
-    """A field of the JSON object that is the body."""
+    """A field of the JSON object in the body."""
     return _declared(BODY, doc, default)
 
 
-def whole_body(doc: str, *types: str) -> Any:
-    """The whole body, which has one of these content types."""
+def raw_body(doc: str, *types: str) -> Any:
+    """The whole body, with one of these content types."""
     return dataclasses.field(metadata={"in": PAYLOAD, "doc": doc, "types": types})
 
 
@@ -61,12 +61,12 @@ def _declared(place: str, doc: str, default: Any = MISSING, name: str | None = N
     return dataclasses.field(default=default, metadata=facts)
 
 
-# -- what is declared -----------------------------------------------------------------------------------------------
+# -- declaration ----------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """One field. `attribute` is its name in the dataclass, `name` in the request."""
+    """One parameter. `attribute` is its name in the dataclass, `name` its name in the request."""
 
     attribute: str
     name: str
@@ -100,11 +100,11 @@ def alternatives(hint: Any) -> tuple[Any, ...]:
     return get_args(hint) if get_origin(hint) in (Union, types.UnionType) else (hint,)
 
 
-# -- reading --------------------------------------------------------------------------------------------------------
+# -- parsing --------------------------------------------------------------------------------------------------------
 
 
-def read(kind: type, places: Mapping[str, Mapping[str, Any]], whole: Payload | None = None) -> Any:
-    """An object of the dataclass; `places` are what path, query, headers and body hold."""
+def read_parameters(kind: type, places: Mapping[str, Mapping[str, Any]], whole: Payload | None = None) -> Any:
+    """Build the dataclass from the path, query, headers and body in `places`."""
     declared = parameters_of(kind)
     for place in (QUERY, BODY):
         _check_names(places.get(place, {}), [p.name for p in declared if p.place == place], place)
@@ -127,7 +127,7 @@ def _value(parameter: Parameter, given: Mapping[str, Any]) -> Any:
             raise BadRequest(f'{parameter.place} "{parameter.name}" is missing', fix=parameter.doc)
         return parameter.default
     raw = given[parameter.name]
-    value = typed(raw, parameter) if parameter.place == BODY else _from_text(raw, parameter)
+    value = coerce_value(raw, parameter) if parameter.place == BODY else _from_text(raw, parameter)
     least, most = (0, _LARGEST) if parameter.most is None else (1, parameter.most)
     if isinstance(value, int) and not least <= value <= most:
         raise BadRequest(f'"{parameter.name}" cannot be {value}', fix=f"write {least} to {most}")
@@ -142,8 +142,8 @@ def _from_text(text: str, parameter: Parameter) -> Any:
         raise _wrong(parameter, text, _PLAIN[kind]) from None
 
 
-def typed(value: Any, parameter: Parameter) -> Any:
-    """A value of JSON, if it has the type that was declared."""
+def coerce_value(value: Any, parameter: Parameter) -> Any:
+    """Check that a JSON value has the declared type."""
     for kind in alternatives(parameter.type):
         if _is(value, kind):
             return value

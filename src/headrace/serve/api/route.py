@@ -1,8 +1,8 @@
-"""A row of a noun's table: one method of one path, the function that answers it, and what one must be allowed to.
+"""A route: one method of one path, the function that handles it, and the access that it requires.
 
-The function takes the site and, if it has any, parameters: a dataclass (see `parameters`). What it gives is JSON, or a
-`Plain` answer in another form. It may wait for the log: it runs on a thread of its own. A coroutine runs on the loop
-instead, gets the request itself, and gives a response.
+The function takes the request context and, if it has any, parameters: a dataclass (see `parameters`). It returns a
+value that becomes JSON, or a `RawResponse`. It may block on the log, since it runs on a thread. A coroutine runs on the
+event loop instead, also takes the request, and returns a response.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, get_type_hints
 
-from headrace.access.decision import Rights
-from headrace.access.grants import Deed, Kind, Thing
-from headrace.serve.bodies import MOST
+from headrace.access.authorization import Rights
+from headrace.access.grants import Privilege, Resource, ResourceType
+from headrace.serve.http.request_body import MAX_BODY_BYTES
 
 
 @dataclass(frozen=True)
-class Plain:
-    """An answer that is no JSON."""
+class RawResponse:
+    """A response that is not JSON."""
 
     content: bytes
     type: str
@@ -29,22 +29,22 @@ class Plain:
 
 
 @dataclass(frozen=True)
-class May:
-    """A deed on the thing that a parameter names."""
+class RequiredPrivilege:
+    """A privilege on the resource that a parameter names."""
 
-    deed: Deed
-    kind: Kind
+    deed: Privilege
+    kind: ResourceType
     parameter: str
 
     def check(self, rights: Rights, asked: Any) -> None:
-        rights.check(self.deed, Thing(self.kind, getattr(asked, self.parameter)))
+        rights.check(self.deed, Resource(self.kind, getattr(asked, self.parameter)))
 
     def __str__(self) -> str:
         return f"may {self.deed} the {self.kind}"
 
 
-class Be(StrEnum):
-    """Who one must be, where that is not a matter of one thing."""
+class AccessLevel(StrEnum):
+    """The required access level, where it does not depend on a resource."""
 
     ANYBODY = "anybody, known or not"
     KNOWN = "known; what one may not see is left out, or refused where it is named"
@@ -52,11 +52,11 @@ class Be(StrEnum):
 
     def check(self, rights: Rights, asked: Any) -> None:
         del asked
-        if self is Be.ADMIN:
+        if self is AccessLevel.ADMIN:
             rights.check_admin("do this")
 
 
-Needs = May | Be
+Requirement = RequiredPrivilege | AccessLevel
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class Route:
     path: str
     do: Callable[..., Any]
     status: int = 200
-    most: int = MOST
-    """Bytes of a body."""
+    most: int = MAX_BODY_BYTES
+    """Maximum bytes of a body."""
     is_code: bool = False
-    """Whether it lets the server execute Python: then not everybody may ask for it."""
+    """Whether it makes the server run Python code; then `code_from` restricts the callers."""
     types: tuple[str, ...] = ("application/json",)
-    """Of the answer."""
-    needs: Needs = field(kw_only=True)
-    """Checked before the function is called; there is no route that does not say it."""
+    """Content types of the response."""
+    needs: Requirement = field(kw_only=True)
+    """Checked before the function is called. Every route must declare it."""
 
     @cached_property
     def hints(self) -> Mapping[str, Any]:
@@ -80,7 +80,7 @@ class Route:
 
     @property
     def parameters(self) -> type | None:
-        """The dataclass that the function takes, if any."""
+        """The dataclass of the function's parameters, if any."""
         return self.hints.get("asked")
 
     @property

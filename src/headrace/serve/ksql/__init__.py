@@ -1,4 +1,4 @@
-"""ksqlDB's REST interface: what its clients send and expect, over a node.
+"""ksqlDB's REST API, as its clients expect it, over a node.
 
-`entities` tells what became of a statement, `refusals` why it was refused, `app` has the paths.
+`entities` formats the results of statements, `errors` formats errors, `app` has the paths.
 """

@@ -1,7 +1,7 @@
-"""The paths of ksqlDB's REST interface.
+"""The paths of ksqlDB's REST API.
 
-Each row of `ROUTES` is one request; what it does is one function from the node and the body to a JSON value. A node
-waits for its log, so it is asked on other threads than the one that serves.
+Each row of `ROUTES` is one request, handled by a function from the node and the body to a JSON value. A node blocks on
+its log, so it is called on other threads than the event loop's.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from headrace.access.decision import Rights
-from headrace.control.node import NAME, Node
+from headrace.access.authorization import Rights
+from headrace.control.node import PROGRAM_NAME, Node
 from headrace.errors import BadRequest, HeadraceError, NotAllowed, UnknownCommand
-from headrace.serve.authentication import noted, rights_of
-from headrace.serve.bodies import STATEMENTS, Room, body_of, document
-from headrace.serve.ksql.entities import entity
-from headrace.serve.ksql.inserts import inserting
-from headrace.serve.ksql.queries import Asking
-from headrace.serve.ksql.refusals import refusal
+from headrace.serve.authentication import audit_refusal, request_rights
+from headrace.serve.http.request_body import MAX_STATEMENTS_BYTES, BodyBudget, parse_object, read_body
+from headrace.serve.ksql.entities import statement_entity
+from headrace.serve.ksql.errors import error_document
+from headrace.serve.ksql.insert_stream import insert_stream_endpoint
+from headrace.serve.ksql.queries import QueryEndpoints
 
 CONTENT_TYPE = "application/vnd.ksql.v1+json"
 Body = Mapping[str, Any]
 Answered = tuple[int, Any]
 
 
-def ksql_routes(node: Node, room: Room) -> list[Route]:
-    """The interface over a node; bodies are held in the room that all requests to the server share."""
-    asking = Asking(node)
+def ksql_routes(node: Node, room: BodyBudget) -> list[Route]:
+    """The routes over a node; bodies share the budget of all requests to the server."""
+    asking = QueryEndpoints(node)
     questions = {"/query": asking.query, "/query-stream": asking.query_stream, "/close-query": asking.close_query}
     routes = [Route(path, _asked(node, room, answer), methods=["POST"]) for path, answer in questions.items()]
-    inserts = Route("/inserts-stream", inserting(node, room), methods=["POST"])
+    inserts = Route("/inserts-stream", insert_stream_endpoint(node, room), methods=["POST"])
     return [*(_route(node, room, *row) for row in ROUTES), *routes, inserts]
 
 
@@ -44,7 +44,7 @@ def ksql_routes(node: Node, room: Room) -> list[Route]:
 
 
 def statements(node: Node, body: Body, rights: Rights) -> Answered:
-    """POST /ksql: one statement after another; what comes before an error is done, and told with it."""
+    """POST /ksql: executes statements in order; those before an error keep their effect, and are listed in it."""
     text, properties = body.get("ksql"), body.get("streamsProperties") or {}
     variables = body.get("sessionVariables") or {}
     if not isinstance(text, str) or not isinstance(properties, dict) or not isinstance(variables, dict):
@@ -56,21 +56,21 @@ def statements(node: Node, body: Body, rights: Rights) -> Answered:
     except HeadraceError as error:
         if isinstance(error, NotAllowed):
             node.guard.audit.note_once("refused", rights.who.name, what=error.what)
-        return refusal(error, text, _entities(done))
+        return error_document(error, text, _entities(done))
     return 200, _entities(done)
 
 
 def _entities(outcomes: list[Any]) -> list[Any]:
-    return [told for told in map(entity, outcomes) if told is not None]
+    return [told for told in map(statement_entity, outcomes) if told is not None]
 
 
 def status(node: Node, body: Body, rights: Rights) -> Answered:
-    """GET /status: what became of the commands that made what is there. What is not there any more is not told."""
+    """GET /status: the status of the commands that created the existing sources. Dropped sources are not listed."""
     return 200, {"commandStatuses": dict.fromkeys(_commands(node, rights), "SUCCESS")}
 
 
 def command(node: Node, body: Body, rights: Rights) -> Answered:
-    """GET /status/{kind}/{name}/{deed}: of one command."""
+    """GET /status/{kind}/{name}/{deed}: the status of one command."""
     if body["command"] not in _commands(node, rights):
         raise UnknownCommand(f"command {body['command']} is not known", fix="GET /status lists those that are")
     return 200, {"status": "SUCCESS", "message": "", "queryId": None}
@@ -83,20 +83,25 @@ def _commands(node: Node, rights: Rights) -> list[str]:
 
 def info(node: Node, body: Body, rights: Rights) -> Answered:
     """GET /info."""
-    told = {"version": version("headrace"), "kafkaClusterId": NAME, "ksqlServiceId": NAME, "serverStatus": "RUNNING"}
+    told = {
+        "version": version("headrace"),
+        "kafkaClusterId": PROGRAM_NAME,
+        "ksqlServiceId": PROGRAM_NAME,
+        "serverStatus": "RUNNING",
+    }
     return 200, {"KsqlServerInfo": told}
 
 
 def healthcheck(node: Node, body: Body, rights: Rights) -> Answered:
-    """GET /healthcheck: whether the log answers."""
+    """GET /healthcheck: checks that the log responds."""
     node.log.topics()
     fine = {"isHealthy": True}
     return 200, {"isHealthy": True, "details": {"metastore": fine, "kafka": fine, "commandRunner": fine}}
 
 
 def cluster(node: Node, body: Body, rights: Rights) -> Answered:
-    """GET /clusterStatus: there is one."""
-    return 200, {"clusterStatus": {NAME: {"hostAlive": True}}}
+    """GET /clusterStatus: always one host."""
+    return 200, {"clusterStatus": {PROGRAM_NAME: {"hostAlive": True}}}
 
 
 Answer = Callable[[Node, Body, Rights], Answered]
@@ -110,25 +115,25 @@ ROUTES: tuple[tuple[str, str, Answer], ...] = (
 )
 
 
-# -- how they come and go -------------------------------------------------------------------------------------------
+# -- HTTP -----------------------------------------------------------------------------------------------------------
 
 
-def _route(node: Node, room: Room, method: str, path: str, answer: Answer) -> Route:
+def _route(node: Node, room: BodyBudget, method: str, path: str, answer: Answer) -> Route:
     async def answered(request: Request) -> Response:
         try:
             with room.share() as take:
                 body = await _body(request, take) if method == "POST" else request.path_params
-                status, document = await run_in_threadpool(answer, node, body, rights_of(request))
+                status, document = await run_in_threadpool(answer, node, body, request_rights(request))
         except HeadraceError as error:
-            await noted(node.guard, request, error)
-            status, document = refusal(error)
+            await audit_refusal(node.guard, request, error)
+            status, document = error_document(error)
         return Response(json.dumps(document, default=str), status, media_type=CONTENT_TYPE)
 
     return Route(path, answered, methods=[method])
 
 
 def _asked(
-    node: Node, room: Room, answer: Callable[[Request, Body], Awaitable[Response]]
+    node: Node, room: BodyBudget, answer: Callable[[Request, Body], Awaitable[Response]]
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answered(request: Request) -> Response:
         body: Body = {}
@@ -137,12 +142,12 @@ def _asked(
                 body = await _body(request, take)
                 return await answer(request, body)
         except HeadraceError as error:
-            await noted(node.guard, request, error)
-            status, document = refusal(error, str(body.get("ksql", body.get("sql", ""))))
+            await audit_refusal(node.guard, request, error)
+            status, document = error_document(error, str(body.get("ksql", body.get("sql", ""))))
             return Response(json.dumps(document, default=str), status, media_type=CONTENT_TYPE)
 
     return answered
 
 
 async def _body(request: Request, take: Callable[[int], None]) -> Body:
-    return document(await body_of(request, STATEMENTS, take))
+    return parse_object(await read_body(request, MAX_STATEMENTS_BYTES, take))

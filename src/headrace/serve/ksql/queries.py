@@ -1,8 +1,8 @@
 """SELECT and PRINT over HTTP: `/query`, `/query-stream` and `/close-query`.
 
-A pull query is answered at once if all of it fits a first batch, else while it is read, but not for ever: it holds a
-state of its table. A push query, and PRINT, go on until they have their LIMIT, are closed, or nobody listens any more.
-Who reads those slowly is waited for: see `control.pushes`.
+The result of a pull query is sent at once if it fits in a first batch. Otherwise it is streamed, with a time limit,
+since it holds a snapshot of its table. A push query or PRINT runs until it reaches its LIMIT, is closed, or the client
+disconnects. Slow clients of those cause back-pressure: see `control.serving.push`.
 """
 
 from __future__ import annotations
@@ -22,56 +22,72 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
-from headrace.access.decision import Rights
+from headrace.access.authorization import Rights
 from headrace.control.node import Node
-from headrace.control.permits import sees_all
-from headrace.control.printing import Printing
-from headrace.control.pushes import Subscription, is_single
-from headrace.control.questions import OFFSET_RESET
+from headrace.control.serving.print_topic import TopicPrinter
+from headrace.control.serving.push import PushSubscription, is_stateless
+from headrace.control.statements.describe import OFFSET_RESET
+from headrace.control.statements.permissions import can_see_all_rows
 from headrace.errors import BadRequest, HeadraceError, UnknownQuery
-from headrace.plan.catalog import Ask
-from headrace.serve.authentication import rights_of
-from headrace.serve.ksql.shapes import ARRAY, OBJECTS, Array, Head, Lines, Objects, Shape, Text, is_table
-from headrace.serve.notices import notifier, rows_of
+from headrace.plan.catalog import TransientSelect
+from headrace.serve.authentication import request_rights
+from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
+from headrace.serve.ksql.response_formats import (
+    ARRAY,
+    OBJECTS,
+    DelimitedLines,
+    JsonArray,
+    JsonObjects,
+    PlainText,
+    ResponseFormat,
+    ResponseHeader,
+    is_table,
+)
 
-LIMIT, COMPLETED = "Limit Reached", "Query Completed"
-GRACE = 30.0
-"""Seconds beyond `query_time` in which an answer must have been taken."""
+LIMIT_REACHED, QUERY_COMPLETED = "Limit Reached", "Query Completed"
+PULL_READ_GRACE = 30.0
+"""Seconds beyond `query_time` in which the client must have read the result."""
 Body = Mapping[str, Any]
 _logger = logging.getLogger(__name__)
 
 
-class Asking:
-    """Answers questions of a node's clients, and knows those that go on by their names."""
+class QueryEndpoints:
+    """Runs the queries of a node's clients, and stores the open push queries by name."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
-        self._open: dict[str, tuple[Subscription, str]] = {}
-        """Each with the name of who asked: nobody else ends it, but an admin."""
+        self._open: dict[str, tuple[PushSubscription, str]] = {}
+        """Each with the name of its user: only that user or an admin may close it."""
         self._numbers = itertools.count(1)
 
     async def query(self, request: Request, body: Body) -> Response:
         """POST /query: SELECT as objects, PRINT as text."""
-        rights = rights_of(request)
-        return await self._answered(body, rights, "ksql", "streamsProperties", Objects(), Text())
+        rights = request_rights(request)
+        return await self._answered(body, rights, "ksql", "streamsProperties", JsonObjects(), PlainText())
 
     async def query_stream(self, request: Request, body: Body) -> Response:
-        """POST /query-stream: in the way that the client accepts."""
+        """POST /query-stream: in the format that the client accepts."""
         accepted = request.headers.get("accept", "")
-        shape = Objects() if OBJECTS in accepted else Array() if ARRAY in accepted else Lines()
-        return await self._answered(body, rights_of(request), "sql", "properties", shape, shape)
+        shape = JsonObjects() if OBJECTS in accepted else JsonArray() if ARRAY in accepted else DelimitedLines()
+        return await self._answered(body, request_rights(request), "sql", "properties", shape, shape)
 
     async def close_query(self, request: Request, body: Body) -> Response:
         """POST /close-query."""
         subscription, who = self._open.get(str(body.get("queryId")), (None, None))
-        rights = rights_of(request)
+        rights = request_rights(request)
         if subscription is None or not (rights.is_admin or rights.who.name == who):
             raise UnknownQuery(f"no query {body.get('queryId')} goes on", fix="it may have ended already")
         subscription.end()
         return Response(b"{}", media_type=OBJECTS)
 
     async def _answered(
-        self, body: Body, rights: Rights, text_name: str, properties_name: str, shape: Shape, printed: Shape
+        self,
+        body: Body,
+        rights: Rights,
+        text_name: str,
+        properties_name: str,
+        shape: ResponseFormat,
+        printed: ResponseFormat,
     ) -> Response:
         text, properties = body.get(text_name), body.get(properties_name) or {}
         if not isinstance(text, str) or not isinstance(properties, dict):
@@ -85,43 +101,43 @@ class Asking:
                 return Response(answer, media_type=shape.content_type)
         ask = await run_in_threadpool(partial(self._node.question, text, properties, variables, rights=rights))
         who = rights.who.name
-        if isinstance(ask, Printing):
+        if isinstance(ask, TopicPrinter):
             return await self._printed(ask, printed, who)
         if ask.push:
             from_beginning = str(properties.get(OFFSET_RESET, "latest")).lower() == "earliest"
             return await self._pushed(ask, shape, who, from_beginning=from_beginning)
         return await self._pulled(ask, shape)
 
-    # -- pull -------------------------------------------------------------------------------------------------------
+    # -- pull queries -----------------------------------------------------------------------------------------------
 
-    def _at_once(self, text: str, rights: Rights, shape: Shape, *, at_hand: bool = False) -> bytes | None:
-        """The whole answer to a question that can be prepared; None if it is another, or too long to be held.
+    def _at_once(self, text: str, rights: Rights, shape: ResponseFormat, *, at_hand: bool = False) -> bytes | None:
+        """The whole result of a query that can be prepared; None if it cannot, or if the result is too long.
 
-        What is prepared is over all rows: who may see some of them only is answered another way.
+        A prepared query covers all rows: users who may see only some rows are served by the general path.
         """
         with self._node.preparing.taken(text, at_hand=at_hand) as question:
-            if question is None or not sees_all(question.ask, rights):
+            if question is None or not can_see_all_rows(question.ask, rights):
                 return None
             with self._node.pulls.prepared(question) as answer:
                 batches = list(itertools.islice(answer.batches, 2))
             if len(batches) > 1:
                 return None
-            begin = shape.begin(Head.of(question.ask, self._name(question.ask)))
+            begin = shape.begin(ResponseHeader.of(question.ask, self._name(question.ask)))
             return begin + shape.rows(batches[0] if batches else ()) + shape.end()
 
-    async def _pulled(self, ask: Ask, shape: Shape) -> Response:
-        """Most answers are short: those are made on another thread in one go."""
+    async def _pulled(self, ask: TransientSelect, shape: ResponseFormat) -> Response:
+        """Most results are short: they are computed on a thread in one go."""
         seconds = self._node.pulls.settings.query_time.total_seconds()
-        ends_at = anyio.current_time() + seconds + GRACE if seconds else math.inf
+        ends_at = anyio.current_time() + seconds + PULL_READ_GRACE if seconds else math.inf
         parts = self._parts(ask, shape)
         begun = await run_in_threadpool(lambda: list(itertools.islice(parts, 2)))
         if len(begun) < 2:
             return Response(b"".join(begun), media_type=shape.content_type)
-        return Reading(begun, parts, ends_at, shape.content_type)
+        return PullResponse(begun, parts, ends_at, shape.content_type)
 
-    def _parts(self, ask: Ask, shape: Shape) -> Generator[bytes, None, None]:
-        """The text batch by batch; the last batch has the end with it, for which nothing is held any more."""
-        waiting, count, failure = shape.begin(Head.of(ask, self._name(ask))), 0, None
+    def _parts(self, ask: TransientSelect, shape: ResponseFormat) -> Generator[bytes, None, None]:
+        """The text batch by batch. The last batch includes the end, and is sent after the snapshot is released."""
+        waiting, count, failure = shape.begin(ResponseHeader.of(ask, self._name(ask))), 0, None
         with self._node.pulls.answered(ask) as answer:
             try:
                 for rows in answer.batches:
@@ -136,37 +152,39 @@ class Asking:
                 failure = error
         yield waiting + shape.end(None if failure or is_table(ask) else _message(ask, count), failure)
 
-    # -- what goes on -----------------------------------------------------------------------------------------------
+    # -- push queries -----------------------------------------------------------------------------------------------
 
-    async def _pushed(self, ask: Ask, shape: Shape, who: str, *, from_beginning: bool) -> Response:
-        head = Head.of(ask, self._name(ask, shared=not from_beginning))
+    async def _pushed(self, ask: TransientSelect, shape: ResponseFormat, who: str, *, from_beginning: bool) -> Response:
+        head = ResponseHeader.of(ask, self._name(ask, shared=not from_beginning))
         subscribe = partial(self._node.pushes.subscribe, ask, from_beginning=from_beginning)
         return await self._going(head, shape, who, subscribe)
 
-    async def _printed(self, printing: Printing, shape: Shape, who: str) -> Response:
-        head = Head.of_records(f"print_{next(self._numbers)}", printing.formats)
+    async def _printed(self, printing: TopicPrinter, shape: ResponseFormat, who: str) -> Response:
+        head = ResponseHeader.of_records(f"print_{next(self._numbers)}", printing.formats)
         return await self._going(head, shape, who, partial(self._node.pushes.print, printing))
 
-    async def _going(self, head: Head, shape: Shape, who: str, subscribe: Callable[..., Subscription]) -> Response:
-        """It is listened to before the response begins: who has that misses nothing."""
+    async def _going(
+        self, head: ResponseHeader, shape: ResponseFormat, who: str, subscribe: Callable[..., PushSubscription]
+    ) -> Response:
+        """Subscribe before the response starts, so that the client misses nothing."""
         news = asyncio.Event()
-        reader = await run_in_threadpool(subscribe, notify=notifier(news))
+        reader = await run_in_threadpool(subscribe, notify=thread_safe_setter(news))
         self._open[head.query] = reader, who
 
         def close() -> None:
             del self._open[head.query]
             self._node.pushes.unsubscribe(reader)
 
-        return Going(_told(reader, news, shape, shape.begin(head)), close, shape.content_type)
+        return PushResponse(_told(reader, news, shape, shape.begin(head)), close, shape.content_type)
 
-    def _name(self, ask: Ask, *, shared: bool = False) -> str:
-        """ksqlDB calls those that share their work scalable."""
-        begun = "SCALABLE_PUSH_QUERY" if ask.push and shared and is_single(ask) else ask.query.id
+    def _name(self, ask: TransientSelect, *, shared: bool = False) -> str:
+        """The name of a query. ksqlDB calls push queries that share their work scalable."""
+        begun = "SCALABLE_PUSH_QUERY" if ask.push and shared and is_stateless(ask) else ask.query.id
         return f"{begun}_{next(self._numbers)}"
 
 
-class Reading(StreamingResponse):
-    """What is there, while it is read. Whoever does not take it in time, or goes, lets go of the state it is of."""
+class PullResponse(StreamingResponse):
+    """Streams a pull query. If the client does not read it in time, or disconnects, the snapshot is released."""
 
     def __init__(
         self, begun: list[bytes], parts: Generator[bytes, None, None], ends_at: float, content_type: str
@@ -175,19 +193,19 @@ class Reading(StreamingResponse):
         self._parts, self._ends_at = parts, ends_at
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        # A scope of anyio waits for the thread that may be in the midst of a part, as a timeout of asyncio does not.
+        # An anyio scope waits for the thread that may be computing a part; an asyncio timeout does not.
         try:
             with anyio.CancelScope(deadline=self._ends_at) as reading:
                 await super().__call__(scope, receive, send)
-            if reading.cancelled_caught:  # a response without its end lets the server close the connection
-                _logger.warning("an answer was not read within query_time and %g s, so it was ended", GRACE)
+            if reading.cancelled_caught:  # without its end, the server closes the connection
+                _logger.warning("an answer was not read within query_time and %g s, so it was ended", PULL_READ_GRACE)
         finally:
-            with anyio.CancelScope(shield=True), suppress(ValueError):  # a server that stops may have left that thread
+            with anyio.CancelScope(shield=True), suppress(ValueError):  # at server stop the thread may still run
                 await run_in_threadpool(self._parts.close)
 
 
-class Going(StreamingResponse):
-    """A response that goes on until nobody listens; then, whatever happened, it is closed."""
+class PushResponse(StreamingResponse):
+    """Streams until the client disconnects; the subscription is then closed in any case."""
 
     def __init__(self, parts: AsyncIterator[bytes], close: Callable[[], None], content_type: str) -> None:
         super().__init__(parts, media_type=content_type)
@@ -200,12 +218,14 @@ class Going(StreamingResponse):
             self._close()
 
 
-async def _told(reader: Subscription, news: asyncio.Event, shape: Shape, begin: bytes) -> AsyncIterator[bytes]:
+async def _told(
+    reader: PushSubscription, news: asyncio.Event, shape: ResponseFormat, begin: bytes
+) -> AsyncIterator[bytes]:
     yield begin
-    async for rows in rows_of(reader, news):
+    async for rows in subscription_rows(reader, news):
         yield shape.rows(rows)
-    yield shape.end(LIMIT if reader.failure is None else None, reader.failure)
+    yield shape.end(LIMIT_REACHED if reader.failure is None else None, reader.failure)
 
 
-def _message(ask: Ask, count: int) -> str:
-    return LIMIT if ask.limit is not None and count >= ask.limit else COMPLETED
+def _message(ask: TransientSelect, count: int) -> str:
+    return LIMIT_REACHED if ask.limit is not None and count >= ask.limit else QUERY_COMPLETED

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.cli.shell.colours import coloured
-from headrace.cli.shell.completion import offers
-from headrace.cli.shell.names import Known, known_of
-from headrace.lang.ksql.automaton import words
-from headrace.lang.ksql.keywords import keywords
+from headrace.cli.shell.catalog_cache import CatalogNames, catalog_names
+from headrace.cli.shell.completion import complete
+from headrace.cli.shell.highlighter import highlight
+from headrace.lang.ksql.grammar.automaton import words
+from headrace.lang.ksql.grammar.keywords import keywords
 from headrace.testing import World
 from tests.unit.testing.test_answers import MADE
 
-KNOWN = Known(
+KNOWN = CatalogNames(
     {"CLICKS": ("ID", "PAGE", "From"), "COUNTS": ("PAGE", "N")},
     ("clicks", "COUNTS", "c-d"),
     ("COUNT", "COUNT_DISTINCT", "LEN"),
@@ -22,7 +22,7 @@ KNOWN = Known(
 
 def offered(before: str) -> list[str]:
     before, _, after = before.partition("|")
-    return [offer.word for offer in offers(before, KNOWN, after)]
+    return [offer.word for offer in complete(before, KNOWN, after)]
 
 
 @pytest.mark.parametrize(
@@ -55,14 +55,14 @@ def test_offers(before: str, expected: list[str]) -> None:
 
 
 def test_an_offer_replaces_what_was_begun() -> None:
-    (offer,) = offers("SELECT * FROM cl", KNOWN)
+    (offer,) = complete("SELECT * FROM cl", KNOWN)
     assert (offer.word, offer.kind, offer.length) == ("clicks", "source", 2)
 
 
 def test_names_are_found_in_the_answers() -> None:
     world = World()
     world.execute(MADE + "DESCRIBE STREAMS; DESCRIBE TABLES; LIST TOPICS; LIST FUNCTIONS; LIST QUERIES;")
-    known = known_of(answer.entity() for answer in world.answers)
+    known = catalog_names(answer.entity() for answer in world.answers)
     assert known.sources == {"CLICKS": ("ID", "From", "PAGE", "H"), "COUNTS": ("PAGE", "N")}
     assert (known.topics, known.queries) == (("COUNTS", "clicks"), ("CTAS_COUNTS_0",))
     assert "SUBSTRING" in known.functions
@@ -74,7 +74,7 @@ def test_keywords_are_those_of_the_grammar() -> None:
 
 def test_colours() -> None:
     text = "SELECT len(`a`), 1.5, 'x' -- y\nFROM ${z} # 'open"
-    fragments = list(coloured(text, {"LEN"}))
+    fragments = list(highlight(text, {"LEN"}))
     assert "".join(part for _, part in fragments) == text
     kinds = {part.strip(): kind for kind, part in fragments if part.strip()}
     wanted = {

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from headrace.cli.shell.arrivals import Arrivals
+from headrace.cli.shell.row_buffer import RowBuffer
 from headrace.client import Client
 from tests.unit.cli.shell.test_session import Shell
 from tests.unit.client.conftest import Serve, broken
@@ -83,5 +83,5 @@ def test_half_a_character_is_shown(broken: Serve) -> None:
 
 def test_who_leaves_ends_the_query_though_nobody_takes_its_rows(broken: Serve) -> None:
     rows = Client(broken(OK + chunk(HEAD + "\n") + chunk("[1,null,1,null]\n") * 50)).query("x;")
-    with Arrivals(rows) as arrivals:
+    with RowBuffer(rows) as arrivals:
         assert 1 <= len(arrivals.first(1, 10.0, 0.0)) < 50

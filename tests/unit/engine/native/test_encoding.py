@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.contracts import Topic, TopicSpec
-from headrace.engine.batch.carriers import column
-from headrace.engine.batch.edges import row_columns
-from headrace.engine.native.sink import Encoding, encoded_at_once
-from headrace.engine.native.work import Work, work_for
+from headrace.engine.native.sink import RowEncoder, encode_columns
+from headrace.engine.native.task_spec import NativeTaskSpec, native_task_spec
+from headrace.engine.sparksql.column_types import to_column
+from headrace.engine.sparksql.serde import row_columns
 from headrace.testing.world import World
 
 TOPICS = [Topic("O", TopicSpec(), 0), Topic("dead", TopicSpec(), 0)]
@@ -37,7 +37,7 @@ VALUES = {
 }
 
 
-def work_of(statement: str) -> Work:
+def work_of(statement: str) -> NativeTaskSpec:
     world = World(live=False)
     world.execute(
         "CREATE STREAM c (k STRING KEY, s STRING, d DOUBLE, n BIGINT, ok BOOLEAN, p DECIMAL(5,2), at TIMESTAMP)"
@@ -45,10 +45,10 @@ def work_of(statement: str) -> Work:
     )
     world.execute(statement)
     (running,) = world.running.values()
-    return work_for(running.query, "")
+    return native_task_spec(running.query, "")
 
 
-def frame(data: st.DataObject, work: Work) -> pa.RecordBatch:
+def frame(data: st.DataObject, work: NativeTaskSpec) -> pa.RecordBatch:
     """Rows as Spark would give them."""
     relation, count = work.plan.sink.relation, data.draw(st.integers(1, 4))
     kinds = {f"k{i}": f.type for i, f in enumerate(relation.key)} | {
@@ -65,7 +65,7 @@ def frame(data: st.DataObject, work: Work) -> pa.RecordBatch:
             st.lists(st.none() | some if name in kinds else some, min_size=count, max_size=count)
         )
         mask = there["keyed" if name[0] == "k" else "valued"] if name in kinds else [True] * count
-        return column([value if is_there else None for value, is_there in zip(given, mask, strict=True)], kind)
+        return to_column([value if is_there else None for value, is_there in zip(given, mask, strict=True)], kind)
 
     names = row_columns(relation)
     return pa.RecordBatch.from_arrays([cells(name) for name in names], names)
@@ -78,13 +78,13 @@ def test_at_once_is_one_by_one(statement: str, data: st.DataObject) -> None:
     work = work_of(statement)
     rows = frame(data, work)
     given_columns = dict(zip(rows.schema.names, rows.columns, strict=True))
-    written = encoded_at_once(given_columns, work)
+    written = encode_columns(given_columns, work)
     assert written is not None
-    ((topic, wanted),) = Encoding(work).one_by_one(rows, given_columns, TOPICS)
+    ((topic, wanted),) = RowEncoder(work).one_by_one(rows, given_columns, TOPICS)
     assert (topic.name, written.to_pylist()) == ("O", wanted.to_pylist())
 
 
 def test_a_time_before_1970_is_looked_at() -> None:
     work = work_of(STATEMENTS[0])
     given_columns = {"time": pa.array([5, -1])}
-    assert encoded_at_once(given_columns, work) is None
+    assert encode_columns(given_columns, work) is None

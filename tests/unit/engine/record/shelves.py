@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from headrace.engine.record.buckets import Address, Change
+from headrace.engine.record.state import Address, Change
 
 
 class MemoryShelf(dict[Address, bytes]):

@@ -9,8 +9,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from headrace.engine.record import buckets
-from headrace.engine.record.buckets import PageState
+from headrace.engine.record import state
+from headrace.engine.record.state import KeyGroupState
 from tests.unit.engine.record.shelves import MemoryShelf
 from tests.unit.engine.record.values import keys, same, values
 
@@ -27,15 +27,15 @@ class Stores(RuleBasedStateMachine):
         held=st.sampled_from([0, 100, 1000, 1 << 20]),
     )
     def begin(self, room: int, inline: int, held: int) -> None:
-        self._sizes = buckets.ROOM, buckets.INLINE, buckets.HELD
-        buckets.ROOM, buckets.INLINE, buckets.HELD = room, inline, held
+        self._sizes = state.BUCKET_BYTES, state.INLINE_BYTES, state.MAX_CACHED_BYTES
+        state.BUCKET_BYTES, state.INLINE_BYTES, state.MAX_CACHED_BYTES = room, inline, held
         self.shelf = MemoryShelf()
-        self.state = PageState(self.shelf, page=0)
+        self.state = KeyGroupState(self.shelf, page=0)
         self.model: dict[str, dict[Any, Any]] = {name: {} for name in NAMES}
 
     def teardown(self) -> None:
         if hasattr(self, "_sizes"):
-            buckets.ROOM, buckets.INLINE, buckets.HELD = self._sizes
+            state.BUCKET_BYTES, state.INLINE_BYTES, state.MAX_CACHED_BYTES = self._sizes
 
     @rule(name=st.sampled_from(NAMES), key=few, value=values)
     def set(self, name: str, key: Any, value: Any) -> None:
@@ -99,7 +99,7 @@ class Stores(RuleBasedStateMachine):
     @rule(touches=st.sampled_from([0, 1, 1000]))
     def save_and_reopen(self, touches: int) -> None:
         self.state.save()
-        self.state = PageState(self.shelf, page=0, touches=touches)
+        self.state = KeyGroupState(self.shelf, page=0, touches=touches)
 
     @rule()
     def save_twice(self) -> None:

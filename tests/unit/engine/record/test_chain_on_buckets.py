@@ -16,27 +16,27 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.engine.record import buckets
-from headrace.engine.record.buckets import PageState
+from headrace.engine.record import state
+from headrace.engine.record.state import KeyGroupState
 from headrace.plan.chain.contract import Context, Problem, Store
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Raw
-from tests.statements import Example, examples
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import RawRecord
+from tests.ksql_strategies import Example, examples
 from tests.unit.engine.record.shelves import MemoryShelf
 
 quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
-Outcome = tuple[list[Raw], list[Problem]]
+Outcome = tuple[list[RawRecord], list[Problem]]
 
 
 def run(
     example: Example, cuts: Iterable[int], open_: Callable[[], Callable[[str], Store]], save: Callable[[], None]
 ) -> Outcome:
     """Over stores that are opened at every cut. The same cuts for all: problems are reported step by step."""
-    out: list[Raw] = []
+    out: list[RawRecord] = []
     problems: list[Problem] = []
     edges = [0, *sorted(cut for cut in cuts if cut < len(example.records)), len(example.records)]
     for start, end in pairwise(edges):
-        out += Pipe(example.query, Context(open_(), problems.append)).run(example.records[start:end])
+        out += Pipeline(example.query, Context(open_(), problems.append)).run(example.records[start:end])
         save()
     return out, problems
 
@@ -48,10 +48,10 @@ def in_dicts(example: Example, cuts: Iterable[int]) -> Outcome:
 
 def in_buckets(example: Example, cuts: Iterable[int]) -> Outcome:
     shelf = MemoryShelf()
-    opened: list[PageState] = []
+    opened: list[KeyGroupState] = []
 
     def open_() -> Callable[[str], Store]:
-        opened.append(PageState(shelf, page=0))
+        opened.append(KeyGroupState(shelf, page=0))
         return opened[-1].store
 
     def save() -> None:
@@ -89,10 +89,10 @@ def in_copies(example: Example, cuts: Iterable[int]) -> Outcome:
 
 @pytest.fixture(scope="module", autouse=True)
 def _tiny_buckets() -> Iterator[None]:
-    sizes = buckets.ROOM, buckets.INLINE, buckets.HELD
-    buckets.ROOM, buckets.INLINE, buckets.HELD = 100, 60, 200
+    sizes = state.BUCKET_BYTES, state.INLINE_BYTES, state.MAX_CACHED_BYTES
+    state.BUCKET_BYTES, state.INLINE_BYTES, state.MAX_CACHED_BYTES = 100, 60, 200
     yield
-    buckets.ROOM, buckets.INLINE, buckets.HELD = sizes
+    state.BUCKET_BYTES, state.INLINE_BYTES, state.MAX_CACHED_BYTES = sizes
 
 
 cuts = st.lists(st.integers(0, 25), max_size=6) | st.just(range(25))

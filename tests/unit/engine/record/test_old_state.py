@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
-from headrace.engine.record.buckets import PageState
+from headrace.engine.record.state import KeyGroupState
 from headrace.plan.chain.contract import Context
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Raw
-from tests.statements import planned
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import RawRecord
+from tests.ksql_strategies import planned
 from tests.unit.engine.record.shelves import MemoryShelf
 
 SECOND = 1000
@@ -42,23 +42,23 @@ STATEMENTS = {
 }
 
 
-def batch(number: int) -> Iterator[tuple[str, Raw]]:
+def batch(number: int) -> Iterator[tuple[str, RawRecord]]:
     """Forty keys over ten seconds: most on both sides, some twice, some late."""
     for i in range(40):
         key, time = b"%d" % (number * 40 + i), (number * 10 + i // 4) * SECOND
-        yield "s", Raw(key, b'{"A": 1, "B": "b"}', time)
+        yield "s", RawRecord(key, b'{"A": 1, "B": "b"}', time)
         if i % 3:
-            yield "r", Raw(key, b'{"A": 2, "X": 7}', time + 1)
+            yield "r", RawRecord(key, b'{"A": 2, "X": 7}', time + 1)
         if i % 5 == 0:
-            yield "s", Raw(key, b'{"A": 3}', max(time - 9 * SECOND, 0))
+            yield "s", RawRecord(key, b'{"A": 3}', max(time - 9 * SECOND, 0))
 
 
 def held(statement: str) -> list[tuple[int, int, int]]:
     """Entries, buckets and bytes after each batch; the state is read anew for each."""
     query, shelf, found = planned(statement), MemoryShelf(), list[tuple[int, int, int]]()
     for number in range(BATCHES):
-        state = PageState(shelf, page=0)
-        Pipe(query, Context(state.store)).run(batch(number))
+        state = KeyGroupState(shelf, page=0)
+        Pipeline(query, Context(state.store)).run(batch(number))
         state.save()
         found.append((state.entries, len(shelf), sum(map(len, shelf.values()))))
     return found
@@ -77,8 +77,8 @@ def test_what_is_over_goes(statement: str) -> None:
 def test_all_of_it_goes_when_time_goes_on(name: str) -> None:
     """A tick is enough; only what time it is stays."""
     shelf = MemoryShelf()
-    state = PageState(shelf, page=0)
-    pipe = Pipe(planned(STATEMENTS[name]), Context(state.store))
+    state = KeyGroupState(shelf, page=0)
+    pipe = Pipeline(planned(STATEMENTS[name]), Context(state.store))
     pipe.run(batch(0))
     pipe.tick(1000 * SECOND)
     state.save()

@@ -16,19 +16,19 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.contracts import HEADERS_TYPE, SYSTEM_COLUMNS, Batch, Topic, TopicSpec
-from headrace.engine.batch.paging import pages_of
-from headrace.engine.record.buckets import PageState
-from headrace.engine.record.operator import run_records
-from headrace.engine.record.packing import unpacked, unpacked_rows
-from headrace.engine.record.placing import packed
-from headrace.engine.record.work import Work, work_for
-from headrace.engine.reports import Report
-from headrace.plan.chain.records import Headers, Raw
-from headrace.plan.layout import Layout, layouts_of, opened_layout
+from headrace.engine.planning.partitioning import key_group_assigner
+from headrace.engine.record.chain_operator import run_records
+from headrace.engine.record.shuffle.partitioner import partition_batch
+from headrace.engine.record.shuffle.payloads import payload_rows, read_payloads
+from headrace.engine.record.state import KeyGroupState
+from headrace.engine.record.task_spec import RecordTaskSpec, record_task_spec
+from headrace.engine.task_report import TaskReport
+from headrace.plan.analysis.record_layout import RecordLayout, columnar_layout, record_layouts
+from headrace.plan.chain.records import Headers, RawRecord
 from headrace.plan.nodes import Query
 from headrace.schema import Schema
 from headrace.testing.world import World
-from tests.statements import Example, examples
+from tests.ksql_strategies import Example, examples
 from tests.unit.engine.record.shelves import MemoryShelf
 from tests.unit.engine.record.test_pages import Case, windowed
 
@@ -38,11 +38,11 @@ JSON = "format='JSON'"
 Written = tuple[str, bytes | None, bytes | None, int, str]
 
 
-def work_of(query: Query, topics: Iterable[str], pages: int, *, opened: bool) -> Work:
+def work_of(query: Query, topics: Iterable[str], pages: int, *, opened: bool) -> RecordTaskSpec:
     names = list(dict.fromkeys([*(source.topic for source in query.sources), *topics, TICKS]))
-    found = [opened_layout(query, name) for name in names] if opened else []
+    found = [columnar_layout(query, name) for name in names] if opened else []
     more = [replace(layout, fewest=1) for layout in found if layout is not None]
-    return work_for(query, (*map(Layout, names), *more), TICKS, pages)
+    return record_task_spec(query, (*map(RecordLayout, names), *more), TICKS, pages)
 
 
 def ran(case: Case, pages: int, cuts: Iterable[int], tasks: int, *, opened: bool) -> list[Written]:
@@ -53,27 +53,29 @@ def ran(case: Case, pages: int, cuts: Iterable[int], tasks: int, *, opened: bool
     edges = [0, *sorted({cut for cut in cuts if cut < len(case.records)}), len(case.records)]
     for start, end in pairwise(edges):
         for page, payloads in sorted(payloads_of(case.records[start:end], start, work, tasks).items()):
-            state = PageState(shelves[page], page=page)
-            for topic, payload in run_records(work, unpacked(payloads, work), state.store, Report(page)):
-                rows = unpacked_rows(payload).to_pylist()
+            state = KeyGroupState(shelves[page], page=page)
+            for topic, payload in run_records(work, read_payloads(payloads, work), state.store, TaskReport(page)):
+                rows = payload_rows(payload).to_pylist()
                 out += [(topic, r["key"], r["value"], r["$timestamp"], repr(r["$headers"])) for r in rows]
             state.save()
     return out
 
 
-def payloads_of(records: Sequence[tuple[str, Raw]], base: int, work: Work, tasks: int) -> defaultdict[int, list[bytes]]:
+def payloads_of(
+    records: Sequence[tuple[str, RawRecord]], base: int, work: RecordTaskSpec, tasks: int
+) -> defaultdict[int, list[bytes]]:
     found: defaultdict[int, list[bytes]] = defaultdict(list)
     for topic in dict.fromkeys(work.topics):
         mine = [(base + at + 1, record) for at, (name, record) in enumerate(records) if name == topic]
         for task in reversed(range(tasks)):
             piece = mine[len(mine) * task // tasks : len(mine) * (task + 1) // tasks]
-            rows = packed(batch(topic, [r for _, r in piece], [place for place, _ in piece]), work)
+            rows = partition_batch(batch(topic, [r for _, r in piece], [place for place, _ in piece]), work)
             for page, payload in zip(*(column.to_pylist() for column in rows.columns), strict=True):
                 found[page].append(payload)
     return found
 
 
-def batch(topic: str, records: Sequence[Raw], places: Sequence[int]) -> Batch:
+def batch(topic: str, records: Sequence[RawRecord], places: Sequence[int]) -> Batch:
     columns = {name: pa.nulls(len(records), kind) for name, kind in SYSTEM_COLUMNS.items()}
     columns |= {
         "key": pa.array([r.key for r in records], pa.binary()),
@@ -90,7 +92,9 @@ def _items(headers: Headers) -> list[dict[str, object]] | None:
     return [{"name": name, "value": value} for name, value in headers] or None
 
 
-def disturbed(records: Sequence[tuple[str, Raw]], marked: set[int], early: set[int]) -> list[tuple[str, Raw]]:
+def disturbed(
+    records: Sequence[tuple[str, RawRecord]], marked: set[int], early: set[int]
+) -> list[tuple[str, RawRecord]]:
     """Some records with headers, some with a time before 1970."""
     found = list(records)
     for at in marked & set(range(len(found))):
@@ -117,7 +121,7 @@ def test_opened_records_give_what_raw_ones_give(
     drawn: Example, pages: int, cuts: set[int], tasks: int, marked: set[int], early: set[int]
 ) -> None:
     case = Case(drawn.query, disturbed(drawn.records, marked, early))
-    count = pages if pages_of(case.query, timed=True).are_several else 1
+    count = pages if key_group_assigner(case.query, timed=True).are_several else 1
     found, wanted = (ran(case, count, cuts, tasks, opened=opened) for opened in (True, False))
     assert by_key(found) == by_key(wanted)
     if count == 1:
@@ -150,8 +154,8 @@ def test_columns_may_be_called_as_the_envelope_is(pages: int) -> None:
     query = planned(
         "`offset` INT KEY, `time` BIGINT, `headers` STRING, page STRUCT<a INT>", "CREATE STREAM o AS SELECT * FROM c;"
     )
-    assert opened_layout(query, "c") is not None
-    case = Case(query, [("c", Raw(b"%d" % i, value, i, offset=i)) for i, value in enumerate(VALUES)])
+    assert columnar_layout(query, "c") is not None
+    case = Case(query, [("c", RawRecord(b"%d" % i, value, i, offset=i)) for i, value in enumerate(VALUES)])
     found = ran(case, pages, (), 1, opened=True)
     assert sorted(found) == sorted(ran(case, pages, (), 1, opened=False))
     assert len(found) == len(VALUES)
@@ -160,13 +164,15 @@ def test_columns_may_be_called_as_the_envelope_is(pages: int) -> None:
 def test_columns_of_a_schema_may_be_called_so_too() -> None:
     query = planned("`offset` BIGINT KEY, `time` BIGINT", "CREATE STREAM o AS SELECT * FROM c;")
     schema = Schema.parse("offset bigint key, time bigint")
-    work = work_for(query, (*layouts_of(query, [Topic("c", TopicSpec(schema=schema), 0)]), Layout(TICKS)), TICKS)
+    work = record_task_spec(
+        query, (*record_layouts(query, [Topic("c", TopicSpec(schema=schema), 0)]), RecordLayout(TICKS)), TICKS
+    )
     columns = {name: pa.nulls(2, kind) for name, kind in SYSTEM_COLUMNS.items()}
     numbers = pa.array([1, 2], pa.int64())
     columns |= dict.fromkeys(["offset", "time", "$timestamp", "$offset", "$sequence"], numbers)
     rows = Batch("c", 0, pa.RecordBatch.from_arrays(list(columns.values()), list(columns)), 0)
-    (payload,) = packed(rows, work).column("payload").to_pylist()
-    assert unpacked([payload], work).items == [(1, (1,), (1,)), (2, (2,), (2,))]
+    (payload,) = partition_batch(rows, work).column("payload").to_pylist()
+    assert read_payloads([payload], work).items == [(1, (1,), (1,)), (2, (2,), (2,))]
 
 
 @pytest.mark.parametrize(
@@ -185,28 +191,28 @@ def test_columns_of_a_schema_may_be_called_so_too() -> None:
     ],
 )
 def test_what_is_not_opened(declared: str, statement: str, more: str) -> None:
-    assert opened_layout(planned(declared, statement, more), "c") is None
+    assert columnar_layout(planned(declared, statement, more), "c") is None
 
 
 def test_small_batches_stay_as_they_are() -> None:
     query = planned("id INT KEY, a STRING", "CREATE STREAM o AS SELECT * FROM c;")
-    layout = opened_layout(query, "c")
+    layout = columnar_layout(query, "c")
     assert layout is not None
-    work = work_for(query, (Layout("c"), Layout(TICKS), layout), TICKS)
+    work = record_task_spec(query, (RecordLayout("c"), RecordLayout(TICKS), layout), TICKS)
     for count, are_raw in ((1, True), (layout.fewest, False)):
-        records = [Raw(b"1", b'{"a":"x"}', 5, offset=i) for i in range(count)]
-        (payload,) = packed(batch("c", records, range(count)), work).column("payload").to_pylist()
-        assert all(isinstance(item, Raw) is are_raw for item in unpacked([payload], work).items)
+        records = [RawRecord(b"1", b'{"a":"x"}', 5, offset=i) for i in range(count)]
+        (payload,) = partition_batch(batch("c", records, range(count)), work).column("payload").to_pylist()
+        assert all(isinstance(item, RawRecord) is are_raw for item in read_payloads([payload], work).items)
 
 
 def test_only_what_must_stays_as_it_is() -> None:
     query = planned("id INT KEY, a STRING", "CREATE TABLE o AS SELECT id, COUNT(*) AS n FROM c GROUP BY id;")
     work = work_of(query, [], 1, opened=True)
-    records = [Raw(b"1", b'{"a":"x"}', 5, offset=i) for i in range(1000)]
-    records[700] = Raw(b"1", b"{", 5, offset=700)
-    (payload,) = packed(batch("c", records, range(1, 1001)), work).column("payload").to_pylist()
-    arrived = unpacked([payload], work)
-    as_they_are = [item for item in arrived.items if isinstance(item, Raw)]
+    records = [RawRecord(b"1", b'{"a":"x"}', 5, offset=i) for i in range(1000)]
+    records[700] = RawRecord(b"1", b"{", 5, offset=700)
+    (payload,) = partition_batch(batch("c", records, range(1, 1001)), work).column("payload").to_pylist()
+    arrived = read_payloads([payload], work)
+    as_they_are = [item for item in arrived.items if isinstance(item, RawRecord)]
     assert len(arrived.items) == 1000
     assert [item.offset for item in as_they_are if item.value == b"{"] == [700]
     assert len(as_they_are) <= 256

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headrace as hr
-from headrace.engine.record.buckets import PageState
-from headrace.plan.chain.chain import Chain
+from headrace.engine.record.state import KeyGroupState
 from headrace.plan.chain.contract import Context, Store
+from headrace.plan.chain.interpreter import Chain
 from tests.unit.engine.record.shelves import MemoryShelf
 
 
@@ -23,7 +23,7 @@ class Diary(hr.Operator):
 
     output: ClassVar[str] = "what STRING"
 
-    def on_event(self, event: hr.Event, ctx: hr.Keyed) -> None:
+    def on_event(self, event: hr.Event, ctx: hr.KeyContext) -> None:
         seen = ctx.state or {"words": [], "by": {}, "last": (None, 0.5, Decimal("1.10"), b"\0", True)}
         if event.word == "forget":
             ctx.state = None
@@ -38,7 +38,7 @@ class Diary(hr.Operator):
         if event.word == "fail":
             raise ValueError("it fails")
 
-    def on_timer(self, timer: hr.Timer, ctx: hr.Keyed) -> None:
+    def on_timer(self, timer: hr.Timer, ctx: hr.KeyContext) -> None:
         ctx.emit(what=f"{timer.name}: {ctx.state}")
         if timer.name and ctx.state:
             ctx.state["words"].clear()
@@ -76,7 +76,7 @@ def test_cut_anywhere_and_opened_again_it_gives_the_same(rows: list[tuple[int, s
     shelf = MemoryShelf()
 
     def in_buckets() -> tuple[Callable[[str], Store], Callable[[], None]]:
-        state = PageState(shelf, page=0)
+        state = KeyGroupState(shelf, page=0)
         return state.store, lambda: state.save() and None
 
     expected = run(rows, [], lambda: (plain.__getitem__, lambda: None))

@@ -15,27 +15,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.contracts import SYSTEM_COLUMNS, Batch
-from headrace.engine.batch.paging import pages_of
-from headrace.engine.record.buckets import PageState
-from headrace.engine.record.operator import run_records
-from headrace.engine.record.packing import unpacked, unpacked_rows
-from headrace.engine.record.placing import packed
-from headrace.engine.record.results import merges
-from headrace.engine.record.work import Work, work_for
-from headrace.engine.reports import Report
+from headrace.engine.planning.partitioning import key_group_assigner
+from headrace.engine.record.chain_operator import run_records
+from headrace.engine.record.results import can_merge_changes
+from headrace.engine.record.shuffle.partitioner import partition_batch
+from headrace.engine.record.shuffle.payloads import payload_rows, read_payloads
+from headrace.engine.record.state import KeyGroupState
+from headrace.engine.record.task_spec import RecordTaskSpec, record_task_spec
+from headrace.engine.task_report import TaskReport
+from headrace.plan.analysis.record_layout import RecordLayout
 from headrace.plan.chain.contract import Context
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Raw
-from headrace.plan.layout import Layout
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Kind, Query
 from headrace.testing.world import World
-from tests.statements import Example, examples
+from tests.ksql_strategies import Example, examples
 from tests.unit.engine.record.shelves import MemoryShelf
 
 quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
 TICKS = "ticks"
 Record = tuple[bytes | None, bytes | None, int]
-Input = tuple[str, Raw]
+Input = tuple[str, RawRecord]
 
 
 class Case(NamedTuple):
@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
 def in_memory(example: Case) -> tuple[list[Record], Counter[str]]:
     problems: Counter[str] = Counter()
-    pipe = Pipe(example.query, Context(report=lambda problem: problems.update([problem.code])))
+    pipe = Pipeline(example.query, Context(report=lambda problem: problems.update([problem.code])))
     return [(r.key, r.value, r.time) for r in pipe.run(example.records)], problems
 
 
@@ -53,23 +53,23 @@ def in_pages(
     example: Case, pages: int, cuts: Iterable[int], tasks: int, *, merges: bool = False
 ) -> tuple[list[Record], Counter[str]]:
     topics = dict.fromkeys([*(s.topic for s in example.query.sources), *(topic for topic, _ in example.records), TICKS])
-    work = work_for(example.query, tuple(map(Layout, topics)), TICKS, pages, merges=merges)
+    work = record_task_spec(example.query, tuple(map(RecordLayout, topics)), TICKS, pages, merges=merges)
     shelves = defaultdict[int, MemoryShelf](MemoryShelf)
     out: list[Record] = []
     problems: Counter[str] = Counter()
     edges = [0, *sorted({cut for cut in cuts if cut < len(example.records)}), len(example.records)]
     for start, end in pairwise(edges):
         for page, payloads in _batch(example.records[start:end], start, work, tasks).items():
-            state, report = PageState(shelves[page], page=page), Report(page)
-            for topic, payload in run_records(work, unpacked(payloads, work), state.store, report):
+            state, report = KeyGroupState(shelves[page], page=page), TaskReport(page)
+            for topic, payload in run_records(work, read_payloads(payloads, work), state.store, report):
                 if topic == example.query.sink.topic:
-                    out += [tuple(row.values())[:3] for row in unpacked_rows(payload).to_pylist()]
+                    out += [tuple(row.values())[:3] for row in payload_rows(payload).to_pylist()]
             state.save()
             problems.update(report.problems)
     return out, problems
 
 
-def _batch(inputs: Sequence[Input], base: int, work: Work, tasks: int) -> dict[int, list[bytes]]:
+def _batch(inputs: Sequence[Input], base: int, work: RecordTaskSpec, tasks: int) -> dict[int, list[bytes]]:
     """As Spark's tasks would give them: pieces of a topic, of which the later ones may come first."""
     found: defaultdict[int, list[bytes]] = defaultdict(list)
     numbered = [(base + place + 1, topic, record) for place, (topic, record) in enumerate(inputs)]
@@ -78,13 +78,13 @@ def _batch(inputs: Sequence[Input], base: int, work: Work, tasks: int) -> dict[i
         for task in reversed(range(tasks)):
             piece = mine[len(mine) * task // tasks : len(mine) * (task + 1) // tasks]
             if piece:
-                rows = packed(_rows(topic, piece), work)
+                rows = partition_batch(_rows(topic, piece), work)
                 for page, payload in zip(*(column.to_pylist() for column in rows.columns), strict=True):
                     found[page].append(payload)
     return found
 
 
-def _rows(topic: str, piece: Sequence[tuple[int, Raw]]) -> Batch:
+def _rows(topic: str, piece: Sequence[tuple[int, RawRecord]]) -> Batch:
     columns = {name: pa.nulls(len(piece), kind) for name, kind in SYSTEM_COLUMNS.items()}
     columns |= {
         "key": pa.array([r.key for _, r in piece], pa.binary()),
@@ -107,7 +107,7 @@ def by_key(records: Iterable[Record]) -> dict[bytes | None, list[Record]]:
 @given(examples(), st.sampled_from([1, 3]), st.sets(st.integers(1, 40), max_size=4), st.integers(1, 3))
 def test_pages_give_what_one_chain_gives(drawn: Example, pages: int, cuts: set[int], tasks: int) -> None:
     example = Case(drawn.query, drawn.records)
-    parted = pages_of(example.query, timed=True)
+    parted = key_group_assigner(example.query, timed=True)
     wanted, reported = in_memory(example)
     found, told = in_pages(example, pages if parted.are_several else 1, cuts, tasks)
     assert told == reported
@@ -123,9 +123,9 @@ def test_pages_give_what_one_chain_gives(drawn: Example, pages: int, cuts: set[i
 @given(examples(), st.sampled_from([1, 3]), st.sets(st.integers(1, 40), max_size=4))
 def test_merged_changes_come_to_the_same_table(drawn: Example, pages: int, cuts: set[int]) -> None:
     example = Case(drawn.query, drawn.records)
-    several = pages if pages_of(example.query, timed=True).are_several else 1
+    several = pages if key_group_assigner(example.query, timed=True).are_several else 1
     every, told = in_pages(example, several, cuts, 1)
-    found, told_too = in_pages(example, several, cuts, 1, merges=merges(example.query))
+    found, told_too = in_pages(example, several, cuts, 1, merges=can_merge_changes(example.query))
     if example.query.sink.relation.kind is Kind.STREAM:
         assert found == every
     else:
@@ -168,14 +168,14 @@ def windowed(draw: st.DrawFn) -> Case:
         value = f'{{"PAGE": {page}, "N": {n}, "AT": {at + draw(st.sampled_from([0, 500, -500]))}}}'
         payload = draw(st.sampled_from([value, value, value, value, None, "x"]))
         key = draw(st.sampled_from([b"1", b"2", b"3", None]))
-        records.append(("c", Raw(key, None if payload is None else payload.encode(), at, offset=offset)))
+        records.append(("c", RawRecord(key, None if payload is None else payload.encode(), at, offset=offset)))
     return Case(running.query, records)
 
 
 @quick
 @given(windowed(), st.sets(st.integers(1, 40), max_size=4), st.integers(1, 3))
 def test_windows_close_on_all_pages_at_the_same_moment(example: Case, cuts: set[int], tasks: int) -> None:
-    assert pages_of(example.query, timed=True).are_several
+    assert key_group_assigner(example.query, timed=True).are_several
     wanted, reported = in_memory(example)
     found, told = in_pages(example, 3, cuts, tasks)
     assert told == reported

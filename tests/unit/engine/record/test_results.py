@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.engine.record.results import Results, merged, merges
+from headrace.engine.record.results import Results, can_merge_changes, merge_changes
 from headrace.plan import types as ty
 from headrace.plan.nodes import Kind, Relation
 from headrace.schema import Field
-from tests.statements import planned
+from tests.ksql_strategies import planned
 
 
 def table(*kinds: pa.DataType) -> Relation:
@@ -28,7 +28,7 @@ def changes(*keys: object) -> list[tuple]:
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=30))
 def test_what_is_left_is_what_was_said_last(drawn: Sequence[tuple[int, bool]]) -> None:
     entries = [(n, (key,), None if deleted else (n,)) for n, (key, deleted) in enumerate(drawn)]
-    left = merged(Results(entries), table(ty.INT)).entries
+    left = merge_changes(Results(entries), table(ty.INT)).entries
     assert {entry[1]: entry for entry in left} == {entry[1]: entry for entry in entries}
     assert left == sorted(left)
     assert len(left) == len({key for key, _ in drawn})
@@ -36,12 +36,12 @@ def test_what_is_left_is_what_was_said_last(drawn: Sequence[tuple[int, bool]]) -
 
 def test_a_key_that_came_and_went_is_deleted_all_the_same() -> None:
     came, went = (1, (1,), (5,)), (2, (1,), None)
-    assert merged(Results([came, went]), table(ty.INT)).entries == [went]
+    assert merge_changes(Results([came, went]), table(ty.INT)).entries == [went]
 
 
 def test_windows_of_a_key_are_keys_of_their_own() -> None:
     entries = changes(("a", (0, 10)), ("a", (10, 20)), ("a", (0, 10)))
-    assert merged(Results(entries), table(ty.STRING)).entries == entries[1:]
+    assert merge_changes(Results(entries), table(ty.STRING)).entries == entries[1:]
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_windows_of_a_key_are_keys_of_their_own() -> None:
 )
 def test_keys_that_are_not_the_same_stay_apart(kind: pa.DataType, keys: list, left: list[int]) -> None:
     entries = changes(*keys)
-    assert merged(Results(entries), table(kind)).entries == [entries[place] for place in left]
+    assert merge_changes(Results(entries), table(kind)).entries == [entries[place] for place in left]
 
 
 def test_each_entry_keeps_the_headers_of_its_cause() -> None:
@@ -64,7 +64,7 @@ def test_each_entry_keeps_the_headers_of_its_cause() -> None:
     results.add(changes((1,)), ())
     results.add([(5, (1,), (7,)), (5, (2,), (8,))], (("from", b"b"),))
     results.add([(6, (2,), (9,))], ())
-    left = merged(results, table(ty.INT))
+    left = merge_changes(results, table(ty.INT))
     assert [(entry[1], headers) for entry, headers in zip(left.entries, left.headers or [], strict=True)] == [
         ((1,), (("from", b"b"),)),
         ((2,), ()),
@@ -83,4 +83,4 @@ def test_each_entry_keeps_the_headers_of_its_cause() -> None:
     ids=["aggregate", "table", "stream", "final", "trigger"],
 )
 def test_what_may_be_merged(statement: str, can: bool) -> None:
-    assert merges(planned(statement)) is can
+    assert can_merge_changes(planned(statement)) is can

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.engine.record.operator import run_records
-from headrace.engine.record.packing import unpacked
-from headrace.engine.reports import Report
-from headrace.plan.chain.records import Raw
+from headrace.engine.record.chain_operator import run_records
+from headrace.engine.record.shuffle.payloads import read_payloads
+from headrace.engine.task_report import TaskReport
+from headrace.plan.chain.records import RawRecord
 from headrace.testing.world import World
 from tests.unit.engine.record.test_opened import payloads_of, work_of
 
@@ -27,8 +27,12 @@ def test_a_record_that_does_not_count_does_not_move_the_time(bad: bytes | None, 
     world.execute(SOURCE + statement)
     (running,) = world.running.values()
     work = work_of(running.query, [], 1, opened=False)
-    records = [("s", Raw(b"1", GOOD, 1_000)), ("s", Raw(b"1", bad, FAR)), ("s", Raw(b"1", GOOD, 2_000))]
-    report, stores = Report(0), dict[str, dict]()
-    arrived = unpacked(payloads_of(records, 0, work, 1)[0], work)
+    records = [
+        ("s", RawRecord(b"1", GOOD, 1_000)),
+        ("s", RawRecord(b"1", bad, FAR)),
+        ("s", RawRecord(b"1", GOOD, 2_000)),
+    ]
+    report, stores = TaskReport(0), dict[str, dict]()
+    arrived = read_payloads(payloads_of(records, 0, work, 1)[0], work)
     run_records(work, arrived, lambda name: stores.setdefault(name, {}), report)
     assert report.time == latest

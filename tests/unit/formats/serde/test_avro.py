@@ -10,7 +10,7 @@ from typing import Any
 import fastavro
 import pytest
 
-from headrace.errors import BadFormatOption, BadRecord, FormatRefused, UnknownSchema
+from headrace.errors import BadFormatOption, BadRecord, FormatUnsupported, UnknownSchema
 from headrace.formats.serde import serde_maker
 from headrace.formats.serde.registry import MemoryRegistry, framed
 from headrace.schema import Field, Schema
@@ -124,7 +124,7 @@ def test_payloads_without_a_known_schema_are_bad_records() -> None:
 
 
 def test_names_are_avro_names() -> None:
-    with pytest.raises(FormatRefused, match="`a-b`"):
+    with pytest.raises(FormatUnsupported, match="`a-b`"):
         serde_maker("AVRO", {}).check([Field("a-b", Schema.parse("A int").fields[0].type)], is_key=False, wrapped=True)
 
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 
 from headrace.errors import BadRecord
 from headrace.formats.serde import serde_maker
-from headrace.formats.serde.columnar import column_writer, columnar
+from headrace.formats.serde.columnar import column_reader, column_writer
 from headrace.formats.values import values_of
 from headrace.schema import Schema
-
-from .rows import values
+from tests.unit.formats.serde.rows import values
 
 BYTES = st.binary(max_size=9) | st.binary(min_size=4, max_size=4) | st.binary(min_size=8, max_size=8)
 TEXTS = st.text(max_size=6).map(str.encode)
@@ -31,7 +30,7 @@ JSON = st.sampled_from([b"1", b'"a"', b"null", b"1.5", b'"1', b'{"k":1}', b'{"K"
 )
 def test_a_batch_is_its_payloads(kind: str, name: str, payloads: list[bytes | None], skip: int, is_key: bool) -> None:
     columns = Schema.parse(f"K {kind}").fields
-    made = columnar(name, columns, is_key=is_key, wrapped=True)
+    made = column_reader(name, columns, is_key=is_key, wrapped=True)
     if made is None:
         return
     serde = serde_maker(name, {}).serde(columns, is_key=is_key, wrapped=True)
@@ -55,11 +54,11 @@ def _refused(serde: Any, payload: bytes | None) -> bool:
 
 @pytest.mark.parametrize("name", ["DELIMITED", "AVRO", "NONE", "PROTOBUF", "JSON_SR"])
 def test_other_formats_are_read_one_by_one(name: str) -> None:
-    assert columnar(name, Schema.parse("A int").fields, is_key=False, wrapped=True) is None
+    assert column_reader(name, Schema.parse("A int").fields, is_key=False, wrapped=True) is None
 
 
 def test_no_columns_are_read_one_by_one() -> None:
-    assert columnar("JSON", (), is_key=True, wrapped=True) is None
+    assert column_reader("JSON", (), is_key=True, wrapped=True) is None
 
 
 @given(st.sampled_from(["int", "bigint", "double", "string", "bytes"]), st.data(), st.booleans())

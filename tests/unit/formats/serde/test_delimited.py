@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headrace.errors import BadFormatOption, BadRecord, FormatRefused
+from headrace.errors import BadFormatOption, BadRecord, FormatUnsupported
 from headrace.formats.serde import serde_maker
 from headrace.schema import Field, Schema
 
@@ -137,5 +137,5 @@ def test_impossible_delimiters(given: str) -> None:
     ],
 )
 def test_nested_types_are_refused(kind: pa.DataType, name: str) -> None:
-    with pytest.raises(FormatRefused, match=f"The 'DELIMITED' format does not support type '{name}', column: `C`"):
+    with pytest.raises(FormatUnsupported, match=f"The 'DELIMITED' format does not support type '{name}', column: `C`"):
         serde_maker("DELIMITED", {}).check([Field("C", kind)], is_key=False, wrapped=True)

@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from headrace.errors import BadRecord, FormatRefused
+from headrace.errors import BadRecord, FormatUnsupported
 from headrace.formats.serde import serde_maker
 from headrace.schema import Field, Schema
 
@@ -179,14 +179,14 @@ def test_writes(kind: str, value: Any, text: str) -> None:
 
 def test_maps_have_text_keys() -> None:
     columns = [Field("M", pa.list_(pa.map_(pa.int32(), pa.int32())))]
-    with pytest.raises(FormatRefused, match="JSON only supports MAP types with STRING keys"):
+    with pytest.raises(FormatUnsupported, match="JSON only supports MAP types with STRING keys"):
         serde_maker("JSON", {}).check(columns, is_key=False, wrapped=True)
 
 
 def test_keys_hold_no_maps() -> None:
     columns = [Field("K", pa.struct([("m", pa.map_(pa.string(), pa.int32()))]))]
     for name in ("JSON", "AVRO", "PROTOBUF", "DELIMITED", "KAFKA"):
-        with pytest.raises(FormatRefused, match="Map keys"):
+        with pytest.raises(FormatUnsupported, match="Map keys"):
             serde_maker(name, {}).check(columns, is_key=True, wrapped=False)
 
 

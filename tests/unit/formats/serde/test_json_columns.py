@@ -16,8 +16,7 @@ from headrace.formats.serde import serde_maker
 from headrace.formats.serde.json_columns import JsonColumns, can_read
 from headrace.formats.values import values_of
 from headrace.schema import Field, Schema
-
-from .rows import TEXT_KEYS, tables, types
+from tests.unit.formats.serde.rows import TEXT_KEYS, tables, types
 
 
 def row_by_row(columns: list[Field], payloads: list[bytes | None], *, bare: bool) -> list[Any]:

@@ -13,8 +13,7 @@ from headrace.formats.serde import serde_maker
 from headrace.formats.serde.json_text import JsonText, can_write
 from headrace.formats.values import plain
 from headrace.schema import Field, Schema
-
-from .rows import KINDS, LEAVES, values
+from tests.unit.formats.serde.rows import KINDS, LEAVES, values
 
 FLAT = LEAVES.filter(lambda kind: kind != KINDS["bytes"])
 DOUBLES = st.sampled_from([0.0, -0.0, 1e-3, 9.99e-4, 1e7, 9999999.0, 1.0, 0.1, float("nan"), float("inf"), 5e-324])

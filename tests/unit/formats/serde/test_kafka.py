@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 
 from headrace.component import components
-from headrace.errors import BadFormatOption, BadRecord, FormatRefused, MissingPart, StatementError, UnknownFormat
+from headrace.errors import (
+    BadFormatOption,
+    BadRecord,
+    FormatUnsupported,
+    MissingDependency,
+    StatementError,
+    UnknownFormat,
+)
 from headrace.formats.serde import serde_maker, wrappings
-from headrace.formats.serde.extras import require
+from headrace.formats.serde.optional_libraries import require_library
 from headrace.schema import Schema
 
 
@@ -55,19 +62,19 @@ def test_other_lengths_are_bad_records(kind: str, payload: bytes) -> None:
     ],
 )
 def test_other_types_are_refused(kind: str, name: str) -> None:
-    with pytest.raises(FormatRefused, match=f"The 'KAFKA' format does not support type '{name}'"):
+    with pytest.raises(FormatUnsupported, match=f"The 'KAFKA' format does not support type '{name}'"):
         serde(f"C {kind}")
 
 
 def test_several_columns_are_refused() -> None:
-    with pytest.raises(FormatRefused, match=r"only supports a single field. Got: \[`A` INTEGER, `B` STRING\]"):
+    with pytest.raises(FormatUnsupported, match=r"only supports a single field. Got: \[`A` INTEGER, `B` STRING\]"):
         serde("A int, B string")
 
 
 def test_none_has_no_columns() -> None:
     maker = serde_maker("NONE", {})
     assert maker.serde([], is_key=True, wrapped=False).decode(b"x") is None
-    with pytest.raises(FormatRefused, match=r"no columns are defined. Got: \[`K` STRING KEY\]"):
+    with pytest.raises(FormatUnsupported, match=r"no columns are defined. Got: \[`K` STRING KEY\]"):
         maker.check(Schema.parse("K string").fields, is_key=True, wrapped=False)
 
 
@@ -104,8 +111,8 @@ def test_which_formats_wrap() -> None:
 
 def test_a_missing_library_is_named_with_its_extra() -> None:
     for library in ("no_such_library", "no_such_library.inner", "google.no_such_library"):
-        with pytest.raises(MissingPart, match="needs the library") as caught:
-            require(library, "avro")
+        with pytest.raises(MissingDependency, match="needs the library") as caught:
+            require_library(library, "avro")
         assert caught.value.fix == "pip install 'headrace[avro]'"
 
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from headrace.errors import BadFormatOption, BadRecord, FormatRefused, WrongType
+from headrace.errors import BadFormatOption, BadRecord, FormatUnsupported, WrongType
 from headrace.formats.serde import serde_maker
 from headrace.formats.serde.protobuf_schema import message_class
-from headrace.formats.serde.protobuf_text import parsed, written
+from headrace.formats.serde.protobuf_text import format_proto, parse_proto
 from headrace.formats.serde.registry import MemoryRegistry, framed
 from headrace.schema import Schema
 
@@ -74,7 +74,7 @@ service Orders { rpc Get (Other) returns (Order) { option idempotency_level = ID
 
 def foreign(registry: MemoryRegistry, path: tuple[int, ...], index: bytes, **fields: Any) -> bytes:
     schema_id = registry.register("t-value", FOREIGN, "PROTOBUF")
-    return framed(schema_id, index + message_class(parsed(FOREIGN), path)(**fields).SerializeToString())
+    return framed(schema_id, index + message_class(parse_proto(FOREIGN), path)(**fields).SerializeToString())
 
 
 def test_a_writers_schema_is_resolved_by_name() -> None:
@@ -157,7 +157,7 @@ def test_without_a_registry_there_is_no_header() -> None:
     ],
 )
 def test_what_protobuf_cannot_hold_is_refused(columns: str, reason: str) -> None:
-    with pytest.raises(FormatRefused, match=reason):
+    with pytest.raises(FormatUnsupported, match=reason):
         serde(columns, MemoryRegistry())
 
 
@@ -171,7 +171,7 @@ def test_unknown_representations_of_null_are_refused() -> None:
 )
 def test_text_that_is_no_schema_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
-        parsed(text)
+        parse_proto(text)
 
 
 def test_what_is_written_is_parsed_to_the_same_fields() -> None:
@@ -179,5 +179,5 @@ def test_what_is_written_is_parsed_to_the_same_fields() -> None:
     made = serde("A int, M map<string,struct<t time>>, D decimal(4,2)", registry)
     row = (1, {"a": {"t": 5}}, Decimal("1.50"))
     assert made.decode(made.encode(row)) == row
-    again = parsed(written(made.inner.file))
+    again = parse_proto(format_proto(made.inner.file))
     assert [(f.name, f.number) for f in again.message_type[0].field] == [("A", 1), ("M", 2), ("D", 3)]

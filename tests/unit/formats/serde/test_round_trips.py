@@ -14,8 +14,7 @@ from headrace.errors import BadRecord, WrongType
 from headrace.formats.serde import serde_maker
 from headrace.formats.serde.registry import MemoryRegistry
 from headrace.schema import Field
-
-from .rows import KINDS, LEAVES, MAP_KEYS, TEXT_KEYS, has_null_item, proto_like, tables, types
+from tests.unit.formats.serde.rows import KINDS, LEAVES, MAP_KEYS, TEXT_KEYS, has_null_item, proto_like, tables, types
 
 
 def serde(name: str, columns: list[Field], *, is_key: bool = False, wrapped: bool = True, **options: Any) -> Any:

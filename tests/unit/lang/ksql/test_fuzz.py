@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headrace.lang.ksql.automaton import words
-from headrace.lang.ksql.parser import parse
+from headrace.lang.ksql.grammar.automaton import words
+from headrace.lang.ksql.grammar.parser import parse
 from tests.unit.lang.ksql.corpus import cases
 
 OWN = (

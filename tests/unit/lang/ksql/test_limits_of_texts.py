@@ -6,8 +6,8 @@ import time
 
 import pytest
 
-from headrace.lang.ksql.limits import MOST_TOKENS
-from headrace.lang.ksql.parser import count_of, parse
+from headrace.lang.ksql.grammar.limits import MAX_TOKENS
+from headrace.lang.ksql.grammar.parser import count_statements, parse
 
 DOUBLED = "DEFINE v0 = 'aaaaaaaa';" + "".join(f"DEFINE v{n + 1} = '${{v{n}}}${{v{n}}}';" for n in range(40))
 BOMBS = {
@@ -15,7 +15,7 @@ BOMBS = {
     "open texts": "';" * 99_999,
     "brackets": "SELECT " + "(" * 9_000 + "1" + ")" * 8_999 + " FROM a;",
     "a long sum": "SELECT " + "1+" * 9_000 + "1 FROM a;",
-    "many values": "SELECT * FROM a WHERE x IN (" + "1," * MOST_TOKENS + "1);",
+    "many values": "SELECT * FROM a WHERE x IN (" + "1," * MAX_TOKENS + "1);",
     "doubled variables": DOUBLED,
     "one variable often": "DEFINE a = '" + "x + " * 4_000 + "x'; SELECT " + "${a} + " * 4_000 + "1 FROM s;",
     "a number without end": "SELECT " + "9" * 500_000 + " FROM a;",
@@ -33,5 +33,5 @@ def test_it_is_refused_soon(text: str) -> None:
 
 
 def test_statements_are_counted_right_or_wrong() -> None:
-    assert count_of("SHOW STREAMS; nonsense; 'a;b'; -- c;\n/* ; */ SELECT") == 4
-    assert count_of("") == 0
+    assert count_statements("SHOW STREAMS; nonsense; 'a;b'; -- c;\n/* ; */ SELECT") == 4
+    assert count_statements("") == 0

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import HeadraceError
-from headrace.lang.ksql.parser import parse
-from headrace.lang.ksql.planner import Planner
+from headrace.lang.ksql.grammar.parser import parse
+from headrace.lang.ksql.statements.planner import Planner
 from headrace.plan import types as t
 from headrace.plan.catalog import Action, Catalog, Insert
 

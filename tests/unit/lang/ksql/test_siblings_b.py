@@ -6,7 +6,7 @@ import pytest
 
 from headrace.errors import BadLiteral, HeadraceError, StatementError
 from headrace.formats.numbers import double_text
-from headrace.testing.documents import read_json
+from headrace.testing.json_payloads import read_json
 from headrace.testing.world import World
 
 SOURCES = """

@@ -11,12 +11,12 @@ import pytest
 import headrace as hr
 from headrace import col
 from headrace.errors import BadPython, ColumnNotFound, HeadraceError, StatementError, UnknownFunction, WrongKind
-from headrace.lang.python.loading import Code
+from headrace.lang.python.app_code import AppCode
 
-MODULES = ("app", "declaring", "expressions", "functions", "operators", "relations", "windows")
+MODULES = ("app", "user_functions", "expressions", "functions", "operators", "relations", "windows")
 
 
-def clicks() -> hr.Named:
+def clicks() -> hr.NamedRelation:
     return hr.App().stream("clicks", "user STRING KEY, page STRING, amount BIGINT")
 
 
@@ -108,7 +108,7 @@ def test_names_have_homes() -> None:
         hr.nothing  # type: ignore[attr-defined]  # noqa: B018
 
 
-@pytest.mark.parametrize("module", [*(f"lang.python.{name}" for name in MODULES), "testing.trial"])
+@pytest.mark.parametrize("module", [*(f"lang.python.{name}" for name in MODULES), "testing.harness"])
 def test_docstrings_run(module: str) -> None:
     result = doctest.testmod(import_module(f"headrace.{module}"))
     assert (result.failed, result.attempted > 0) == (0, True)
@@ -117,4 +117,4 @@ def test_docstrings_run(module: str) -> None:
 def test_the_name_of_an_app_is_one_of_a_folder() -> None:
     with pytest.raises(BadPython, match="no name for an app"):
         hr.App("../else")
-    assert Code("", "some where/my app.v2.py").name == "my-app-v2"
+    assert AppCode("", "some where/my app.v2.py").name == "my-app-v2"

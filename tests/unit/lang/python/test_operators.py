@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.errors import BadKey, BadPython, BadType, WrongKind
-from headrace.plan.chain.chain import Chain
 from headrace.plan.chain.contract import Context
+from headrace.plan.chain.interpreter import Chain
 from headrace.plan.nodes import Query
 
 
@@ -22,7 +22,7 @@ class Visits(hr.Operator):
 
     output: ClassVar[str] = "what STRING, pages BIGINT"
 
-    def on_event(self, event: hr.Event, ctx: hr.Keyed) -> None:
+    def on_event(self, event: hr.Event, ctx: hr.KeyContext) -> None:
         if event.page == "/fail":
             ctx.state["pages"] = 1_000  # must not be seen again
             ctx.emit(what="never")
@@ -36,7 +36,7 @@ class Visits(hr.Operator):
         if event["page"] == "/bye":
             ctx.cancel_timer("alert")
 
-    def on_timer(self, timer: hr.Timer, ctx: hr.Keyed) -> None:
+    def on_timer(self, timer: hr.Timer, ctx: hr.KeyContext) -> None:
         if timer.name == "alert":
             ctx.emit(what="alert", pages=ctx.state["pages"])
         else:
@@ -110,7 +110,7 @@ def test_rows_without_a_key_are_reported(trial: hr.testing.Trial) -> None:
 class Odd(hr.Operator):
     output: ClassVar[str] = "n BIGINT"
 
-    def on_event(self, event: hr.Event, ctx: hr.Keyed) -> None:
+    def on_event(self, event: hr.Event, ctx: hr.KeyContext) -> None:
         {
             "state": lambda: setattr(ctx, "state", object()),
             "column": lambda: ctx.emit(m=1),
@@ -120,7 +120,7 @@ class Odd(hr.Operator):
             "loop": lambda: ctx.set_timer(event.time + 1),
         }[event.page]()
 
-    def on_timer(self, timer: hr.Timer, ctx: hr.Keyed) -> None:
+    def on_timer(self, timer: hr.Timer, ctx: hr.KeyContext) -> None:
         ctx.set_timer(timer.time)
 
 
@@ -187,13 +187,13 @@ class Timing(hr.Operator):
 
     output: ClassVar[str] = "name STRING"
 
-    def on_event(self, event: hr.Event, ctx: hr.Keyed) -> None:
+    def on_event(self, event: hr.Event, ctx: hr.KeyContext) -> None:
         if event.delay is None:
             ctx.cancel_timer(event.name)
         else:
             ctx.set_timer(event.time + event.delay, event.name)
 
-    def on_timer(self, timer: hr.Timer, ctx: hr.Keyed) -> None:
+    def on_timer(self, timer: hr.Timer, ctx: hr.KeyContext) -> None:
         ctx.emit(name=timer.name)
 
 

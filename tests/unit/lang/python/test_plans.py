@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace import F, col
 from headrace.lang.ksql import ast
-from headrace.lang.ksql.execution import Execution
-from headrace.lang.ksql.parser import parse_expression, parse_one
-from headrace.lang.ksql.planner import Planner
+from headrace.lang.ksql.grammar.parser import parse_expression, parse_one
+from headrace.lang.ksql.scripts.executor import ScriptExecutor
+from headrace.lang.ksql.statement_formatter import duration_sql, expression_sql
+from headrace.lang.ksql.statements.planner import Planner
 from headrace.lang.python.expressions import Expr
 from headrace.lang.python.relations import Relation
-from headrace.lang.python.writing import duration, written
 from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query
 
@@ -30,7 +30,7 @@ CREATE TABLE codes (code STRING PRIMARY KEY, title STRING) WITH (kafka_topic='co
 """
 
 
-def sources() -> tuple[hr.App, hr.Named, hr.Named, hr.Named, hr.Named]:
+def sources() -> tuple[hr.App, hr.NamedRelation, hr.NamedRelation, hr.NamedRelation, hr.NamedRelation]:
     app = hr.App()
     columns = "user STRING KEY, page STRING, amount BIGINT, price DOUBLE, tags ARRAY<STRING>"
     return (
@@ -44,7 +44,7 @@ def sources() -> tuple[hr.App, hr.Named, hr.Named, hr.Named, hr.Named]:
 
 def planned(text: str) -> dict[str, Query]:
     catalog = Catalog()
-    Execution(Planner(catalog), lambda action, text: None).run(SOURCES + text)
+    ScriptExecutor(Planner(catalog), lambda action, text: None).run(SOURCES + text)
     return catalog.queries
 
 
@@ -267,12 +267,12 @@ def larger(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Expr]:
 
 @given(st.recursive(LEAVES, larger, max_leaves=8))
 def test_an_expression_reads_back_as_what_it_is(node: ast.Expr) -> None:
-    assert parse_expression(written(node)) == node
+    assert parse_expression(expression_sql(node)) == node
 
 
 @given(st.integers(0, 10**12).map(lambda ms: timedelta(milliseconds=ms)))
 def test_a_duration_reads_back_as_what_it_is(span: timedelta) -> None:
-    text = f"CREATE TABLE x AS SELECT a FROM b WINDOW SESSION ({duration(span)}) GROUP BY a;"
+    text = f"CREATE TABLE x AS SELECT a FROM b WINDOW SESSION ({duration_sql(span)}) GROUP BY a;"
     statement = parse_one(text)
     assert isinstance(statement, ast.CreateAs)
     assert statement.query.window is not None

@@ -12,7 +12,7 @@ import pyarrow as pa
 
 from headrace.contracts import Append, Batch
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.rows import from_records
+from headrace.log.stored_rows import from_records
 from headrace.record import Record
 
 LARGE = b"x" * 200_000

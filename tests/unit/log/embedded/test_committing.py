@@ -11,12 +11,11 @@ import pytest
 from headrace.contracts import Ack, Append, TopicSpec
 from headrace.errors import QuotaExceeded, UnknownTopic, WriterFenced
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.embedded.placing import Mark, Request, Stale
+from headrace.log.embedded.commit.placement import Request, StaleTopic, WriterMark
 from headrace.record import Record
 from headrace.settings import Size
-
-from .conftest import OpenLog
-from .rows import extents, files, put, raw, read, values
+from tests.unit.log.embedded.conftest import OpenLog
+from tests.unit.log.embedded.rows import extents, files, put, raw, read, values
 
 
 def together(log: EmbeddedLog, *requests: Request) -> list[object]:
@@ -39,7 +38,7 @@ def test_appends_of_a_group_are_joined(log: EmbeddedLog) -> None:
 
 
 def test_rows_with_other_columns_are_joined_too(log: EmbeddedLog) -> None:
-    from headrace.log.rows import from_records
+    from headrace.log.stored_rows import from_records
 
     log.create_topic("t")
     batches = [from_records([Record(b"a")]), from_records([Record(b"b", headers=(("h", b"1"),), occurred_at=5)])]
@@ -58,13 +57,13 @@ def test_a_bad_request_fails_alone(log: EmbeddedLog, folder: Path) -> None:
         Request(log.parts([Append("gone", raw(b"b")), Append("t", raw(b"b"))])),
         Request(log.parts([Append("small", raw(b"c" * 500)), Append("t", raw(b"c"))])),
         Request(log.parts([Append("changed", raw(b"d")), Append("t", raw(b"d"))])),
-        Request(log.parts([Append("t", raw(b"e"))]), mark=Mark("w", 9, 1)),
+        Request(log.parts([Append("t", raw(b"e"))]), mark=WriterMark("w", 9, 1)),
         Request(log.parts([Append("t", raw(b"f"))])),
     ]
     log.delete_topic("gone")
     log.alter_topic("changed", max_record_bytes=Size(1000))
     first, gone, small, changed, fenced, last = together(log, *requests)
-    assert [type(e) for e in (gone, small, changed, fenced)] == [UnknownTopic, QuotaExceeded, Stale, WriterFenced]
+    assert [type(e) for e in (gone, small, changed, fenced)] == [UnknownTopic, QuotaExceeded, StaleTopic, WriterFenced]
     assert (first[0].offset, last[0].offset) == (0, 1)  # type: ignore[index]
     assert values(log, "t") == [b"a", b"f"]
     assert log.head(["t"]) == 2
@@ -74,7 +73,7 @@ def test_large_groups_leave_no_files_behind_when_one_fails(open_log: OpenLog, fo
     log = open_log(inline_bytes=Size(1000))
     log.create_topic("t")
     requests = [Request(log.parts([Append("t", raw(b"x" * 600))])) for _ in range(3)]
-    requests.append(Request(log.parts([Append("t", raw(b"y"))]), mark=Mark("w", 9, 1)))
+    requests.append(Request(log.parts([Append("t", raw(b"y"))]), mark=WriterMark("w", 9, 1)))
     together(log, *requests)
     assert len(files(folder)) == 1
     assert len(values(log, "t")) == 3
@@ -95,7 +94,7 @@ def test_a_number_and_its_repeat_in_one_group(log: EmbeddedLog) -> None:
     log.create_topic("t")
     writer = log.writer("w")
     requests = [
-        Request(log.parts([Append("t", raw(b"%d" % i))]), mark=Mark("w", writer._epoch, number))
+        Request(log.parts([Append("t", raw(b"%d" % i))]), mark=WriterMark("w", writer._epoch, number))
         for i, number in enumerate([1, 1, 2, 1])
     ]
     results = together(log, *requests)

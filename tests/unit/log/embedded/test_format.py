@@ -13,8 +13,7 @@ from headrace.contracts import Append, Subscription, TopicPartition
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
 from headrace.settings import Settings
-
-from .rows import extents, raw, read
+from tests.unit.log.embedded.rows import extents, raw, read
 
 FIXTURE = Path(__file__).parents[3] / "fixtures" / "data-v1"
 NOW = 1_800_000_000_000

@@ -15,9 +15,8 @@ from headrace.errors import Closed, DamagedExtent, NewerFormat, NotADataFolder, 
 from headrace.log.embedded import EmbeddedLog
 from headrace.schema import Schema
 from headrace.settings import Settings, Size
-
-from .conftest import OpenLog
-from .rows import LARGE, extents, files, put, raw, read, values
+from tests.unit.log.embedded.conftest import OpenLog
+from tests.unit.log.embedded.rows import LARGE, extents, files, put, raw, read, values
 
 
 def test_everything_is_there_after_opening_again(folder: Path, open_log: OpenLog) -> None:

@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.plan import expressions as ex
 from headrace.plan import types as ty
 from headrace.plan.expressions import Compare, Expression, Op
-from headrace.plan.functions.declare import Nulls, Overload
+from headrace.plan.functions.declaration import NullRule, Overload
 from headrace.plan.nodes import Format, Kind, Relation, Sink, Source
 from headrace.schema import Field
 
@@ -84,7 +84,7 @@ def no(value: Expression) -> ex.Not:
 
 
 def call(
-    python: Any, kind: pa.DataType, *arguments: Expression, nulls: Nulls = Nulls.PROPAGATE, typed: bool = False
+    python: Any, kind: pa.DataType, *arguments: Expression, nulls: NullRule = NullRule.PROPAGATE, typed: bool = False
 ) -> ex.Call:
     return ex.Call(kind, "F", Overload("", python, nulls, typed=typed), arguments)
 

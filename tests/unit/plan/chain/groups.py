@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from headrace.plan.expressions import Column, Named
+from headrace.plan.expressions import Column, NamedExpression
 from headrace.plan.functions import AGGREGATES
 from headrace.plan.functions.signature import resolve
 from headrace.plan.nodes import Aggregate, AggregateCall, Final, Format, Kind, Relation, Source, Window, WindowKind
@@ -31,7 +31,7 @@ def call(text: str) -> AggregateCall:
 def grouped(*calls: str, kind: Kind = Kind.STREAM, window: Window | None = None, by: tuple[Any, ...] = (G,)) -> Any:
     keys = tuple(Field(f"k{i}", column.type) for i, column in enumerate(by))
     relation = Relation(Kind.TABLE, keys, tuple(Field(text, BIGINT) for text in calls), window)
-    groups = tuple(Named(field.name, column) for field, column in zip(keys, by, strict=True))
+    groups = tuple(NamedExpression(field.name, column) for field, column in zip(keys, by, strict=True))
     return Aggregate(source(kind), relation, groups, tuple(map(call, calls)))
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from headrace.plan.chain.build import build
 from headrace.plan.chain.contract import Context, Problem
+from headrace.plan.chain.step_builder import build_steps
 from headrace.plan.nodes import Format, Kind, Node, Relation, Source
 from headrace.plan.types import BIGINT, STRING
 from headrace.schema import Field
@@ -40,7 +40,7 @@ class Bench:
     def renew(self) -> None:
         """The step made anew, as after a restart."""
         context = Context(lambda name: self.stores.setdefault(name, {}), self.problems.append)
-        self.step: Any = build(self._node, context, old=self._old).step
+        self.step: Any = build_steps(self._node, context, old=self._old).step
 
     def run(self, entries: Iterable[tuple[int, Any]]) -> list[Any]:
         """Entries next to each other of the same port come as one batch."""

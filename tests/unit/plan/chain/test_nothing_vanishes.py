@@ -10,15 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.expressions import Column, Named
+from headrace.plan.expressions import Column, NamedExpression
 from headrace.plan.nodes import (
-    Enrich,
     Filter,
     JoinKind,
     Kind,
     Rekey,
     Relation,
     StreamJoin,
+    StreamTableJoin,
     TableJoin,
     Window,
     WindowKind,
@@ -84,13 +84,13 @@ keyed = st.lists(
 @pytest.mark.parametrize("history", [None, timedelta(milliseconds=20)], ids=["arrival", "event"])
 @given(keyed)
 def test_a_row_is_enriched_or_reported(history: timedelta | None, entries: list[Any]) -> None:
-    bench = Bench(Enrich(LEFT, TABLE, joined(Kind.STREAM, LEFT, TABLE), JoinKind.LEFT, history))
+    bench = Bench(StreamTableJoin(LEFT, TABLE, joined(Kind.STREAM, LEFT, TABLE), JoinKind.LEFT, history))
     assert len(bench.run(entries)) + len(bench.problems) == len(entries)
 
 
 @given(keyed)
 def test_an_inner_enrichment_reports_what_cannot_match_and_not_what_does_not(entries: list[Any]) -> None:
-    bench = Bench(Enrich(LEFT, TABLE, joined(Kind.STREAM, LEFT, TABLE), JoinKind.INNER))
+    bench = Bench(StreamTableJoin(LEFT, TABLE, joined(Kind.STREAM, LEFT, TABLE), JoinKind.INNER))
     bench.run(entries)
     assert told(bench) == Counter(entry for _, entry in entries if entry[1] is None or entry[2] is None)
 
@@ -114,7 +114,7 @@ def test_a_change_without_a_key_is_reported_by_tables() -> None:
 
 def test_a_row_without_the_key_that_its_join_needs_is_reported() -> None:
     new = Relation(Kind.STREAM, (Field("$key", BIGINT),), (*LEFT.relation.value, *LEFT.relation.key))
-    bench = Bench(Rekey(LEFT, new, (Named("$key", Column(BIGINT, "left_id")),), explicit=False))
+    bench = Bench(Rekey(LEFT, new, (NamedExpression("$key", Column(BIGINT, "left_id")),), explicit=False))
     assert bench.run([(0, (1, None, ("x",))), (0, (2, (7,), ("y",)))]) == [(2, (7,), ("y", 7))]
     assert [(p.code, p.time, p.key, p.row) for p in bench.problems] == [("null-key", 1, None, ("x", None))]
 

@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.plan.chain.contract import Context, Problem
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Raw
-from tests.statements import Example, examples
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import RawRecord
+from tests.ksql_strategies import Example, examples
 
 EXAMPLES = 2000 if os.environ.get("HEADRACE_HYPOTHESIS") == "heavy" else 30
 
@@ -24,22 +24,22 @@ class Stores(dict[str, dict[Any, Any]]):
         return self[name]
 
 
-def run_whole(example: Example) -> tuple[list[Raw], list[Problem]]:
+def run_whole(example: Example) -> tuple[list[RawRecord], list[Problem]]:
     return run_cut(example, [])
 
 
-def run_cut(example: Example, cuts: list[int]) -> tuple[list[Raw], list[Problem]]:
+def run_cut(example: Example, cuts: list[int]) -> tuple[list[RawRecord], list[Problem]]:
     """At every cut the chain is built anew over a copy of the stores, as after a restart.
 
     Problems are sorted: a step tells of all its records of a batch before the next step tells of its own.
     """
     problems: list[Problem] = []
-    out: list[Raw] = []
+    out: list[RawRecord] = []
     stores = Stores()
     edges = [0, *sorted(cut for cut in cuts if cut < len(example.records)), len(example.records)]
     for start, end in pairwise(edges):
         stores = copy.deepcopy(stores)
-        out += Pipe(example.query, Context(stores.__getitem__, problems.append)).run(example.records[start:end])
+        out += Pipeline(example.query, Context(stores.__getitem__, problems.append)).run(example.records[start:end])
     return out, sorted(problems, key=repr)
 
 

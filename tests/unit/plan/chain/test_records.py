@@ -11,8 +11,8 @@ import pytest
 from headrace.plan import expressions as ex
 from headrace.plan import types as ty
 from headrace.plan.chain.contract import Context, Problem
-from headrace.plan.chain.pipe import Pipe
-from headrace.plan.chain.records import Decoder, Encoder, Raw
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import Decoder, Encoder, RawRecord
 from headrace.plan.nodes import (
     Filter,
     Format,
@@ -33,7 +33,7 @@ BYTES_OF = {"a": b"a"}
 
 
 def decode(made: Source, value: bytes | None = b'{"A":1,"T":"x"}', key: bytes | None = b"k", **more: Any) -> Any:
-    return Decoder(made).decode(Raw(key, value, more.pop("time", 5), **more))
+    return Decoder(made).decode(RawRecord(key, value, more.pop("time", 5), **more))
 
 
 def test_a_record_becomes_an_event() -> None:
@@ -101,7 +101,7 @@ def test_windowed_keys(window: Window, key: bytes, bounds: tuple[int, int]) -> N
     event = decode(source(over), key=key)
     assert event == (5, ("k", bounds), (1, "x"))
     written = Encoder(sink(source(over))).encode(event)
-    assert isinstance(written, Raw)
+    assert isinstance(written, RawRecord)
     assert written.key == key
 
 
@@ -129,15 +129,15 @@ def test_columns_of_the_envelope_stand_behind_the_payload() -> None:
 
 def test_an_entry_becomes_a_record() -> None:
     made = Encoder(sink(source(OVER)))
-    assert made.encode((5, ("k",), (1, None))) == Raw(b"k", b'{"A":1,"T":null}', 5)
-    assert made.encode((5, None, None)) == Raw(None, None, 5)
-    assert made.encode((5, ("k",), None, (1, None))) == Raw(b"k", None, 5)
+    assert made.encode((5, ("k",), (1, None))) == RawRecord(b"k", b'{"A":1,"T":null}', 5)
+    assert made.encode((5, None, None)) == RawRecord(None, None, 5)
+    assert made.encode((5, ("k",), None, (1, None))) == RawRecord(b"k", None, 5)
 
 
 def test_a_sinks_timestamp_column_is_the_records_time() -> None:
     made = Encoder(replace(sink(source(OVER)), timestamp=Timestamp("A")))
     written = made.encode((5, ("k",), (9, "x")))
-    assert isinstance(written, Raw)
+    assert isinstance(written, RawRecord)
     assert written.time == 9
     assert bad_time(made.encode((5, ("k",), (-9, "x"))))
     assert bad_time(made.encode((5, ("k",), (None, "x"))))
@@ -146,16 +146,16 @@ def test_a_sinks_timestamp_column_is_the_records_time() -> None:
 def test_a_pipe_reads_writes_reports_and_hands_headers_on() -> None:
     problems: list[Problem] = []
     node = Filter(source(OVER), OVER, compare(ex.Column(ty.INT, "A"), ">", lit(0)))
-    pipe = Pipe(Query("q", replace(sink(node), value_format=Format("DELIMITED"))), Context(report=problems.append))
+    pipe = Pipeline(Query("q", replace(sink(node), value_format=Format("DELIMITED"))), Context(report=problems.append))
     headers = (("trace", b"7"),)
     out = pipe.run(
         [
-            ("in", Raw(b"k", b'{"A":1,"T":"x"}', 1)),
-            ("in", Raw(b"k", b'{"A":2,"T":"y"}', 2, headers)),
-            ("in", Raw(b"k", b"oops", 3)),
-            ("elsewhere", Raw(b"k", b"oops", 3)),
-            ("in", Raw(b"k", b'{"A":0}', 4)),
+            ("in", RawRecord(b"k", b'{"A":1,"T":"x"}', 1)),
+            ("in", RawRecord(b"k", b'{"A":2,"T":"y"}', 2, headers)),
+            ("in", RawRecord(b"k", b"oops", 3)),
+            ("elsewhere", RawRecord(b"k", b"oops", 3)),
+            ("in", RawRecord(b"k", b'{"A":0}', 4)),
         ]
     )
-    assert out == [Raw(b"k", b"1,x", 1), Raw(b"k", b"2,y", 2, headers)]
+    assert out == [RawRecord(b"k", b"1,x", 1), RawRecord(b"k", b"2,y", 2, headers)]
     assert [problem.code for problem in problems] == ["bad-record"]

@@ -8,9 +8,9 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.chain.chain import Chain
 from headrace.plan.chain.contract import Context
-from headrace.plan.nodes import Arrival, Query, Window
+from headrace.plan.chain.interpreter import Chain
+from headrace.plan.nodes import ProcessingTime, Query, Window
 from tests.unit.plan.chain.groups import event, finished, grouped, hopping, ms, on_port, session, source, tumbling
 from tests.unit.plan.chain.sides import Bench, cuts, table_of
 
@@ -50,7 +50,7 @@ def test_a_batch_of_samples_may_be_cut_anywhere(rows: list[Any], cuts: set[int])
 
 def arriving(window: Window) -> Any:
     node = grouped("COUNT", window=window)
-    return finished(replace(node, input=Arrival(source(), source().relation)))
+    return finished(replace(node, input=ProcessingTime(source(), source().relation)))
 
 
 def test_by_processing_time_a_row_counts_when_it_arrives() -> None:

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from headrace.plan import types
 from headrace.plan.functions import SCALARS
-from headrace.plan.functions.declare import Nulls
+from headrace.plan.functions.declaration import NullRule
 from headrace.plan.functions.signature import resolve
 
 _TYPES = {bool: types.BOOLEAN, int: types.INT, float: types.DOUBLE, str: types.STRING, bytes: types.BYTES}
@@ -28,7 +28,7 @@ def run(name: str, *values: Any, kinds: list[pa.DataType] | None = None) -> Any:
     """The result; what the function raises comes through."""
     resolved = resolve(SCALARS[name], kinds or [type_of(value) for value in values])
     overload = resolved.overload
-    if overload.nulls is Nulls.PROPAGATE and None in values:
+    if overload.nulls is NullRule.PROPAGATE and None in values:
         return None
     python = overload.python(resolved.arguments) if overload.typed else overload.python
     return python(*values)

@@ -16,7 +16,7 @@ from headrace.access.grants import Grant
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
 from headrace.serve.application import application
-from headrace.serve.server import Server
+from headrace.serve.http.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 

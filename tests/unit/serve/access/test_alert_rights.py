@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headrace.access.grants import Grant
-from tests.unit.control.test_sending import write
-from tests.unit.deliver.test_push import AUTH, BROWSER
+from tests.unit.control.alerts.test_delivery import write
+from tests.unit.notifiers.test_web_push import AUTH, BROWSER
 from tests.unit.serve.access.conftest import Person, Place
 
 SUBSCRIBED = "/api/v1/notifiers/BROWSERS/subscriptions"

@@ -14,18 +14,18 @@ from typing import Any
 
 import pytest
 
-from headrace.access.audit import MOST, entries
+from headrace.access.audit import MAX_DISTINCT_REFUSALS, read_audit
 from headrace.access.grants import Grant
 from headrace.contracts import Append
 from headrace.record import Record
 from headrace.serve.api.app import PREFIX, ROUTES
 from headrace.serve.api.parameters import BODY, PATH, QUERY, parameters_of
-from headrace.serve.api.route import Be, May, Route
-from headrace.serve.application import OPEN_TO_ALL
+from headrace.serve.api.route import AccessLevel, RequiredPrivilege, Route
+from headrace.serve.application import PUBLIC_ROUTES
 from headrace.serve.ksql.app import ROUTES as KSQL
 from tests.unit.serve.access.conftest import PASSWORD, Person, Place
 from tests.unit.serve.api.sockets import Socket
-from tests.waiting import until
+from tests.wait import wait_until
 
 EARLIEST = {"auto.offset.reset": "earliest"}
 PEOPLE = "SELECT NAME FROM PEOPLE WHERE ID = 2;"
@@ -61,12 +61,12 @@ def test_no_route_is_open_or_tells_of_what_may_not_be_seen(declared: Place) -> N
     stranger = declared.user("stranger")
     for route in ROUTES:
         path, body = _asked(route)
-        if route.needs is Be.ANYBODY:
-            assert (route.method, PREFIX + route.path) in OPEN_TO_ALL
+        if route.needs is AccessLevel.ANYBODY:
+            assert (route.method, PREFIX + route.path) in PUBLIC_ROUTES
             continue
         assert declared.nobody(route.method, path, body).status == 401, route
         answer = stranger(route.method, path, body)
-        if route.needs is Be.ADMIN or isinstance(route.needs, May):
+        if route.needs is AccessLevel.ADMIN or isinstance(route.needs, RequiredPrivilege):
             assert answer.status == 403, (route, answer)
         assert answer.status < 500, (route, answer)
         assert b"rosebud" not in answer.body
@@ -79,7 +79,7 @@ def test_every_path_of_ksqldbs_is_closed_but_its_health(declared: Place) -> None
     stranger = declared.user("stranger")
     for method, path, _ in KSQL:
         body = {"ksql": "LIST STREAMS EXTENDED;"} if method == "POST" else None
-        if (method, path) not in OPEN_TO_ALL:
+        if (method, path) not in PUBLIC_ROUTES:
             assert declared.nobody(method, path, body).status == 401
         assert b"SECRETS" not in stranger(method, path, body).body
     for path in ("/query", "/query-stream", "/close-query", "/inserts-stream"):
@@ -154,7 +154,7 @@ def test_producers_numbers_are_their_own(declared: Place) -> None:
 def test_prepared_questions_are_not_shared(declared: Place) -> None:
     """Of one shape, asked by turns: what lies ready for one is not another's."""
     admin, eu = declared.user("root", "admin"), declared.user("alice", "eu")
-    until(lambda: admin.rows(PEOPLE) == [["bob"]])
+    wait_until(lambda: admin.rows(PEOPLE) == [["bob"]])
     for _ in range(3):
         assert admin.rows(PEOPLE) == [["bob"]]
         assert eu.rows(PEOPLE) == []
@@ -176,7 +176,7 @@ def test_prepared_questions_are_not_shared(declared: Place) -> None:
 )
 def test_rows_of_views(declared: Place, query: str) -> None:
     admin, eu = declared.user("root", "admin"), declared.user("alice", "eu")
-    until(lambda: admin.rows(PEOPLE) == [["bob"]])
+    wait_until(lambda: admin.rows(PEOPLE) == [["bob"]])
     assert b"bob" not in eu("GET", f"/api/v1/views/PEOPLE/rows{query}").body
     assert b"bob" not in eu("GET", f"/api/v1/views/RAW/rows{query}").body
 
@@ -255,7 +255,7 @@ def test_pushes_are_not_shared_between_those_who_see_other_rows(declared: Place)
     ):
         assert len(declared.node.pushes.feeds) == 2  # those two who see the same share one
         _insert(declared, "(4, 'US')", "(5, 'EU')")
-        until(lambda: len(all_rows.rows) == 2 and bool(some.rows) and bool(same.rows))
+        wait_until(lambda: len(all_rows.rows) == 2 and bool(some.rows) and bool(same.rows))
         assert all_rows.rows == [[4, "US"], [5, "EU"]]
         assert some.rows == same.rows == [[5, "EU"]]
 
@@ -265,13 +265,13 @@ def test_what_goes_on_ends_with_the_right_to_it(declared: Place) -> None:
     declared.user("bob")
     with closing(Pushed(alice, "SELECT ID FROM ORDERS EMIT CHANGES;")) as pushed:
         _insert(declared, "(4, 'US')")
-        until(lambda: pushed.rows == [[4]])
+        wait_until(lambda: pushed.rows == [[4]])
         book.set_roles("bob", ["eu"], by="local")  # of another: nothing ends
         _insert(declared, "(5, 'US')")
-        until(lambda: pushed.rows == [[4], [5]])
+        wait_until(lambda: pushed.rows == [[4], [5]])
         book.set_roles("alice", ["eu"], by="local")
         _insert(declared, "(6, 'US')")
-        until(lambda: pushed.ended)
+        wait_until(lambda: pushed.ended)
         assert pushed.rows == [[4], [5]]
 
 
@@ -280,9 +280,9 @@ def test_what_goes_on_ends_with_the_token(declared: Place) -> None:
     token, _, ends_at = declared.node.guard.make_token("alice", timedelta(seconds=2))
     alice = declared.nobody.showing(authorization=f"Bearer {token}")
     with closing(Pushed(alice, "SELECT ID FROM ORDERS EMIT CHANGES;")) as pushed:
-        until(lambda: time.time() > ends_at + 6)  # clocks may differ by some seconds
+        wait_until(lambda: time.time() > ends_at + 6)  # clocks may differ by some seconds
         _insert(declared, "(4, 'US')")
-        until(lambda: pushed.ended)
+        wait_until(lambda: pushed.ended)
         assert pushed.rows == []
 
 
@@ -423,7 +423,7 @@ def test_who_makes_topics_does_not_empty_them(declared: Place) -> None:
     _grant(declared, "maker", "drop topic orders")
     assert maker("PATCH", path, {"options": {"retention_bytes": "1MB"}}).status == 200
     assert maker("PATCH", path, {"options": {"retention_bytes": None}}).status == 200
-    noted = [entry.facts["options"] for entry in entries(declared.node.log) if entry.did == "topic-altered"]
+    noted = [entry.facts["options"] for entry in read_audit(declared.node.log) if entry.did == "topic-altered"]
     assert [list(options) for options in noted] == [["partitions"], ["retention_bytes"], ["retention_bytes"]]
 
 
@@ -431,19 +431,19 @@ def test_tokens_by_chance_do_not_fill_the_audit(declared: Place) -> None:
     for number in range(60):
         shown = declared.nobody.showing(authorization=f"Bearer {'x' * number}.y.z")
         assert shown("GET", "/api/v1/topics").status == 401
-    noted = [entry for entry in entries(declared.node.log) if entry.did == "token-refused"]
-    assert 1 <= len(noted) <= MOST
+    noted = [entry for entry in read_audit(declared.node.log) if entry.did == "token-refused"]
+    assert 1 <= len(noted) <= MAX_DISTINCT_REFUSALS
 
 
 def test_what_begins_in_a_tokens_last_moments_ends_with_it(declared: Place) -> None:
     declared.user("alice", "clerks")
     token, _, ends_at = declared.node.guard.make_token("alice", timedelta(seconds=1))
-    until(lambda: time.time() > ends_at + 0.5)  # clocks may differ: it still counts
+    wait_until(lambda: time.time() > ends_at + 0.5)  # clocks may differ: it still counts
     alice = declared.nobody.showing(authorization=f"Bearer {token}")
     with closing(Pushed(alice, "SELECT ID FROM ORDERS EMIT CHANGES;")) as pushed:
-        until(lambda: time.time() > ends_at + 6)
+        wait_until(lambda: time.time() > ends_at + 6)
         _insert(declared, "(4, 'US')")
-        until(lambda: pushed.ended)
+        wait_until(lambda: pushed.ended)
         assert pushed.rows == []
 
 

@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-from headrace.access.audit import Audit, entries, verified
-from headrace.access.book import Book
+from headrace.access.audit import Audit, read_audit, verify_audit
+from headrace.access.users import UserStore
 from headrace.clock import SystemClock
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
 from headrace.serve.application import application
-from headrace.serve.server import Server
+from headrace.serve.http.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 from tests.unit.serve.access.conftest import PASSWORD, Person, Place, basic
 from tests.unit.serve.api.sockets import Socket
-from tests.waiting import until
+from tests.wait import wait_until
 
 SESSION = "/api/v1/session"
 
@@ -82,7 +82,7 @@ def test_an_expired_token(place: Place) -> None:
     token, _, _ = place.node.guard.make_token("alice", timedelta(seconds=1))
     alice = place.nobody.showing(authorization=f"Bearer {token}")
     assert alice("GET", SESSION).status == 200
-    until(lambda: alice("GET", SESSION).status == 401)
+    wait_until(lambda: alice("GET", SESSION).status == 401)
 
 
 def test_passwords_as_ksqldbs_clients_send_them(place: Place) -> None:
@@ -102,11 +102,11 @@ def test_guessing_is_slowed_down_and_the_user_still_gets_in(place: Place) -> Non
     ]
     refused = [answer for answer in statuses if answer.status == 429]
     assert len(refused) >= 6
-    assert refused[0].code == "too-many-tries"
+    assert refused[0].code == "login-throttled"
     assert 1 <= int(refused[0].headers["retry-after"]) <= 60
     assert alice("GET", SESSION).status == 200  # who has a token does not notice
     body = {"user": "alice", "password": PASSWORD}
-    until(lambda: place.nobody("POST", "/api/v1/tokens", body).status == 201)
+    wait_until(lambda: place.nobody("POST", "/api/v1/tokens", body).status == 201)
 
 
 # -- browsers -------------------------------------------------------------------------------------------------------
@@ -195,11 +195,11 @@ def test_what_the_command_line_changes_counts_soon(place: Place) -> None:
     log = place.node.log
     assert isinstance(log, EmbeddedLog)
     with EmbeddedLog(log.folder) as elsewhere:
-        book = Book(elsewhere, SystemClock(), Audit(elsewhere, SystemClock()))
+        book = UserStore(elsewhere, SystemClock(), Audit(elsewhere, SystemClock()))
         book.set_roles("alice", ["writer"], by="local")
-        until(lambda: alice("POST", "/api/v1/topics", {"name": "t1"}).status == 201)
+        wait_until(lambda: alice("POST", "/api/v1/topics", {"name": "t1"}).status == 201)
         book.remove_user("alice", by="local")
-        until(lambda: alice("GET", SESSION).status == 401)
+        wait_until(lambda: alice("GET", SESSION).status == 401)
 
 
 def test_what_was_done_is_noted(place: Place) -> None:
@@ -212,7 +212,7 @@ def test_what_was_done_is_noted(place: Place) -> None:
     assert alice("DELETE", "/api/v1/topics/s").status == 403
     for _ in range(5):
         assert place.nobody("GET", "/info", authorization="Bearer x.y.z").status == 401
-    noted = [(entry.did, entry.who) for entry in entries(place.node.log)]
+    noted = [(entry.did, entry.who) for entry in read_audit(place.node.log)]
     assert noted[-7:] == [
         ("log-in-failed", "alice"),
         ("log-in", "alice"),
@@ -222,8 +222,8 @@ def test_what_was_done_is_noted(place: Place) -> None:
         ("refused", "alice"),
         ("token-refused", "nobody"),
     ]
-    assert PASSWORD not in json.dumps([dict(entry.facts) for entry in entries(place.node.log)])
-    head = verified(place.node.log).head
+    assert PASSWORD not in json.dumps([dict(entry.facts) for entry in read_audit(place.node.log)])
+    head = verify_audit(place.node.log).head
     assert admin("GET", f"/api/v1/audit/verification?known={head}").status == 200
     assert admin("GET", "/api/v1/audit?from=1&limit=1").told[0]["number"] == 1
     assert alice("GET", "/api/v1/audit").status == 403

@@ -19,20 +19,20 @@ import pytest
 
 from headrace.contracts import Append
 from headrace.control.node import Node
-from headrace.lang.ksql.limits import MOST_STATEMENTS
+from headrace.lang.ksql.grammar.limits import MAX_STATEMENTS
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
-from headrace.serve import bodies, connections
-from headrace.serve.api.intake import MOST as MOST_OF_RECORDS
+from headrace.serve.api.log_io.record_decoder import MAX_PRODUCE_BYTES as MOST_OF_RECORDS
 from headrace.serve.application import application
-from headrace.serve.bodies import STATEMENTS
-from headrace.serve.connections import Crowd
-from headrace.serve.server import Server
+from headrace.serve.http import connections, request_body
+from headrace.serve.http.connections import ConnectionLimits
+from headrace.serve.http.request_body import MAX_STATEMENTS_BYTES
+from headrace.serve.http.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 from tests.unit.serve.api.conftest import Client
 from tests.unit.serve.api.sockets import Socket
-from tests.waiting import until
+from tests.wait import wait_until
 
 STREAM = "CREATE STREAM clicks (n INT) WITH (kafka_topic='clicks', format='JSON', partitions=1);"
 TAKES_STATEMENTS = {
@@ -42,11 +42,11 @@ TAKES_STATEMENTS = {
     "/close-query": {"queryId": "a"},
     "/api/v1/statements": {"text": "SHOW STREAMS;"},
 }
-TAKES = {**dict.fromkeys(TAKES_STATEMENTS, STATEMENTS), "/api/v1/topics/clicks/records": MOST_OF_RECORDS}
+TAKES = {**dict.fromkeys(TAKES_STATEMENTS, MAX_STATEMENTS_BYTES), "/api/v1/topics/clicks/records": MOST_OF_RECORDS}
 
 
 @contextmanager
-def serving(folder: Path, crowd: Crowd | None = None, **settings: Any) -> Iterator[tuple[Node, Client]]:
+def serving(folder: Path, crowd: ConnectionLimits | None = None, **settings: Any) -> Iterator[tuple[Node, Client]]:
     with (
         EmbeddedLog(folder) as log,
         Node(log, Settings(data=folder, **settings), isolation=Nowhere()) as node,
@@ -113,7 +113,7 @@ def test_so_the_first_line_of_inserts(client: Client, first: str) -> None:
 
 
 def test_a_text_of_very_many_statements_is_refused_before_the_first_is_done(client: Client) -> None:
-    text = "CREATE STREAM first (n INT) WITH (kafka_topic='clicks', format='JSON');" + ";" * MOST_STATEMENTS
+    text = "CREATE STREAM first (n INT) WITH (kafka_topic='clicks', format='JSON');" + ";" * MAX_STATEMENTS
     assert code_of(client, "/ksql", json.dumps({"ksql": text}).encode()) == (400, "too-many-statements")
     assert code_of(client, "/api/v1/statements", json.dumps({"text": text}).encode()) == (400, "too-many-statements")
     _, told, _ = client.raw("POST", "/ksql", json.dumps({"ksql": "SHOW STREAMS;"}))
@@ -134,7 +134,7 @@ def test_a_question_that_takes_too_long_ends(tmp_path: Path, text: str) -> None:
     with serving(tmp_path / "data", query_time=timedelta(microseconds=1)) as (node, client):
         filled(node, 10)
         status, told, _ = client.raw("POST", "/query", json.dumps({"ksql": text}))
-        assert (status, json.loads(told)["code"]) == (400, "too-long")
+        assert (status, json.loads(told)["code"]) == (400, "query-time-limit-exceeded")
         assert "query_time" in json.loads(told)["fix"]
 
 
@@ -180,8 +180,10 @@ def said(wire: socket.socket) -> bytes:
     return got
 
 
-@pytest.mark.parametrize("crowd", [Crowd(most=3), Crowd(each=3)], ids=["of all", "with one address"])
-def test_only_so_many_connections(tmp_path: Path, crowd: Crowd) -> None:
+@pytest.mark.parametrize(
+    "crowd", [ConnectionLimits(most=3), ConnectionLimits(each=3)], ids=["of all", "with one address"]
+)
+def test_only_so_many_connections(tmp_path: Path, crowd: ConnectionLimits) -> None:
     with ExitStack() as stack:
         _, client = stack.enter_context(serving(tmp_path / "data", crowd))
         going = [stack.enter_context(connected(client)) for _ in range(3)]
@@ -193,12 +195,12 @@ def test_only_so_many_connections(tmp_path: Path, crowd: Crowd) -> None:
         assert told.startswith(b"HTTP/1.1 503 ")
         assert json.loads(told.partition(b"\r\n\r\n")[2])["code"] == "too-many-connections"
         going[0].close()
-        until(lambda: client.raw("GET", "/info")[0] == 200)
+        wait_until(lambda: client.raw("GET", "/info")[0] == 200)
 
 
 def test_websockets_count_as_connections(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        _, client = stack.enter_context(serving(tmp_path / "data", Crowd(each=2)))
+        _, client = stack.enter_context(serving(tmp_path / "data", ConnectionLimits(each=2)))
         for _ in range(2):
             stack.enter_context(Socket(client.host, client.port, "/api/v1/topics/clicks/tail"))
         with connected(client) as wire:
@@ -217,7 +219,7 @@ FIRST = b"GET /info HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 @pytest.mark.parametrize("before", [b"", FIRST], ids=["of the first request", "of the second"])
 def test_a_head_that_trickles_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch, before: bytes) -> None:
-    monkeypatch.setattr(connections, "HEAD_TIME", 1.0)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 1.0)
     with connected(client) as wire:
         wire.sendall(before + b"GET /info HTTP/1.1\r\n")
         began = time.monotonic()
@@ -243,7 +245,7 @@ def test_a_head_without_end_is_refused(client: Client, before: bytes, line: byte
 
 
 def test_a_body_that_trickles_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bodies, "_STILL", 1.0)
+    monkeypatch.setattr(request_body, "_STILL", 1.0)
     with connected(client) as wire:
         wire.sendall(b"POST /ksql HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 100000\r\n\r\n")
         began = time.monotonic()
@@ -277,8 +279,8 @@ def test_trailers_are_bounded_and_not_kept(client: Client, trailer: bytes) -> No
 def test_who_has_an_answer_and_asks_for_nothing_is_let_go(
     client: Client, monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes
 ) -> None:
-    monkeypatch.setattr(connections, "SILENT", 1.0)
-    monkeypatch.setattr(connections, "HEAD_TIME", 1.0)
+    monkeypatch.setattr(connections, "IDLE_TIMEOUT", 1.0)
+    monkeypatch.setattr(connections, "HEAD_TIMEOUT", 1.0)
     with connected(client) as wire:
         wire.sendall(first)
         assert wire.recv(65536)
@@ -290,8 +292,8 @@ def test_who_has_an_answer_and_asks_for_nothing_is_let_go(
 
 def test_a_message_of_a_websocket_is_bounded(client: Client) -> None:
     with Socket(client.host, client.port, "/api/v1/topics/clicks/tail") as wire:
-        wire.say("x" * (2 * connections.MESSAGE))
-        until(lambda: wire.message() is None)
+        wire.say("x" * (2 * connections.MAX_MESSAGE_BYTES))
+        wait_until(lambda: wire.message() is None)
 
 
 # -- what a browser is told -----------------------------------------------------------------------------------------

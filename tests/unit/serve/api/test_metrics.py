@@ -43,7 +43,7 @@ def parsed(text: str) -> Samples:
 
 def scraped(ask: Client) -> Samples:
     status, text, headers = ask.raw("GET", "/metrics")
-    assert (status, headers["content-type"]) == (200, metrics.TYPE)
+    assert (status, headers["content-type"]) == (200, metrics.PROMETHEUS_TYPE)
     return parsed(text.decode())
 
 
@@ -60,9 +60,9 @@ def test_metrics_can_be_read_and_say_what_is_there(ask: Client, node: Node, log:
 
 
 def test_series_are_bounded(ask: Client, log: EmbeddedLog) -> None:
-    log.create_topic("wide", TopicSpec(partitions=metrics.MOST + 5))
+    log.create_topic("wide", TopicSpec(partitions=metrics.MAX_SERIES + 5))
     found = scraped(ask)
-    assert sum(name == "headrace_topic_end_offset" for name, _ in found) == metrics.MOST
+    assert sum(name == "headrace_topic_end_offset" for name, _ in found) == metrics.MAX_SERIES
     assert found["headrace_series_left_out", ""] == 10
 
 

@@ -41,7 +41,7 @@ def test_what_is_described_is_what_is_asked(ask: Client) -> None:
     assert list(read["responses"]["200"]["content"]) == ["application/json", "application/vnd.apache.arrow.stream"]
     produced = told["paths"]["/topics/{topic}/records"]["post"]
     assert produced["responses"]["201"]["content"]["application/json"]["schema"] == {
-        "$ref": "#/components/schemas/records.Produced"
+        "$ref": "#/components/schemas/records.ProduceResponse"
     }
     new = told["paths"]["/topics"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     assert (new["required"], new["additionalProperties"]) == (["name"], False)

@@ -1,0 +1,81 @@
+"""Authorization: decides what a principal may do. Everything that is not granted is denied; there are no deny rules.
+
+rights = Rights(who, grants)
+rights.check(Privilege.WRITE, topic_resource("orders"))
+rights.rows("ORDERS", "orders")     the row filters that apply
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from headrace.access.grants import Grant, Privilege, Resource, source_resource, topic_resource
+from headrace.access.principal import ADMIN, LOCAL, NOBODY, Principal
+from headrace.errors import NotAllowed, RowsHidden
+
+
+class Rights:
+    """The rights of one principal at one moment."""
+
+    def __init__(self, who: Principal, grants: Iterable[Grant] = ()) -> None:
+        self.who = who
+        self.grants = tuple(grants)
+        self.is_admin = ADMIN in who.roles
+
+    def same(self, others: Rights) -> bool:
+        """Whether principal, roles and grants are the same."""
+        return (self.who.name, self.who.roles, self.grants) == (others.who.name, others.who.roles, others.grants)
+
+    # -- resources --------------------------------------------------------------------------------------------------
+
+    def may(self, deed: Privilege, thing: Resource) -> bool:
+        """Whether the privilege is granted without a row filter."""
+        return self.is_admin or any(one.where is None and one.covers(deed, thing) for one in self.grants)
+
+    def check(self, deed: Privilege, thing: Resource) -> None:
+        if not self.may(deed, thing):
+            raise self.refused(deed, thing)
+
+    def check_admin(self, what: str) -> None:
+        if not self.is_admin:
+            raise NotAllowed(f"{self.who.name} may not {what}", fix=f"an admin may; the role {ADMIN} has it")
+
+    def refused(self, deed: Privilege, thing: Resource) -> NotAllowed:
+        return NotAllowed(
+            f"{self.who.name} may not {deed} {thing}",
+            fix=f"an admin may grant it: headrace role grant ROLE {deed} {thing.kind} '{thing.name}'",
+        )
+
+    # -- row filters of streams and tables --------------------------------------------------------------------------
+
+    def rows(self, name: str, of: str) -> tuple[str, ...]:
+        """Row filters of a stream or table over a topic: one of them must hold. Empty: all rows are visible."""
+        found = self._rows(name, of)
+        if found is None:
+            raise self.refused(Privilege.READ, source_resource(name))
+        return found
+
+    def sees(self, name: str, of: str) -> bool:
+        """Whether at least some rows are visible, so that the source is listed."""
+        return self._rows(name, of) is not None
+
+    def sees_all(self, name: str, of: str) -> bool:
+        return self._rows(name, of) == ()
+
+    def check_all(self, name: str, of: str) -> None:
+        """Require access to all rows: for queries that keep running without their creator."""
+        if self.rows(name, of):
+            raise RowsHidden(
+                f"{self.who.name} sees only some rows of {source_resource(name)}",
+                fix="ask somebody who may read all of it",
+            )
+
+    def _rows(self, name: str, of: str) -> tuple[str, ...] | None:
+        if self.may(Privilege.READ, source_resource(name)) or self.may(Privilege.READ, topic_resource(of)):
+            return ()
+        found = {one.where for one in self.grants if one.where and one.covers(Privilege.READ, source_resource(name))}
+        return tuple(sorted(found)) or None
+
+
+ALL_RIGHTS, NO_RIGHTS = Rights(LOCAL), Rights(NOBODY)
+"""The rights of the local administrator, and those of an unauthenticated client."""

@@ -1,0 +1,260 @@
+"""Users, roles and grants, stored in the log as an ordered sequence of changes.
+
+    users = UserStore(log, clock, audit)
+    users.add_user("alice", "a long password", ["reader"], by="local")
+    users.look()        applies the changes of other processes
+
+Each record is one change, never a whole state, and changes are applied in log order: concurrent changes, from this
+process or another, are not lost. A change that is invalid by then (a user who is added twice) is ignored by all
+readers, and its author gets an error.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from headrace.access.audit import Audit
+from headrace.access.authorization import Rights
+from headrace.access.grants import ROLES, Grant
+from headrace.access.passwords import hash_password
+from headrace.access.principal import ADMIN, RESERVED, Principal
+from headrace.clock import Clock
+from headrace.contracts import Append, Log
+from headrace.errors import (
+    BadAccessToken,
+    BadGrant,
+    BadUserName,
+    HeadraceError,
+    StateUnreadable,
+    UnknownRole,
+    UnknownUser,
+    UserExists,
+)
+from headrace.log.topic_spec import ensure_topic
+from headrace.record import Record
+
+TOPIC = "__access"
+_VERSION = 1
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._@-]{0,62}")
+_TOKEN = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._:@/+=-]{0,254}")  # an id; external issuers choose their own form
+
+
+@dataclass(frozen=True)
+class User:
+    """`password` is a hash, None for a user with tokens only. `generation` changes with every password change."""
+
+    name: str
+    password: str | None
+    roles: frozenset[str]
+    generation: int
+
+
+@dataclass(frozen=True)
+class AccessState:
+    """The state after all changes."""
+
+    users: Mapping[str, User] = field(default_factory=dict)
+    roles: Mapping[str, tuple[Grant, ...]] = field(default_factory=lambda: dict(ROLES))
+    revoked: Mapping[str, int] = field(default_factory=dict)
+    """Revoked tokens, each with the time (ms) at which it expires anyway."""
+    _granted: dict[frozenset[str], tuple[Grant, ...]] = field(default_factory=dict, init=False, compare=False)
+    """Grants by set of roles, cached at first use."""
+
+    @property
+    def has_admin(self) -> bool:
+        return any(ADMIN in user.roles for user in self.users.values())
+
+    def rights(self, who: Principal) -> Rights:
+        if (found := self._granted.get(who.roles)) is None:
+            every = (grant for role in sorted(who.roles) for grant in self.roles.get(role, ()))
+            found = self._granted[who.roles] = tuple(dict.fromkeys(every))
+        return Rights(who, found)
+
+
+class UserStore:
+    """Thread-safe."""
+
+    def __init__(self, log: Log, clock: Clock, audit: Audit) -> None:
+        ensure_topic(log, TOPIC)
+        self._log = log
+        self._clock = clock
+        self.audit = audit
+        self._turn = threading.Lock()
+        self._offset = log.bounds(TOPIC)[0].start
+        self._failed: dict[str, HeadraceError] = {}
+        self.state = AccessState()
+        self.look()
+
+    def look(self) -> None:
+        """Apply the changes that were appended since."""
+        with self._turn:
+            for offset, found in self._read():
+                try:
+                    self.state = _CHANGES[found["did"]](self.state, offset, found)
+                except HeadraceError as error:
+                    self._failed[found["id"]] = error
+
+    def _read(self) -> Iterator[tuple[int, dict[str, Any]]]:
+        end = self._log.bounds(TOPIC)[0].end
+        while self._offset < end:
+            batch = self._log.read(TOPIC, 0, self._offset)
+            for record in batch.records():
+                found = json.loads(record.value or b"{}")
+                if found.get("version") != _VERSION or found.get("did") not in _CHANGES:
+                    raise StateUnreadable(
+                        "a change of access was written by another version of headrace",
+                        where=f"topic {TOPIC}, offset {record.offset}",
+                        fix="run the version that wrote it, or a newer one",
+                    )
+                yield record.offset, found
+            self._offset = batch.next_offset
+
+    # -- changes ----------------------------------------------------------------------------------------------------
+
+    def add_user(self, name: str, password: str | None, roles: Iterable[str], *, by: str) -> None:
+        kept = None if password is None else hash_password(password)
+        self._change("user-added", by, user=_checked(name), password=kept, roles=sorted(set(roles)))
+
+    def remove_user(self, name: str, *, by: str) -> None:
+        """All credentials of the user become invalid."""
+        self._change("user-removed", by, user=name)
+
+    def set_password(self, name: str, password: str, *, by: str) -> None:
+        """Earlier tokens and sessions become invalid."""
+        self._change("password-set", by, user=name, password=hash_password(password))
+
+    def sign_out(self, name: str, *, by: str) -> None:
+        """Revoke all tokens and sessions of a user."""
+        self._change("signed-out", by, user=name)
+
+    def set_roles(self, name: str, roles: Iterable[str], *, by: str) -> None:
+        self._change("roles-set", by, user=name, roles=sorted(set(roles)))
+
+    def grant(self, role: str, grant: Grant, *, by: str) -> None:
+        """Grant to a role; the first grant creates the role."""
+        self._change("granted", by, role=_checked(role), grant=asdict(grant))
+
+    def revoke(self, role: str, grant: Grant, *, by: str) -> None:
+        self._change("revoked", by, role=role, grant=asdict(grant))
+
+    def revoke_token(self, token: str, until: int, *, by: str) -> None:
+        """`until` (ms) is when the token expires anyway."""
+        if not _TOKEN.fullmatch(token):
+            raise BadAccessToken(f'"{token[:80]}" cannot be the id of a token', fix="ids are told when tokens are made")
+        self._change("token-revoked", by, token=token, until=until)
+
+    def _change(self, did: str, by: str, **facts: Any) -> None:
+        """The change is durable and applied on return. The audit entry is written first, so no change lacks one."""
+        mark = uuid.uuid4().hex
+        told = {"version": _VERSION, "id": mark, "did": did, "by": by, "at": self._clock.now(), **facts}
+        _CHANGES[did](self.state, 0, told)  # an invalid change is not written
+        self.audit.note(did, by, **{name: fact for name, fact in facts.items() if name != "password"})
+        self._log.append([Append(TOPIC, [Record(json.dumps(told).encode())], 0)])
+        self.look()
+        if (error := self._failed.get(mark)) is not None:
+            raise error
+
+
+# -- effect of each change ------------------------------------------------------------------------------------------
+
+AccessChange = Mapping[str, Any]
+
+
+def _user_added(state: AccessState, offset: int, change: AccessChange) -> AccessState:
+    name = change["user"]
+    if name in state.users:
+        raise UserExists(f'user "{name}" exists already', fix="take another name, or change the user")
+    _check_roles(state, change["roles"])
+    return _with(state, User(name, change["password"], frozenset(change["roles"]), offset))
+
+
+def _user_removed(state: AccessState, offset: int, change: AccessChange) -> AccessState:
+    del offset
+    user = _user(state, change)
+    return replace(state, users={name: one for name, one in state.users.items() if name != user.name})
+
+
+def _password_set(state: AccessState, offset: int, change: AccessChange) -> AccessState:
+    return _with(state, replace(_user(state, change), password=change["password"], generation=offset))
+
+
+def _signed_out(state: AccessState, offset: int, change: AccessChange) -> AccessState:
+    return _with(state, replace(_user(state, change), generation=offset))
+
+
+def _roles_set(state: AccessState, offset: int, change: AccessChange) -> AccessState:
+    del offset
+    _check_roles(state, change["roles"])
+    return _with(state, replace(_user(state, change), roles=frozenset(change["roles"])))
+
+
+def _granted(state: AccessState, offset: int, change: AccessChange) -> AccessState:
+    del offset
+    role, grant = _role(change), Grant.of(**change["grant"])
+    return replace(state, roles={**state.roles, role: (*_others(state, role, grant), grant)})
+
+
+def _revoked(state: AccessState, offset: int, change: AccessChange) -> AccessState:
+    del offset
+    role, grant = _role(change), Grant.of(**change["grant"])
+    if grant not in state.roles.get(role, ()):
+        raise UnknownRole(f'role "{role}" has no grant "{grant}"', fix="`headrace role list` shows those it has")
+    return replace(state, roles={**state.roles, role: _others(state, role, grant)})
+
+
+def _token_revoked(state: AccessState, offset: int, change: AccessChange) -> AccessState:
+    del offset
+    left = {token: until for token, until in state.revoked.items() if until > change["at"]}
+    return replace(state, revoked={**left, change["token"]: change["until"]})
+
+
+_CHANGES: Mapping[str, Callable[[AccessState, int, AccessChange], AccessState]] = {
+    "user-added": _user_added,
+    "user-removed": _user_removed,
+    "password-set": _password_set,
+    "signed-out": _signed_out,
+    "roles-set": _roles_set,
+    "granted": _granted,
+    "revoked": _revoked,
+    "token-revoked": _token_revoked,
+}
+
+
+def _with(state: AccessState, user: User) -> AccessState:
+    return replace(state, users={**state.users, user.name: user})
+
+
+def _user(state: AccessState, change: AccessChange) -> User:
+    if (user := state.users.get(change["user"])) is None:
+        raise UnknownUser(f'there is no user "{change["user"]}"', fix="`headrace user list` names them")
+    return user
+
+
+def _role(change: AccessChange) -> str:
+    if change["role"] in ROLES:
+        raise BadGrant(f'role "{change["role"]}" is always the same', fix="make one of your own")
+    return change["role"]
+
+
+def _others(state: AccessState, role: str, grant: Grant) -> tuple[Grant, ...]:
+    return tuple(one for one in state.roles.get(role, ()) if one != grant)
+
+
+def _check_roles(state: AccessState, roles: Iterable[str]) -> None:
+    for role in roles:
+        if role not in state.roles:
+            raise UnknownRole(f'there is no role "{role}"', fix=f"roles are: {', '.join(sorted(state.roles))}")
+
+
+def _checked(name: str) -> str:
+    if not _NAME.fullmatch(name) or name in RESERVED:
+        raise BadUserName(
+            f'"{name[:80]}" cannot be a name', fix="use 1 to 63 letters, digits, dots, dashes, underscores and @"
+        )
+    return name

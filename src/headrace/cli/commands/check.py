@@ -1,0 +1,31 @@
+"""`headrace check`: report all errors of a KSQL script without running it."""
+
+from __future__ import annotations
+
+import typer
+
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+from headrace.cli.params import script
+
+app = typer.Typer()
+
+
+@app.command()
+def check(ctx: typer.Context, file: script.Script, as_json: output.Json = False) -> None:
+    """Check a KSQL script without running it. Each error is shown with its location, the line underlined, and a fix.
+
+    Errors that only follow from another error (such as a query over a rejected stream) are counted but not shown.
+    Scripts included with RUN SCRIPT are checked, too. The exit code is 1 if there are errors.
+
+    Example: headrace check pageviews.ksql
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    found = script.analyze_script(file)
+    if call.json:
+        errors = [script.error_document(error) for error in found.errors]
+        output.print_json({"statements": found.statements, "following": found.following, "errors": errors})
+        raise typer.Exit(1 if errors else 0)
+    script.exit_on_errors(found, as_json=False)
+    output.note(script.check_summary(found))

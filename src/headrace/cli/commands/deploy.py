@@ -1,0 +1,42 @@
+"""`headrace deploy`: deploy a Python app to a server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+from headrace.cli.params.server import Server, TokenFile, connect
+from headrace.lang.ksql.scripts.files import read_script
+
+File = Annotated[Path, typer.Argument(metavar="FILE.py", help="The file.", exists=True, dir_okay=False)]
+
+
+def deploy(
+    ctx: typer.Context,
+    file: File,
+    server: Server = None,
+    token_file: TokenFile = None,
+    as_json: output.Json = False,
+) -> None:
+    """Deploy the app of a Python file to a server: its functions, operators and statements.
+
+    Deploying again replaces the code, also for running queries, and executes only the statements that are new. A server
+    accepts code only from clients on its own machine, unless the setting `code_from` allows others.
+
+    Example: headrace deploy shop.py
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    told = connect(call, server, token_file).deploy(read_script(file), file.name)
+    if call.json:
+        output.print_json(told)
+        return
+    output.note(f"app {told['name']}: {', '.join(told['declares']) or 'declares nothing'}")
+    for one in told["done"]:
+        print(" ".join(one["text"].split()))
+    if not told["done"]:
+        output.note("all of its statements were done before")

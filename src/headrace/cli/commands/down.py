@@ -1,0 +1,36 @@
+"""`headrace down`: stop the server."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated
+
+import typer
+
+from headrace.cli.context import CommandContext, require_data_folder
+from headrace.cli.io import output
+from headrace.cli.params.values import duration_option
+
+
+def down(
+    ctx: typer.Context,
+    timeout: Annotated[timedelta, duration_option("How long to wait for its end.")] = timedelta(minutes=2),
+    as_json: output.Json = False,
+) -> None:
+    """Stop the server of this data folder, and wait until it has stopped.
+
+    Requests and batches in progress finish first. The exit code is 75 if this takes longer than the timeout.
+
+    Example: headrace down --timeout 1m
+    """
+    from headrace.control.admin import discovery
+
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    data = call.settings().data
+    require_data_folder(data)
+    there, seconds = discovery.stop_server(data, timeout.total_seconds())
+    if call.json:
+        output.print_json({"pid": there.pid, "seconds": round(seconds, 3)})
+    else:
+        typer.echo(f"the server (process {there.pid}) has ended, after {seconds:.1f} s")

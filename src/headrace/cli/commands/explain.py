@@ -1,0 +1,172 @@
+"""`headrace explain`: show the plans of a KSQL script."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+from headrace.cli.params import script
+from headrace.errors import UnknownTopic
+from headrace.lang.ksql.scripts.checker import PlannedStatement
+from headrace.plan import catalog
+from headrace.plan.explain import graph, relation_text, tree
+from headrace.plan.nodes import Query
+
+if TYPE_CHECKING:
+    from headrace.contracts import Topic
+    from headrace.engine.planning.mode import ExecutionChoice
+
+app = typer.Typer()
+
+
+@app.command()
+def explain(
+    ctx: typer.Context,
+    file: script.Script,
+    as_graph: Annotated[bool, typer.Option("--graph", help="Print graphs in the language of Graphviz.")] = False,
+    as_json: output.Json = False,
+) -> None:
+    """Show what the statements of a KSQL script do, and the plan of each query from its result down to its sources.
+
+    For each query, the output says in which execution mode it will run on Spark, and why. This depends on the settings
+    and on the topics of the embedded log. For topics that do not exist, the topics that `headrace run` would create are
+    assumed.
+
+    With --graph, only the queries are printed, one graph after the other, in the format of `dot`.
+
+    Example: headrace explain pageviews.ksql
+
+    Example: headrace explain pageviews.ksql --graph | dot -Tsvg > plan.svg
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    found = script.analyze_script(file)
+    script.exit_on_errors(found, as_json=call.json)
+    told = list(zip(found.planned, _outlooks(call, found.planned), strict=True))
+    if call.json:
+        output.print_json([_document(planned, outlook, as_graph) for planned, outlook in told])
+        return
+    show = _graph if as_graph else _text
+    typer.echo("\n\n".join(part for part in (show(planned, outlook) for planned, outlook in told) if part))
+
+
+def _text(planned: PlannedStatement, outlook: ExecutionChoice | None) -> str:
+    plan = _query(planned)
+    runs = [f"--   {line}" for line in outlook.lines()] if outlook else []
+    lines = [f"-- {planned.where}: {describe_action(planned)}", *runs, *(tree(plan).splitlines() if plan else ())]
+    return "\n".join(lines)
+
+
+def _graph(planned: PlannedStatement, outlook: ExecutionChoice | None) -> str:
+    plan = _query(planned)
+    runs = "".join(f"//   {line}\n" for line in outlook.lines()) if outlook else ""
+    return f"// {planned.where}: {plan.id}\n{runs}{graph(plan)}" if plan else ""
+
+
+def _document(planned: PlannedStatement, outlook: ExecutionChoice | None, as_graph: bool) -> dict[str, Any]:
+    plan = _query(planned)
+    shown = (graph if as_graph else tree)(plan) if plan else None
+    runs = outlook and outlook.as_dict()
+    return {
+        "where": planned.where,
+        "does": describe_action(planned),
+        "query": plan and plan.id,
+        "runs": runs,
+        "plan": shown,
+    }
+
+
+def _query(planned: PlannedStatement) -> Query | None:
+    return getattr(planned.action, "query", None)
+
+
+# -- execution mode -------------------------------------------------------------------------------------------------
+
+
+def _running(planned: PlannedStatement, rest: Sequence[PlannedStatement]) -> Query | None:
+    """The query that the statement would start; none for a SELECT. With an ASSERT below it, it emits every change."""
+    query = _query(planned) if isinstance(planned.action, catalog.Create | catalog.Insert) else None
+    asserted = any(isinstance(below.action, catalog.ExpectRecord) for below in rest)
+    return replace(query, every_change=True) if query and asserted else query
+
+
+def _outlooks(call: CommandContext, planned: Sequence[PlannedStatement]) -> list[ExecutionChoice | None]:
+    """The execution mode of each statement's query, if it has one. The import is local because it is slow."""
+    queries = [_running(one, planned[place:]) for place, one in enumerate(planned)]
+    if not any(queries):
+        return [None] * len(queries)
+    from headrace.control.statements.explain import ExecutionExplainer
+
+    with _topics(call) as find:
+        prospect = ExecutionExplainer(call.settings(), find)
+        return [query and prospect.look(query) for query in queries]
+
+
+@contextlib.contextmanager
+def _topics(call: CommandContext) -> Iterator[Callable[[str], Topic | None]]:
+    """Look up topics of the embedded log, if there is one. Kafka is not contacted: no output depends on its topics."""
+    settings = call.settings()
+    if settings.log != "embedded" or not (settings.data / "log.db").exists():
+        yield lambda name: None
+        return
+    from headrace.log.embedded.storage.read_only import ReadOnlyLog
+
+    view = ReadOnlyLog(settings.data)
+
+    def find(name: str) -> Topic | None:
+        with contextlib.suppress(UnknownTopic):
+            return view.topic(name)
+        return None
+
+    try:
+        yield find
+    finally:
+        view.close()
+
+
+# -- description of a statement -------------------------------------------------------------------------------------
+
+
+def describe_action(planned: PlannedStatement) -> str:
+    """Describe in words what a statement does."""
+    return _WORDS[type(planned.action)](planned.action)
+
+
+def _created(action: catalog.Create) -> str:
+    source = action.source
+    place = f'over topic "{source.topic}" ({source.value_format.name})'
+    if action.query is None:
+        columns = relation_text(source.relation).removeprefix(f"{source.kind} ")
+        return f"declare {source.kind} {source.name} {columns} {place}"
+    instead = f" instead of {action.replaces}" if action.replaces else ""
+    return f"create {source.kind} {source.name} {place}, filled by query {action.query.id}{instead}"
+
+
+def _done(action: catalog.Done) -> str:
+    name = type(action.statement).__name__
+    return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
+
+
+_WORDS: Mapping[type, Callable[[Any], str]] = {
+    catalog.Create: _created,
+    catalog.Insert: lambda a: (
+        f"watch {a.query.alert.source} for alert {a.query.alert.name} by query {a.query.id}"
+        if a.query.alert
+        else f"fill {a.query.sink.name} also by query {a.query.id}"
+    ),
+    catalog.Write: lambda a: f"write a row to {a.source.name}",
+    catalog.Delete: lambda a: f"delete rows of {a.source.name}",
+    catalog.Drop: lambda a: f"drop {a.source.kind} {a.source.name}" + (" and its topic" if a.delete_topic else ""),
+    catalog.TransientSelect: lambda a: "answer with every change" if a.push else "answer from what is there",
+    catalog.Control: lambda a: f"{a.verb.lower()} {', '.join(a.queries) or 'no query'}",
+    catalog.MetadataQuery: lambda a: f"answer what is asked about {f'{a.about} {a.name}'.strip()}",
+    catalog.ExpectRecord: lambda a: f"expect a record of {a.source.name}",
+    catalog.ExpectSource: lambda a: f"expect a {a.expected.kind} {a.name}",
+    catalog.Done: _done,
+}

@@ -1,0 +1,73 @@
+"""`headrace kafka`: Kafka brokers on this machine, and the jars that they and Spark need."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+from headrace.log.kafka import jars as jar_sets
+from headrace.log.kafka.local_cluster import LocalCluster
+
+app = typer.Typer(help="Run Kafka brokers on this machine, and fetch the jars they need.", no_args_is_help=True)
+
+_Folder = Annotated[Path | None, typer.Option(help="Where their data lies; default: kafka in the data folder.")]
+
+
+@app.command()
+def up(
+    ctx: typer.Context,
+    nodes: Annotated[int, typer.Option(min=1, max=9, help="Number of brokers; 3 keep copies of everything.")] = 1,
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the first; the others follow.")] = 9092,
+    folder: _Folder = None,
+) -> None:
+    """Start Kafka brokers on 127.0.0.1 and run them until Ctrl-C. Their data is retained for the next start.
+
+    Example: headrace kafka up --nodes 3 --port 9092
+    """
+    call: CommandContext = ctx.obj
+    settings = call.settings()
+    jar_sets.fetch(settings, output.note)
+    place = (folder or settings.data / "kafka").absolute()
+    with output.stderr_console().status(f"starting {nodes} Kafka broker{'s' if nodes > 1 else ''} ..."):
+        cluster = LocalCluster.start(place, nodes, range(port, port + nodes), settings)
+    with cluster:
+        _greet(cluster, place)
+        _until_asked_to_stop()
+        output.note("stopping ...")
+
+
+@app.command()
+def jars(
+    ctx: typer.Context,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless it fails.")] = False,
+) -> None:
+    """Download the jars of the Kafka broker and of Spark's Kafka connector with Maven, once.
+
+    Example: headrace kafka jars
+    """
+    call: CommandContext = ctx.obj
+    folders = jar_sets.fetch(call.settings(), None if quiet else output.note)
+    if not quiet:
+        for folder in folders:
+            output.stdout_console().print(f"[green]ready[/green] {folder}")
+
+
+def _greet(cluster: LocalCluster, place: Path) -> None:
+    console = output.stdout_console()
+    console.print(f"Kafka runs at [bold]{cluster.bootstrap}[/bold], its data in {place}")
+    console.print(f"  use it:  headrace --log kafka --servers {cluster.bootstrap} topic list")
+    console.print("  stop it: Ctrl-C")
+    console.file.flush()
+
+
+def _until_asked_to_stop() -> None:
+    asked = threading.Event()
+    for one in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(one, lambda *_: asked.set())
+    asked.wait()

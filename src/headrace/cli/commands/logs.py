@@ -1,0 +1,144 @@
+"""`headrace logs`: print and follow the log files of a data folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any, BinaryIO
+
+import typer
+
+from headrace import logfile
+from headrace.cli.context import CommandContext, require_data_folder
+from headrace.cli.io import output
+
+_PAUSE = 0.25  # seconds between two polls of the file
+_STYLES = {"warning": "yellow", "error": "bold red", "critical": "bold red"}
+Line = dict[str, Any]
+
+
+def logs(
+    ctx: typer.Context,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines are added.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
+    query: Annotated[str | None, typer.Option(help="Only what is said of this query.")] = None,
+    level: Annotated[str, typer.Option(help=f"The least severe level: {', '.join(logfile.LEVELS)}.")] = "debug",
+    as_json: output.Json = False,
+) -> None:
+    """Show the last log lines of the processes of this data folder, oldest first.
+
+    The files are in the folder `logs` of the data folder, and are rotated by size: see the settings log_level,
+    log_file_bytes and log_file_count. Spark's own log is in `spark.log` beside them.
+
+    Example: headrace logs -f --query CTAS_SALES_1
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    if level not in logfile.LEVELS:
+        raise typer.BadParameter(f"choose one of: {', '.join(logfile.LEVELS)}")
+    data = call.settings().data
+    require_data_folder(data)
+    path, wanted = data / "logs" / "headrace.log", _wanted(query, level)
+    following = follow_log_lines(path) if follow else ()
+    for line in deque((line for line in read_log_lines(path) if wanted(line)), lines):
+        _show(line, call)
+    for line in following:
+        if wanted(line):
+            _show(line, call)
+
+
+def _wanted(query: str | None, level: str) -> Callable[[Line], bool]:
+    least = logfile.LEVELS.index(level)
+    named = re.compile(rf"\b{re.escape(query)}\b", re.IGNORECASE) if query else None
+
+    def wanted(line: Line) -> bool:
+        own = line.get("level")
+        if own in logfile.LEVELS and logfile.LEVELS.index(own) < least:
+            return False
+        return named is None or named.search(json.dumps(line)) is not None
+
+    return wanted
+
+
+# -- files ----------------------------------------------------------------------------------------------------------
+
+
+def read_log_lines(path: Path) -> Iterator[Line]:
+    """All lines of the file and of its rotated predecessors, oldest first."""
+    rotated = [other for other in path.parent.glob(f"{path.name}.*") if other.suffix[1:].isdigit()]
+    for file in (*sorted(rotated, key=lambda other: -int(other.suffix[1:])), path):
+        if file.exists():
+            with file.open(encoding="utf-8", errors="replace") as text:
+                yield from map(_parsed, text)
+
+
+def follow_log_lines(path: Path) -> Iterator[Line]:
+    """Lines appended from now on, without end, across rotations by any process."""
+    return _followed(path, _opened(path, os.SEEK_END))
+
+
+def _followed(path: Path, file: BinaryIO | None) -> Iterator[Line]:
+    while True:
+        current = file is not None and _is_current(file, path)  # checked first: a rotated file gets no more lines
+        yield from _whole_lines(file) if file is not None else ()
+        if not current:
+            file = _opened(path, os.SEEK_SET)
+        time.sleep(_PAUSE)
+
+
+def _opened(path: Path, whence: int) -> BinaryIO | None:
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:
+        return None
+    file.seek(0, whence)
+    return file
+
+
+def _whole_lines(file: BinaryIO) -> Iterator[Line]:
+    while part := file.readline():
+        if not part.endswith(b"\n"):  # incomplete: the rest follows
+            file.seek(-len(part), os.SEEK_CUR)
+            return
+        yield _parsed(part.decode(errors="replace"))
+
+
+def _is_current(file: BinaryIO, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), path.stat())
+    except FileNotFoundError:
+        return False
+
+
+def _parsed(text: str) -> Line:
+    """Parse a line as JSON. A line that is not JSON was cut off by a crash."""
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {"message": text.rstrip("\n")}
+
+
+# -- output ---------------------------------------------------------------------------------------------------------
+
+
+def _show(line: Line, call: CommandContext) -> None:
+    if call.json:
+        output.print_json(line)
+    else:
+        style = _STYLES.get(line.get("level", ""))
+        head = " ".join(str(line.get(name, "-")) for name in ("time", "level", "pid"))
+        output.stdout_console().print(f"{head}  {_said(line)}", style=style, markup=False, soft_wrap=True)
+    sys.stdout.flush()
+
+
+def _said(line: Line) -> str:
+    error = line.get("error")
+    cause = f" ({error.get('code')}: {error.get('what')})" if isinstance(error, dict) else ""
+    return f"{line.get('message', '')}{cause}"

@@ -1,0 +1,39 @@
+"""`headrace restore`: create a data folder from a backup."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.commands.backup import report
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+from headrace.errors import NotOnThisLog
+from headrace.log.embedded.maintenance.backup import restore as restore_to
+
+app = typer.Typer()
+
+
+@app.command()
+def restore(
+    ctx: typer.Context,
+    source: Annotated[Path, typer.Argument(help="The folder that `headrace backup` made.")],
+    data: Annotated[Path | None, typer.Option(help="The new data folder; it must not exist, or be empty.")] = None,
+    as_json: output.Json = False,
+) -> None:
+    """Create a data folder from a backup, and verify every row in it.
+
+    Example: headrace restore /mnt/other-disk/headrace-monday --data /srv/headrace
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    settings = call.settings()
+    if settings.log != "embedded":
+        raise NotOnThisLog("only an embedded log can be restored", fix="use Kafka's own tools, or --log embedded")
+    folder = data or settings.data
+    with output.progress() as bar:
+        task = bar.add_task("restoring", total=None)
+        copied = restore_to(source, folder, lambda done, total: bar.update(task, completed=done, total=total))
+    report(call, copied, f"{folder} is restored")

@@ -1,0 +1,67 @@
+"""`headrace role`: list roles, grant and revoke privileges."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headrace.access.grants import Grant, Privilege, ResourceType
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+from headrace.cli.params.access import LOCAL_PRINCIPAL, open_users
+
+app = typer.Typer(no_args_is_help=True)
+Name = Annotated[str, typer.Argument(metavar="ROLE", help="The role's name.")]
+ActionArgument = Annotated[str, typer.Argument(metavar="DEED", help=f"{', '.join(Privilege)}.")]
+KindArgument = Annotated[
+    str, typer.Argument(metavar="KIND", help=f"{', '.join(ResourceType)}; a source is a stream or table.")
+]
+NamePattern = Annotated[str, typer.Argument(metavar="NAME", help="A name, how names begin and *, or * for all.")]
+Where = Annotated[
+    str | None, typer.Option(help="Only rows for which this condition holds; for: read source.", show_default=False)
+]
+
+
+@app.command("list")
+def list_roles(ctx: typer.Context, as_json: output.Json = False) -> None:
+    """List the roles with their grants.
+
+    Example: headrace role list
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    with open_users(call) as book:
+        roles = sorted(book.state.roles.items())
+    rows = [{"role": role, "grant": str(grant)} for role, grants in roles for grant in grants]
+    output.print_rows(rows, as_json=call.json, columns=("role", "grant"), empty="there are no roles")
+
+
+@app.command()
+def grant(
+    ctx: typer.Context, role: Name, deed: ActionArgument, kind: KindArgument, name: NamePattern, where: Where = None
+) -> None:
+    """Grant a privilege to a role. The first grant creates the role.
+
+    Example: headrace role grant clerks write topic orders
+
+    Example: headrace role grant europe read source ORDERS --where "REGION = 'EU'"
+    """
+    given = Grant.of(deed, kind, name, where)
+    with open_users(ctx.obj, create=True) as book:
+        book.grant(role, given, by=LOCAL_PRINCIPAL)
+    output.note(f'role "{role}" may: {given}')
+
+
+@app.command()
+def revoke(
+    ctx: typer.Context, role: Name, deed: ActionArgument, kind: KindArgument, name: NamePattern, where: Where = None
+) -> None:
+    """Revoke a grant. Write it exactly as it was granted.
+
+    Example: headrace role revoke clerks write topic orders
+    """
+    given = Grant.of(deed, kind, name, where)
+    with open_users(ctx.obj) as book:
+        book.revoke(role, given, by=LOCAL_PRINCIPAL)
+    output.note(f'role "{role}" may no longer: {given}')

@@ -1,0 +1,189 @@
+"""`headrace run`: run a KSQL script or a Python app on Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+from headrace.cli.params.script import Script, ScriptText, analyze_script, exit_on_errors, load_script
+from headrace.lang.ksql.scripts.checker import CheckedScript
+from headrace.plan import catalog
+
+if TYPE_CHECKING:
+    from headrace.cli.io.progress import ProgressDisplay
+    from headrace.control.program import Program
+    from headrace.control.queries.metrics import MetricsSampler, QueryMetrics
+
+app = typer.Typer()
+_INTERRUPTED = 130
+
+
+@app.command()
+def run(
+    ctx: typer.Context,
+    file: Script,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when all that is there is done.")] = False,
+    name: Annotated[
+        str | None, typer.Option(help="The program's name, under which it goes on; the file's if left out.")
+    ] = None,
+    seconds: Annotated[float | None, typer.Option(help="End after this long.", min=0)] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a moving table.")] = False,
+    as_json: output.Json = False,
+) -> None:
+    """Run a KSQL script, or the app of a Python file, over the log, on Spark, until it is stopped.
+
+    The whole script is checked first. Then its topics are created, its rows inserted, its metadata queries (such as
+    LIST and DESCRIBE) answered, and its queries started. Ctrl-C stops the program after the batches in progress; a
+    second Ctrl-C stops it at once. A program that is run again resumes where it stopped, and inserts no row twice. The
+    exit code is 1 if a query or an ASSERT fails.
+
+    Example: headrace run pageviews.ksql
+
+    Example: headrace run pageviews.ksql --until-idle --json
+
+    Example: headrace run app.py
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    script = load_script(file)
+    program_name = _named(name or re.sub(r"[^A-Za-z0-9._-]", "-", script.program))
+    found = analyze_script(script)
+    _refuse_queries(found)
+    exit_on_errors(found, as_json=call.json)
+    from headrace.cli.io.progress import make_display
+
+    _run(call, script, found, program_name, make_display(plain=plain, as_json=call.json), until_idle, seconds)
+
+
+def _named(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", name):
+        raise typer.BadParameter("a program's name is 1 to 100 letters, digits, dots, dashes and underscores")
+    return name
+
+
+def _refuse_queries(found: CheckedScript) -> None:
+    """Reject SELECT statements before anything runs: there is no client to receive the rows."""
+    asks = [planned for planned in found.planned if isinstance(planned.action, catalog.TransientSelect)]
+    if asks:
+        from headrace.control.program import select_not_allowed
+
+        for planned in asks:
+            error = select_not_allowed()
+            error.where = planned.where
+            found.errors.append(error)
+
+
+def _run(
+    call: CommandContext,
+    script: ScriptText,
+    found: CheckedScript,
+    name: str,
+    display: ProgressDisplay,
+    until_idle: bool,
+    seconds: float | None,
+) -> None:
+    with call.log(create=True, long=True) as log:
+        with display.busy("loading Spark"):
+            from headrace.control.program import Program
+            from headrace.control.queries.metrics import MetricsSampler
+            from headrace.engine.planning.serialization import no_setup
+
+        setup = script.setup or no_setup
+        program = Program(log, call.settings(), name=name, on_answer=display.answer, setup=setup)
+        watch, ended = MetricsSampler(), "failed"
+        with _signals_kept():
+            try:
+                _drain_on_signals(program)
+                if _has_queries(found):
+                    with display.busy("starting Spark"):
+                        program.start_spark()
+                    _drain_on_signals(program)  # Spark has installed its own handler for Ctrl-C
+                with display.busy("starting the queries"):
+                    program.execute(script.text, script.name)
+                ended = _watched(program, watch, display, until_idle, seconds)
+            finally:
+                with display.busy("letting the batches under way end"):
+                    program.close()
+                display.end(_summary(program, ended), _look(program, watch))
+
+
+def _has_queries(found: CheckedScript) -> bool:
+    return any(isinstance(p.action, catalog.Create | catalog.Insert) and p.action.query for p in found.planned)
+
+
+def _watched(
+    program: Program, watch: MetricsSampler, display: ProgressDisplay, until_idle: bool, seconds: float | None
+) -> str:
+    """Show the program's progress until it stops; returns the reason why it stopped."""
+    begun = shown = time.monotonic()
+    with display.showing() as show:
+
+        def look() -> None:
+            nonlocal shown
+            now = time.monotonic()
+            if now - shown >= display.every:
+                shown = now
+                show(_look(program, watch))
+            if seconds is not None and now - begun >= seconds:
+                program.stopping.set()
+
+        program.wait(until_idle=until_idle, on_look=look)
+    if not program.stopping.is_set():
+        return "nothing is left to do"
+    return "stopped" if seconds is None or time.monotonic() - begun < seconds else f"{seconds:g} s are over"
+
+
+def _look(program: Program, watch: MetricsSampler) -> list[QueryMetrics]:
+    return [watch.look(running) for running in program.running.values()]
+
+
+def _summary(program: Program, ended: str) -> dict[str, Any]:
+    return {
+        "ended": ended,
+        "program": program.name,
+        "inserted": program.inserts.done,
+        "repeated": program.inserts.repeated,
+        "asserts": program.questions.held,
+        "paused": sorted(program.paused),
+        "left": program.left,
+    }
+
+
+# -- signals --------------------------------------------------------------------------------------------------------
+
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Restore the previous signal handlers at the end of the block."""
+    before = {number: signal.getsignal(number) for number in _SIGNALS}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _drain_on_signals(program: Program) -> None:
+    """Ctrl-C and SIGTERM stop the program after the batches in progress; the second signal stops it at once."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        del number, frame
+        if program.stopping.is_set():
+            os._exit(_INTERRUPTED)
+        program.stopping.set()
+
+    for number in _SIGNALS:
+        signal.signal(number, stop)

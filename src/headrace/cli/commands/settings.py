@@ -1,0 +1,33 @@
+"""`headrace settings`: show the settings and their origins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import typer
+
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+from headrace.secrets import MASK
+from headrace.settings import ResolvedSetting
+
+app = typer.Typer()
+
+
+@app.command()
+def settings(ctx: typer.Context, as_json: output.Json = False) -> None:
+    """Show every setting with its value and its origin. Secrets are masked.
+
+    Set a setting by a line in headrace.toml, or by an environment variable: HEADRACE_ and its name in capitals.
+
+    Example: headrace settings --json
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    rows = [_row(origin) for origin in call.origins()]
+    output.print_rows(rows, as_json=call.json, columns=("name", "value", "origin", "doc"), empty="")
+
+
+def _row(origin: ResolvedSetting) -> dict[str, Any]:
+    value = MASK if origin.secret and origin.value else origin.value
+    return {"name": origin.name, "value": value, "origin": origin.origin, "doc": origin.doc}

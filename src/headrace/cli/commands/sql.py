@@ -1,0 +1,75 @@
+"""`headrace sql`: the KSQL shell."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+from headrace.cli.params.server import Server, TokenFile, connect
+from headrace.client import Client
+from headrace.errors import BadScript
+from headrace.lang.ksql.scripts.files import read_script
+
+Form = Annotated[Literal["table", "json", "csv", "csv-exact"], typer.Option("--output", help="How results are shown.")]
+Script = Annotated[Path | None, typer.Option(help="A script to do.", exists=True, dir_okay=False, show_default=False)]
+
+
+def sql(
+    ctx: typer.Context,
+    server: Server = None,
+    token_file: TokenFile = None,
+    execute: Annotated[
+        list[str] | None, typer.Option(help="Statements to do; may be given several times.", show_default=False)
+    ] = None,
+    file: Script = None,
+    form: Form = "table",
+) -> None:
+    """Send KSQL statements to a server: from a prompt, a file or a pipe.
+
+    Statements end with `;`. `\\?` lists the shell's own commands. Ctrl-C stops a running query. `--file` and
+    `--execute` run in that order, up to the first error.
+
+    Example: headrace sql --execute "LIST STREAMS;" --output json
+    """
+    from headrace.cli.shell.meta_commands import ExitShell
+    from headrace.cli.shell.session import Session
+
+    call: CommandContext = ctx.obj
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a value may contain an unpaired surrogate
+    chosen = "json" if call.json else form
+    call.json = chosen == "json"
+    given = [(read_script(file), str(file))] if file else []
+    given += [(text, None) for text in execute or ()]
+    client = connect(call, server, token_file)
+    if not given and sys.stdin.isatty() and sys.stdout.isatty():
+        _talk(client, chosen)
+        return
+    session = Session(client, chosen)
+    try:
+        for text, name in given or [(_piped(), None)]:
+            session.run(text, name)
+    except ExitShell:
+        return
+
+
+def _piped() -> str:
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise BadScript("what comes from standard input is no UTF-8 text", fix="send it as UTF-8") from error
+
+
+def _talk(client: Client, form: str) -> None:
+    from headrace.cli.shell.prompt import run_prompt
+    from headrace.cli.shell.session import Session
+
+    version = client.info().get("version")  # an unreachable server is reported before the prompt appears
+    output.note(f"headrace {version} at {client.address}; \\? for help, \\q to leave")
+    run_prompt(Session(client, form, interactive=True))

@@ -1,0 +1,141 @@
+"""`headrace state`: show and remove the checkpoints of queries."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from headrace.cli.context import CommandContext, require_data_folder
+from headrace.cli.io import output
+from headrace.errors import Unsupported
+from headrace.settings import Size
+
+app = typer.Typer(no_args_is_help=True)
+
+
+@app.callback()
+def state() -> None:
+    """Show and remove the state of queries."""
+
+
+Query = Annotated[str, typer.Argument(help="The query's id; PROGRAM/ID where several programs have it.")]
+
+
+@app.command("list")
+def list_(ctx: typer.Context, as_json: output.Json = False) -> None:
+    """List the queries that have a checkpoint, and the disk space that each takes.
+
+    A query that its script no longer contains is listed until it is removed.
+
+    Example: headrace state list
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    from headrace.control.admin.checkpoints import describe_checkpoints
+
+    rows = [dataclasses.asdict(found) for found in describe_checkpoints(_folder(call))]
+    if not call.json:
+        rows = [{**row, "used_at": output.time_text(row["used_at"]), "bytes": Size(row["bytes"])} for row in rows]
+    columns = ("query", "way", "batches", "used_at", "files", "bytes", "problem")
+    output.print_rows(rows, as_json=call.json, columns=columns, empty="no query has left anything")
+
+
+@app.command()
+def remove(
+    ctx: typer.Context, query: Query, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+) -> None:
+    """Remove the checkpoint of a query for good. Asks for confirmation. The results of the query stay.
+
+    When the query runs again, it starts from scratch: it reads its topics from the beginning and writes its results
+    once more. The command is refused while the query's program runs.
+
+    Example: headrace state remove CTAS_VISITS_3 --yes
+    """
+    call: CommandContext = ctx.obj
+    from headrace.control.admin.checkpoints import remove_checkpoint
+    from headrace.engine.record import state_reader
+
+    checkpoint = state_reader.find_checkpoint(_folder(call), query)
+    name = f"{checkpoint.folder.parent.name}/{checkpoint.folder.name}"
+    if not yes:
+        typer.confirm(f"Remove all that query {name} remembers?", abort=True, err=True)
+    with call.log() as log:
+        remove_checkpoint(log, checkpoint)
+    output.note(f"query {name} is forgotten")
+
+
+def _folder(call: CommandContext) -> Path:
+    """The folder of the checkpoints, which is in the data folder for every kind of log."""
+    data = call.settings().data
+    require_data_folder(data)
+    return data / "checkpoints"
+
+
+_ANEW = 'to look inside, run it with the setting way = "record", under another --name'
+
+
+@app.command()
+def show(
+    ctx: typer.Context,
+    query: Query,
+    key: Annotated[str | None, typer.Argument(help="Only entries with this key, or with it as a part.")] = None,
+    as_json: output.Json = False,
+) -> None:
+    """Show the state stores of a query, or the entries of one key, as of its last completed batch.
+
+    The state is read from the query's checkpoint, whether the query runs or not. A key is text or JSON: 7, ["a", 7].
+
+    Example: headrace state show CTAS_VISITS_3
+
+    Example: headrace state show CTAS_VISITS_3 /home
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    from headrace.engine.record import state_reader
+    from headrace.engine.spark.session import spark_session
+
+    settings = call.settings()
+    checkpoint = state_reader.find_checkpoint(_folder(call), query)
+    if (way := checkpoint.way()) != "record":
+        raise Unsupported(f'query "{query}" runs the {way} way: what it remembers is Spark\'s own', fix=_ANEW)
+    spark = spark_session(settings)
+    if key is None:
+        rows = [dataclasses.asdict(holding) for holding in state_reader.store_summaries(spark, checkpoint)]
+        _stores(call, query, rows)
+    else:
+        found = state_reader.find_entries(spark, checkpoint, key)
+        _entries(call, key, [{"page": e.page, "store": e.store, "key": e.key, "value": e.value} for e in found])
+
+
+def _stores(call: CommandContext, query: str, rows: list[dict[str, Any]]) -> None:
+    if not call.json:
+        rows = [{**row, "bytes": Size(row["bytes"])} for row in rows]
+    columns = ("store", "entries", "buckets", "bytes", "pages")
+    output.print_rows(rows, as_json=call.json, columns=columns, empty=f"query {query} remembers nothing")
+
+
+def _entries(call: CommandContext, key: str, rows: list[dict[str, Any]]) -> None:
+    show = json_value if call.json else repr
+    rows = [{**row, "key": show(row["key"]), "value": show(row["value"])} for row in rows]
+    columns = ("page", "store", "key", "value")
+    output.print_rows(rows, as_json=call.json, columns=columns, empty=f'nothing is remembered of "{key}"')
+
+
+def json_value(value: Any) -> Any:
+    """A state value as JSON; types that JSON does not have become text."""
+    if isinstance(value, tuple | list):
+        return [json_value(item) for item in value]
+    if isinstance(value, Mapping):
+        return {name if isinstance(name, str) else repr(name): json_value(item) for name, item in value.items()}
+    if isinstance(value, bytes):
+        return value.decode(errors="backslashreplace")
+    if isinstance(value, str):
+        return value.encode("utf-8", "backslashreplace").decode()
+    if isinstance(value, Decimal) or (isinstance(value, int) and not -(1 << 63) <= value < 1 << 64):
+        return str(value)
+    return value

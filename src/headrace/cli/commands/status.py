@@ -1,0 +1,144 @@
+"""`headrace status`: show the state of the server and its queries."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from http.client import HTTPException
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.error import HTTPError
+from urllib.request import HTTPSHandler, ProxyHandler, Request, build_opener
+
+import typer
+
+from headrace.cli.context import CommandContext, require_data_folder
+from headrace.cli.io import output
+from headrace.cli.params.server import TokenFile, resolve_token
+from headrace.client import Credentials, error_from
+from headrace.errors import ServerNotRunning, ServerUnreachable
+
+if TYPE_CHECKING:
+    from headrace.control.admin.discovery import ServerInfo
+
+_PATIENCE = 10.0  # seconds that the server has to respond
+_PATH = "/api/v1/status"
+
+
+def status(ctx: typer.Context, token_file: TokenFile = None, as_json: output.Json = False) -> None:
+    """Show the state of this data folder's server and its queries.
+
+    The exit code is 1 if no server runs or a query has failed.
+
+    Example: headrace status
+
+    Example: headrace status --json
+    """
+    from headrace.control.admin.discovery import find_server
+
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    data = call.settings().data
+    require_data_folder(data)
+    if (there := find_server(data)) is None:
+        raise _nobody(data)
+    told = {"pid": there.pid, "since": there.since, "address": there.address, **fetch_status(call, there, token_file)}
+    if call.json:
+        output.print_json(told)
+    else:
+        _show(told)
+    failed = any(query["state"] == "failed" for query in told["queries"]) or any(v["failure"] for v in told["views"])
+    if told["broken"] or failed:
+        raise typer.Exit(1)
+
+
+def fetch_status(call: CommandContext, there: ServerInfo, token_file: Path | None = None) -> dict[str, Any]:
+    """Fetch the status document of a server."""
+    path = there.reached_at + _PATH
+    shown = Credentials(resolve_token(call, token_file), call.settings().ca or None)
+    try:
+        # The server is on this machine: ignore proxies that the environment configures.
+        direct = build_opener(ProxyHandler({}), HTTPSHandler(context=shown.context))
+        with direct.open(Request(path, headers=shown.headers), timeout=_PATIENCE) as answer:
+            return json.load(answer)
+    except HTTPError as error:
+        with error:
+            raise error_from(error.code, _told(error)) from error
+    except (OSError, ValueError, HTTPException) as error:
+        raise ServerUnreachable(
+            f"the server (process {there.pid}) does not answer: {error}",
+            where=path,
+            fix="look at `headrace logs`; `headrace down` ends it",
+        ) from error
+
+
+def _told(error: HTTPError) -> Any:
+    with suppress(ValueError):
+        return json.loads(error.read())
+    return None
+
+
+def _nobody(data: Path) -> ServerNotRunning:
+    used = "other processes use it" if _in_use(data) else "nobody uses it"
+    return ServerNotRunning(f'no server runs on data folder "{data}"; {used}', fix="`headrace up` starts one")
+
+
+def _in_use(data: Path) -> bool:
+    """Whether a process has the embedded log open for writing, for example `headrace run`."""
+    from headrace.control.admin.discovery import lock_holder
+
+    return any(lock_holder(path) is not None for path in (data / "owners").glob("*.lock"))
+
+
+# -- output ---------------------------------------------------------------------------------------------------------
+
+
+def _show(told: Mapping[str, Any]) -> None:
+    head = {name: str(told[name]) for name in ("address", "pid", "since", "version", "log", "data")}
+    console = output.stdout_console()
+    console.print(output.details(head))
+    console.print()
+    if told["queries"]:
+        columns = ("query", "fills", "state", "way", "records_per_s", "lag", "batch_ms", "dead_letters")
+        console.print(output.table([_row(query) for query in told["queries"]], columns))
+    else:
+        output.note("no query runs")
+    if told["views"]:
+        console.print()
+        console.print(output.table(told["views"], ("name", "lag", "skipped", "rebuilt")))
+    for query in told["queries"]:
+        if query["failure"]:
+            _failure(query)
+    for view in told["views"]:
+        if view["failure"]:
+            _say(f"view {view['name']} is not kept: {view['failure']['what']}")
+    for number, error in told["broken"].items():
+        _say(f"statement {number} cannot be done any more: {error['what']}")
+
+
+def _row(query: Mapping[str, Any]) -> dict[str, Any]:
+    shown = {name: query[name] for name in ("state", "way", "lag", "batch_ms")}
+    dead = sum(query["dead_letters"].values())
+    return {
+        "query": query["name"],
+        "fills": query["sink"],
+        **shown,
+        "records_per_s": round(query["rate"]),
+        "dead_letters": dead,
+    }
+
+
+def _failure(query: Mapping[str, Any]) -> None:
+    failure, again = query["failure"], query["next_try_seconds"]
+    following = "waits for RESUME or a restart" if again is None else f"is tried again in {again:.0f} s"
+    text = (
+        f"{query['name']} has failed {query['failures']} times, and {following}: {failure['code']}: {failure['what']}"
+    )
+    _say(text)
+    if failure["fix"]:
+        _say(f"  fix: {failure['fix']}")
+
+
+def _say(text: str) -> None:
+    output.stderr_console().print(text, style="red", markup=False, soft_wrap=True)

@@ -1,0 +1,101 @@
+"""`headrace storage`: compact, check and measure the embedded log."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import Annotated
+
+import typer
+
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+from headrace.errors import LogBusy
+from headrace.log.embedded import EmbeddedLog
+from headrace.log.embedded.maintenance.check import CheckFinding, check
+from headrace.log.embedded.maintenance.stats import stats
+from headrace.log.embedded.maintenance.tasks import MaintenanceReport
+
+app = typer.Typer(no_args_is_help=True)
+_PAUSE = 0.1
+
+
+@app.command()
+def compact(
+    ctx: typer.Context,
+    topic: Annotated[str | None, typer.Argument(help="Only this topic.")] = None,
+    as_json: output.Json = False,
+) -> None:
+    """Run retention, compaction and merging now instead of in the background. Compaction runs even if it is not due.
+
+    Example: headrace storage compact customers
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    with call.embedded(long=True) as log:
+        topics = [log.topic(topic).name] if topic else None
+        done = dataclasses.asdict(_run(log, topics))
+    if call.json:
+        output.print_json(done)
+    else:
+        output.stdout_console().print(output.details(done))
+
+
+@app.command("check")
+def check_log(ctx: typer.Context, as_json: output.Json = False) -> None:
+    """Read every extent and verify its checksum, counts and position. The exit code is 1 if something is damaged.
+
+    The log may be in use meanwhile. Files that a killed process left behind are listed, but do not count as damage.
+
+    Example: headrace storage check
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    folder = call.folder()
+    with output.progress() as bar:
+        task = bar.add_task("checking", total=None)
+        result = check(folder, lambda done, total: bar.update(task, completed=done, total=total))
+    if call.json:
+        output.print_json(dataclasses.asdict(result))
+    else:
+        for finding in result.findings:
+            _print(finding)
+        output.stdout_console().print(
+            f"{result.extents:,} extents with {result.rows:,} rows: "
+            + (f"[bold red]{len(result.damage)} damaged[/]" if result.damage else "[green]no damage[/]")
+        )
+    if result.damage:
+        raise typer.Exit(1)
+
+
+@app.command("stats")
+def log_stats(ctx: typer.Context, as_json: output.Json = False) -> None:
+    """Show how much data the log holds, and how much of it is due to be merged or removed.
+
+    Example: headrace storage stats --json
+    """
+    call: CommandContext = ctx.obj
+    call.json |= as_json
+    with call.embedded() as log:
+        found = dataclasses.asdict(stats(log))
+    if call.json:
+        output.print_json(found)
+    else:
+        output.stdout_console().print(output.details(found))
+
+
+def _run(log: EmbeddedLog, topics: list[str] | None) -> MaintenanceReport:
+    """Run one round of maintenance; waits while another process runs one."""
+    deadline = time.monotonic() + log.settings.lock_timeout.total_seconds()
+    while time.monotonic() < deadline:
+        report = log.upkeep.run(force_compaction=True, topics=topics)
+        if report is not None:
+            return report
+        time.sleep(_PAUSE)
+    raise LogBusy("another process is compacting the log", where=str(log.folder), fix="try again when it is done")
+
+
+def _print(finding: CheckFinding) -> None:
+    style = "red" if finding.damage else "yellow"
+    place = f" at {finding.where}" if finding.where else ""
+    output.stdout_console().print(f"{finding.kind}: {finding.what}{place}", style=style, markup=False, soft_wrap=True)

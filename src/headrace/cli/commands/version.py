@@ -1,0 +1,36 @@
+"""`headrace version`: print the version."""
+
+from __future__ import annotations
+
+import platform
+from importlib import metadata
+
+import typer
+
+from headrace import __version__
+from headrace.cli.context import CommandContext
+from headrace.cli.io import output
+
+app = typer.Typer()
+_PARTS = ("pyspark", "pyarrow", "confluent-kafka")
+
+
+@app.command()
+def version(ctx: typer.Context, as_json: output.Json = False) -> None:
+    """Print the version, with --json also the versions of its components.
+
+    Example: headrace version
+    """
+    call: CommandContext = ctx.obj
+    if call.json or as_json:
+        parts = {name: _installed(name) for name in _PARTS}
+        output.print_json({"headrace": __version__, "python": platform.python_version(), **parts})
+    else:
+        typer.echo(f"headrace {__version__}")
+
+
+def _installed(name: str) -> str | None:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return None

@@ -1,0 +1,49 @@
+"""Errors on the terminal: code, what, where and fix, in colour for people or as one JSON object."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import orjson
+from rich.text import Text
+
+from headrace.cli.io import output
+from headrace.errors import HeadraceError, Retry
+
+EXIT_FAILED, EXIT_RETRY, EXIT_BROKEN_PIPE = 1, 75, 141
+
+
+def exit_code(error: HeadraceError) -> int:
+    """75 (EX_TEMPFAIL) when the same command may succeed later."""
+    return EXIT_RETRY if isinstance(error, Retry) else EXIT_FAILED
+
+
+def print_error(error: HeadraceError, *, as_json: bool) -> None:
+    """Print an error on standard error."""
+    if as_json:
+        print(orjson.dumps(error.as_dict()).decode(), file=sys.stderr)
+    else:
+        output.stderr_console().print(_text(error), soft_wrap=True)
+
+
+def _text(error: HeadraceError) -> Text:
+    text = Text.assemble((error.code, "bold red"), ": ", error.what)
+    if error.where:
+        text.append(f"\n  at {error.where}", "dim")
+    for line in (getattr(error, "excerpt", None) or "").splitlines():
+        text.append(f"\n    {line}")
+    if error.fix:
+        text.append("\n  fix: ", "green").append(error.fix)
+    return text
+
+
+def silence_output() -> None:
+    """Discard buffered output after its reader has closed the pipe, so that flushing does not fail."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)

@@ -1,0 +1,122 @@
+"""Output of commands: results on standard output as tables or JSON, everything else on standard error."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from headrace.settings import Size, duration_text, size_text
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
+_UNBOUNDED = 10_000  # columns: in a pipe a table is as wide as its rows
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def stdout_console() -> Console:
+    return Console(width=None if sys.stdout.isatty() else _UNBOUNDED, highlight=False, emoji=False)
+
+
+def stderr_console() -> Console:
+    return Console(stderr=True, highlight=False, emoji=False)
+
+
+def note(text: str) -> None:
+    """Print a message for the person at the terminal, on standard error."""
+    stderr_console().print(text, markup=False, soft_wrap=True, style="dim")
+
+
+def print_json(value: Any) -> None:
+    """Print one JSON document on one line."""
+    sys.stdout.write(orjson.dumps(value, default=_plain).decode() + "\n")
+
+
+def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, columns: Iterable[str], empty: str) -> None:
+    """Print rows as a JSON array, or the given columns of them as a table."""
+    if as_json:
+        print_json([dict(row) for row in rows])
+    elif not rows:
+        note(empty)
+    else:
+        stdout_console().print(table(rows, list(columns)))
+
+
+def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title: str | None = None) -> Table:
+    """Rows as a table; numbers are right-aligned."""
+    made = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
+    for name in columns:
+        is_number = all(isinstance(row[name], int | float) for row in rows)
+        made.add_column(_heading(name), justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        made.add_row(*(_cell(row[name]) for name in columns))
+    return made
+
+
+def details(values: Mapping[str, Any]) -> Table:
+    """Names and values, one pair per line."""
+    made = Table(box=None, show_header=False, pad_edge=False)
+    made.add_column(style="bold")
+    made.add_column(overflow="fold")
+    for name, value in values.items():
+        made.add_row(_heading(name), _cell(value))
+    return made
+
+
+def progress(*columns: ProgressColumn) -> Progress:
+    """A progress bar on standard error, shown only on a terminal."""
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = stderr_console()
+    default = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.percentage:>3.0f}%"))
+    return Progress(
+        *(columns or (*default, TimeRemainingColumn())),
+        console=console,
+        disable=not console.is_terminal,
+        transient=True,
+    )
+
+
+def value_text(value: Any) -> str:
+    """Format a value for people."""
+    if value is None:
+        return "-"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    if isinstance(value, Size):
+        return size_text(value)
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def time_text(ms: int) -> str:
+    """Format a time as ISO text, in UTC."""
+    return datetime.fromtimestamp(ms / 1000, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _heading(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _cell(value: Any) -> str:
+    return value_text(value).replace("[", r"\[")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    if isinstance(value, int):  # a size
+        return int(value)
+    if isinstance(value, Path):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} has no JSON form")

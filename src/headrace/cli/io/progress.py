@@ -1,0 +1,242 @@
+"""Progress of a running program: a live table, a periodic line, or JSON objects.
+
+Results of statements go to standard output, and so does JSON. Everything else goes to standard error.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, Protocol
+
+import typer
+from rich.console import Console
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from headrace.cli.io import output
+from headrace.lang.ksql.describe.text_renderer import listing_text
+from headrace.lang.ksql.grammar.keywords import RESERVED
+
+if TYPE_CHECKING:
+    from headrace.control.queries.metrics import QueryMetrics
+    from headrace.lang.ksql.describe.listing import Listing
+
+Statuses = Sequence["QueryMetrics"]
+
+
+class ProgressDisplay(Protocol):
+    every: float
+    """Seconds between two updates."""
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        """Show what the program is waiting for, during the block."""
+        ...
+
+    def answer(self, listing: Listing) -> None: ...
+    def showing(self) -> AbstractContextManager[Callable[[Statuses], None]]:
+        """Give a function that shows statuses, during the block."""
+        ...
+
+    def note(self, text: str) -> None: ...
+    def end(self, summary: Mapping[str, Any], statuses: Statuses) -> None: ...
+
+
+def make_display(*, plain: bool, as_json: bool) -> ProgressDisplay:
+    if as_json:
+        return JsonProgress()
+    return LineProgress() if plain or not sys.stderr.isatty() else LiveProgress()
+
+
+# -- for programs ---------------------------------------------------------------------------------------------------
+
+
+class JsonProgress:
+    """Prints `{"answer": ...}`, then `{"queries": [...]}` repeatedly, and at the end an object with `"ended"`."""
+
+    every = 2.0
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        del what
+        return nullcontext()
+
+    def answer(self, listing: Listing) -> None:
+        self._print({"answer": listing.entity()})
+
+    @contextmanager
+    def showing(self) -> Iterator[Callable[[Statuses], None]]:
+        yield lambda statuses: self._print({"queries": [asdict(status) for status in statuses]})
+
+    def note(self, text: str) -> None:
+        """Does nothing: notes are for people."""
+
+    def end(self, summary: Mapping[str, Any], statuses: Statuses) -> None:
+        self._print({**summary, "queries": [asdict(status) for status in statuses]})
+
+    def _print(self, document: Mapping[str, Any]) -> None:
+        output.print_json({"at": output.time_text(int(time.time() * 1000)), **document})
+        sys.stdout.flush()
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+
+class LineProgress:
+    """Prints a line for each query every few seconds."""
+
+    every = 5.0
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        self.note(f"{what} ...")
+        return nullcontext()
+
+    def answer(self, listing: Listing) -> None:
+        typer.echo(f"{listing.statement}\n\n{listing_text(listing, RESERVED)}\n")
+
+    @contextmanager
+    def showing(self) -> Iterator[Callable[[Statuses], None]]:
+        def show(statuses: Statuses) -> None:
+            for status in statuses:
+                self.note(status_line(status))
+
+        yield show
+
+    def note(self, text: str) -> None:
+        output.note(text)
+
+    def end(self, summary: Mapping[str, Any], statuses: Statuses) -> None:
+        for status in statuses:
+            self.note(status_line(status))
+        self.note(summary_text(summary, statuses))
+
+
+class LiveProgress(LineProgress):
+    """A live table. It writes to a duplicate of the terminal's descriptor, as Spark takes stderr during startup."""
+
+    every = 1.0
+
+    def __init__(self) -> None:
+        terminal = os.fdopen(os.dup(sys.stderr.fileno()), "w")
+        self._console = Console(file=terminal, highlight=False, emoji=False)
+
+    def busy(self, what: str) -> AbstractContextManager[object]:
+        return self._console.status(f"{what} ...")
+
+    @contextmanager
+    def showing(self) -> Iterator[Callable[[Statuses], None]]:
+        with Live(console=self._console, auto_refresh=False, transient=True) as live:
+            yield lambda statuses: live.update(status_table(statuses), refresh=True)
+
+    def note(self, text: str) -> None:
+        self._console.print(text, markup=False, soft_wrap=True, style="dim")
+
+    def end(self, summary: Mapping[str, Any], statuses: Statuses) -> None:
+        if statuses:
+            self._console.print(status_table(statuses))
+        self.note(summary_text(summary, statuses))
+
+
+COLUMNS: Mapping[str, Callable[[QueryMetrics], Any]] = {
+    "query": lambda s: s.query if s.state == "running" else f"{s.query} ({s.state})",
+    "way": lambda s: s.way,
+    "records/s": lambda s: f"{s.rate:,.0f}",
+    "waiting": lambda s: f"{s.waiting:,}",
+    "read": lambda s: f"{s.records:,}",
+    "written": lambda s: f"{s.written:,}",
+    "batch": lambda s: f"{s.batch_time['total']:,} ms" if s.batch_time else "-",
+    "state": lambda s: f"{s.entries:,}",
+    "event time": lambda s: "-" if s.event_time is None else output.time_text(s.event_time),
+    "late": lambda s: f"{s.late:,}",
+    "dead letters": lambda s: dead_letter_text(s.dead) or "-",
+}
+"""Columns of the table of queries."""
+_LEFT = ("query", "way", "event time", "dead letters")
+
+
+def status_table(statuses: Statuses) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False)
+    for name in COLUMNS:
+        table.add_column(name, justify="left" if name in _LEFT else "right", overflow="fold")
+    for status in statuses:
+        table.add_row(*(Text(str(show(status))) for show in COLUMNS.values()))
+    behind = [status for status in statuses if status.done is not None]
+    if not behind:
+        return table
+    whole = Table.grid(padding=(0, 2))
+    whole.add_row(table)
+    bars = Table.grid(padding=(0, 2))
+    for status in behind:
+        bars.add_row(
+            Text(status.query), ProgressBar(total=1.0, completed=status.done or 0, width=30), _catching(status)
+        )
+    whole.add_row(bars)
+    return whole
+
+
+def status_line(status: QueryMetrics) -> str:
+    """`CTAS_T_0: 1,200 records/s, 0 waiting, 8,000 read, 12 written, ...`."""
+    parts = [
+        f"{status.rate:,.0f} records/s",
+        f"{status.waiting:,} waiting{f' ({_catching(status)})' if status.done is not None else ''}",
+        f"{status.records:,} read",
+        f"{status.written:,} written",
+        f"state {status.entries:,}",
+    ]
+    if status.batch_time:
+        parts.append(f"batch {status.batch_time['total']:,} ms")
+    if status.event_time is not None:
+        parts.append(f"event time {output.time_text(status.event_time)}")
+    if status.dead:
+        parts.append(f"dead letters {dead_letter_text(status.dead)}")
+    state = "" if status.state == "running" else f" ({status.state})"
+    return f"{status.query}{state}, {status.way} way: {', '.join(parts)}"
+
+
+def dead_letter_text(dead: Mapping[str, int]) -> str:
+    """`3 (2 late-record, 1 bad-record)`."""
+    if not dead:
+        return ""
+    return f"{sum(dead.values()):,} ({', '.join(f'{count:,} {code}' for code, count in sorted(dead.items()))})"
+
+
+def _catching(status: QueryMetrics) -> str:
+    left = "" if status.seconds_left is None else f", {duration_text(status.seconds_left)} left"
+    return f"{100 * (status.done or 0):.0f} %{left}"
+
+
+def duration_text(seconds: float) -> str:
+    """`1 h 05 min`, `3 min 20 s`, `12 s`."""
+    whole = round(seconds)
+    if whole >= 3600:
+        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
+    return f"{whole // 60} min {whole % 60:02} s" if whole >= 60 else f"{whole} s"
+
+
+def summary_text(summary: Mapping[str, Any], statuses: Statuses) -> str:
+    """The final message."""
+    read, written = sum(s.records for s in statuses), sum(s.written for s in statuses)
+    parts = [f"{summary['ended']}; {len(statuses)} {'query' if len(statuses) == 1 else 'queries'}"]
+    if statuses:
+        parts.append(f"{read:,} records read, {written:,} written")
+    dead: dict[str, int] = {}
+    for status in statuses:
+        for code, count in status.dead.items():
+            dead[code] = dead.get(code, 0) + count
+    if dead:
+        parts.append(f"dead letters {dead_letter_text(dead)}")
+    if summary["inserted"] or summary["repeated"]:
+        there = f", {summary['repeated']:,} already inserted" if summary["repeated"] else ""
+        rows = "row" if summary["inserted"] == 1 else "rows"
+        parts.append(f"{summary['inserted']:,} {rows} inserted{there}")
+    if summary["asserts"]:
+        parts.append(f"{summary['asserts']:,} asserts held")
+    if summary["left"]:
+        names = ", ".join(f"{summary['program']}/{query}" for query in summary["left"])
+        parts.append(f"no longer in the script, but kept until `headrace state remove`: {names}")
+    return "; ".join(parts)

@@ -1,0 +1,48 @@
+"""Selects the server that a command talks to."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from headrace.cli.context import CommandContext
+from headrace.client import DEFAULT_ADDRESS, Client
+from headrace.errors import BadSetting
+from headrace.secrets import resolve_secrets
+
+Server = Annotated[
+    str | None,
+    typer.Option(
+        help=f"The server's address; else that of the server on this data folder, or {DEFAULT_ADDRESS}.",
+        show_default=False,
+    ),
+]
+
+
+TokenFile = Annotated[
+    Path | None,
+    typer.Option(help="A file with the token to show; else that of the settings.", exists=True, show_default=False),
+]
+
+
+def resolve_token(call: CommandContext, file: Path | None = None) -> str | None:
+    """The token to authenticate with, if there is one."""
+    settings = call.settings()
+    chosen = file or (Path(settings.token_file) if settings.token_file else None)
+    try:
+        if chosen is not None:
+            return chosen.read_text().strip() or None
+        return resolve_secrets(settings.token, settings.data).reveal() or None
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadSetting(f"the token cannot be read: {error}", where=str(chosen), fix="name another file") from error
+
+
+def connect(call: CommandContext, server: str | None, token_file: Path | None = None) -> Client:
+    """A client of the named server, else of this data folder's server, else of the default address."""
+    from headrace.control.admin.discovery import find_server
+
+    if server is None and (there := find_server(call.settings().data)) is not None:
+        server = there.reached_at
+    return Client(server or DEFAULT_ADDRESS, token=resolve_token(call, token_file), ca=call.settings().ca or None)

@@ -1,0 +1,50 @@
+"""Option values with their own syntax: durations, sizes, NAME=VALUE pairs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Annotated, Any
+
+import typer
+
+from headrace.settings import Size, parse_duration, parse_size
+
+
+def parsed_option(parse: Callable[[str], Any], metavar: str, help: str, *names: str, **more: Any) -> Any:
+    """An option whose text is parsed by `parse`; a ValueError is reported as a usage error."""
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    convert.__name__ = metavar
+    return typer.Option(*names, parser=convert, metavar=metavar, help=help, **more)
+
+
+def duration_option(help: str, *names: str) -> Any:
+    return parsed_option(parse_duration, "DURATION", help, *names)
+
+
+def size_option(help: str, *names: str) -> Any:
+    return parsed_option(parse_size, "SIZE", help, *names)
+
+
+def parse_pair(text: str) -> tuple[str, str]:
+    """Parse `NAME=VALUE`."""
+    name, found, value = text.partition("=")
+    if not found or not name:
+        raise ValueError("write NAME=VALUE")
+    return name, value
+
+
+Headers = Annotated[
+    list[Any] | None, parsed_option(parse_pair, "NAME=VALUE", "A header; may be given several times.", "--header")
+]
+Visibility = Annotated[timedelta, duration_option("How long a message is yours before others may have it.")]
+
+__all__ = ["Headers", "Size", "Visibility", "duration_option", "parse_pair", "parsed_option", "size_option"]

@@ -1,0 +1,138 @@
+"""Results and rows on standard output: for people, as JSON, or as CSV.
+
+JSON is one object per line. Values are exact: decimals retain all digits. The one exception is `csv`, which people open
+in a spreadsheet: text that would be evaluated as a formula gets a leading quote. `csv-exact` leaves it unchanged.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import shutil
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+from headrace.cli.io.csv_injection import escape_formula
+from headrace.cli.shell.row_buffer import RowBuffer
+from headrace.cli.shell.text_table import TextTable, cell_text, escape_controls, vertical_row
+from headrace.client.decimal_json import format_json
+from headrace.lang.ksql.describe.entity_reader import read_entity
+from headrace.lang.ksql.describe.text_renderer import inline_row, listing_text, table_cells
+from headrace.lang.ksql.grammar.keywords import RESERVED
+
+_FIRST = 200  # rows that determine the column widths
+_PATIENCE = 1.0  # seconds until the headings are shown even without a row
+_SHORTLY = 0.25  # seconds to wait for more rows after the first one
+
+
+class OutputFormat(Protocol):
+    def answer(self, entity: Mapping[str, Any]) -> None:
+        """Show the result of a statement."""
+        ...
+
+    def rows(self, arrivals: RowBuffer) -> int:
+        """Show the rows of a query as they arrive; returns their number."""
+        ...
+
+    def records(self, arrivals: RowBuffer) -> int:
+        """Show the records of PRINT as they arrive; returns their number."""
+        ...
+
+
+def write(lines: Iterable[str]) -> None:
+    """Write all lines at once, and flush."""
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.flush()
+
+
+# -- for people -----------------------------------------------------------------------------------------------------
+
+
+class TableOutput:
+    def answer(self, entity: Mapping[str, Any]) -> None:
+        write([*escape_controls(listing_text(read_entity(entity), RESERVED), "\n").split("\n"), ""])
+
+    def rows(self, arrivals: RowBuffer) -> int:
+        first = arrivals.first(_FIRST, _PATIENCE, _SHORTLY)
+        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+        grid = TextTable(arrivals.names, arrivals.types, first, width=width, more=not arrivals.has_ended)
+        write([*grid.head(), *(line for row in first for line in grid.row(row))])
+        return len(first) + _counted(arrivals, lambda batch: (line for row in batch for line in grid.row(row)))
+
+    def records(self, arrivals: RowBuffer) -> int:
+        """One record per line: a value may be long."""
+        told = zip(("Key format", "Value format"), arrivals.formats, strict=False)
+        write(f"{heading}: {form}" for heading, form in told)
+        names = arrivals.names
+        return _counted(arrivals, lambda batch: (inline_row(names, list(map(cell_text, row))) for row in batch))
+
+
+class VerticalOutput(TableOutput):
+    """Shows one value per line."""
+
+    def rows(self, arrivals: RowBuffer) -> int:
+        numbered = iter(range(1, sys.maxsize))
+        return _counted(
+            arrivals,
+            lambda batch: (line for row in batch for line in vertical_row(next(numbered), arrivals.names, row)),
+        )
+
+    records = rows
+
+
+def _counted(arrivals: RowBuffer, shown: Callable[[list[Any]], Iterable[str]]) -> int:
+    count = 0
+    for batch in arrivals.batches():
+        write(shown(batch))
+        count += len(batch)
+    return count
+
+
+# -- for programs ---------------------------------------------------------------------------------------------------
+
+
+class JsonOutput:
+    def answer(self, entity: Mapping[str, Any]) -> None:
+        write([format_json(entity)])
+
+    def rows(self, arrivals: RowBuffer) -> int:
+        names = arrivals.names
+        return _counted(arrivals, lambda batch: (format_json(dict(zip(names, row, strict=True))) for row in batch))
+
+    records = rows
+
+
+class CsvOutput:
+    """Nulls are empty; arrays, maps and structs are JSON. Of a result, its tables are shown, each with its headings."""
+
+    def __init__(self, text: Callable[[str], str] = escape_formula) -> None:
+        self._text = text
+
+    def answer(self, entity: Mapping[str, Any]) -> None:
+        for headings, cells in table_cells(read_entity(entity), RESERVED):
+            write(self._lines([headings, *cells]))
+
+    def rows(self, arrivals: RowBuffer) -> int:
+        write(self._lines([arrivals.names]))
+        return _counted(arrivals, self._lines)
+
+    records = rows
+
+    def _lines(self, rows: Iterable[Sequence[Any]]) -> Iterator[str]:
+        written = io.StringIO()
+        csv.writer(written, lineterminator="\n").writerows([self._cell(value) for value in row] for row in rows)
+        yield written.getvalue().removesuffix("\n")
+
+    def _cell(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self._text(value)
+        return value if value is None else format_json(value)
+
+
+OUTPUTS: Mapping[str, Callable[[], OutputFormat]] = {
+    "table": TableOutput,
+    "json": JsonOutput,
+    "csv": CsvOutput,
+    "csv-exact": lambda: CsvOutput(str),
+}

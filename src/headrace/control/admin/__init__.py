@@ -1,0 +1,1 @@
+"""Operation of a server: locks, discovery, checkpoints, `headrace doctor`, dry runs, reloading settings."""

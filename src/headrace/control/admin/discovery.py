@@ -1,0 +1,142 @@
+"""Finds the server process of a data folder and its address. It is reliable: a kernel lock ends with its process.
+
+    with advertise(data, "http://127.0.0.1:8088"): ...
+    find_server(data)       the server, or None
+
+The lock is that of the server's queries (see `lock`), with both kinds of log. The address is in a file next to it, and
+is valid only if it is that of the process that holds the lock.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.errors import ServerNotRunning, ServerUnreachable
+from headrace.log.embedded.storage.store import translate_errors
+
+SERVER_PROGRAM = "server"
+"""Program name of the server's queries: the name of their checkpoint folder and its lock."""
+_PAUSE = 0.05
+
+
+@dataclass(frozen=True)
+class ServerInfo:
+    """A server. Without an address it is still starting, or stopping."""
+
+    pid: int
+    since: str
+    address: str | None = None
+
+    @property
+    def reached_at(self) -> str:
+        """The server's address; raises if it has none."""
+        if self.address is None:
+            raise ServerUnreachable(
+                f"the server (process {self.pid}) is starting or ending", fix="try again, or look at `headrace logs`"
+            )
+        return self.address
+
+
+@contextmanager
+def advertise(data: Path, address: str) -> Iterator[None]:
+    """For the block, let other processes find this process's server."""
+    path = _address_file(data)
+    with translate_errors(path.parent):
+        new = path.with_suffix(".new")
+        new.write_text(json.dumps({"pid": os.getpid(), "address": address}))
+        new.replace(path)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+
+
+def find_server(data: Path) -> ServerInfo | None:
+    """The server of a data folder; None if there is none."""
+    lock = _folder(data) / "program.lock"
+    if (pid := lock_holder(lock)) is None:
+        return None
+    said, told = _read(lock), _read(_address_file(data))
+    since = str(said["since"]) if said.get("pid") == pid else ""  # the process may not have written it yet
+    return ServerInfo(pid, since, str(told["address"]) if told.get("pid") == pid else None)
+
+
+def get_server(data: Path) -> ServerInfo:
+    """The server of a data folder; raises an error that says how to start one."""
+    if (there := find_server(data)) is None:
+        raise ServerNotRunning(f'no server runs on data folder "{data}"', fix="`headrace up` starts one")
+    return there
+
+
+def stop_server(data: Path, patience: float) -> tuple[ServerInfo, float]:
+    """Stop the server after its current batches and wait for its end; returns the server and the seconds it took."""
+    there, begun = get_server(data), time.monotonic()
+    with suppress(ProcessLookupError):
+        os.kill(there.pid, signal.SIGTERM)
+    while _serves(there, data) or _is_alive(there.pid):
+        if time.monotonic() - begun > patience:
+            raise ServerUnreachable(
+                f"the server (process {there.pid}) has not ended within {patience:g} s",
+                fix=f"wait, or `kill -9 {there.pid}`: nothing that was acknowledged is lost by that",
+            )
+        time.sleep(_PAUSE)
+    return there, time.monotonic() - begun
+
+
+def _serves(server: ServerInfo, data: Path) -> bool:
+    return (now := find_server(data)) is not None and now.pid == server.pid
+
+
+def _is_alive(pid: int) -> bool:
+    """Whether the process is alive; a zombie is not."""
+    with suppress(OSError):
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
+    return False
+
+
+def _folder(data: Path) -> Path:
+    return data / "checkpoints" / SERVER_PROGRAM
+
+
+def _address_file(data: Path) -> Path:
+    return _folder(data) / "server.json"
+
+
+def lock_holder(path: Path) -> int | None:
+    """The pid that holds the lock, from /proc/locks. Trying the lock would take it, and block a server's start."""
+    with suppress(OSError):
+        wanted = os.stat(path)
+        for line in Path("/proc/locks").read_text().splitlines():
+            words = line.replace("->", "").split()
+            pid, place = int(words[4]), words[5]
+            if words[1] == "FLOCK" and place.rpartition(":")[2] == str(wanted.st_ino) and _has_open(pid, wanted):
+                return pid
+    return None
+
+
+def _has_open(pid: int, wanted: os.stat_result) -> bool:
+    """Whether the process has that very file open: another file system may use the same inode number."""
+    with suppress(OSError):
+        return any(_is_file(link, wanted) for link in (Path("/proc") / str(pid) / "fd").iterdir())
+    return False
+
+
+def _is_file(link: Path, wanted: os.stat_result) -> bool:
+    with suppress(OSError):
+        found = os.stat(link)
+        return (found.st_dev, found.st_ino) == (wanted.st_dev, wanted.st_ino)
+    return False
+
+
+def _read(path: Path) -> dict[str, object]:
+    with suppress(OSError, ValueError):
+        found = json.loads(path.read_text())
+        return found if isinstance(found, dict) else {}
+    return {}

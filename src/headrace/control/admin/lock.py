@@ -1,0 +1,58 @@
+"""Locks a program's folder for one process: two programs of the same name would write the same results.
+
+It is a kernel lock, so it ends with the process, however that ends. The file names the process that holds it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import time
+from pathlib import Path
+from typing import Self
+
+from headrace.errors import ProgramRunning
+from headrace.log.embedded.storage.store import translate_errors
+
+
+class ProgramLock:
+    """`with ProgramLock(folder, "orders"):` raises if another process, or another program in this one, holds it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self._path = folder / "program.lock"
+        with translate_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(self._fd)
+            raise self._taken(name) from None
+        who = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        os.ftruncate(self._fd, 0)
+        os.pwrite(self._fd, json.dumps(who).encode(), 0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the lock; idempotent."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _taken(self, name: str) -> ProgramRunning:
+        try:
+            who = json.loads(self._path.read_text())
+            holder = f"process {who['pid']}, since {who['since']}"
+        except (OSError, ValueError, KeyError, TypeError):
+            holder = "another process"
+        return ProgramRunning(
+            f'program "{name}" is running already: {holder}',
+            where=str(self._path),
+            fix="stop that one first, or give this one another --name",
+        )

@@ -1,0 +1,1 @@
+"""Delivers the notices of alerts to their notifiers, and reads their history."""

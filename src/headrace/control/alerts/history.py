@@ -1,0 +1,194 @@
+"""Reads alert notices from their topic, the outcomes of their delivery, and the alerts that are currently raised.
+
+    found, following = read_notices(log, offset)
+    history = AlertHistory(log)
+    history.raised("ALERT_HOT_0")
+
+`offsets` writes two further topics: `OFFSETS_TOPIC` has, by notifier, its offset and the messages that it plans to
+send; `OUTCOMES_TOPIC` has the outcome of each message. `AlertHistory` follows all three topics.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Container, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.access.authorization import Rights
+from headrace.access.guard import Guard
+from headrace.access.principal import LOCAL, Principal
+from headrace.contracts import Bounds, Log
+from headrace.errors import UnknownTopic
+from headrace.notifiers.contract import Notice
+from headrace.plan.alerts import RAISED, TOPIC
+from headrace.plan.catalog import Catalog
+from headrace.plan.nodes import Query
+from headrace.record import StoredRecord
+
+OFFSETS_TOPIC = "__alerts_marks"
+OUTCOMES_TOPIC = "__alerts_sent"
+_READ_SIZE = 500
+_REMEMBERED = 20_000  # notices whose outcomes are kept in memory
+
+
+@dataclass(frozen=True)
+class DeliveryOutcome:
+    """The outcome of a message, or of some of its notices.
+
+    `state` is sent (with a reason if some receivers did not get it), dead (with the reason), muted, dropped (the alert
+    was dropped), or lost (removed from the topic before it was sent).
+    """
+
+    notifier: str
+    message: str
+    alert: str
+    notices: tuple[str, ...]
+    state: str
+    at: int
+    tries: int = 0
+    reason: str | None = None
+
+
+def topic_bounds(log: Log, topic: str) -> Bounds:
+    """The bounds of a topic with one partition; a topic that does not exist yet is empty."""
+    try:
+        return log.bounds(topic)[0]
+    except UnknownTopic:
+        return Bounds(0, 0)
+
+
+def read_topic_records(log: Log, topic: str, offset: int, most: int = _READ_SIZE) -> list[StoredRecord]:
+    """The next records from an offset on, fewer than `most` only at the end; removed records are skipped."""
+    start, end = topic_bounds(log, topic)
+    offset = max(offset, start)
+    found: list[StoredRecord] = []
+    while offset < end and len(found) < most:  # a read may return fewer than requested
+        batch = log.read(topic, 0, offset, max_records=most - len(found))
+        found += batch.records()
+        if batch.next_offset <= offset:
+            break
+        offset = batch.next_offset
+    return found
+
+
+def parse_notice(record: StoredRecord) -> Notice | None:
+    """Parse a notice; None for a record that is not one."""
+    try:
+        found = {name.lower(): value for name, value in json.loads(record.value or b"").items()}
+        found["notify"] = tuple(found["notify"] or ())
+        return Notice(target=(record.key or b"").decode(), **found)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+
+
+NoticeAtOffset = tuple[int, Notice]
+"""A notice with its offset."""
+
+
+def read_notices(log: Log, offset: int, most: int = _READ_SIZE) -> tuple[list[NoticeAtOffset], int]:
+    """The next notices, and the offset to read next."""
+    records = read_topic_records(log, TOPIC, offset, most)
+    found = ((record.offset, parse_notice(record)) for record in records)
+    return [(at, notice) for at, notice in found if notice is not None], records[-1].offset + 1 if records else offset
+
+
+def newest_notices(log: Log, before: int | None = None) -> Iterator[NoticeAtOffset]:
+    """Notices from the newest to the oldest."""
+    start, end = topic_bounds(log, TOPIC)
+    end = end if before is None else min(end, before)
+    while end > start:
+        first = max(start, end - _READ_SIZE)
+        page, _ = read_notices(log, first, end - first)
+        yield from reversed([(at, notice) for at, notice in page if at < end])
+        end = first
+
+
+@dataclass
+class AlertHistory:
+    """Thread-safe."""
+
+    log: Log
+    _raised: dict[tuple[str, str], Notice] = field(default_factory=dict)
+    """By query and target."""
+    _outcomes: OrderedDict[str, dict[str, DeliveryOutcome]] = field(default_factory=OrderedDict)
+    """By notice and notifier."""
+    _marks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """By notifier."""
+    _places: dict[str, int] = field(default_factory=dict)
+    _turn: threading.Lock = field(default_factory=threading.Lock)
+
+    def raised(self, query: str) -> list[Notice]:
+        """Notices that an alert's query has raised and not cleared."""
+        with self._turn:
+            self._follow()
+            return [notice for (of, _), notice in self._raised.items() if of == query]
+
+    def outcomes(self, notice: str) -> list[DeliveryOutcome]:
+        with self._turn:
+            self._follow()
+            return list(self._outcomes.get(notice, {}).values())
+
+    def is_done(self, place: int, notifier: str) -> bool:
+        """Whether a notifier is done with the notice at an offset, even if its outcome is no longer known."""
+        with self._turn:
+            self._follow()
+            mark = self._marks.get(notifier, {"next": 0, "upto": 0, "planned": []})
+            left = any(place in planned["offsets"] for planned in mark["planned"])
+            return place < (mark["upto"] if mark["planned"] else mark["next"]) and not left
+
+    def keep(self, queries: Container[str]) -> None:
+        """Forget raised notices of other queries."""
+        with self._turn:
+            self._raised = {key: notice for key, notice in self._raised.items() if key[0] in queries}
+
+    def _follow(self) -> None:
+        for record in self._new(TOPIC):
+            if (notice := parse_notice(record)) is not None:
+                self._note(notice)
+        for record in self._new(OUTCOMES_TOPIC):
+            self._settle(parse_outcome(record))
+        for record in self._new(OFFSETS_TOPIC):
+            self._marks[(record.key or b"").decode()] = json.loads(record.value or b"{}")
+        while len(self._outcomes) > _REMEMBERED:
+            self._outcomes.popitem(last=False)
+
+    def _new(self, topic: str) -> Iterator[StoredRecord]:
+        while found := read_topic_records(self.log, topic, self._places.get(topic, 0)):
+            yield from found
+            self._places[topic] = found[-1].offset + 1
+
+    def _note(self, notice: Notice) -> None:
+        if notice.state == RAISED:
+            self._raised[notice.query, notice.target] = notice
+        else:
+            self._raised.pop((notice.query, notice.target), None)
+
+    def _settle(self, outcome: DeliveryOutcome) -> None:
+        for notice in outcome.notices:
+            self._outcomes.setdefault(notice, {})[outcome.notifier] = outcome
+
+
+def parse_outcome(record: StoredRecord) -> DeliveryOutcome:
+    found = json.loads(record.value or b"{}")
+    return DeliveryOutcome(**{**found, "notices": tuple(found["notices"])})
+
+
+# -- visibility -----------------------------------------------------------------------------------------------------
+
+
+def can_see_notices(rights: Rights, query: Query) -> bool:
+    """Whether the principal may read all rows of the alert's sources: a notice may contain any of them."""
+    return rights.is_admin or all(rights.sees_all(one.name, one.topic) for one in query.sources)
+
+
+def user_can_see_notices(guard: Guard, catalog: Catalog, owner: str, query: str) -> bool:
+    """Whether a user, by their current rights, may see an alert's notices. An unknown user may not."""
+    if owner == LOCAL.name:
+        return True
+    user, found = guard.book.state.users.get(owner), catalog.queries.get(query)
+    if user is None or found is None:
+        return False
+    return can_see_notices(guard.rights(Principal(user.name, user.roles)), found)

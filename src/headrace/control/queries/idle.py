@@ -1,0 +1,60 @@
+"""Suspends idle queries: those that have read all their input and have no pending deadline leave Spark.
+
+A suspended query costs almost nothing: no process, no thread, only a periodic check of its topics' end offsets. It is
+back on Spark a few seconds after new input arrives.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from headrace.control.queries.handle import QueryHandle
+from headrace.control.queries.ticks import is_timed
+from headrace.engine.io.log_adapter import Position
+from headrace.engine.planning.realtime_support import REALTIME
+from headrace.engine.query import PreparedQuery
+
+
+@dataclass(frozen=True)
+class SuspendedQuery:
+    """A query that does not run on Spark at the moment."""
+
+    prepared: PreparedQuery
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is still no new input."""
+        return not self.prepared.ground.waiting(self.prepared.topics, self._position)
+
+    @cached_property
+    def _position(self) -> Position | None:
+        """Cached: it does not change while the query is suspended, and is read several times a second."""
+        return self.prepared.checkpoint.position() or self.prepared.manifest.start
+
+
+@dataclass
+class IdleTracker:
+    """Tracks how long each query has been idle; after `after` seconds it is suspended, with 0 never."""
+
+    after: float
+    now: Callable[[], float] = time.monotonic
+    _since: dict[str, tuple[int, float]] = field(default_factory=dict)
+
+    def may_leave(self, running: QueryHandle) -> bool:
+        """Whether to suspend the query. Call it periodically: a batch between two calls resets the idle time."""
+        name, batches = running.query.id, running.progress.batches
+        known, since = self._since.setdefault(name, (batches, self.now()))
+        if batches != known or running.is_starting or _must_stay(running):
+            self._since[name] = (batches, self.now())
+            return False
+        return bool(self.after) and self.now() - since >= self.after and not running.waiting()
+
+
+def _must_stay(running: QueryHandle) -> bool:
+    """Whether the query must stay on Spark. Batches report its deadlines; before the first batch they are unknown."""
+    if running.way == REALTIME or running.progress.deadline is not None:
+        return True
+    return is_timed(running.query) and not running.progress.batches

@@ -1,0 +1,97 @@
+"""Metrics of running queries: current values, and rates over the last seconds."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from headrace.control.queries.handle import QueryHandle
+
+_RATE_WINDOW = 5.0  # seconds over which a rate is computed
+_CATCH_UP_THRESHOLD = 3.0  # seconds of lag; with less a query is not catching up
+
+
+@dataclass(frozen=True)
+class QueryMetrics:
+    """Metrics of one query. `event_time` is the latest that it has seen, in ms; `dead` counts dead letters by code."""
+
+    query: str
+    sink: str
+    way: str
+    state: str
+    """running, paused, stopped or failed."""
+    records: int = 0
+    written: int = 0
+    rate: float = 0.0
+    """Records read per second."""
+    waiting: int = 0
+    """The lag in records."""
+    done: float | None = None
+    """While it is catching up: progress from 0 to 1."""
+    seconds_left: float | None = None
+    batches: int = 0
+    batch_time: Mapping[str, int] = field(default_factory=dict)
+    """Duration of the last batch in ms: `total`, and by phase."""
+    entries: int = 0
+    """Number of entries in its state."""
+    event_time: int | None = None
+    late: int = 0
+    dead: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass
+class MetricsWindow:
+    """Samples of one query, from which rates are computed."""
+
+    seen: deque[tuple[float, int]] = field(default_factory=deque)
+    most: int = 0
+    """The highest lag since the lag was last 0."""
+
+    def rate(self, at: float, records: int) -> float:
+        self.seen.append((at, records))
+        while len(self.seen) > 2 and at - self.seen[0][0] > _RATE_WINDOW:
+            self.seen.popleft()
+        first_at, first = self.seen[0]
+        return (records - first) / (at - first_at) if at > first_at else 0.0
+
+    def catching_up(self, waiting: int, rate: float) -> tuple[float | None, float | None]:
+        """Progress from 0 to 1, and the seconds left; None if the lag is below the threshold."""
+        self.most = max(self.most, waiting) if waiting else 0
+        if not rate or waiting < rate * _CATCH_UP_THRESHOLD:
+            return None, None
+        return 1 - waiting / self.most, waiting / rate
+
+
+class MetricsSampler:
+    """Samples queries; remembers earlier samples for the rates."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._courses: dict[str, MetricsWindow] = {}
+
+    def look(self, running: QueryHandle) -> QueryMetrics:
+        progress, at = running.progress, self._now()
+        course = self._courses.setdefault(running.query.id, MetricsWindow(deque([(at, 0)])))
+        waiting = running.waiting()
+        rate = course.rate(at, progress.records)
+        done, left = course.catching_up(waiting, rate)
+        return QueryMetrics(
+            running.query.id,
+            running.query.sink.topic,
+            running.way,
+            "running" if running.is_active else "failed" if running.failure() else "stopped",
+            progress.records,
+            progress.written,
+            rate,
+            waiting,
+            done,
+            left,
+            progress.batches,
+            running.batch_time,
+            progress.state,
+            progress.time,
+            progress.late,
+            dict(progress.problems),
+        )

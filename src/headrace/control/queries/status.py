@@ -1,0 +1,147 @@
+"""Status of a server as one document: `headrace status` shows it, and `GET /api/v1/status` returns it.
+
+    server_status(node, watch)
+
+It reads the node's memory and the lag of queries and views; it never blocks.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from typing import Any
+
+from headrace.access.authorization import ALL_RIGHTS, Rights
+from headrace.control.node import Node
+from headrace.control.queries.metrics import MetricsSampler, QueryMetrics
+from headrace.control.statements.permissions import can_see_query
+from headrace.errors import HeadraceError, ServerFailed
+from headrace.plan.catalog import SourceInfo
+
+RUNNING, STARTING, PAUSED, SUSPENDED, FAILED = STATES = ("running", "starting", "paused", "parked", "failed")
+
+
+@dataclass(frozen=True)
+class QueryStatus:
+    """The status of a query. A suspended query (state `parked`) is idle, and not on Spark until it has new input.
+
+    Totals count since the last start. `watermark` is the latest event time that the query has seen, in ms; `rate` is in
+    records per second, `lag` in records, and `state_rows` is the number of rows in its state. `batch_split` is the
+    duration of the last batch by phase: finding records, planning, execution, commit. `failure` is the reason of a
+    failed query; `next_try_seconds` is null if it is not retried and waits for a person.
+    """
+
+    name: str
+    text: str
+    sink: str
+    topic: str
+    sources: list[str]
+    state: str
+    way: str | None = None
+    rate: float = 0.0
+    lag: int | None = None
+    records: int = 0
+    written: int = 0
+    batches: int = 0
+    batch_ms: int | None = None
+    batch_split: dict[str, int] = field(default_factory=dict)
+    state_rows: int = 0
+    watermark: int | None = None
+    late: int = 0
+    dead_letters: dict[str, int] = field(default_factory=dict)
+    failure: dict[str, Any] | None = None
+    failures: int = 0
+    next_try_seconds: float | None = None
+
+
+def server_status(node: Node, watch: MetricsSampler, rights: Rights = ALL_RIGHTS) -> dict[str, Any]:
+    """The server, its queries and views, and broken journal entries, limited to what the principal may see."""
+    broken = {number: error.as_dict() for number, error in sorted(node.broken.items()) if rights.is_admin}
+    return {
+        "version": version("headrace"),
+        "log": node.settings.log,
+        "data": str(node.settings.data.resolve()) if rights.is_admin else None,
+        "queries": [asdict(one) for one in query_statuses(node, watch, rights)],
+        "views": view_statuses(node, rights),
+        "broken": broken,
+    }
+
+
+def query_statuses(node: Node, watch: MetricsSampler, rights: Rights = ALL_RIGHTS) -> list[QueryStatus]:
+    """The status of all queries that the principal may see."""
+    seen = [name for name, one in list(node.supervisor.queries.items()) if can_see_query(rights, one.query)]
+    found = (query_status(node, watch, query) for query in seen)
+    return [one for one in found if one is not None]
+
+
+def query_status(node: Node, watch: MetricsSampler, query: str) -> QueryStatus | None:
+    """The status of one query; None if it does not exist."""
+    enlisted = node.supervisor.queries.get(query)
+    if enlisted is None:
+        return None
+    plan = enlisted.query
+    facts = (query, plan.text, plan.sink.name, plan.sink.topic, [source.name for source in plan.sources])
+    return QueryStatus(*facts, **_state(node, watch, query, paused=enlisted.paused))
+
+
+def _state(node: Node, watch: MetricsSampler, query: str, *, paused: bool) -> Mapping[str, Any]:
+    running, setback = node.supervisor.running.get(query), node.care.setbacks.get(query)
+    if running is not None:
+        state = STARTING if running.is_starting else RUNNING if running.is_active else FAILED
+        return {"state": state, **_figures(watch.look(running))}
+    if paused:
+        return {"state": PAUSED}
+    if query in node.care.parked:
+        return {"state": SUSPENDED, "lag": 0}
+    if setback is None:
+        return {"state": STARTING}
+    again = None if setback.again_at is None else max(0.0, setback.again_at - time.monotonic())
+    why = {"failure": setback.failure.as_dict(), "failures": setback.times, "next_try_seconds": again}
+    return {"state": FAILED, **why}
+
+
+def _figures(status: QueryMetrics) -> dict[str, Any]:
+    return {
+        "way": status.way,
+        "rate": round(status.rate, 3),
+        "lag": status.waiting,
+        "records": status.records,
+        "written": status.written,
+        "batches": status.batches,
+        "batch_ms": status.batch_time.get("total"),
+        "batch_split": {name: ms for name, ms in status.batch_time.items() if name != "total"},
+        "state_rows": status.entries,
+        "watermark": status.event_time,
+        "late": status.late,
+        "dead_letters": dict(status.dead),
+    }
+
+
+# -- views ----------------------------------------------------------------------------------------------------------
+
+
+def view_statuses(node: Node, rights: Rights = ALL_RIGHTS) -> list[dict[str, Any]]:
+    """The materialized tables, each with its lag in records of its topic."""
+    sources = [node.catalog.sources.get(name) for name in node.tables.names]
+    return [_view(node, source) for source in sources if source is not None and rights.sees(source.name, source.topic)]
+
+
+def _view(node: Node, source: SourceInfo) -> dict[str, Any]:
+    failure = node.tables.failure(source.name)
+    told = {"name": source.name, "topic": source.topic, "lag": None, "skipped": 0, "rebuilt": 0}
+    try:
+        state = node.tables.state(source.name)
+        ends = {partition: bounds.end for partition, bounds in node.log.bounds(source.topic).items()}
+        lag = sum(max(0, end - state.position.get(partition, 0)) for partition, end in ends.items())
+        told |= {"lag": lag, "skipped": state.skipped, "rebuilt": state.rebuilt}
+    except HeadraceError as error:
+        failure = failure or error
+    return {**told, "failure": None if failure is None else _reason(failure)}
+
+
+def _reason(failure: Exception) -> dict[str, Any]:
+    if isinstance(failure, HeadraceError):
+        return dict(failure.as_dict())
+    return {"code": ServerFailed.code, "what": str(failure), "where": None, "fix": None}

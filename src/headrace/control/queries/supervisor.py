@@ -1,0 +1,251 @@
+"""Registers queries, and starts, stops, replaces and deletes them together with their checkpoints.
+
+The owner of a supervisor decides when a query starts and what happens if it fails: `Program` for a script, `Reconciler`
+for a server.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from headrace.clock import Clock
+from headrace.contracts import Log
+from headrace.control.admin.checkpoints import find_renumbered, internal_topic_remover
+from headrace.control.admin.lock import ProgramLock
+from headrace.control.queries.handle import QueryHandle
+from headrace.control.queries.ticks import Ticker
+from headrace.control.workers.isolation import Isolation
+from headrace.engine.checkpoint import Checkpoint, finish_removals, list_checkpoints
+from headrace.engine.io.log_adapter import Position
+from headrace.engine.planning.serialization import Setup, no_setup
+from headrace.engine.query import PreparedQuery, prepare_query
+from headrace.errors import HeadraceError, OutOfMemory, ProcessLost
+from headrace.log.embedded.storage.store import translate_errors
+from headrace.plan.nodes import Query
+from headrace.settings import Settings
+
+_PAUSE = 0.05  # seconds between checks of queries that are starting
+_MAX_STARTING = 2  # queries that may be starting at once
+_MAX_RESTARTS: Mapping[type, int] = {ProcessLost: 5, OutOfMemory: 1}  # restarts in a row
+_logger = logging.getLogger(__name__)
+
+
+@dataclass
+class RegisteredQuery:
+    """A query that a statement created, and the position after which it starts; None is the beginning."""
+
+    query: Query
+    start: Position | None = None
+    paused: bool = False
+
+
+class Supervisor:
+    """Supervises the queries whose checkpoints are in one folder, which one process locks at a time."""
+
+    def __init__(
+        self,
+        log: Log,
+        settings: Settings,
+        name: str,
+        isolation: Isolation,
+        clock: Clock,
+        setup_of: Callable[[Query], Setup] = lambda query: no_setup,
+    ) -> None:
+        self.folder = folder = settings.data / "checkpoints" / name
+        self._log = log
+        self._settings = settings
+        self.isolation = isolation
+        self._setup_of = setup_of
+        self.queries: dict[str, RegisteredQuery] = {}
+        self.running: dict[str, QueryHandle] = {}
+        self.failed: dict[str, HeadraceError] = {}
+        """Queries that have failed and are not restarted."""
+        self.stopping = threading.Event()
+        """Any thread may set it; no further query is then started."""
+        self._hold = ProgramLock(folder, name)
+        self._forget = internal_topic_remover(log)
+        finish_removals(folder, self._forget)
+        self._tries: Counter[str] = Counter()
+        self._ticker = Ticker(log, clock)
+
+    @property
+    def paused(self) -> frozenset[str]:
+        return frozenset(name for name, enlisted in self.queries.items() if enlisted.paused)
+
+    # -- registration -----------------------------------------------------------------------------------------------
+
+    def enlist(self, query: Query, start: Position | None = None) -> None:
+        self.queries[query.id] = RegisteredQuery(query, start)
+
+    def pause(self, query: str, *, paused: bool = True) -> None:
+        """Pause a query, or clear the mark: then its owner may start it again."""
+        self.queries[query].paused = paused
+        if paused:
+            self.halt(query)
+
+    def hand_over(self, old: str, new: str) -> None:
+        """The new query resumes from the old one's checkpoint, as the same writer; `start` checks compatibility."""
+        self.halt(old)
+        del self.queries[old]
+        before, after = self._place(old), self._place(new)
+        if before != after and before.exists() and not after.exists():
+            with translate_errors(self.folder):
+                before.rename(after)
+
+    def end(self, query: str) -> None:
+        """Delete a query with its checkpoint: a query of the same name would start from the beginning."""
+        self.halt(query)
+        self.queries.pop(query, None)
+        with translate_errors(self.folder):
+            Checkpoint(self._place(query)).remove(self._forget)
+
+    # -- checkpoints ------------------------------------------------------------------------------------------------
+
+    def _place(self, query: str) -> Path:
+        return checkpoint_folder(self.folder, query)
+
+    def take_up(self, query: Query) -> None:
+        """Let a statement whose number in the script has changed resume from its checkpoint."""
+        folder, known = self._place(query.id), {self._place(name).name for name in self.queries}
+        if not folder.exists() and (there := find_renumbered(self.folder, query, known)) is not None:
+            with translate_errors(self.folder):
+                there.folder.rename(folder)
+
+    def was_another(self, query: Query) -> bool:
+        """Whether the checkpoint belongs to a later statement, which replaced this query in an earlier run."""
+        there = Checkpoint(self._place(query.id)).manifest
+        return there is not None and there.text != query.text
+
+    def left(self) -> list[str]:
+        """Names of checkpoints that belong to no registered query."""
+        known = {self._place(query).name for query in self.queries}
+        return [there.folder.name for there in list_checkpoints(self.folder) if there.folder.name not in known]
+
+    def forget_left(self) -> None:
+        """Delete checkpoints that belong to no registered query."""
+        for name in self.left():
+            with translate_errors(self.folder):
+                Checkpoint(self.folder / name).remove(self._forget)
+
+    def prepared(self, query: str) -> PreparedQuery:
+        """Prepare a query without running it; raises what `start` would raise."""
+        enlisted = self.queries[query]
+        with translate_errors(self.folder):
+            return prepare_query(self._log, enlisted.query, self._settings, self._place(query), enlisted.start)
+
+    def check_code(self, query: Query) -> None:
+        """Raise if the query's state was created by an incompatible version of the user's code."""
+        Checkpoint(self._place(query.id)).check_code(query)
+
+    # -- running ----------------------------------------------------------------------------------------------------
+
+    def start(self, query: str) -> None:
+        """Start a query. A process that dies or times out during the start is handled like one that dies later."""
+        self._await_turn()
+        enlisted, folder = self.queries[query], self._place(query)
+        while not self.stopping.is_set():
+            try:
+                with translate_errors(self.folder):
+                    setup = self._setup_of(enlisted.query)
+                    running = self.isolation.start(enlisted.query, folder, enlisted.start, self._ticker.watch, setup)
+            except ProcessLost as lost:
+                self._count_try(query, lost)
+            else:
+                self.running[query] = running
+                self._ticker.begin(running)
+                return
+
+    @property
+    def may_start(self) -> bool:
+        """Whether another query may start: few at once, since Spark gives up a Python worker not up within 10 s."""
+        return sum(running.is_starting for running in self.running.values()) < _MAX_STARTING
+
+    def _await_turn(self) -> None:
+        while not self.may_start:
+            if self.stopping.wait(_PAUSE):
+                return
+
+    def _count_try(self, query: str, lost: ProcessLost) -> None:
+        """Count a restart; raises the error if the limit is exceeded."""
+        self._tries[query] += 1
+        if self._tries[query] > _MAX_RESTARTS[type(lost)]:
+            raise lost
+        _logger.warning("query %s is started again: %s", query, lost.what)
+
+    def failures(self) -> Iterator[tuple[str, HeadraceError]]:
+        """New failures: queries that have failed and are not in `failed` yet."""
+        for name, running in list(self.running.items()):
+            failure = None if name in self.failed else running.failure()
+            if failure is not None:
+                yield name, failure
+
+    def give_up(self, query: str, failure: HeadraceError) -> None:
+        _logger.warning("query %s has failed: %s", query, failure)
+        self._ticker.forget(query)
+        self.failed[query] = failure
+
+    def start_again(self, query: str, failure: HeadraceError) -> None:
+        """Restart a query from its checkpoint, a limited number of times, if it lost a process; else raise the failure.
+
+        Out of memory counts only with a process per query: in a shared process the others use the same memory.
+        """
+        if not isinstance(failure, ProcessLost) or (isinstance(failure, OutOfMemory) and not self.isolation.apart):
+            raise failure
+        running = self.running[query]
+        if running.progress.batches:
+            del self._tries[query]  # only restarts in a row count
+        self._count_try(query, failure)
+        running.stop()
+        self._ticker.forget(query)
+        self.start(query)
+
+    def is_idle(self) -> bool:
+        """Whether every query has processed all its input, including what other queries wrote."""
+        queries = [running for name, running in self.running.items() if name not in self.failed]
+        before = [running.progress.batches for running in queries]
+        if any(running.waiting() for running in queries):
+            return False
+        # A query that finished a batch meanwhile may have written input for a query that was checked before it.
+        return before == [running.progress.batches for running in queries]
+
+    def halt(self, query: str) -> None:
+        """Stop a query; it resumes from its checkpoint when it is started again."""
+        self._ticker.forget(query)
+        self.failed.pop(query, None)
+        if (running := self.running.pop(query, None)) is not None:
+            running.stop()
+
+    def renew(self) -> None:
+        """Stop all queries and release what they shared; each resumes when it is started again."""
+        for query in list(self.running):
+            self.halt(query)
+        self.isolation.close()
+
+    def wake(self) -> None:
+        """Notify the ticker that a manual clock was moved."""
+        self._ticker.wake()
+
+    def close(self) -> None:
+        """Finish the current batches, query by query, and stop."""
+        self._ticker.close()
+        queries = list(self.running.values())
+        for running in queries:
+            running.drain()
+        if queries:
+            with ThreadPoolExecutor(len(queries)) as pool:  # each may take a second to stop
+                list(pool.map(lambda running: running.stop(), queries))
+        self.isolation.close()
+        self._hold.close()
+
+
+def checkpoint_folder(folder: Path, query: str) -> Path:
+    """The folder of a query's checkpoint. A name that consists only of dots would be another folder."""
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", query)
+    return folder / (name if name.strip(".") else name.replace(".", "-"))

@@ -1,0 +1,1 @@
+"""Answers pull and push queries from views and topics, and prints topics."""

@@ -1,0 +1,38 @@
+"""Limits of pull queries: how long one may take, and how many rows it may return."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from typing import TypeVar
+
+from headrace.errors import QueryTimeLimitExceeded, TooManyRows
+from headrace.settings import Settings
+
+Item = TypeVar("Item")
+_FIX = "ask for less by WHERE or LIMIT, store the answer with CREATE TABLE ... AS SELECT, or raise the setting {}"
+
+
+class QueryLimits:
+    """The limits of one query, which starts now. A setting of 0 means no limit."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._seconds, self._most = settings.query_time.total_seconds(), settings.query_rows
+        self._began = time.monotonic()
+
+    def in_time(self, read: Iterator[Item]) -> Iterator[Item]:
+        """Pass on batches until the time limit, which also applies if no row matches."""
+        for batch in read:
+            if self._seconds and time.monotonic() - self._began > self._seconds:
+                raise QueryTimeLimitExceeded(
+                    f"the question took more than {self._seconds:g} s", fix=_FIX.format("query_time")
+                )
+            yield batch
+
+    def counted(self, answered: Iterator[list[Item]]) -> Iterator[list[Item]]:
+        count = 0
+        for batch in answered:
+            count += len(batch)
+            if self._most and count > self._most:
+                raise TooManyRows(f"the answer has more than {self._most} rows", fix=_FIX.format("query_rows"))
+            yield batch

@@ -1,0 +1,102 @@
+"""Materializes the tables of a node: each has a view as long as it is in the catalog.
+
+Views are reconciled with the catalog after every statement, so there is no other state: a new table gets a view, the
+view of a changed table is rebuilt, and the view of a dropped table is removed.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import timedelta
+
+from headrace.contracts import Log
+from headrace.errors import HeadraceError, ViewLagging
+from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.views.contract import Position, View, ViewState, ViewStore
+from headrace.views.materializer import ViewMaterializer
+from headrace.views.materializer_loop import MaterializerLoop
+
+_logger = logging.getLogger(__name__)
+
+
+class MaterializedTables:
+    """The views in one store, which is closed with them."""
+
+    def __init__(self, log: Log, store: ViewStore) -> None:
+        self._log, self._store = log, store
+        self._keeping = MaterializerLoop(log)
+        self._sources: dict[str, SourceInfo] = {}
+        self._views: dict[str, View] = {}
+        self._failures: dict[str, HeadraceError] = {}
+
+    def settle(self, catalog: Catalog) -> None:
+        """Materialize the tables of the catalog, and no others."""
+        wanted = {source.name: source for source in catalog.sources.values() if source.is_kept}
+        for name in self._sources.keys() - wanted.keys():
+            self._drop(name)
+        for name, source in wanted.items():
+            if self._sources.get(name) != source:
+                self._keep(source)
+
+    def _keep(self, source: SourceInfo) -> None:
+        self._release(source.name)
+        self._sources[source.name] = source
+        try:
+            view = self._store.open(source, self._log.topic(source.topic))
+            self._views[source.name] = view
+            self._keeping.add(ViewMaterializer(self._log, source, view))
+        except HeadraceError as error:  # the other views are unaffected; queries on this one raise the error
+            self._failures[source.name] = error
+            _logger.warning("table %s cannot be asked: %s", source.name, error)
+
+    def _release(self, name: str) -> View | None:
+        self._keeping.remove(name)
+        self._failures.pop(name, None)
+        view = self._views.pop(name, None)
+        if view is not None:
+            view.close()
+        return view
+
+    def _drop(self, name: str) -> None:
+        view = self._release(name)
+        del self._sources[name]
+        if view is None:
+            return
+        try:
+            view.remove()
+        except HeadraceError as error:  # a later table of this name rebuilds it
+            _logger.warning("what was kept of table %s is left behind: %s", name, error)
+
+    # -- reading ----------------------------------------------------------------------------------------------------
+
+    @property
+    def are_near(self) -> bool:
+        """Whether looking up a row is faster than switching threads."""
+        return self._store.is_near
+
+    @property
+    def names(self) -> list[str]:
+        return sorted(self._sources)
+
+    def view(self, name: str) -> View:
+        view = self._views.get(name)
+        if view is None:
+            raise self._failures.get(name) or ViewLagging(f'table "{name}" is not kept yet', fix="ask again")
+        return view
+
+    def state(self, name: str) -> ViewState:
+        return self.view(name).state()
+
+    def failure(self, name: str) -> Exception | None:
+        """Why a table is not materialized at the moment."""
+        return self._failures.get(name) or self._keeping.failure(name)
+
+    def reached(self, name: str, position: Position, timeout: timedelta) -> ViewState:
+        """Wait until a table reflects a position of its topic."""
+        return self._keeping.reached(name, position, timeout)
+
+    def close(self) -> None:
+        self._keeping.close()
+        for view in self._views.values():
+            view.close()
+        self._store.close()

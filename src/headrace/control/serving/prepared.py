@@ -1,0 +1,122 @@
+"""Caches prepared pull queries: planned and compiled once, executed many times with other values.
+
+For each query shape the cache has as many instances as were ever in use at once: a caller takes one, sets the values,
+and puts it back. A change of the catalog clears the cache.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from headrace.errors import HeadraceError
+from headrace.lang.ksql.describe.result_rows import ResultRowWriter
+from headrace.lang.ksql.query.prepared import parameterize, parse_parameterized
+from headrace.plan.catalog import TransientSelect
+from headrace.plan.expressions import Cast, Parameter, ParameterCell
+from headrace.plan.expressions import walk as walk_expression
+from headrace.plan.nodes import Filter, Kind, walk
+from headrace.views.pull_query import PullQuery
+
+MAX_SHAPES = 200
+"""Size of the cache in shapes; the least recently used one is evicted."""
+
+PlanSelect = Callable[[Any], TransientSelect]
+"""Plans the AST of a query."""
+
+
+@dataclass(frozen=True)
+class PreparedPullQuery:
+    """A compiled pull query on a table; not thread-safe."""
+
+    ask: TransientSelect
+    cells: Sequence[ParameterCell]
+    pull: PullQuery
+    rows: ResultRowWriter
+
+
+@dataclass
+class QueryShape:
+    """The unused instances of one shape; `fit` is False if such queries cannot be prepared."""
+
+    fit: bool = True
+    idle: list[PreparedPullQuery] = field(default_factory=list)
+
+
+class PreparedQueryCache:
+    """`plan` plans a query with the current catalog."""
+
+    def __init__(self, plan: PlanSelect) -> None:
+        self._plan = plan
+        self._shapes: OrderedDict[str, QueryShape] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def forget(self) -> None:
+        """Clear the cache, because the catalog has changed."""
+        with self._lock:
+            self._shapes.clear()
+
+    @contextmanager
+    def taken(self, text: str, *, at_hand: bool = False) -> Iterator[PreparedPullQuery | None]:
+        """A prepared query for exclusive use by the caller; None if it cannot be prepared.
+
+        With `at_hand`, only an instance that is ready and looks up a few rows, so that the caller does not block.
+        """
+        found = parameterize(text)
+        if found is None:
+            yield None
+            return
+        name, values = found
+        shape = self._shape(name)
+        prepared = _ready(shape) if at_hand else self._idle(shape, text, values)
+        if prepared is None:
+            yield None
+            return
+        for cell, value in zip(prepared.cells, values, strict=True):
+            cell.value = value
+        yield prepared
+        with self._lock:
+            shape.idle.append(prepared)
+
+    def _shape(self, name: str) -> QueryShape:
+        with self._lock:
+            shape = self._shapes.pop(name, None) or QueryShape()
+            self._shapes[name] = shape
+            if len(self._shapes) > MAX_SHAPES:
+                self._shapes.popitem(last=False)
+            return shape
+
+    def _idle(self, shape: QueryShape, text: str, values: Sequence[Any]) -> PreparedPullQuery | None:
+        try:
+            return shape.idle.pop()
+        except IndexError:
+            return self._made(shape, text, values) if shape.fit else None
+
+    def _made(self, shape: QueryShape, text: str, values: Sequence[Any]) -> PreparedPullQuery | None:
+        """Errors are ignored here: planning the query as written reports them."""
+        try:
+            found = parse_parameterized(text, values)
+            ask = None if found is None else self._plan(found[0])
+        except HeadraceError:
+            found = ask = None
+        if found is None or ask is None or ask.query.sources[0].relation.kind is Kind.STREAM or _is_cast(ask):
+            shape.fit = False
+            return None
+        return PreparedPullQuery(
+            ask, found[1], PullQuery(ask.query, order=ask.order, limit=ask.limit), ResultRowWriter(ask)
+        )
+
+
+def _ready(shape: QueryShape) -> PreparedPullQuery | None:
+    return shape.idle.pop() if shape.idle and shape.idle[-1].pull.is_lookup else None
+
+
+def _is_cast(ask: TransientSelect) -> bool:
+    """Whether a parameter is cast for each row: a literal would be cast, or rejected, once at planning."""
+    conditions = [node.condition for node in walk(ask.query.sink) if isinstance(node, Filter)]
+    parts = [part for condition in conditions for part in walk_expression(condition)]
+    return any(isinstance(part, Cast) and isinstance(part.value, Parameter) for part in parts)

@@ -1,0 +1,235 @@
+"""Executes push queries (EMIT CHANGES, PRINT): one thread follows the topics for all of them, and hands out the rows.
+
+Identical stateless queries that start from now on share one follower, so each record is processed once for all of them.
+Other queries have their own follower.
+
+Feeds take turns, each for a short time. A feed that exceeds its CPU budget, for example by a slow regular expression,
+is stopped with an error, because it would delay the others.
+
+Rows are buffered for each reader, with a limit. An unshared follower pauses while its buffer is full, so a slow reader
+gets all rows, later. A slow reader of a shared follower is disconnected with the error `slow-consumer`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import thread_time
+from typing import Any
+
+from headrace.clock import Clock
+from headrace.contracts import Log
+from headrace.control.queries.ticks import EventTimePace, is_timed
+from headrace.control.serving.print_topic import TopicPrinter
+from headrace.control.serving.transient_query import TransientQuery
+from headrace.errors import Closed, HeadraceError, QueryFailed, QueryTimeLimitExceeded, SlowConsumer, TooManyReaders
+from headrace.lang.ksql.describe.result_rows import ResultRow, ResultRowWriter
+from headrace.log.append_waiter import AppendWaiter
+from headrace.plan.catalog import TransientSelect
+from headrace.plan.nodes import walk
+
+MAX_BUFFERED_ROWS = 10_000
+"""Limit of the rows buffered for a reader."""
+_IDLE_WAIT = 1.0
+_TICK = 0.1
+"""Seconds between ticks of queries with deadlines."""
+_TURN, _CPU_BUDGET = 0.1, 10.0
+"""Average CPU seconds that a feed's turn may take, and the excess in seconds after which the feed is stopped."""
+
+_logger = logging.getLogger(__name__)
+
+
+def is_stateless(ask: TransientSelect) -> bool:
+    """Whether each row depends on a single record, so that the start of the query does not matter."""
+    traits = [node.traits for node in walk(ask.query.sink)]
+    return len(ask.query.sources) == 1 and all(one.preserves_key and not one.stateful for one in traits)
+
+
+class PushSubscription:
+    """A reader of a push query. `notify` is called on another thread when there are rows, or the query has ended."""
+
+    def __init__(self, limit: int | None, notify: Callable[[], None]) -> None:
+        self._left = limit
+        self._notify = notify
+        self._rows: deque[ResultRow] = deque()
+        self._lock = threading.Lock()
+        self.failure: HeadraceError | None = None
+        self.ended = limit == 0
+        """No further rows will arrive."""
+
+    @property
+    def is_full(self) -> bool:
+        return len(self._rows) >= MAX_BUFFERED_ROWS
+
+    def take(self) -> list[ResultRow]:
+        """Take all buffered rows. Read `ended` before, not after: rows may arrive in between."""
+        with self._lock:
+            rows = list(self._rows)
+            self._rows.clear()
+        return rows
+
+    def give(self, rows: list[ResultRow]) -> None:
+        with self._lock:
+            if self.ended:
+                return
+            wanted = rows if self._left is None else rows[: self._left]
+            self._rows.extend(wanted)
+            if self._left is not None:
+                self._left -= len(wanted)
+                self.ended = not self._left
+        self._notify()
+
+    def end(self, failure: HeadraceError | None = None) -> None:
+        with self._lock:
+            self.ended, self.failure = True, self.failure or failure
+        self._notify()
+
+
+@dataclass
+class PushFeed:
+    """A follower and the readers that share it."""
+
+    follower: TransientQuery | TopicPrinter
+    rows: ResultRowWriter | TopicPrinter
+    timed: bool
+    key: object = None
+    """Identifies a feed that can be shared; None if it cannot."""
+    readers: tuple[PushSubscription, ...] = ()
+    """Replaced, never changed, when a reader comes or goes: the thread may be iterating over it."""
+    _pace: EventTimePace | None = None
+    _beyond: float = 0.0
+    """CPU seconds that its turns took beyond the average."""
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all readers' buffers are full. One slow reader does not hold up the others."""
+        return all(reader.is_full for reader in self.readers)
+
+    def step(self, now: int) -> bool:
+        """Process the next records and hand out the rows; returns whether there were records."""
+        if self.is_held:
+            return False
+        began = thread_time()
+        entries = self.follower.step()
+        if self.timed and entries is not None:
+            self._pace = EventTimePace(self.follower.time, now)
+        made = self._ticked(now) if entries is None else entries
+        if made:
+            self._give(self.rows.of(made))
+        self._took(thread_time() - began)
+        return entries is not None
+
+    def _took(self, seconds: float) -> None:
+        self._beyond = max(0.0, self._beyond + seconds - _TURN)
+        if self._beyond > _CPU_BUDGET:
+            what = f"the question keeps others waiting: it took {_CPU_BUDGET:g} s of processor time beyond its turns"
+            fix = (
+                "leave out what is slow, as a pattern with repetitions inside repetitions is; or store what it answers"
+            )
+            raise QueryTimeLimitExceeded(what, fix=f"{fix} with CREATE STREAM ... AS SELECT, and ask that")
+
+    def _ticked(self, now: int) -> list[Any]:
+        """Without records, event time advances with the clock once it is known."""
+        return [] if self._pace is None else self.follower.tick(self._pace.reached(now))
+
+    def _give(self, rows: list[ResultRow]) -> None:
+        for reader in self.readers:
+            if reader.is_full:
+                reader.end(
+                    SlowConsumer(
+                        f"more than {MAX_BUFFERED_ROWS} rows wait to be read", fix="read faster, or ask for less"
+                    )
+                )
+            else:
+                reader.give(rows)
+
+
+class PushQueries:
+    """All feeds, and the thread that runs them in turn."""
+
+    def __init__(self, log: Log, clock: Clock, most: int) -> None:
+        self._log, self._clock = log, clock
+        self.most = most
+        """Limit of concurrent push queries; 0 is no limit."""
+        self._news = AppendWaiter(log)
+        self._lock = threading.Lock()
+        self.feeds: list[PushFeed] = []
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="pushes", daemon=True)
+        self._thread.start()
+
+    def __len__(self) -> int:
+        """The number of readers."""
+        return sum(len(feed.readers) for feed in self.feeds)
+
+    def subscribe(self, ask: TransientSelect, *, from_beginning: bool, notify: Callable[[], None]) -> PushSubscription:
+        reader = PushSubscription(ask.limit, notify)
+        key = None if from_beginning or not is_stateless(ask) else (ask.query.sink, ask.columns)
+        with self._lock:
+            self._check_room()
+            feed = next((feed for feed in self.feeds if key is not None and feed.key == key), None)
+            if feed is None:
+                follower = TransientQuery(self._log, ask.query, from_beginning=from_beginning)
+                feed = PushFeed(follower, ResultRowWriter(ask), is_timed(ask.query), key)
+                self.feeds.append(feed)
+            feed.readers = (*feed.readers, reader)
+        self._news.wake()
+        return reader
+
+    def print(self, printing: TopicPrinter, *, notify: Callable[[], None]) -> PushSubscription:
+        reader = PushSubscription(printing.limit, notify)
+        with self._lock:
+            self._check_room()
+            self.feeds.append(PushFeed(printing, printing, timed=False, readers=(reader,)))
+        self._news.wake()
+        return reader
+
+    def _check_room(self) -> None:
+        if 0 < self.most <= len(self):
+            fix = "try again later, ask without EMIT CHANGES, or raise the setting push_queries"
+            raise TooManyReaders(f"{self.most} questions go on already", fix=fix)
+
+    def unsubscribe(self, reader: PushSubscription) -> None:
+        reader.end()
+        with self._lock:
+            for feed in self.feeds:
+                feed.readers = tuple(one for one in feed.readers if one is not reader)
+            self.feeds = [feed for feed in self.feeds if feed.readers]
+
+    def close(self) -> None:
+        self._ended = True
+        self._news.wake()
+        self._thread.join()
+        for feed in self.feeds:
+            for reader in feed.readers:
+                reader.end(Closed("the server stops", fix="ask again when it is back"))
+
+    # -- the thread -------------------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        while not self._ended:
+            self._news.look()
+            with self._lock:
+                feeds = [feed for feed in self.feeds if not all(reader.ended for reader in feed.readers)]
+            went_on = [self._step(feed) for feed in feeds]
+            if not any(went_on) and not self._ended:
+                hurry = any(feed.timed or feed.is_held for feed in feeds)
+                self._news.wait(_TICK if hurry else _IDLE_WAIT)
+
+    def _step(self, feed: PushFeed) -> bool:
+        try:
+            return feed.step(self._clock.now())
+        except Exception as error:  # a query that fails does not affect the others
+            known = isinstance(error, HeadraceError)
+            _logger.warning("a question ended: %s", error, exc_info=not known)
+            failure = error if isinstance(error, HeadraceError) else _unexpected(error)
+            for reader in feed.readers:
+                reader.end(failure)
+            return False
+
+
+def _unexpected(error: Exception) -> HeadraceError:
+    return QueryFailed(f"the question cannot go on: {error!r}", fix="see the log of the server")

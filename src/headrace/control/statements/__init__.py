@@ -1,0 +1,1 @@
+"""Applies statements: permissions, the journal, inserts, descriptions, deployed apps."""

@@ -1,0 +1,107 @@
+"""Apps deployed on a server: Python code that declares functions and operators for statements.
+
+Code is journalled with the statements, and loaded before any of them is planned. An app that is deployed again replaces
+its code as a whole, also for the queries that call it. All statements of a server share one namespace, so no two apps
+may declare the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Set
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from headrace.engine.planning.serialization import Setup, no_setup
+from headrace.errors import FunctionExists, UnknownApp
+from headrace.lang.ksql.ast import InsertValues
+from headrace.lang.ksql.grammar.parser import parse_one
+from headrace.lang.python.app import App
+from headrace.lang.python.app_code import AppCode, CombinedSetup, app_of
+from headrace.plan.analysis.state_shape import user_code_versions
+from headrace.plan.nodes import Query
+
+
+@dataclass(frozen=True)
+class DeployedApp:
+    """An app with its code."""
+
+    code: AppCode
+    app: App
+
+    @property
+    def name(self) -> str:
+        return self.app.name or self.code.name
+
+    @property
+    def declares(self) -> set[str]:
+        """The declared names, for example `function MASKED`, `operator VISITS`."""
+        return self.code.declared.names
+
+    def left_to_do(self, before: DeployedApp | None, there: Set[str]) -> list[str]:
+        """The app's statements that are not applied yet; rows that it inserted before are not inserted again."""
+        done = () if before is None else before.app.statements
+        inserted = {text for text in done if isinstance(parse_one(text), InsertValues)}
+        return [text for text in self.app.statements if text not in there | inserted]
+
+
+@dataclass
+class AppRegistry:
+    """The deployed apps by name."""
+
+    known: dict[str, DeployedApp] = field(default_factory=dict)
+    base: Setup = no_setup
+    """Setup that every query needs in addition."""
+
+    def get(self, name: str) -> DeployedApp:
+        if name not in self.known:
+            there = ", ".join(self.known) or "none"
+            raise UnknownApp(f'there is no app "{name}"', fix=f"apps are: {there}")
+        return self.known[name]
+
+    def take(self, code: AppCode) -> DeployedApp:
+        """Execute the code; it replaces the app's earlier code."""
+        with self.trial(code) as deployed:
+            self.known[deployed.name] = deployed
+        return deployed
+
+    @contextmanager
+    def trial(self, code: AppCode) -> Iterator[DeployedApp]:
+        """Declare the app's functions for the block; they stay declared unless the block raises."""
+        deployed = DeployedApp(code, app_of(code))
+        before = self.known.get(deployed.name)
+        try:
+            if before is not None:
+                before.code.declared.withdraw()
+            self._check(deployed)
+            deployed.code()
+            yield deployed
+        except BaseException:
+            code.declared.withdraw()
+            for app in self.known.values():
+                app.code()
+            raise
+
+    def _check(self, deployed: DeployedApp) -> None:
+        for name, other in self.known.items():
+            if name != deployed.name and (same := sorted(deployed.declares & other.declares)):
+                raise FunctionExists(
+                    f'app "{name}" has declared {same[0]} already', where=deployed.code.path, fix="give it another name"
+                )
+
+    def withdraw(self, name: str) -> None:
+        self.known.pop(name).code.declared.withdraw()
+
+    def setup_of(self, query: Query) -> Setup:
+        """The setup that a process must run before it can run the query."""
+        if not self.known or not (called := user_code_versions(query).keys()):
+            return self.base
+        # A declaration of an imported module belongs to no app: any app may have imported the module.
+        everything = called - {name for app in self.known.values() for name in app.declares}
+        codes = (app.code for app in self.known.values() if everything or called & app.declares)
+        return CombinedSetup((self.base, *codes))
+
+    def users(self, name: str, queries: Iterable[Query]) -> list[str]:
+        """Queries that depend on the app."""
+        code = self.known[name].code
+        setups = ((query.id, self.setup_of(query)) for query in queries)
+        return [query for query, setup in setups if isinstance(setup, CombinedSetup) and code in setup.setups]

@@ -1,0 +1,139 @@
+"""The statement journal: statements and app code of a server, stored in the log and replayed in order at startup.
+
+    journal = Journal(log, clock)
+    for entry in journal.entries: ...
+    journal.add("CREATE STREAM ...", properties={}, start=None)
+
+When `add` returns, the statement is durable. If it raises, the statement does not count, even if the log stored it
+without acknowledging: the next append then writes all valid entries again. A journal has one writer: opening it fences
+the previous one. When there are many obsolete statements, the journal is compacted: all needed entries are written as
+one record, and the records before it are removed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from headrace.clock import Clock
+from headrace.contracts import Append, Log, Writer
+from headrace.engine.io.log_adapter import Position
+from headrace.errors import HeadraceError, StateUnreadable, WriterFenced
+from headrace.log.stored_rows import from_records
+from headrace.log.topic_spec import ensure_topic
+from headrace.record import Record
+
+JOURNAL_TOPIC = "__statements"
+_WRITER = "statements"
+_VERSION = 1
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """An applied statement. `number` is its position, and the number of the query that it created."""
+
+    number: int
+    text: str
+    properties: Mapping[str, Any] = field(default_factory=dict)
+    start: Position | None = None
+    """The position after which its query starts; None is the beginning."""
+    deletes: int | None = None
+    """Creation time of the topic that the statement deletes: a later topic of the same name is not deleted."""
+    at: int = 0
+    app: str | None = None
+    """The app, if the entry is code and not a statement."""
+    code: Mapping[str, str] | None = None
+    """The app's `source`, and the `path` of its file; None if the app was removed."""
+
+
+class Journal:
+    def __init__(self, log: Log, clock: Clock) -> None:
+        ensure_topic(log, JOURNAL_TOPIC)
+        self._log = log
+        self._clock = clock
+        self._writer: Writer | None = log.writer(_WRITER)
+        """None after a failed append, until it is opened again."""
+        self._is_doubtful = False
+        """Whether the log may contain an entry that is not in `entries`."""
+        self.entries, self.next = read_journal(log)
+        """`next` is the number of the next entry; numbers are never reused."""
+
+    def add(
+        self, text: str, properties: Mapping[str, Any], start: Position | None = None, deletes: int | None = None
+    ) -> JournalEntry:
+        return self._add(JournalEntry(self.next, text, dict(properties), start, deletes, self._clock.now()))
+
+    def add_code(self, app: str, code: Mapping[str, str] | None) -> JournalEntry:
+        """Add the code of an app, which replaces its earlier code; None removes the app."""
+        return self._add(JournalEntry(self.next, "", at=self._clock.now(), app=app, code=code))
+
+    def _add(self, entry: JournalEntry) -> JournalEntry:
+        self._append([entry], self.next + 1)
+        self.entries.append(entry)
+        self.next += 1
+        return entry
+
+    def keep(self, entries: Sequence[JournalEntry]) -> None:
+        """Compact the journal to these entries."""
+        place = self._log.bounds(JOURNAL_TOPIC)[0].end
+        self._append(entries, self.next, whole=True)
+        self.entries = list(entries)
+        self._log.truncate(JOURNAL_TOPIC, 0, place)
+
+    def _append(self, entries: Sequence[JournalEntry], following: int, *, whole: bool = False) -> None:
+        if self._writer is None:
+            self._writer = self._log.writer(_WRITER)
+        if self._is_doubtful:
+            entries, whole = entries if whole else [*self.entries, *entries], True
+        told = [asdict(entry) for entry in entries]
+        value = {"version": _VERSION, "whole": whole, "next": following, "entries": told}
+        number = 0 if self._writer.last is None else self._writer.last + 1
+        rows = from_records([Record(json.dumps(value).encode())])
+        try:
+            self._writer.append(number, [Append(JOURNAL_TOPIC, rows, 0)])
+        except WriterFenced:
+            raise
+        except HeadraceError:
+            if not self._is_there(number):
+                raise
+        self._is_doubtful = False
+
+    def _is_there(self, number: int) -> bool:
+        """Whether a failed append was stored after all: reopening the writer returns its last number."""
+        self.close()
+        before, self._is_doubtful, self._writer = self._is_doubtful, True, None
+        self._writer = self._log.writer(_WRITER)
+        self._is_doubtful = before
+        return self._writer.last == number
+
+    def close(self) -> None:
+        if self._writer is not None:
+            self._writer.close()
+
+
+def read_journal(log: Log) -> tuple[list[JournalEntry], int]:
+    """All entries, and the number of the next one; read-only, the topic must exist."""
+    entries: list[JournalEntry] = []
+    following = 0
+    for found in _read(log):
+        entries = [*([] if found["whole"] else entries), *(JournalEntry(**one) for one in found["entries"])]
+        following = found["next"]
+    return entries, following
+
+
+def _read(log: Log) -> Iterator[dict[str, Any]]:
+    offset, end = log.bounds(JOURNAL_TOPIC)[0]
+    while offset < end:
+        batch = log.read(JOURNAL_TOPIC, 0, offset)
+        for record in batch.records():
+            found = json.loads(record.value or b"{}")
+            if found.get("version") != _VERSION:
+                raise StateUnreadable(
+                    f"a statement was journalled by another version of headrace ({found.get('version')})",
+                    where=f"topic {JOURNAL_TOPIC}, offset {record.offset}",
+                    fix="run the version that wrote it, or a newer one",
+                )
+            yield found
+        offset = batch.next_offset

@@ -1,0 +1,228 @@
+"""Checks whether a principal may execute a planned statement, and limits query results to the rows they may read.
+
+Persistent queries run without row filters, so their creator must be allowed to read all rows of their sources.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from headrace.access.authorization import Rights
+from headrace.access.grants import Privilege, Resource, ResourceType, source_resource, topic_resource
+from headrace.contracts import INTERNAL_PREFIX, Log
+from headrace.errors import BadTopicName, SourceNotFound, UnknownAlert, UnknownNotifier, UnknownTopic
+from headrace.lang.ksql.ast import (
+    CreateNotifier,
+    CreateType,
+    DropNotifier,
+    DropType,
+    InsertInto,
+    MuteAlert,
+    Statement,
+    UnmuteAlert,
+    sources_named,
+)
+from headrace.lang.ksql.query.row_filters import row_filter
+from headrace.plan.analysis.rewrite import rewrite_nodes
+from headrace.plan.catalog import (
+    Action,
+    Catalog,
+    Control,
+    Create,
+    Delete,
+    Done,
+    Drop,
+    Insert,
+    MetadataKind,
+    MetadataQuery,
+    SourceInfo,
+    TransientSelect,
+    Write,
+)
+from headrace.plan.nodes import Filter, Node, Query, Source
+
+_REDACTED_FIX = "look whether the name is right; what there is to see, LIST shows"
+
+
+@dataclass(frozen=True)
+class Permissions:
+    """Checks for one principal. `catalog` is from before the statement, so it still has what the statement drops."""
+
+    rights: Rights
+    catalog: Catalog
+    log: Log
+
+    def check(self, action: Action) -> None:
+        """Raises unless the action is allowed. A source over an internal topic is never allowed."""
+        if isinstance(action, Create) and action.source.topic.startswith(INTERNAL_PREFIX):
+            raise BadTopicName(f'topic "{action.source.topic}" is the system\'s own', fix="name another")
+        if not self.rights.is_admin and (needed := _CHECKS.get(type(action))) is not None:
+            needed(self, action)
+
+    def look(self, statement: Statement) -> None:
+        """Check before planning: a planning error would reveal columns that the principal may not see."""
+        if self.rights.is_admin:
+            return
+        if isinstance(statement, InsertInto) and (target := self.catalog.sources.get(statement.target)) is not None:
+            self._writes(target.name, target.topic)
+        for name in sources_named(statement):
+            if (read := self.catalog.sources.get(name)) is not None:
+                self.rights.rows(read.name, read.topic)
+
+    # -- statements -------------------------------------------------------------------------------------------------
+
+    def _create(self, action: Create) -> None:
+        made = action.source
+        self.rights.check(Privilege.CREATE, source_resource(made.name))
+        if action.query is not None:
+            self._sees_all(action.query)
+        if not self._exists(made.topic):
+            if made.topic != made.name:
+                self.rights.check(Privilege.CREATE, topic_resource(made.topic))
+        elif action.replaces is not None:
+            self._writes(made.name, made.topic)
+        else:
+            self._covers(made)
+
+    def _covers(self, made: SourceInfo) -> None:
+        """A source over an existing topic gives access to it, so the creator needs the rights on the topic."""
+        self.rights.check(Privilege.READ, topic_resource(made.topic))
+        if not made.read_only:
+            self.rights.check(Privilege.WRITE, topic_resource(made.topic))
+
+    def _insert(self, action: Insert) -> None:
+        self._sees_all(action.query)
+        if action.query.alert is not None:
+            self.rights.check(Privilege.CREATE, source_resource(action.query.alert.name))
+            return
+        self._writes(action.query.sink.name, action.query.sink.topic)
+
+    def _write(self, action: Write | Delete) -> None:
+        self._writes(action.source.name, action.source.topic)
+
+    def _control(self, action: Control) -> None:
+        for query in action.queries:
+            self.controls(self.catalog.queries[query])
+
+    def _drop(self, action: Drop) -> None:
+        self.rights.check(Privilege.DROP, source_resource(action.source.name))
+        if action.delete_topic:
+            self.rights.check(Privilege.DROP, topic_resource(action.source.topic))
+
+    def _done(self, action: Done) -> None:
+        if isinstance(action.statement, CreateType | DropType):
+            deed = Privilege.CREATE if isinstance(action.statement, CreateType) else Privilege.DROP
+            self.rights.check(deed, Resource(ResourceType.TYPE, action.statement.name))
+        elif isinstance(action.statement, CreateNotifier | DropNotifier):
+            self.rights.check_admin("say where notices go")
+        elif isinstance(action.statement, MuteAlert | UnmuteAlert):
+            self.rights.check(Privilege.CONTROL, source_resource(action.statement.name))
+
+    def _answer(self, action: MetadataQuery) -> None:
+        if action.about is MetadataKind.TOPIC:
+            self.rights.check(Privilege.READ, topic_resource(action.name))
+        elif action.about is MetadataKind.SOURCE:
+            self.rights.rows(action.name, self.catalog.sources[action.name].topic)
+        elif action.about is MetadataKind.ALERT:
+            if not can_see_query(self.rights, self.catalog.alerts[action.name]):
+                raise UnknownAlert(f"there is no alert {action.name}", fix=_REDACTED_FIX)
+        elif action.query is not None:
+            for read in action.query.sources:
+                self.rights.rows(read.name, read.topic)
+            if action.query.id in self.catalog.queries and not can_see_query(self.rights, action.query):
+                raise self.rights.refused(Privilege.READ, source_resource(action.query.sink.name))
+
+    # -- privileges -------------------------------------------------------------------------------------------------
+
+    def controls(self, query: Query) -> None:
+        self.rights.check(Privilege.CONTROL, source_resource(_name(query)))
+
+    def _sees_all(self, query: Query) -> None:
+        for read in query.sources:
+            self.rights.check_all(read.name, read.topic)
+
+    def _writes(self, name: str, of: str) -> None:
+        if not self.rights.may(Privilege.WRITE, topic_resource(of)):
+            self.rights.check(Privilege.WRITE, source_resource(name))
+
+    def _exists(self, name: str) -> bool:
+        try:
+            self.log.topic(name)
+        except UnknownTopic:
+            return False
+        return True
+
+
+_CHECKS: Mapping[type, Callable[[Permissions, Any], None]] = {
+    Create: Permissions._create,
+    Insert: Permissions._insert,
+    Write: Permissions._write,
+    Delete: Permissions._write,
+    Control: Permissions._control,
+    Drop: Permissions._drop,
+    Done: Permissions._done,
+    MetadataQuery: Permissions._answer,
+}
+
+
+# -- visibility -----------------------------------------------------------------------------------------------------
+
+
+def can_see_query(rights: Rights, query: Query) -> bool:
+    """Whether the principal may see a query: its text reveals what it reads and writes."""
+    if rights.may(Privilege.CONTROL, source_resource(_name(query))):
+        return True
+    written = () if query.alert is not None else (query.sink,)
+    return all(rights.sees(one.name, one.topic) for one in (*written, *query.sources))
+
+
+def _name(query: Query) -> str:
+    """The name that grants refer to: the alert's, or that of the query's sink."""
+    return query.sink.name if query.alert is None else query.alert.name
+
+
+def visible_catalog(catalog: Catalog, rights: Rights) -> Catalog:
+    """The part of the catalog that the principal may see."""
+    if rights.is_admin:
+        return catalog
+    return replace(
+        catalog,
+        sources={name: one for name, one in catalog.sources.items() if rights.sees(name, one.topic)},
+        queries={name: one for name, one in catalog.queries.items() if can_see_query(rights, one)},
+        notifiers={},
+    )
+
+
+def with_row_filters(ask: TransientSelect, rights: Rights, catalog: Catalog) -> TransientSelect:
+    """The query with the principal's row filters, placed directly on each source.
+
+    Such a plan must not be reused for another principal: the filters are part of it.
+    """
+    if rights.is_admin:
+        return ask
+
+    def change(node: Node) -> Node:
+        if not isinstance(node, Source) or not (texts := rights.rows(node.name, node.topic)):
+            return node
+        return Filter(node, node.relation, row_filter(catalog.sources[node.name], texts, catalog.types))
+
+    return replace(ask, query=replace(ask.query, sink=cast(Any, rewrite_nodes(ask.query.sink, change))))
+
+
+@contextmanager
+def redact_errors(rights: Rights) -> Iterator[None]:
+    """Remove the names of existing objects from errors about missing ones."""
+    try:
+        yield
+    except (SourceNotFound, UnknownTopic, UnknownAlert, UnknownNotifier) as error:
+        if not rights.is_admin:
+            error.fix = _REDACTED_FIX
+        raise
+
+
+def can_see_all_rows(ask: TransientSelect, rights: Rights) -> bool:
+    """Whether the principal may get the result of the query as planned without row filters."""
+    return rights.is_admin or all(rights.sees_all(one.name, one.topic) for one in ask.query.sources)

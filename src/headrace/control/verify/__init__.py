@@ -1,0 +1,1 @@
+"""Compares a query's results and its view with a batch run over the same input."""

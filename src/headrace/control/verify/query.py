@@ -1,0 +1,273 @@
+"""Verifies a query's results: compares a batch recomputation with its topic, and the topic with its view.
+
+    result = verify(log, settings, target)
+    result.equal, result.differences, result.notes
+
+The query may keep running: the comparison is as of one committed batch. The query is not involved, and nothing is
+written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.contracts import Log
+from headrace.control.queries.ticks import is_timed
+from headrace.control.verify.targets import VerifyTarget
+from headrace.control.verify.view import ViewComparison, compare_view
+from headrace.control.workers.spark_log import redirect_output
+from headrace.engine.checkpoint import Checkpoint, Manifest, ticks_topic
+from headrace.engine.planning.native_support import NATIVE
+from headrace.engine.planning.realtime_support import REALTIME
+from headrace.engine.query import consumed_topics
+from headrace.engine.record.sink_columns import sink_columns
+from headrace.engine.record.task_spec import RecordTaskSpec, record_task_spec
+from headrace.engine.spark.session import SparkSession, spark_session
+from headrace.engine.verify import recompute
+from headrace.engine.verify.compare import ComparisonResult, Difference, compare_results
+from headrace.engine.verify.position import committed_position
+from headrace.errors import NotVerifiable, PlanChanged, UnknownQuery
+from headrace.log.embedded import EmbeddedLog
+from headrace.plan.analysis.record_layout import RecordLayout, record_layouts
+from headrace.plan.analysis.rewrite import calls_nondeterministic
+from headrace.plan.chain.contract import Event
+from headrace.plan.chain.records import WINDOW_BOUND_FIELDS, Decoder, RawRecord
+from headrace.plan.expressions import Call, Expression, NamedExpression
+from headrace.plan.nodes import AggregateCall, Emit, Kind, ProcessingTime, Query, Relation, Sink, Source, walk
+from headrace.plan.triggers import PerBatch, Results
+from headrace.settings import Settings
+from headrace.views.stores import open_store
+
+MAX_DIFFERENCES = 20
+"""Limit of the differences that are reported one by one."""
+
+RowValues = Mapping[str, Any] | None
+"""Columns by name, or None."""
+
+
+@dataclass(frozen=True)
+class RowDifference:
+    """A key of the topic, or of the view, with the expected row and the actual one."""
+
+    where: str
+    key: RowValues
+    expected: RowValues
+    found: RowValues
+    times: int = 1
+
+
+@dataclass(frozen=True)
+class VerifyResult:
+    """The result for a query as of a batch. `rows` is the expected number of a table's keys or a stream's records."""
+
+    query: str
+    sink: str
+    kind: str
+    batch: int
+    rows: int
+    counts: Mapping[str, int]
+    """Number of differences in the topic by kind: missing, more, other."""
+    view_rows: int | None
+    """None if there is no view."""
+    view_differing: int
+    differences: tuple[RowDifference, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def equal(self) -> bool:
+        return not self.counts and not self.view_differing
+
+
+def verify(
+    log: Log,
+    settings: Settings,
+    subject: VerifyTarget,
+    *,
+    spark: SparkSession | None = None,
+    show: int = MAX_DIFFERENCES,
+) -> VerifyResult:
+    """Compare a query's results with a recomputation; raises if they cannot be recomputed, with the reason."""
+    query, checkpoint = subject.query, Checkpoint(subject.folder)
+    manifest = _manifest_of(subject, checkpoint)
+    if reasons := list(unverifiable_reasons(query, manifest.way)):
+        raise NotVerifiable(
+            f"the results of query {query.id} cannot be computed again: {'; '.join(reasons)}",
+            fix="docs/guide/operating.md tells what can be",
+        )
+    batch, found = _in_topic(log, settings, subject, checkpoint, manifest, spark, show)
+    compacted = [name for name in manifest.topics if log.topic(name).spec.compact]
+    notes = tuple(_notes(subject, manifest, compacted))
+    return _verdict(subject, batch, found, _in_view(log, settings, subject, show), notes)
+
+
+def _manifest_of(subject: VerifyTarget, checkpoint: Checkpoint) -> Manifest:
+    query, manifest = subject.query, checkpoint.manifest
+    if manifest is None:
+        raise UnknownQuery(f"query {query.id} has not begun", where=str(checkpoint.folder), fix="let it run first")
+    if manifest.text != query.text:
+        raise PlanChanged(
+            f"query {query.id} has run another statement than this one",
+            where=str(checkpoint.folder),
+            fix="give the script as it was when it ran last",
+        )
+    return manifest
+
+
+# -- verifiable queries ---------------------------------------------------------------------------------------------
+
+
+def unverifiable_reasons(query: Query, way: str) -> Iterator[str]:
+    """Why the results of a query cannot be recomputed."""
+    nodes = list(walk(query.sink))
+    if way == REALTIME:
+        yield "in real time it is delivered at least once, so results may be there several times"
+    if any(_asks_time(vars(node)) for node in nodes):
+        yield "it asks what time it is, which is another time now"
+    elif calls_nondeterministic(query.sink) and is_timed(query):
+        yield "it draws by chance when time has passed"
+    if any(isinstance(node, ProcessingTime) for node in nodes):
+        yield "it goes by the time of arrival, which is not in the log"
+    if any(isinstance(node, Emit) and _by_batches(node) for node in nodes):
+        yield "its results are those of single batches, and how these were cut is not kept"
+
+
+def _by_batches(node: Emit) -> bool:
+    return isinstance(node.trigger, PerBatch) and node.results is Results.DISCARDING
+
+
+def _asks_time(value: Any) -> bool:
+    """Whether an expression in a node's own fields calls a function that returns the current time."""
+    if isinstance(value, Call) and value.name.upper() in ("UNIX_TIMESTAMP", "UNIX_DATE") and not value.arguments:
+        return True
+    if isinstance(value, dict | tuple):
+        return any(map(_asks_time, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Expression | NamedExpression | AggregateCall) and _asks_time(vars(value))
+
+
+# -- the topic ------------------------------------------------------------------------------------------------------
+
+
+def _in_topic(
+    log: Log,
+    settings: Settings,
+    subject: VerifyTarget,
+    checkpoint: Checkpoint,
+    manifest: Manifest,
+    spark: SparkSession | None,
+    show: int,
+) -> tuple[int, ComparisonResult]:
+    query, topics = subject.query, consumed_topics(subject.query, manifest)
+    taken = committed_position(log, query, checkpoint, manifest, topics)
+    sink = log.topic(query.sink.topic)
+    folder = str(log.folder.resolve()) if isinstance(log, EmbeddedLog) else None
+    keeps = bool(manifest.state) or len(query.sources) > 1
+    reading = recompute.LogReader(settings, folder, taken.ends, by_place=manifest.way == NATIVE and not keeps)
+    spark = spark or _session(settings)
+    is_table = query.sink.relation.kind is Kind.TABLE
+    work, apart = _single_partition_work(log, subject, manifest, topics), not (keeps or is_table)
+    wanted = recompute.expected_results(spark, reading, taken.read, work, sink, apart=apart)
+    there = recompute.actual_results(spark, reading, taken.written, sink)
+    return taken.batch, compare_results(wanted, there, table=is_table, only_missing=subject.shared, show=show)
+
+
+def _session(settings: Settings) -> SparkSession:
+    with redirect_output(settings.data / "logs" / "spark.log"):
+        return spark_session(settings, "headrace verify")
+
+
+def _single_partition_work(
+    log: Log, subject: VerifyTarget, manifest: Manifest, topics: Sequence[str]
+) -> RecordTaskSpec:
+    """The query with a single key group, and with every change emitted."""
+    query = subject.query
+    ticks, every = ticks_topic(manifest.run), record_layouts(query, [log.topic(name) for name in topics])
+    layouts = tuple(layout for layout in every if not layout.opened)
+    if ticks not in topics:
+        layouts = (*layouts, RecordLayout(ticks))
+    target = sink_columns(query.sink, log.topic(query.sink.topic))
+    return record_task_spec(query, layouts, ticks, setup=subject.setup, target=target)
+
+
+# -- the view -------------------------------------------------------------------------------------------------------
+
+
+def _in_view(log: Log, settings: Settings, subject: VerifyTarget, show: int) -> ViewComparison | None:
+    source = subject.source
+    if source is None or source.kind is not Kind.TABLE:
+        return None
+    with closing(open_store(settings)) as store:
+        return compare_view(log, store, source, show)
+
+
+# -- the result -----------------------------------------------------------------------------------------------------
+
+
+def _verdict(
+    subject: VerifyTarget, batch: int, found: ComparisonResult, view: ViewComparison | None, notes: tuple[str, ...]
+) -> VerifyResult:
+    sink = subject.query.sink
+    shown = [*(_differing(sink, one) for one in found.shown), *_view_differing(sink.relation, view)]
+    return VerifyResult(
+        subject.query.id,
+        sink.name,
+        str(sink.relation.kind),
+        batch,
+        found.rows,
+        found.counts,
+        None if view is None else view.rows,
+        0 if view is None else view.count,
+        tuple(shown),
+        notes,
+    )
+
+
+def _notes(subject: VerifyTarget, manifest: Manifest, compacted: Sequence[str]) -> Iterator[str]:
+    """Facts that matter for interpreting differences."""
+    if manifest.since:
+        yield f"before batch {manifest.since} the query had another statement: what that wrote may differ"
+    if compacted:
+        yield f"topic {', '.join(compacted)} is compacted: records that were replaced there are not read again"
+    if subject.shared:
+        yield "other queries write into the topic, too: what is there beyond this one's results was not judged"
+
+
+def _differing(sink: Sink, one: Difference) -> RowDifference:
+    expected, found = (_shown(sink, one.key, side) for side in (one.expected, one.found))
+    key = (expected or found or ({}, {}))[0]
+    return RowDifference("topic", key, expected and expected[1], found and found[1], one.times)
+
+
+def _shown(sink: Sink, key: bytes | None, side: tuple[bytes | None, int] | None) -> tuple[RowValues, RowValues] | None:
+    if side is None:
+        return None
+    value, time = side
+    source = Source(sink.name, sink.topic, sink.relation, sink.key_format, sink.value_format)
+    event = Decoder(source).decode(RawRecord(key, value, time))
+    if not isinstance(event, tuple):  # a topic with columns, or a record that cannot be decoded
+        return {"KEY": _text(key)}, {"VALUE": _text(value), "ROWTIME": time}
+    return _named(sink.relation, (time, *event[1:]))
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="backslashreplace")
+
+
+def _named(relation: Relation, event: Event) -> tuple[RowValues, RowValues]:
+    """The key columns and the other columns of a row, by name."""
+    time, key, row = event
+    names = [field.name for field in relation.key]
+    values = key or ()
+    shown = dict(zip(names, values, strict=False))
+    if relation.window and values:
+        shown |= dict(zip((field.name for field in WINDOW_BOUND_FIELDS), values[-1], strict=True))
+    columns = {field.name: value for field, value in zip(relation.value, row or (), strict=False)}
+    return shown, {**columns, "ROWTIME": time}
+
+
+def _view_differing(relation: Relation, view: ViewComparison | None) -> Iterator[RowDifference]:
+    for wanted, there in view.differing if view else ():
+        expected, found = (side and _named(relation, side) for side in (wanted, there))
+        yield RowDifference("view", (expected or found or ({}, {}))[0], expected and expected[1], found and found[1])

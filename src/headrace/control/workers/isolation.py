@@ -1,0 +1,160 @@
+"""Isolation of queries: all in this process with its Spark, all in one worker process, or a process per query.
+
+In this process (`InProcess`) is small and quick to start. With one worker process (`SharedProcess`) this process has no
+Spark, so a server stays responsive whatever Spark does. With a process per query (`ProcessPerQuery`), a query that runs
+out of memory, or whose Spark dies, does not affect the others.
+"""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Protocol
+
+from headrace.contracts import Log
+from headrace.control.queries.handle import QueryHandle
+from headrace.control.workers.process import WorkerProcess, WorkerQueryHandle
+from headrace.control.workers.protocol import QueryAssignment, WorkerConfig
+from headrace.control.workers.spark_log import redirect_output
+from headrace.engine.io.log_adapter import Position
+from headrace.engine.planning.serialization import Setup, serialize_plan
+from headrace.engine.query import prepare_query, start_query
+from headrace.engine.spark.session import SparkSession, spark_session
+from headrace.errors import BadSetting
+from headrace.log.kafka.jars import spark_jars
+from headrace.plan.nodes import Query
+from headrace.settings import Settings
+
+_FILES_KEPT = 3  # files that Spark keeps open for every query that was started
+_MOST_STARTS = 10_000
+
+
+class Isolation(Protocol):
+    apart: ClassVar[bool]
+    """Whether a query that fails leaves the others running."""
+
+    def warm_up(self) -> None:
+        """Start what queries share (Spark); takes a while."""
+        ...
+
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
+        """`setup` declares the user-defined functions that the query calls; it runs in every process of the query."""
+        ...
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether the shared process has started so many queries that it should be restarted."""
+        ...
+
+    def close(self) -> None:
+        """Release what queries share, after all are stopped; the next start creates it again."""
+        ...
+
+
+OnBatch = Callable[[Any], None]
+"""Called with the query when a batch is done."""
+
+
+@dataclass
+class IsolationContext:
+    """Common to all queries of a program."""
+
+    program: str
+    log: Log
+    settings: Settings
+
+    @property
+    def is_worn(self) -> bool:
+        return False
+
+
+class InProcess(IsolationContext):
+    apart: ClassVar[bool] = False
+
+    def warm_up(self) -> None:
+        self._session()
+
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
+        spark = self._session()
+        return start_query(
+            spark, self.log, query, self.settings, folder, lambda running, *_: on_batch(running), begin, setup
+        )
+
+    def close(self) -> None:
+        """Nothing to do: Spark ends with this process."""
+
+    def _session(self) -> SparkSession:
+        """The process's Spark session; created on first use."""
+        with redirect_output(self.settings.data / "logs" / "spark.log"):
+            jars = spark_jars(self.settings) if self.settings.log == "kafka" else ()
+            return spark_session(self.settings, f"headrace {self.program}", jars=jars)
+
+
+class ProcessPerQuery(IsolationContext):
+    apart: ClassVar[bool] = True
+
+    def warm_up(self) -> None:
+        """Nothing to do: nothing is shared."""
+
+    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
+        prepared = prepare_query(self.log, query, self.settings, folder, begin)  # raises here if the query is invalid
+        assignment = QueryAssignment(serialize_plan(query), folder, begin, setup)
+        return WorkerQueryHandle(prepared, self._process_of(query.id), assignment, on_batch)
+
+    def _process_of(self, query: str) -> WorkerProcess:
+        return WorkerProcess(WorkerConfig(f"{self.program} {query}", self.settings))
+
+    def close(self) -> None:
+        """Nothing to do: each process ended with its query."""
+
+
+@dataclass
+class SharedProcess(ProcessPerQuery):
+    """All queries run in one worker process, which is restarted if it has died."""
+
+    _process: WorkerProcess | None = field(default=None, init=False)
+    _starts: int = field(default=0, init=False)
+
+    @property
+    def is_worn(self) -> bool:
+        return self._starts > _most_starts()
+
+    def warm_up(self) -> None:
+        self._there()
+
+    def _process_of(self, query: str) -> WorkerProcess:
+        del query
+        self._starts += 1
+        return self._there()
+
+    def _there(self) -> WorkerProcess:
+        if self._process is not None and self._process.has_ended:
+            self.close()
+        if self._process is None:
+            self._process = WorkerProcess(WorkerConfig(self.program, self.settings, alone=False))
+        return self._process
+
+    def close(self) -> None:
+        if self._process is not None:
+            self._process.close()
+            self._process, self._starts = None, 0
+
+
+def _most_starts() -> int:
+    """Limit of query starts in one process: Spark keeps a few files open for each (see `engine.spark.leaks`)."""
+    _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return _MOST_STARTS if files == resource.RLIM_INFINITY else min(files // 2 // _FILES_KEPT, _MOST_STARTS)
+
+
+_ISOLATIONS: Mapping[str, Callable[[str, Log, Settings], Isolation]] = {"shared": InProcess, "process": ProcessPerQuery}
+
+
+def create_isolation(program: str, log: Log, settings: Settings) -> Isolation:
+    """The isolation that the settings name."""
+    if settings.isolation not in _ISOLATIONS:
+        raise BadSetting(
+            f'setting "isolation" cannot be "{settings.isolation}"', fix=f"choose {' or '.join(_ISOLATIONS)}"
+        )
+    return _ISOLATIONS[settings.isolation](program, log, settings)

@@ -1,0 +1,244 @@
+"""Parent side of worker processes: starts them, and gives each query in them a `QueryHandle` (see `worker`).
+
+A worker process has its own Spark, and runs one query or several. If it dies, for whatever reason, its queries fail
+with `process-lost`; they can be restarted from their checkpoints. It ends with this process: it exits when its input
+pipe closes. It leads a process group, which is killed in the end, so that no process is left behind.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from headrace.control.workers.protocol import (
+    CommandType,
+    QueryAssignment,
+    WorkerCommand,
+    WorkerConfig,
+    error_from_dict,
+)
+from headrace.control.workers.scratch import ScratchDirectory
+from headrace.control.workers.spark_log import open_for_append
+from headrace.engine.io.log_adapter import Position
+from headrace.engine.progress import Progress
+from headrace.engine.query import PreparedQuery
+from headrace.engine.task_report import TaskReport
+from headrace.errors import HeadraceError, ProcessLost
+
+_STOP_TIMEOUT = 15.0  # seconds that a process, or a query, has to stop by itself once it is drained
+MessageHandler = Callable[[Mapping[str, Any]], None]
+
+
+class WorkerProcess:
+    """A worker process; its messages about a query go to the handler that was registered with the query."""
+
+    def __init__(self, post: WorkerConfig) -> None:
+        self.post = post
+        self.fate = ""
+        """How the process ended."""
+        self._ears: dict[str, MessageHandler] = {}
+        self._turn = threading.Lock()
+        self._ended = threading.Event()
+        self._closed = False
+        self._scratch = ScratchDirectory()  # for Spark, which does not clean up when it is killed
+        self._process = _spawn(post.settings.data / "logs" / "spark.log", str(self._scratch.folder))
+        self._send(post)
+        self._listener = threading.Thread(target=self._listen, name=f"headrace-{self.pid}", daemon=True)
+        self._listener.start()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
+    def give(self, query: str, assignment: QueryAssignment, hear: MessageHandler) -> None:
+        """Assign a query to run. Its handler gets an empty message when the process has ended."""
+        with self._turn:
+            self._ears[query] = hear
+        self._send(WorkerCommand(CommandType.START, query, assignment))
+        if self.has_ended:
+            hear({})
+
+    def say(self, word: CommandType, query: str) -> None:
+        self._send(WorkerCommand(word, query))
+
+    def forget(self, query: str) -> None:
+        with self._turn:
+            self._ears.pop(query, None)
+
+    def close(self) -> None:
+        """Let the process end by itself, then kill what is left of its process group; idempotent."""
+        if self._closed:
+            return  # its pid may have been reused
+        self._closed = True
+        assert self._process.stdin is not None
+        if self.post.alone:  # the process ends when its query does
+            self._ended.wait(_STOP_TIMEOUT)
+        with suppress(OSError):
+            self._process.stdin.close()
+        self._ended.wait(_STOP_TIMEOUT)
+        with suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._listener.join()
+        self._scratch.close()
+
+    def _send(self, what: WorkerConfig | WorkerCommand) -> None:
+        assert self._process.stdin is not None
+        with self._turn, suppress(OSError, ValueError):  # the process has ended: there is no receiver
+            pickle.dump(what, self._process.stdin)
+            self._process.stdin.flush()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        try:
+            for line in self._process.stdout:
+                if line.endswith(b"\n"):  # else the process died while writing the line
+                    self._hear(json.loads(line))
+        finally:
+            self.fate = _exit_reason(self._process.pid)
+            self._ended.set()
+            with self._turn:
+                ears = list(self._ears.values())
+            for hear in ears:
+                hear({})
+
+    def _hear(self, told: Mapping[str, Any]) -> None:
+        with self._turn:
+            hear = self._ears.get(told["query"])
+        if hear is not None:
+            hear(told)
+
+
+class WorkerQueryHandle:
+    def __init__(
+        self,
+        prepared: PreparedQuery,
+        process: WorkerProcess,
+        assignment: QueryAssignment,
+        on_batch: Callable[[WorkerQueryHandle], None],
+    ) -> None:
+        self.query = prepared.query
+        self.way = prepared.manifest.way
+        self.ticks = prepared.ticks
+        self.topics = prepared.topics
+        self.folder = prepared.checkpoint.folder
+        self.goes_on = prepared.goes_on
+        self.progress = Progress()
+        self.read_at: int | None = None
+        self.batch_time: Mapping[str, int] = {}
+        self._ground = prepared.ground
+        self._checkpoint = prepared.checkpoint
+        self._start = prepared.manifest.start
+        self._on_batch = on_batch
+        self._batch = self._first = prepared.checkpoint.done()
+        self._failed: HeadraceError | None = None
+        self._draining = False
+        self._begun, self._drained, self._stopped, self._ended = (threading.Event() for _ in range(4))
+        self._process = process
+        process.give(self.query.id, assignment, self._hear)
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
+    def position(self) -> Position | None:
+        """Position of the last batch that is committed and was reported to this process: counters from the reports must
+        not lag behind the position."""
+        done = max(self._first, min(self._checkpoint.done(), self._batch))
+        return self._checkpoint.position(done) or self._start
+
+    def waiting(self) -> int:
+        return self._ground.waiting(self.topics, self.position) + self.progress.follows
+
+    @property
+    def is_active(self) -> bool:
+        return self._failed is None and not self._stopped.is_set()
+
+    @property
+    def is_starting(self) -> bool:
+        return self.is_active and not self._begun.is_set()
+
+    def failure(self) -> HeadraceError | None:
+        if self._failed is not None or self._draining or not self._ended.is_set():
+            return self._failed
+        return ProcessLost(
+            f"the process of query {self.query.id} has {self._process.fate}",
+            where=str(self.folder),
+            fix="logs/spark.log of the data folder may tell why; a system kills what takes too much memory; run it "
+            "again: it goes on where it was",
+        )
+
+    def drain(self) -> None:
+        self._draining = True
+        self._process.say(CommandType.DRAIN, self.query.id)
+        self._drained.wait()
+
+    def stop(self) -> None:
+        self.drain()
+        self._process.say(CommandType.STOP, self.query.id)
+        if self._process.post.alone:
+            self._process.close()
+        else:
+            self._stopped.wait(_STOP_TIMEOUT)
+        self._process.forget(self.query.id)
+
+    def _hear(self, told: Mapping[str, Any]) -> None:
+        if not told:  # the process has ended
+            events = (self._ended, self._drained, self._stopped)
+        elif "batch" in told:
+            self._note(told)
+            return
+        elif "failed" in told:
+            self._failed, events = error_from_dict(told["failed"]), (self._drained,)
+        else:
+            named = {"begun": self._begun, "drained": self._drained, "stopped": self._stopped}
+            events = [event for word, event in named.items() if word in told]
+        for event in events:
+            event.set()
+
+    def _note(self, told: Mapping[str, Any]) -> None:
+        """Handle the report of a finished batch."""
+        self.batch_time, self.read_at = told["time"], told["read_at"]
+        self.progress.add([TaskReport(**report) for report in told["reports"]])
+        self._batch = told["batch"]
+        self._on_batch(self)
+
+
+def _spawn(log: Path, scratch: str) -> subprocess.Popen[bytes]:
+    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
+    with open_for_append(log) as file:
+        return subprocess.Popen(
+            [
+                sys.executable,
+                "-P",
+                "-m",
+                "headrace.control.workers.worker",
+            ],  # -P: import nothing from the working folder implicitly
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=file,
+            env={**os.environ, "PYTHONPATH": path, "SPARK_LOCAL_DIRS": scratch},
+            start_new_session=True,  # Ctrl-C goes to the parent only, which drains
+        )
+
+
+def _exit_reason(pid: int) -> str:
+    """How the process ended. It is not reaped, so that its process group can still be addressed by its pid."""
+    found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+    if found is None or found.si_code == os.CLD_EXITED:
+        return f"ended with code {found.si_status if found else '?'}"
+    return f"been ended by signal {signal.Signals(found.si_status).name}"

@@ -1,1 +1,0 @@
-"""Messages to people and their programs: one module for each kind of notifier that `plan.notifiers` declares."""

@@ -1,0 +1,179 @@
+"""Adapts a log for queries: how they read it, where they commit results, and how far they lag.
+
+Positions are source offsets from Spark's own checkpoint: one position in the total order of the embedded log, an offset
+for every partition on Kafka.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from pyspark.sql import DataFrame, SparkSession
+
+from headrace.contracts import Log
+from headrace.engine.checkpoint import ticks_topic
+from headrace.engine.io.replay_retention import trim_cuts, trim_ticks
+from headrace.engine.io.sink import BatchCommitter, EmbeddedBatchCommitter
+from headrace.engine.native.embedded_source import read_rows
+from headrace.engine.native.sink import SourceStreamTime, StreamTimeProvider
+from headrace.engine.native.stream_join.embedded_source import read_both
+from headrace.engine.native.stream_join.task_spec import JoinTaskSpec
+from headrace.engine.native.task_spec import NativeTaskSpec as NativeWork
+from headrace.engine.record.embedded_source import read_key_groups
+from headrace.engine.record.task_spec import RecordTaskSpec
+from headrace.log.embedded import EmbeddedLog
+from headrace.settings import Settings
+
+if TYPE_CHECKING:
+    from headrace.log.kafka.log import KafkaLog
+
+_BEGINNING = "earliest"
+Position = Mapping[str, Any]
+
+
+class LogAdapter(Protocol):
+    by_time: bool
+    """Whether the rows of a batch are ordered by their times, and not by arrival."""
+
+    def pages(self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str) -> DataFrame:
+        """Reads topics for the record mode."""
+        ...
+
+    def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
+        """Reads a topic for the native mode."""
+        ...
+
+    def both(self, spark: SparkSession, join: JoinTaskSpec, start: str) -> DataFrame:
+        """Reads two topics that are joined natively."""
+        ...
+
+    def telling(self, folder: Path, work: NativeWork | JoinTaskSpec) -> StreamTimeProvider: ...
+    def outlet(self, run: str, folder: Path) -> BatchCommitter:
+        """Commits the results of a query; `folder` is its checkpoint."""
+        ...
+
+    def end(self, topics: Sequence[str]) -> Position:
+        """The position after everything that the topics hold now."""
+        ...
+
+    def starting(self, position: Position | None, whole: Sequence[str]) -> str:
+        """A position as the source's start option; None is the beginning. `whole` topics are read completely."""
+        ...
+
+    def waiting(self, topics: Sequence[str], position: Position | None) -> int:
+        """The number of records after a position; None is the beginning."""
+        ...
+
+    def trim(self, run: str, topics: Sequence[str], batch: int, position: Position) -> None:
+        """Trims ticks and cuts of records that are gone; the batch is done, up to the position."""
+        ...
+
+
+def log_adapter_for(log: Log, settings: Settings) -> LogAdapter:
+    """Returns the adapter of a log."""
+    if isinstance(log, EmbeddedLog):
+        return EmbeddedLogAdapter(log, settings)
+    return KafkaLogAdapter(log, settings)  # type: ignore[arg-type]
+
+
+class EmbeddedLogAdapter:
+    by_time = False
+
+    def __init__(self, log: EmbeddedLog, settings: Settings) -> None:
+        self._log = log
+        self._settings = settings
+
+    def pages(self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str) -> DataFrame:
+        return read_key_groups(spark, self._log.folder, work, topics, max_rows=self._settings.batch_rows, start=start)
+
+    def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
+        rows = self._settings.batch_rows
+        return read_rows(spark, self._log.folder, work.source.topic, work, max_rows=rows, start=start)
+
+    def both(self, spark: SparkSession, join: JoinTaskSpec, start: str) -> DataFrame:
+        return read_both(spark, self._log.folder, join, max_rows=self._settings.batch_rows, start=start)
+
+    def telling(self, folder: Path, work: NativeWork | JoinTaskSpec) -> StreamTimeProvider:
+        del folder, work
+        return SourceStreamTime()
+
+    def outlet(self, run: str, folder: Path) -> BatchCommitter:
+        del folder
+        return EmbeddedBatchCommitter(self._log, run)
+
+    def end(self, topics: Sequence[str]) -> Position:
+        return {"sequence": self._log.head(topics)}
+
+    def starting(self, position: Position | None, whole: Sequence[str]) -> str:
+        del whole  # ticks of a new query follow any position
+        return _BEGINNING if position is None else str(position["sequence"])
+
+    def waiting(self, topics: Sequence[str], position: Position | None) -> int:
+        return self._log.waiting(topics, position["sequence"] if position else 0)
+
+    def trim(self, run: str, topics: Sequence[str], batch: int, position: Position) -> None:
+        del batch
+        if ticks_topic(run) in topics:
+            trim_ticks(self._log, run, topics, position["sequence"])
+
+
+class KafkaLogAdapter:
+    """Imports its modules lazily: Kafka's client is an optional dependency."""
+
+    by_time = True
+
+    def __init__(self, log: KafkaLog, settings: Settings) -> None:
+        self._log = log
+        self._settings = settings
+
+    def pages(self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str) -> DataFrame:
+        from headrace.engine.record import kafka_source
+
+        return kafka_source.read_key_groups(
+            spark, self._log, work, topics, max_rows=self._settings.batch_rows, start=start
+        )
+
+    def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
+        from headrace.engine.native import kafka_source
+
+        rows = self._settings.batch_rows
+        return kafka_source.read_rows(spark, self._log, work.source.topic, work, max_rows=rows, start=start)
+
+    def both(self, spark: SparkSession, join: JoinTaskSpec, start: str) -> DataFrame:
+        from headrace.engine.native.stream_join import kafka_source
+
+        return kafka_source.read_both(spark, self._log, join, max_rows=self._settings.batch_rows, start=start)
+
+    def telling(self, folder: Path, work: NativeWork | JoinTaskSpec) -> StreamTimeProvider:
+        from headrace.engine.native.kafka_source import DriverStreamTime
+        from headrace.engine.native.stream_join.kafka_source import JoinDriverStreamTime
+
+        if isinstance(work, JoinTaskSpec):
+            return JoinDriverStreamTime(folder, work.left)
+        return DriverStreamTime(folder, work)
+
+    def outlet(self, run: str, folder: Path) -> BatchCommitter:
+        from headrace.engine.io.kafka_sink import KafkaBatchCommitter
+
+        return KafkaBatchCommitter(self._log, run, folder)
+
+    def end(self, topics: Sequence[str]) -> Position:
+        return {topic: {str(p): bounds.end for p, bounds in self._log.bounds(topic).items()} for topic in topics}
+
+    def starting(self, position: Position | None, whole: Sequence[str]) -> str:
+        return _BEGINNING if position is None else json.dumps({**position, **{topic: {"0": 0} for topic in whole}})
+
+    def waiting(self, topics: Sequence[str], position: Position | None) -> int:
+        reached = position or {}
+        return sum(
+            bounds.end - max(reached.get(topic, {}).get(str(partition), 0), bounds.start)
+            for topic in topics
+            for partition, bounds in self._log.bounds(topic).items()
+        )
+
+    def trim(self, run: str, topics: Sequence[str], batch: int, position: Position) -> None:
+        del topics, position  # a cut contains the offsets
+        trim_cuts(self._log, run, batch)

@@ -1,0 +1,52 @@
+"""Discards a batch that has started but has not been committed, so that it is cut again.
+
+Spark stores what a batch reads before it runs, and repeats exactly that after any crash. A batch that is too large for
+the memory, or on Kafka for the transaction timeout, would thus never complete, however small `batch_rows` is set.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from headrace.contracts import Log
+from headrace.engine.checkpoint import Checkpoint, Manifest
+from headrace.engine.io.sink import writer_name
+from headrace.engine.planning.realtime_support import REALTIME
+from headrace.log.embedded import EmbeddedLog
+
+_logger = logging.getLogger(__name__)
+
+
+def discard_oversized_batch(
+    log: Log, checkpoint: Checkpoint, manifest: Manifest, topics: Sequence[str], max_rows: int
+) -> None:
+    """Discards an uncommitted batch that exceeds `max_rows`, before the query resumes."""
+    done, begun = checkpoint.done(), checkpoint.begun()
+    if begun <= done or manifest.way == REALTIME:
+        return
+    reached, end = checkpoint.position(done) or manifest.start, checkpoint.position(begun)
+    is_large = _passes if isinstance(log, EmbeddedLog) else _holds_more
+    if not is_large(log, topics, reached, end, max_rows):
+        return
+    writer = log.writer(writer_name(manifest.run))  # opening it fences any earlier writer
+    writer.close()
+    if writer.last is None or writer.last < begun:
+        _logger.warning("batch %s of query %s is larger than batch_rows says, and cut anew", begun, manifest.query)
+        checkpoint.forget(begun)
+
+
+def _passes(log: Any, topics: Sequence[str], reached: Any, end: Any, max_rows: int) -> bool:
+    return end["sequence"] > log.cut(topics, reached["sequence"] if reached else 0, max_rows)
+
+
+def _holds_more(log: Log, topics: Sequence[str], reached: Any, end: Any, max_rows: int) -> bool:
+    """Whether a batch on Kafka exceeds the limit; records removed by retention since are not counted."""
+    del topics
+    rows = 0
+    for topic, ends in end.items():
+        starts = {str(partition): bounds.start for partition, bounds in log.bounds(topic).items()}
+        begins = (reached or {}).get(topic, {})
+        rows += sum(max(0, at - max(begins.get(p, 0), starts.get(p, 0))) for p, at in ends.items())
+    return rows > max_rows

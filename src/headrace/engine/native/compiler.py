@@ -1,0 +1,298 @@
+"""Compiles a plan to Spark's own streaming operators, from the log to the log.
+
+    compiled = compile_native_query(spark, log, query, settings, folder, run, on_report)
+    compiled.rows.writeStream.outputMode(compiled.mode).foreachBatch(compiled.write) ...
+
+Stateless nodes are compiled as for a bounded read (`sparksql.operators`). The state of groups is Spark's; each batch
+emits the last result of every group that it changed, which is EMIT CHANGES with the changes of a batch merged.
+
+A window's state is removed when the window has closed. Lateness is decided before, row by row (see `input_rows`);
+Spark's watermark only cleans up, and never drops a row: it trails the ends of windows, which are at most a window's
+size ahead of stream time, by size and grace. So it is never ahead of stream time minus the grace.
+
+With EMIT FINAL the watermark also decides what is emitted, so it must be exact. Clocks, which are rows without a group,
+advance it to the end of the last closed window; its delay is so large that other rows never get that far. Spark emits
+in a batch what the previous one has closed, and runs a batch without rows if there are none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_type
+
+from headrace.contracts import Log, Topic
+from headrace.engine.io.log_adapter import log_adapter_for
+from headrace.engine.native.distinct import StreamingDistinct
+from headrace.engine.native.partial_aggregation import PartialAggregation
+from headrace.engine.native.schema_match import match_columns, same_fields
+from headrace.engine.native.sink import NativeSink
+from headrace.engine.native.stream_join.frames import (
+    JoinSideSource,
+    StreamingJoin,
+    order_columns,
+    order_pairs,
+    side_frame,
+)
+from headrace.engine.native.stream_join.task_spec import JoinTaskSpec, join_task_spec
+from headrace.engine.native.task_spec import NativeTaskSpec, WindowSpec, native_task_spec
+from headrace.engine.planning.serialization import Setup, no_setup
+from headrace.engine.sparksql import aggregation
+from headrace.engine.sparksql.column_types import natural_sql, quote_name, sql_type
+from headrace.engine.sparksql.frames import frame_columns, type_of
+from headrace.engine.sparksql.operators import RelationFrame, compile_node
+from headrace.engine.sparksql.serde import row_columns
+from headrace.engine.task_report import OnTaskReports
+from headrace.errors import SchemaMismatch
+from headrace.plan import nodes as n
+from headrace.plan.analysis.rewrite import rewrite_nodes
+from headrace.plan.types import BIGINT, is_nested
+from headrace.schema import Field
+from headrace.settings import Settings
+
+
+@dataclass(frozen=True)
+class CompiledQuery:
+    """A native query that is ready to start."""
+
+    rows: DataFrame
+    write: Callable[[DataFrame, int], None]
+    mode: str
+
+
+def compile_native_query(
+    spark: SparkSession,
+    log: Log,
+    query: n.Query,
+    settings: Settings,
+    folder: Path,
+    run: str,
+    on_report: OnTaskReports = lambda batch, reports: None,
+    *,
+    start: str = "earliest",
+    setup: Setup = no_setup,
+    ticks: str = "",
+) -> CompiledQuery:
+    """Compiles the query over its topic; `folder` is its checkpoint, `run` names its writer.
+
+    The topics of source and sink must exist, and the dead-letter topic, and that of the ticks if it has any. Raises
+    SchemaMismatch if the schema of a topic does not fit the statement.
+    """
+    ground, notes = log_adapter_for(log, settings), str((folder / "notes").resolve())
+    join = join_task_spec(query, notes, setup, by_time=ground.by_time)
+    work = join.left if join else native_task_spec(query, notes, setup, by_time=ground.by_time, ticks=ticks)
+    plan = work.plan
+    for side in plan.sources:
+        if not (topic := log.topic(side.topic)).schema.is_raw:
+            match_columns(side.relation.columns, topic, side.name)
+    spark = _going_on(spark) if work.final else spark
+    rows = (
+        compile_join(ground.both(spark, join, start), join)
+        if join
+        else compile_plan(ground.rows(spark, work, start), work)
+    )
+    sorts = join is not None or work.distinct
+    topic, order = log.topic(plan.sink.topic), order_columns(plan.sink.relation) if sorts else ()
+    raw = topic.schema.is_raw
+    made = encoder_input(rows, plan.sink, work, *order) if raw else typed_output(rows, plan.sink, topic, work, *order)
+    write = NativeSink(ground.outlet(run, folder), work, ground.telling(folder, join or work), on_report).write
+    if sorts:
+        return CompiledQuery(made, lambda results, batch: write(order_pairs(results), batch), "append")
+    return CompiledQuery(made, write, "update" if work.aggregates and not work.final else "append")
+
+
+@cache
+def _going_on(spark: SparkSession) -> SparkSession:
+    """A session whose queries run a batch without rows if there are results to emit.
+
+    Other queries do not need it: where windows are only cleaned up, that can wait for rows. All queries share one
+    session: Spark sends events to every session that ever ran a query.
+    """
+    session = spark.newSession()
+    session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "true")
+    return session
+
+
+# -- processing of rows ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class FrameSource(n.Source):
+    """A source whose rows are a frame already."""
+
+
+@dataclass(frozen=True)
+class StreamingAggregate(n.Aggregate):
+    """An aggregate whose groups persist across batches."""
+
+    hops: WindowSpec | None = None
+    final: bool = False
+    partial: PartialAggregation | None = None
+
+
+def compile_plan(read: DataFrame, work: NativeTaskSpec) -> DataFrame:
+    """The frame of the rows that reach the sink."""
+
+    def streaming(node: n.Node) -> n.Node:
+        if isinstance(node, n.Source):
+            return FrameSource(**_fields(node))
+        if isinstance(node, n.Aggregate):
+            return StreamingAggregate(**_fields(node), hops=work.hops, final=work.final, partial=work.partial)
+        if isinstance(node, n.Distinct):
+            return StreamingDistinct(**_fields(node), hops=work.hops)
+        return node
+
+    return compile_node(
+        rewrite_nodes(work.above, streaming), source_frame(read, work) if work.partial is None else read
+    ).frame
+
+
+def compile_join(read: DataFrame, join: JoinTaskSpec) -> DataFrame:
+    """The frame of the rows that reach the sink, for two joined streams."""
+    frames = {work.source.topic: source_frame(side_frame(read, join, work.side), work) for work in join.sides}
+
+    def streaming(node: n.Node) -> n.Node:
+        if isinstance(node, n.Source):
+            return JoinSideSource(**_fields(node), frame=frames[node.topic])
+        return StreamingJoin(**_fields(node), join=join) if isinstance(node, n.StreamJoin) else node
+
+    return compile_node(rewrite_nodes(join.left.plan.sink, streaming), read).frame
+
+
+def _fields(node: n.Node) -> dict[str, Any]:
+    return {field.name: getattr(node, field.name) for field in fields(node)}
+
+
+def source_frame(read: DataFrame, work: NativeTaskSpec) -> DataFrame:
+    """The source's output as a frame. Columns that are not read are null.
+
+    No node above an aggregate uses headers: where rows are in several windows, or include clocks, the headers' column
+    carries `now` up to the aggregate.
+    """
+    relation, there = work.source.relation, set(read.columns)
+    single = len(relation.key) == 1 and "k0" in there
+    made: dict[str, Column] = {
+        "sequence": f.lit(0).cast("bigint"),
+        "place": f.array().cast("array<int>"),
+        "keyed": f.col("k0").isNotNull() if single else f.lit(bool(relation.key)),
+        "headers": f.col("now") if "now" in there else f.lit(None).cast("bigint"),
+    }
+    columns = [
+        f.col(name) if name in there else made.get(name, _nothing(name, relation)) for name in frame_columns(relation)
+    ]
+    return read.select(*(column.alias(name) for column, name in zip(columns, frame_columns(relation), strict=True)))
+
+
+def _nothing(name: str, relation: n.Relation) -> Column:
+    is_value = name[0] in "kv" and name[1:].isdigit()
+    return f.lit(None).cast(sql_type(type_of(name, relation))) if is_value else f.lit(None)
+
+
+@compile_node.register
+def _(node: FrameSource, records: DataFrame) -> RelationFrame:
+    return RelationFrame(records, node.relation)
+
+
+@compile_node.register
+def _(node: StreamingAggregate, records: DataFrame) -> RelationFrame:
+    made, by, forms = _rows_of(node, records) if node.partial is None else _parts_of(node.partial, records)
+    if node.hops is None:
+        return RelationFrame(
+            aggregation.as_frame(aggregation.aggregate_in_spark(made, forms, by), node), node.relation, settled=True
+        )
+    results = aggregation.aggregate_in_spark(_in_windows(made, node), forms, [*by, "closes"])
+    end = f.unix_millis("closes")
+    bounds = results.withColumns({"window_end": end, "window_start": end - node.hops.size})
+    return RelationFrame(aggregation.as_frame(bounds, node), node.relation, settled=True)
+
+
+def _rows_of(node: StreamingAggregate, records: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
+    """The rows to aggregate, the columns to group by, and the aggregates in SQL."""
+    group = aggregation.with_groups if node.final else aggregation.group_rows
+    made, by = group(compile_node(node.input, records).frame, node, "headers")
+    forms = aggregation.aggregates_sql(node)
+    assert forms is not None  # ensured by `planning.native_support`
+    return made, by, forms
+
+
+def _parts_of(partial: PartialAggregation, records: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
+    return records, [f"g{i}" for i in range(len(partial.groups))], partial.wholes()
+
+
+@compile_node.register
+def _(node: n.Final, records: DataFrame) -> RelationFrame:
+    """Implemented by Spark's watermark."""
+    return compile_node(node.input, records)
+
+
+def _in_windows(rows: DataFrame, node: Any) -> DataFrame:
+    """Assigns rows to windows, identified by their ends: as timestamps, since Spark cleans up by timestamps only."""
+    hops: WindowSpec = node.hops
+    rows = rows.withColumnRenamed("headers", "now")
+    if hops.overlap:
+        rows = aggregation.in_open_windows(rows, node.relation.window)
+    else:
+        rows = rows.withColumn("window_end", f.expr(f"time - time % {hops.size} + {hops.size}"))
+    closing = rows.withColumn("closes", f.timestamp_millis("window_end"))
+    if node.final:
+        return _by_clocks(closing, hops)
+    return closing.withWatermark("closes", f"{hops.size + hops.grace} milliseconds")
+
+
+def _by_clocks(rows: DataFrame, hops: WindowSpec) -> DataFrame:
+    """Adds the watermark, and drops the clocks after it.
+
+    Clocks have times between milliseconds, by which they are filtered out. By any other column Spark would filter
+    before the watermark.
+    """
+    delay = 2 * hops.size + hops.grace
+    clock = f.expr(f"timestamp_micros((now + {delay}) * 1000 + 1)")
+    marked = rows.withColumn("closes", f.when(f.col("g0").isNull(), clock).otherwise(f.col("closes")))
+    return marked.withWatermark("closes", f"{delay} milliseconds").where("unix_micros(closes) % 1000 = 0")
+
+
+# -- results ---------------------------------------------------------------------------------------------------------
+
+
+def encoder_input(rows: DataFrame, sink: n.Sink, work: NativeTaskSpec, *more: str) -> DataFrame:
+    """The columns that the encoder reads, and `more` columns."""
+    return rows.selectExpr(*row_columns(sink.relation), *(["headers"] if work.carries_headers else []), *more)
+
+
+_BOUNDS = {"WINDOWSTART": "window_start", "WINDOWEND": "window_end"}
+
+
+def typed_output(rows: DataFrame, sink: n.Sink, topic: Topic, work: NativeTaskSpec, *more: str) -> DataFrame:
+    """The columns of a topic with a schema. With windows they include WINDOWSTART, and optionally WINDOWEND."""
+    keys, values = ({f"{letter}{i}": c for i, c in enumerate(those)} for letter, those in _letters(sink.relation))
+    bounds = [Field("WINDOWSTART", BIGINT)] if sink.relation.window else []
+    names = match_columns([*keys.values(), *values.values(), *bounds], topic, sink.name)
+    columns = [_natural(place, field, topic, names[field.name]) for place, field in {**keys, **values}.items()]
+    if sink.relation.window:
+        there = {name.upper(): name for name in topic.schema.names}
+        columns += [f"{column} as {quote_name(there[name])}" for name, column in _BOUNDS.items() if name in there]
+    columns += ["time as `$timestamp`", "if(valued, null, true) as `$deleted`"]
+    return rows.selectExpr(*columns, *(["headers as `$headers`"] if work.carries_headers else []), *more)
+
+
+def _letters(relation: n.Relation) -> tuple[tuple[str, tuple[Field, ...]], ...]:
+    return (("k", relation.key), ("v", relation.value))
+
+
+def _natural(place: str, field: Field, topic: Topic, name: str) -> str:
+    """Renames the fields of structs to the topic's names, by position."""
+    text, kind = natural_sql(place, field.type), topic.schema[name].type
+    if is_nested(kind):
+        if not same_fields(kind, field.type):
+            raise SchemaMismatch(
+                f'column "{field.name}" has other fields in topic "{topic.name}"',
+                fix=f"give them the same names in the same order: {topic.schema}",
+            )
+        text = f"cast({text} as {from_arrow_type(kind).simpleString()})"
+    return f"{text} as {quote_name(name)}"

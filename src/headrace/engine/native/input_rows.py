@@ -1,0 +1,259 @@
+"""Decodes rows of a topic to columns of a frame for Spark, without those that cannot be used.
+
+A topic with a schema is read column by column; a raw one by the formats (see `raw_decoder`). The chain itself reports
+what is wrong with a row (`bad-record`, `bad-time`, no group, late): rows that *may* be reported are selected with
+vectorised operations, and only those few are run through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.contracts import Batch, Topic
+from headrace.engine.native import raw_decoder
+from headrace.engine.native.arrow_filter import filter_mask
+from headrace.engine.native.header_codec import pack_headers
+from headrace.engine.native.schema_match import match_columns, to_column_type
+from headrace.engine.native.task_spec import NativeTaskSpec, WindowSpec
+from headrace.engine.sparksql.frames import row_tuples, type_of
+from headrace.log.stored_rows import integer_array, integer_values
+from headrace.plan.chain.contract import Context, Event, Problem, Store
+from headrace.plan.chain.interpreter import Chain
+from headrace.plan.nodes import Query, Source
+
+Mask = npt.NDArray[np.bool_]
+Times = npt.NDArray[np.int64]
+_NO_TIME = -1
+_LAST = 9_000_000_000_000_000
+"""The latest time, in ms, whose window Spark can close, as its times are microseconds: some 285,000 years."""
+
+
+@dataclass
+class InputRows:
+    """Columns by name, of rows in order of arrival, and the problems of other rows."""
+
+    columns: dict[str, pa.Array]
+    problems: list[Problem] = field(default_factory=list)
+
+    @property
+    def times(self) -> Times:
+        return integer_values(self.columns["time"])
+
+    def where(self, mask: Mask) -> InputRows:
+        if mask.all():
+            return self
+        chosen = pa.array(mask)
+        return InputRows({name: column.filter(chosen) for name, column in self.columns.items()}, self.problems)
+
+
+def decode_batch(batch: Batch, topic: Topic, work: NativeTaskSpec) -> InputRows:
+    """All rows of a batch that have a time and pass the condition; those that cannot be read are reported."""
+    if not topic.schema.is_raw:
+        return _fitting(_typed(batch, topic, work), work)
+    rows = InputRows(*raw_decoder.decode_raw(batch, work))
+    return _fitting(rows if work.hops is None else _near(rows, batch, work.source), work)
+
+
+def _fitting(rows: InputRows, work: NativeTaskSpec) -> InputRows:
+    if work.condition is None:
+        return rows
+    fits = filter_mask(work.condition, work.source.relation, rows.columns)
+    return rows.where(_bits(pc.and_(rows.columns["valued"], fits)))
+
+
+# -- topics with a schema -------------------------------------------------------------------------------------------
+
+
+def _typed(batch: Batch, topic: Topic, work: NativeTaskSpec) -> InputRows:
+    source, rows = work.source, batch.rows
+    names = _matched(work, topic)
+    columns = {name: to_column_type(rows.column(names[name]), type_of(name, source.relation)) for name in work.columns}
+    columns["time"] = _time(rows, names, source)
+    columns["valued"] = _valued(rows.column("$deleted"))
+    single = len(source.relation.key) == 1 and "k0" in columns
+    columns["keyed"] = columns["k0"].is_valid() if single else _all_true(rows.num_rows)
+    columns["sequence"] = rows.column("$sequence")
+    if work.carries_headers:
+        columns["headers"] = pack_headers(rows.column("$headers"))
+    return _timed(InputRows(columns), batch, source, _LAST if work.hops else None)
+
+
+@lru_cache(64)
+def _matched(work: NativeTaskSpec, topic: Topic) -> dict[str, str]:
+    """The topic's column by the frame's column."""
+    relation = work.source.relation
+    found = match_columns(relation.columns, topic, work.source.name)
+    fields = {"k": relation.key, "v": relation.value}
+    return {f"{letter}{i}": found[f.name] for letter, those in fields.items() for i, f in enumerate(those)}
+
+
+def _valued(deleted: pa.Array) -> pa.Array:
+    if deleted.null_count < len(deleted):
+        return pc.invert(pc.fill_null(deleted, False))
+    return _all_true(len(deleted))
+
+
+def _all_true(count: int) -> pa.Array:
+    return pa.Array.from_buffers(pa.bool_(), count, [None, pa.py_buffer(b"\xff" * (count // 8 + 1))])
+
+
+def _time(rows: pa.RecordBatch, names: dict[str, str], source: Source) -> pa.Array:
+    """A row's own time, or that of the timestamp column; a row without a payload keeps its own."""
+    own = rows.column("$timestamp")
+    if source.timestamp is None:
+        return own
+    place = [f.name for f in source.relation.columns].index(source.timestamp.column)
+    width = len(source.relation.key)
+    name = f"k{place}" if place < width else f"v{place - width}"
+    said = pc.fill_null(rows.column(names[name]).cast(pa.int64()), _NO_TIME)
+    return pc.if_else(pc.fill_null(rows.column("$deleted"), False), own, said) if name[0] == "v" else said
+
+
+def _timed(rows: InputRows, batch: Batch, source: Source, last: int | None) -> InputRows:
+    if rows.times.min(initial=0) >= 0 and (last is None or rows.times.max(initial=0) <= last):
+        return rows
+    good = rows.times >= 0
+    if last is not None:
+        good &= rows.times <= last
+    bad = np.flatnonzero(~good)
+    for place in bad.tolist():
+        at = batch.rows.column("$offset")[place].as_py()
+        partition = f", partition {batch.partition}" if batch.partition >= 0 else ""
+        where = f"topic {source.topic}{partition}, offset {at}"
+        time = batch.rows.column("$timestamp")[place].as_py()
+        rows.problems.append(Problem("bad-time", _bad_time(rows, place, source), where, time))
+    return rows.where(good)
+
+
+def _near(rows: InputRows, batch: Batch, source: Source) -> InputRows:
+    """Checks the times of a raw topic's rows, on Kafka, where a row's sequence is its offset."""
+    good = rows.times <= _LAST
+    for place in np.flatnonzero(~good).tolist():
+        offset = rows.columns["sequence"][place].as_py()
+        where = f"topic {source.topic}, partition {batch.partition}, offset {offset}"
+        rows.problems.append(Problem("bad-time", _bad_time(rows, place, source), where, int(rows.times[place])))
+    return rows.where(good)
+
+
+def _bad_time(rows: InputRows, place: int, source: Source) -> str:
+    time = int(rows.times[place])
+    if source.timestamp is not None and time == _NO_TIME:
+        return "the column that holds its time is null"
+    return f"its time, {time}, is {'before 1970' if time < 0 else 'too far ahead'}"
+
+
+# -- which rows count, and which are reported ------------------------------------------------------------------------
+
+
+def counting_mask(rows: InputRows, work: NativeTaskSpec) -> Mask | None:
+    """Rows that reach the aggregate's groups: only they advance stream time. None means all."""
+    valued, groups = rows.columns["valued"], [rows.columns[group] for group in work.groups]
+    if not valued.false_count and not any(group.null_count for group in groups):
+        return None
+    return np.logical_and.reduce([_bits(valued), *(_bits(group.is_valid()) for group in groups)])
+
+
+def counting_rows(rows: InputRows, work: NativeTaskSpec) -> InputRows:
+    mask = counting_mask(rows, work)
+    return rows if mask is None else rows.where(mask)
+
+
+def stream_time_after(rows: InputRows, work: NativeTaskSpec, now: int) -> int:
+    """The stream time after all rows have arrived; `now` is that before the first."""
+    return int(counting_times(rows, work).max(initial=now))
+
+
+def counting_times(rows: InputRows, work: NativeTaskSpec) -> Times:
+    mask = counting_mask(rows, work)
+    return rows.times if mask is None else rows.times[mask]
+
+
+def validate(rows: InputRows, work: NativeTaskSpec, now: int) -> tuple[InputRows, int]:
+    """The rows for Spark, with all problems that the chain reports of them; and the stream time after them."""
+    if not (work.aggregates or work.distinct) or not len(rows.times):
+        return rows, now
+    mask = counting_mask(rows, work)
+    if work.hops is None:
+        return _told(rows, work, None if mask is None else ~mask, None), now
+    behind = stream_time_after(rows, work, now)
+    if not _may_be_late(int(rows.times.min()), behind, work.hops):
+        rows.columns["now"] = integer_array(np.full(len(rows.times), now))
+        return _told(rows, work, None if mask is None else ~mask, None), behind
+    nows = np.maximum(rows.times if mask is None else np.where(mask, rows.times, now), now)
+    if not work.by_time:
+        nows = np.maximum.accumulate(nows)
+    rows.columns["now"] = integer_array(nows)
+    late, kept = _late(rows.times, nows, work.hops)
+    return _told(rows, work, late if mask is None else late | ~mask, nows).where(kept), behind
+
+
+def _told(rows: InputRows, work: NativeTaskSpec, suspect: Mask | None, nows: Times | None) -> InputRows:
+    """The rows, with the chain's reports on suspect ones."""
+    places = [] if suspect is None else np.flatnonzero(suspect)
+    if len(places):
+        rows.problems += reported_problems(rows, work, np.asarray(places), nows, RowValidator(work.plan))
+    return rows
+
+
+def _may_be_late(first: int, now: int, hops: WindowSpec) -> bool:
+    """Whether any window of a row of that time is closed: then rows must be checked one by one."""
+    return max(first - hops.size + hops.advance, 0) // hops.advance * hops.advance + hops.size <= now - hops.grace
+
+
+def _late(times: Times, nows: Times, hops: WindowSpec) -> tuple[Mask, Mask]:
+    """Rows that have a closed window; and rows that have an open window."""
+    closed = nows - hops.grace
+    first = np.maximum(times - hops.size + hops.advance, 0) // hops.advance * hops.advance
+    last = times // hops.advance * hops.advance
+    return first + hops.size <= closed, last + hops.size > closed
+
+
+def _bits(array: pa.Array) -> Mask:
+    return array.to_numpy(zero_copy_only=False)
+
+
+def reported_problems(
+    rows: InputRows, work: NativeTaskSpec, places: npt.NDArray[np.intp], nows: Times | None, judge: RowValidator
+) -> list[Problem]:
+    """The validator's reports on the rows at these positions, given the stream times of their arrival."""
+    chosen = {name: column.take(pa.array(places)) for name, column in rows.columns.items()}
+    times = [None] * len(places) if nows is None else nows[places].tolist()
+    return [p for event, now in zip(_events(chosen, work.source), times, strict=True) for p in judge(event, now)]
+
+
+def _events(columns: dict[str, pa.Array], source: Source) -> Sequence[Event]:
+    relation = source.relation
+    keys, values = row_tuples(columns, "k", relation, "keyed"), row_tuples(columns, "v", relation, "valued")
+    return list(zip(columns["time"].to_pylist(), keys, values, strict=True))
+
+
+class RowValidator:
+    """Runs single rows through the chain of a query: what would it report?"""
+
+    def __init__(self, plan: Query, clock: str = "clock", entrance: int = 0) -> None:
+        self._clock = clock
+        self._stores: dict[str, dict[Any, Any]] = {}
+        self._found: list[Problem] = []
+        self._chain = Chain(plan, Context(self._store, self._found.append), rules=())
+        self._feed = self._chain.entrances[entrance].feed
+
+    def _store(self, name: str) -> Store:
+        return self._stores.setdefault(name, {})
+
+    def __call__(self, event: Event, now: int | None) -> list[Problem]:
+        for name, store in self._stores.items():
+            store.clear()
+            if now is not None and name.rpartition("/")[2] == self._clock:
+                store["now"] = now
+        self._feed([event])
+        found = list(self._found)
+        self._found.clear()
+        return found

@@ -1,0 +1,125 @@
+"""Kafka as the source of a native query: Spark's connector reads, Python decodes.
+
+Rows of a batch are ordered by time (see `io.kafka_source`), so lateness is decided by the stream time before the batch
+alone; ticks among them only count for the next one. The stream time is stored beside the checkpoint, for the last
+committed batch and for the next one: a repeated batch uses the same stream time as before.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from headrace.contracts import Batch
+from headrace.engine.io.columns import coalesce_batches
+from headrace.engine.io.kafka_messages import to_batches, with_topic
+from headrace.engine.io.kafka_source import stream_messages, worker_log
+from headrace.engine.native.embedded_source import rows_for_spark
+from headrace.engine.native.task_spec import NativeTaskSpec
+from headrace.engine.native.watermark import WatermarkState, merge_watermarks, parse_watermark
+from headrace.engine.task_report import TaskReport
+from headrace.errors import QueryFailed
+from headrace.log.kafka.log import KafkaLog
+from headrace.settings import Settings
+
+STREAM_TIME_PROPERTY, BATCH_PROPERTY = "headrace.before", "headrace.batch"
+
+
+def read_rows(
+    spark: SparkSession, log: KafkaLog, topic: str, work: NativeTaskSpec, *, max_rows: int, start: str = "earliest"
+) -> DataFrame:
+    """Reads the topic as a stream of the columns in `work.arrow`."""
+    topics = [log.topic(name) for name in (topic, work.ticks) if name]
+    rows = stream_messages(spark, log.settings, topics, start, max_rows)
+    rows = rows if work.ticks else rows.drop("topic")
+    return rows.mapInArrow(_opening(log.settings, topic, work), from_arrow_schema(work.arrow))
+
+
+def _opening(
+    settings: Settings, name: str, work: NativeTaskSpec
+) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    def opened(messages: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        context, log = TaskContext.get(), worker_log(settings)
+        topic, known = log.topic(name), context and context.getLocalProperty(STREAM_TIME_PROPERTY)
+        before = parse_watermark(*json.loads(known)) if known else WatermarkState()
+        raw = {name, work.ticks} if topic.schema.is_raw else {work.ticks}
+        pieces = (found if work.ticks else with_topic(found, name) for found in coalesce_batches(messages))
+        batches = (with_offset_sequence(batch) for found in pieces for batch in to_batches(found, log, raw))
+        task = str(context.partitionId()) if context else "0"
+        return rows_for_spark(batches, topic, work, before, task)
+
+    return opened
+
+
+def with_offset_sequence(batch: Batch) -> Batch:
+    """Within a partition, rows are identified and ordered by their offsets."""
+    at = batch.rows.schema.get_field_index("$sequence")
+    rows = batch.rows.set_column(at, batch.rows.schema.field(at), batch.rows.column("$offset"))
+    return Batch(batch.topic, batch.partition, rows, batch.next_offset)
+
+
+class StreamTimeFile:
+    """Stores the stream time before the last committed batch, and after it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "stream-time.json"
+
+    def before(self, batch: int) -> Any:
+        """The stored stream time before a batch; None before the first batch."""
+        found = self._found()
+        if not found and batch == 0:
+            return None
+        if found.get("batch") not in (batch, batch - 1):
+            raise QueryFailed(
+                f"the time of the stream before batch {batch} is not known",
+                where=str(self._path),
+                fix="do not remove or copy single files of a checkpoint; start the query anew with an empty one",
+            )
+        return found["before"] if found["batch"] == batch else found["behind"]
+
+    def keep(self, batch: int, before: Any, behind: Any) -> None:
+        new = self._path.with_suffix(".new")
+        with new.open("w") as file:
+            json.dump({"batch": batch, "before": before, "behind": behind}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        new.replace(self._path)
+
+    def _found(self) -> dict[str, Any]:
+        try:
+            return json.loads(self._path.read_text())
+        except (OSError, ValueError):
+            return {}
+
+
+class DriverStreamTime:
+    """On Kafka, whose offsets have no times: passes the stream time to the tasks of a batch."""
+
+    def __init__(self, folder: Path, work: NativeTaskSpec) -> None:
+        self._times = StreamTimeFile(folder)
+        self._work = work
+        self._before: Any = None
+
+    def begin(self, spark: SparkSession, batch: int) -> None:
+        self._before = self.known(self._times.before(batch))
+        spark.sparkContext.setLocalProperty(STREAM_TIME_PROPERTY, json.dumps(self._before))
+        spark.sparkContext.setLocalProperty(BATCH_PROPERTY, str(batch))
+
+    def end(self, batch: int, reports: Sequence[TaskReport]) -> None:
+        self._times.keep(batch, self._before, self.reached(self._before, reports))
+
+    def known(self, kept: Any) -> Any:
+        """Parses the stored stream time."""
+        return WatermarkState() if kept is None else parse_watermark(*kept)
+
+    def reached(self, before: Any, reports: Sequence[TaskReport]) -> Any:
+        """The stream time after a batch."""
+        return merge_watermarks(reports, before, self._work)

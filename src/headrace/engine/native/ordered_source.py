@@ -1,0 +1,92 @@
+"""Reads the embedded log in spans of its total order, for native queries that need the stream time.
+
+Tasks read spans over all topics and partitions of a query. The stream time before a span is determined when a batch is
+cut, and that after the batch is part of the offset that Spark checkpoints: it needs no other state, and a replay gets
+the same.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.types import StructType
+
+from headrace.contracts import Topic
+from headrace.engine.io.embedded_source import (
+    EmbeddedSource,
+    EmbeddedStreamReader,
+    register_source,
+    source_options,
+    with_admission_control,
+)
+
+Reached = TypeVar("Reached")
+
+
+@dataclass
+class SequenceSpan(InputPartition, Generic[Reached]):
+    """The rows that one task reads, with `after < sequence <= upto`, and the stream time before them."""
+
+    after: int
+    upto: int
+    before: Reached
+
+
+class SpanReader(EmbeddedStreamReader, Generic[Reached]):
+    def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Any, work: Any) -> None:
+        super().__init__(options, topics, columns)
+        self.work = work
+        self.arrow = work.arrow
+        self._cut: tuple[tuple[int, Reached, int], list[SequenceSpan[Reached]], Reached] | None = None
+
+    @abstractmethod
+    def behind(self, span: SequenceSpan[Reached]) -> Reached:
+        """The stream time after the rows of a span."""
+
+    def spans(self, start: dict, before: Reached, upto: int) -> tuple[list[SequenceSpan[Reached]], Reached]:
+        """The tasks of a batch, and the stream time after it; cached, as Spark asks for both separately."""
+        batch = (start["sequence"], before, upto)
+        if self._cut is None or self._cut[0] != batch:
+            spans, (after, reached, _) = list[SequenceSpan[Reached]](), batch
+            while after < upto:
+                end = min(self.view.cut(self.names, after, self.task_rows), upto)
+                spans.append(SequenceSpan(after, end, reached))
+                after, reached = end, self.behind(spans[-1])
+            self._cut = batch, spans, reached
+        return self._cut[1], self._cut[2]
+
+
+class SpanSource(EmbeddedSource):
+    reads: ClassVar[type[SpanReader[Any]]]
+    work: ClassVar[Any]
+
+    def schema(self) -> StructType:
+        return from_arrow_schema(self.work.arrow)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        return self.reads(dict(self.options), self._topics, None, self.work)
+
+
+def read_spans(
+    spark: SparkSession,
+    folder: Path,
+    topics: Sequence[str],
+    reader: type[SpanReader[Any]],
+    work: Any,
+    *,
+    max_rows: int,
+    start: str = "earliest",
+) -> DataFrame:
+    """Reads the topics as a stream of the columns in `work.arrow`."""
+    source = type("SpanSource", (SpanSource,), {"reads": reader, "work": work})
+    given = spark.readStream.format(register_source(spark, source)).options(
+        **source_options(folder, topics, None, start)
+    )
+    return with_admission_control(given, spark, max_rows).load()

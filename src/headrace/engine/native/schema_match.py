@@ -1,0 +1,84 @@
+"""Maps the columns of a topic with a schema to a plan's columns, in the types of `sparksql.column_types`.
+
+Names are matched case-insensitively, including fields of structs. A type must be the declared one, or a narrower one.
+Everything is vectorised: single rows are not inspected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+
+from headrace.contracts import Topic
+from headrace.engine.sparksql.column_types import column_type
+from headrace.errors import SchemaMismatch
+from headrace.plan import types as ty
+from headrace.schema import WIDER, Field, type_name
+
+
+def match_columns(declared: Sequence[Field], topic: Topic, whose: str) -> dict[str, str]:
+    """The topic's column by declared column; raises SchemaMismatch with all differences."""
+    there = {name.upper(): name for name in topic.schema.names}
+    problems: list[str] = []
+    for field in declared:
+        name = there.get(field.name.upper())
+        if name is None:
+            problems.append(f'column "{field.name}" is not among its columns')
+        elif not _fits(topic.schema[name].type, field.type):
+            problems.append(
+                f'column "{field.name}" is {type_name(field.type)}, the topic has {type_name(topic.schema[name].type)}'
+            )
+    if problems:
+        raise SchemaMismatch(
+            f'{whose} does not fit topic "{topic.name}": {"; ".join(problems)}',
+            fix=f"declare the columns as the topic has them: {topic.schema}",
+        )
+    return {field.name: there[field.name.upper()] for field in declared}
+
+
+def same_fields(there: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether all nested structs have the same fields in the same order, as required for writing."""
+    if ty.is_struct(there):
+        names = [[field.name.upper() for field in kind] for kind in (there, declared)]
+        return names[0] == names[1] and all(same_fields(a.type, b.type) for a, b in zip(there, declared, strict=True))
+    pairs = [(there.field(i).type, declared.field(i).type) for i in range(there.num_fields)]
+    return all(same_fields(*pair) for pair in pairs)
+
+
+def _fits(there: pa.DataType, declared: pa.DataType) -> bool:
+    if there == declared or (there, declared) in WIDER:
+        return True
+    if ty.is_array(there) and ty.is_array(declared):
+        return _fits(there.value_type, declared.value_type)
+    if ty.is_map(there) and ty.is_map(declared):
+        return _fits(there.key_type, declared.key_type) and _fits(there.item_type, declared.item_type)
+    if ty.is_struct(there) and ty.is_struct(declared):
+        fields = _by_name(there)
+        return all(f.name.upper() in fields and _fits(fields[f.name.upper()], f.type) for f in declared)
+    return False
+
+
+def _by_name(kind: pa.DataType) -> Mapping[str, pa.DataType]:
+    return {field.name.upper(): field.type for field in kind}
+
+
+def to_column_type(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """Converts a column of the log to the column type of the declared type."""
+    if not ty.is_nested(kind):
+        return array.cast(kind).cast(column_type(kind))
+    if array.offset:
+        array = array.take(pa.array(np.arange(len(array))))  # Arrow cannot build nested arrays from slices
+    nulls = array.is_null() if array.null_count else None
+    if ty.is_struct(kind):
+        places = {field.name.upper(): place for place, field in enumerate(array.type)}
+        parts = [to_column_type(array.field(places[f.name.upper()]), f.type) for f in kind]
+        return pa.StructArray.from_arrays(parts, fields=list(column_type(kind)), mask=nulls)
+    if ty.is_map(kind):
+        entry = column_type(kind).value_type
+        parts = [to_column_type(array.keys, kind.key_type), to_column_type(array.items, kind.item_type)]
+        items: pa.Array = pa.StructArray.from_arrays(parts, fields=list(entry))
+    else:
+        items = to_column_type(array.values, kind.value_type)
+    return pa.ListArray.from_arrays(array.offsets, items, column_type(kind), mask=nulls)

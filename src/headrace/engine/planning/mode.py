@@ -1,0 +1,172 @@
+"""Chooses how a query runs: the execution mode and why not natively, key groups, emitted changes, and delivery.
+
+    choice = choose_execution(query, topics, settings, embedded=True)
+    choice.way, choice.reasons, choice.lines()
+
+`headrace explain` and `start_query` agree because both use this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headrace.contracts import Log, Topic
+from headrace.engine.native.task_spec import native_task_spec, only_distinct
+from headrace.engine.planning.native_support import NATIVE, RECORD, choose_native
+from headrace.engine.planning.partitioning import key_group_assigner
+from headrace.engine.planning.realtime_support import DELIVERY_GUARANTEE, REALTIME, realtime_obstacles
+from headrace.engine.record.results import can_merge_changes
+from headrace.errors import BadSetting
+from headrace.log.embedded import EmbeddedLog
+from headrace.plan import nodes as n
+from headrace.plan.analysis.state_shape import state_shape
+from headrace.settings import Settings
+
+AUTO = "auto"
+EMIT_PER_BATCH, EMIT_PER_RECORD = "batch", "record"
+_WAYS = (AUTO, RECORD, NATIVE, REALTIME)
+
+
+@dataclass(frozen=True)
+class ExecutionChoice:
+    way: str
+    reasons: tuple[str, ...]
+    """Why not natively; if it is refused, why not in the configured mode."""
+    pages: int
+    """Number of key groups; 0 if the query is stateless, so that no records have to meet."""
+    one_page: str | None
+    """Why there is only one key group."""
+    changes: str
+    """What is emitted."""
+    delivery: str = "exactly once"
+    refused: bool = False
+    """Whether the settings require a mode that the query does not support."""
+    asked: str = NATIVE
+    """That mode."""
+    by_arrow: tuple[str, ...] = ()
+    """Steps that Arrow performs while records are read, before Spark sees them."""
+
+    def as_dict(self) -> dict[str, Any]:
+        """For `headrace explain --json`."""
+        return asdict(self)
+
+    def lines(self) -> list[str]:
+        """As text, for `headrace explain`."""
+        if self.refused:
+            return ["is refused", *(f"not {_ADVERB[self.asked]}: {reason}" for reason in self.reasons)]
+        told = [f"runs {_MANNER[self.way](self.pages)}; sends {self.changes}; delivered {self.delivery}"]
+        told += [f"by Arrow, while it reads: {' and '.join(self.by_arrow)}"] if self.by_arrow else []
+        told += [f"not natively: {reason}" for reason in self.reasons]
+        if self.way == RECORD and self.one_page:
+            told.append(f"not on several pages: {self.one_page}")
+        return told
+
+
+def _paged(pages: int) -> str:
+    """A stateless query needs no key groups: its records do not have to meet."""
+    return "record by record" + {0: "", 1: ", on one page"}.get(pages, f", on {pages} pages")
+
+
+_MANNER: Mapping[str, Callable[[int], str]] = {
+    RECORD: _paged,
+    NATIVE: lambda pages: "natively, by Spark's own operators",
+    REALTIME: lambda pages: "in real time, by Spark's real-time trigger",
+}
+_ADVERB = {NATIVE: "natively", REALTIME: "in real time"}
+
+
+def choose_execution(
+    query: n.Query, topics: Mapping[str, Topic], settings: Settings, *, embedded: bool, begun: str | None = None
+) -> ExecutionChoice:
+    """Chooses for a query over these topics; `begun` is the mode that it has used so far, if it resumes."""
+    if settings.way == REALTIME:
+        return _in_real_time(query, topics, embedded=embedded)
+    reasons = native_obstacles(query, topics, settings, embedded=embedded) or _rather_not(query, settings, begun)
+    way = _chosen(reasons, settings, begun)
+    keeps = bool(state_shape(query)) or len(query.sources) > 1 or not embedded
+    found = key_group_assigner(query, timed=True)
+    pages = (settings.pages if found.are_several else 1) if keeps else 0
+    reason = found.reason if keeps else None
+    refused = bool(reasons) and settings.way == NATIVE
+    early = _by_arrow(query) if way == NATIVE and len(query.sources) == 1 else ()
+    return ExecutionChoice(way, reasons, pages, reason, _changes(query, way, settings), refused=refused, by_arrow=early)
+
+
+def _by_arrow(query: n.Query) -> tuple[str, ...]:
+    work = native_task_spec(query, "")
+    whole = not any(isinstance(node, n.Filter) for node in n.walk(work.above))
+    where = ("WHERE" if whole else "a part of WHERE",) if work.condition is not None else ()
+    return (*where, "the first step of GROUP BY") if work.partial is not None else where
+
+
+def _in_real_time(query: n.Query, topics: Mapping[str, Topic], *, embedded: bool) -> ExecutionChoice:
+    """Only on request: its delivery guarantee is weaker."""
+    against = realtime_obstacles(query, topics, kafka=not embedded)
+    return ExecutionChoice(
+        REALTIME, against, 0, None, "every row", DELIVERY_GUARANTEE, refused=bool(against), asked=REALTIME
+    )
+
+
+def choose_execution_on(log: Log, query: n.Query, settings: Settings, begun: str | None = None) -> ExecutionChoice:
+    """Chooses for a query on a log that has its topics; raises BadSetting if it cannot run as configured."""
+    names = [query.sink.topic, *(source.topic for source in query.sources)]
+    topics, embedded = {name: log.topic(name) for name in names}, isinstance(log, EmbeddedLog)
+    told = choose_execution(query, topics, settings, embedded=embedded, begun=begun)
+    if told.refused:
+        manner, reasons = _ADVERB[told.asked], "; ".join(told.reasons)
+        raise BadSetting(f"query {query.id} cannot run {manner}: {reasons}", fix='set "way" to auto')
+    return told
+
+
+def native_obstacles(
+    query: n.Query, topics: Mapping[str, Topic], settings: Settings, *, embedded: bool
+) -> tuple[str, ...]:
+    reasons = choose_native(query, topics, every_change=_every(query, settings), kafka=not embedded).reasons
+    asked = ('the setting "way" says so',) if settings.way == RECORD else ()
+    return (*asked, *reasons)
+
+
+def _rather_not(query: n.Query, settings: Settings, begun: str | None) -> tuple[str, ...]:
+    """Why a query that could run natively should not, unless it is requested."""
+    if settings.way != AUTO or begun == NATIVE:
+        return ()
+    if len(query.sources) > 1:
+        return (_DEAR.format("Spark's join of streams"),)
+    if only_distinct(query.sink) is not None and key_group_assigner(query, timed=True).are_several:
+        return (_DEAR.format("Spark's DISTINCT"),)
+    return ()
+
+
+_DEAR = "{} takes more work for each row, and pays on many cores; `way = native` asks for it"
+
+
+def merges_changes(query: n.Query, settings: Settings) -> bool:
+    """Whether only the last change of each key in a batch is emitted."""
+    return can_merge_changes(query) and not _every(query, settings)
+
+
+def _every(query: n.Query, settings: Settings) -> bool:
+    if settings.changes not in (EMIT_PER_BATCH, EMIT_PER_RECORD):
+        raise BadSetting(f'setting "changes" cannot be "{settings.changes}"', fix="choose batch or record")
+    return settings.changes == EMIT_PER_RECORD or query.every_change
+
+
+def _chosen(reasons: tuple[str, ...], settings: Settings, begun: str | None) -> str:
+    """A query that started record by record stays so, unless configured otherwise: its state is stored in that form."""
+    if settings.way not in _WAYS:
+        raise BadSetting(f'setting "way" cannot be "{settings.way}"', fix=f"choose {', '.join(_WAYS)}")
+    return RECORD if reasons or (settings.way == AUTO and begun == RECORD) else NATIVE
+
+
+def _changes(query: n.Query, way: str, settings: Settings) -> str:
+    nodes = list(n.walk(query.sink))
+    if query.sink.relation.kind is n.Kind.STREAM:
+        return "every row"
+    if any(isinstance(node, n.Final) for node in nodes):
+        return "the last result of each window, once"
+    if any(isinstance(node, n.Emit) for node in nodes):
+        return "changes when their trigger says so"
+    merged = way == NATIVE or merges_changes(query, settings)
+    return "the last change of each key in a batch" if merged else "every change"

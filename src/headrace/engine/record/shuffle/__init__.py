@@ -1,0 +1,1 @@
+"""Packs records by key group for the shuffle, and unpacks them in order of arrival."""

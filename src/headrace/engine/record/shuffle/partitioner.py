@@ -1,0 +1,183 @@
+"""Assigns records to key groups, and sends the stream time to every key group.
+
+A key group's rows are sent as one payload. Its last byte says what it is: the number of the topic's layout, `TWO_FORMS`
+if it contains two payloads (see `record_forms`), or `CLOCK`. A clock says how the records of this batch advance stream
+time: the positions in the order of arrival at which it rises, and the new times. Every key group gets it, so that all
+close their windows at the same moment.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from headrace.contracts import Batch
+from headrace.engine.planning.partitioning import KeyGroupAssigner, key_group_assigner, key_group_of
+from headrace.engine.record.shuffle.key_group_ids import key_group_ids
+from headrace.engine.record.shuffle.record_forms import RecordForm, record_forms
+from headrace.engine.record.task_spec import RecordTaskSpec
+from headrace.plan.analysis.record_layout import RecordLayout
+
+CLOCK = 255
+TWO_FORMS = 254
+SHUFFLE_SCHEMA = pa.schema([("page", pa.int32()), ("payload", pa.binary())])
+SHUFFLE_SPARK_SCHEMA = "page int, payload binary"
+
+Numbers = npt.NDArray[np.int64]
+_NONE: Numbers = np.zeros(0, np.int64)
+
+
+def partition_batch(batch: Batch, work: RecordTaskSpec) -> pa.RecordBatch:
+    """A batch of a topic as one row for each key group that it concerns, and one for its clock."""
+    found: defaultdict[int, list[bytes]] = defaultdict(list)
+    clocks: list[bytes] = []
+    for form in record_forms(batch, work):
+        parts, clock = _parted(form, work)
+        clocks += [clock] if clock else []
+        for page, part in parts:
+            found[page].append(part.serialize().to_pybytes() + bytes([form.number]))
+    payloads = [(page, join_payloads(parts)) for page, parts in found.items()]
+    payloads += [(page, clock) for clock in clocks for page in range(work.pages)]
+    numbers = key_group_ids(work.pages)
+    columns = [
+        pa.array([numbers[page] for page, _ in payloads], pa.int32()),
+        pa.array([data for _, data in payloads], pa.binary()),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=SHUFFLE_SCHEMA)
+
+
+def _parted(form: RecordForm, work: RecordTaskSpec) -> tuple[list[tuple[int, pa.RecordBatch]], bytes]:
+    """The rows by key group, and the clock."""
+    layout = work.layouts[form.number]
+    if work.pages == 1 or layout.topic == work.ticks:
+        return [(page, form.rows) for page in range(work.pages)] if form.rows.num_rows else [], b""
+    met = _met(form, layout, work)
+    parts = [(int(page), form.rows.filter(pa.array(met.pages == page))) for page in np.unique(met.pages)]
+    return parts, b"" if plan_assigner(work).lateness is None else met.clock
+
+
+def join_payloads(parts: list[bytes]) -> bytes:
+    """Joins payloads: records of one batch that are sent in two forms keep their order if they stay together."""
+    if len(parts) == 1:
+        return parts[0]
+    first, second = parts
+    return first + second + len(first).to_bytes(8, "big") + bytes([TWO_FORMS])
+
+
+def split_payload(payload: bytes) -> list[bytes]:
+    if payload[-1] != TWO_FORMS:
+        return [payload]
+    cut = int.from_bytes(payload[-9:-1], "big")
+    return [payload[:cut], payload[cut:-9]]
+
+
+@dataclass(frozen=True)
+class KeyGroupAssignment:
+    """The key group of each record and, for those that meet state there, their positions and times."""
+
+    pages: npt.NDArray[np.int32]
+    sequences: Numbers
+    times: Numbers
+
+    @property
+    def clock(self) -> bytes:
+        """How the records advance stream time; empty if there are none."""
+        sequences, times = _risings(self.sequences, self.times)
+        return np.stack([sequences, times]).tobytes() + bytes([CLOCK]) if len(times) else b""
+
+
+def _met(form: RecordForm, layout: RecordLayout, work: RecordTaskSpec) -> KeyGroupAssignment:
+    known, table = (opened_assigner if layout.opened else plan_assigner)(work), pa.Table.from_batches([form.rows])
+    plain, find = known.plain.get(layout.topic), known.finders.get(layout.topic)
+    if plain is not None and layout.columns is not None:
+        return _by_columns(table, [layout.travels_as(name) for name in plain], work.pages, nulls=known.nulls)
+    if find is None:  # stateless: records with the same key belong together
+        keys = [record.key for record in layout.records(table)] if form.keys is None else form.keys.to_pylist()
+        return KeyGroupAssignment(np.array([key_group_of(key, work.pages) for key in keys], np.int32), _NONE, _NONE)
+    found = [find(record) for record in layout.records(table)]
+    pages = np.array([key_group_of(one and one[1], work.pages) for one in found], np.int32)
+    meeting = [(i, one[0]) for i, one in enumerate(found) if one and _meets(one[1], known)]
+    where = np.array([i for i, _ in meeting], np.int64)
+    return KeyGroupAssignment(pages, arrival_sequences(table)[where], np.array([time for _, time in meeting], np.int64))
+
+
+def _meets(key: Any, known: KeyGroupAssigner) -> bool:
+    """Whether a row with this key counts where it meets state; without a payload it has none."""
+    return key is not None and (known.nulls or None not in key)
+
+
+def _by_columns(rows: pa.Table, names: Sequence[str], pages: int, *, nulls: bool) -> KeyGroupAssignment:
+    """Assigns equal keys to the same key group; each distinct key is hashed once."""
+    there = pc.fill_null(pc.invert(rows["$deleted"]), True)
+    for name in () if nulls else names:
+        there = pc.and_(there, pc.is_valid(rows[name]))
+    meeting = there.to_numpy()
+    found = _pages_of_keys(rows.select(names).combine_chunks(), pages)
+    return KeyGroupAssignment(found, arrival_sequences(rows)[meeting], rows["time"].to_numpy()[meeting])
+
+
+def _pages_of_keys(keys: pa.Table, pages: int) -> npt.NDArray[np.int32]:
+    if keys.num_columns == 1:
+        encoded = keys.column(0).combine_chunks().dictionary_encode(null_encoding="encode")
+        numbers = [key_group_of((value,), pages) for value in encoded.dictionary.to_pylist()]
+        return np.array(numbers, np.int32)[encoded.indices.to_numpy(zero_copy_only=False)]
+    every = list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
+    found = {key: key_group_of(key, pages) for key in set(every)}
+    return np.array([found[key] for key in every], np.int32)
+
+
+# -- time -----------------------------------------------------------------------------------------------------------
+
+
+def arrival_sequences(rows: pa.Table) -> Numbers:
+    """Positions in the order of arrival. Kafka has none: a batch is ordered by time, so no row is late within it."""
+    return pc.fill_null(rows["sequence"], 0).to_numpy()
+
+
+def _risings(sequences: Numbers, times: Numbers) -> tuple[Numbers, Numbers]:
+    """Only the positions where the latest time so far rises."""
+    order = np.argsort(sequences, kind="stable")
+    sequences, times = sequences[order], np.maximum.accumulate(times[order]) if len(times) else times
+    rises = np.concatenate([[True], times[1:] > times[:-1]]) if len(times) else np.zeros(0, bool)
+    return sequences[rises], times[rises]
+
+
+class StreamTime:
+    """The time of the whole stream at every position of a batch."""
+
+    def __init__(self, clocks: Sequence[bytes]) -> None:
+        pieces = [np.frombuffer(data[:-1], np.int64).reshape(2, -1) for data in clocks]
+        joined = np.concatenate(pieces, axis=1) if pieces else np.zeros((2, 0), np.int64)
+        self._sequences, self._times = _risings(joined[0], joined[1])
+
+    @property
+    def last(self) -> int | None:
+        return int(self._times[-1]) if len(self._times) else None
+
+    def before(self, sequences: Numbers) -> Numbers:
+        """The time just before each of these positions; far in the past where no record has arrived yet."""
+        at = np.searchsorted(self._sequences, sequences, side="left") - 1
+        return np.where(at >= 0, self._times[np.maximum(at, 0)] if len(self._times) else 0, -(1 << 62))
+
+
+@lru_cache(64)
+def plan_assigner(work: RecordTaskSpec) -> KeyGroupAssigner:
+    """The query's assigner."""
+    return key_group_assigner(
+        work.plan, {layout.topic: layout.names for layout in work.layouts if layout.names}, timed=True
+    )
+
+
+@lru_cache(64)
+def opened_assigner(work: RecordTaskSpec) -> KeyGroupAssigner:
+    """The assigner for records of raw topics that were decoded to columns."""
+    columns = {layout.topic: [name for name, _ in layout.columns or ()] for layout in work.layouts if layout.opened}
+    return key_group_assigner(work.plan, columns, timed=True)

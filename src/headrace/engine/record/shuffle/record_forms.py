@@ -1,0 +1,67 @@
+"""The forms in which a batch's records are sent: as they are in their topic, or decoded to columns where they are read.
+
+Formats decode to columns what they can at once. Other records, and those that the chain must see as a record (since
+they have headers, or would be refused), stay as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import pyarrow as pa
+
+from headrace.contracts import Batch
+from headrace.engine.record.task_spec import RecordTaskSpec
+from headrace.plan.analysis.columnar import ColumnarDecoder, Mask, columnar_decoder
+
+
+class RecordForm(NamedTuple):
+    number: int
+    """The number of the layout."""
+    rows: pa.RecordBatch
+    keys: pa.BinaryArray | None
+    """The bytes of the keys in a raw topic."""
+
+
+def record_forms(batch: Batch, work: RecordTaskSpec) -> Iterator[RecordForm]:
+    """All records of the batch, each in one of the forms."""
+    number, opening = work.topics.index(batch.topic), _opening(work, batch.topic)
+    keys = batch.rows.column("key") if work.layouts[number].columns is None else None
+    if opening is None or len(batch) < work.layouts[opening[1]].fewest:
+        yield RecordForm(number, work.layouts[number].packed(batch), keys)
+        return
+    source, place = opening
+    opened = source.opened(*(batch.rows.column(name) for name in ("key", "value", "$timestamp")))
+    sure = opened.sure & _plain(batch)
+    if source.key_width > 1:
+        sure &= opened.keyed.to_numpy(zero_copy_only=False)  # null columns would be taken for a key
+    if sure.any():
+        chosen = _some(batch, sure)
+        yield RecordForm(
+            place, work.layouts[place].packed_opened(chosen, opened.where(sure)), chosen.rows.column("key")
+        )
+    if not sure.all():
+        others = _some(batch, ~sure)
+        yield RecordForm(number, work.layouts[number].packed(others), others.rows.column("key"))
+
+
+def _plain(batch: Batch) -> Mask:
+    return batch.rows.column("$headers").is_null().to_numpy(zero_copy_only=False)
+
+
+def _some(batch: Batch, mask: Mask) -> Batch:
+    return batch if mask.all() else replace(batch, rows=batch.rows.filter(pa.array(mask)))
+
+
+@lru_cache(256)
+def _opening(work: RecordTaskSpec, topic: str) -> tuple[ColumnarDecoder, int] | None:
+    """The decoder for the records of a topic, and the number of the layout of decoded records."""
+    for place, layout in enumerate(work.layouts):
+        if layout.opened and layout.topic == topic:
+            (source,) = (source for source in work.plan.sources if source.topic == topic)
+            found = columnar_decoder(source)
+            return None if found is None else (found, place)
+    return None

@@ -1,0 +1,109 @@
+"""Maps a query's results to the columns of a topic with a schema.
+
+Names are matched case-insensitively, including fields of structs. A type must be the result's, or a wider one. A topic
+for windows has a column WINDOWSTART, and optionally WINDOWEND; for sessions it must have both. Columns that no result
+has get their defaults.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+
+from headrace.contracts import Topic
+from headrace.errors import SchemaMismatch
+from headrace.plan import types as ty
+from headrace.plan.chain.contract import Row
+from headrace.plan.chain.records import WINDOW_BOUND_FIELDS, needed_bounds
+from headrace.plan.nodes import Sink
+from headrace.schema import WIDER, Field, type_name
+
+
+@dataclass(frozen=True)
+class SinkColumn:
+    """A column of the topic: its name and type, and the type of the results."""
+
+    name: str
+    kind: pa.DataType
+    given: pa.DataType
+
+    def array(self, values: Sequence[Any]) -> pa.Array:
+        array = pa.array(values, self.given)
+        if self.kind == self.given:
+            return array
+        return _relabelled(array, self.kind) if ty.is_nested(self.kind) else array.cast(self.kind)
+
+
+@dataclass(frozen=True)
+class SinkColumns:
+    """Columns for the key's values, for the window's bounds if it has one, and for the row's values."""
+
+    key: tuple[SinkColumn, ...]
+    bounds: tuple[SinkColumn | None, ...]
+    row: tuple[SinkColumn, ...]
+
+    def columns(self, keys: Sequence[Row], rows: Sequence[Row]) -> dict[str, pa.Array]:
+        """Arrays by name. The last part of a windowed key is its window's bounds."""
+        windows = [key[-1] or (None, None) for key in keys] if self.bounds else ()
+        parts = ((self.key, keys), (self.bounds, windows), (self.row, rows))
+        return {
+            column.name: column.array(list(map(itemgetter(place), values)))
+            for columns, values in parts
+            for place, column in enumerate(columns)
+            if column is not None
+        }
+
+
+def sink_columns(sink: Sink, topic: Topic) -> SinkColumns | None:
+    """The target columns; None if the topic is raw. Raises SchemaMismatch with all differences."""
+    if topic.schema.is_raw:
+        return None
+    there = {field.name.upper(): field for field in topic.schema.fields}
+    bounds = WINDOW_BOUND_FIELDS if sink.relation.window else ()
+    wanted = [*sink.relation.columns, *needed_bounds(sink.relation)]
+    problems = [problem for field in wanted for problem in _against(field, there.get(field.name.upper()))]
+    if problems:
+        raise SchemaMismatch(
+            f'{sink.name} does not fit topic "{topic.name}": {"; ".join(problems)}',
+            fix="give the topic the columns of the results, or the statement another topic",
+        )
+
+    def column(field: Field) -> SinkColumn | None:
+        found = there.get(field.name.upper())
+        return found and SinkColumn(found.name, found.type, field.type)
+
+    parts = (sink.relation.key, bounds, sink.relation.value)
+    key, ends, row = (tuple(column(field) for field in fields) for fields in parts)
+    return SinkColumns(key, ends, row)  # type: ignore[arg-type] - only WINDOWEND may be missing
+
+
+def _against(field: Field, there: Field | None) -> Iterator[str]:
+    if there is None:
+        yield f'column "{field.name}" is not among its columns'
+    elif not (_same(there.type, field.type) or _is_wider(there.type, field.type)):
+        yield f'column "{field.name}" is {type_name(field.type)}, the topic has {type_name(there.type)}'
+
+
+def _is_wider(there: pa.DataType, given: pa.DataType) -> bool:
+    return (given, there) in WIDER and ty.is_number(given)
+
+
+def _same(there: pa.DataType, given: pa.DataType) -> bool:
+    """Whether values are stored alike: structs have the same fields in the same order, in any case."""
+    if there.num_fields != given.num_fields or there.id != given.id:
+        return False
+    if there.num_fields == 0:
+        return there == given
+    pairs = [(there.field(i), given.field(i)) for i in range(there.num_fields)]
+    named = not ty.is_struct(there) or all(a.name.upper() == b.name.upper() for a, b in pairs)
+    return named and all(_same(a.type, b.type) for a, b in pairs)
+
+
+def _relabelled(array: pa.Array, kind: pa.DataType) -> pa.Array:
+    """The same values under other field names, which are not part of a serialized batch."""
+    rows = pa.RecordBatch.from_arrays([array], ["it"])
+    return pa.ipc.read_record_batch(rows.serialize(), pa.schema([("it", kind)])).column(0)

@@ -1,0 +1,104 @@
+"""Translates Spark's errors into errors that a user can act on.
+
+An error of headrace that was raised in a worker arrives as text; it is parsed, so that its code, place and fix are
+preserved. A process that died, or did not start in time, is `process-lost`: the query may be restarted. If it ran out
+of memory that is `out-of-memory`, and not worth many retries.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from py4j.protocol import Py4JError, Py4JNetworkError
+from pyspark import SparkContext
+
+from headrace.errors import CODES, DiskFull, HeadraceError, OutOfMemory, ProcessLost, QueryFailed
+
+SPARK_GONE_ERRORS = (Py4JError, OSError)
+"""What a call to Spark raises when its process has ended, among other errors."""
+_LOST = ("failed to connect back", "Python worker exited unexpectedly", "java.io.EOFException", "Broken pipe")
+"""Spark's messages when a Python process has died, or did not connect within 10 s."""
+_AGAIN = "run it again: it goes on where it was; a machine that is too busy may need fewer queries"
+_MEMORY = re.compile(r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|Cannot allocate memory")
+_OUT_OF_MEMORY = (3, 52)
+"""Java's exit codes when it runs out of memory: its own, and Spark's."""
+_MORE = (
+    "give it more with `spark_memory`, or smaller batches with `batch_rows` (on Kafka a batch that was begun keeps its "
+    "size), then run it again: it goes on where it was"
+)
+_SECONDS = 5.0  # for a process whose pipes are closed to end
+_NO_SPACE = "No space left on device"
+_FREE = "free space or shorten retention, then run it again: it goes on where it was"
+_TELLERS = ("pyspark.", "py4j.", "org.apache.", "java.")
+"""Errors that only wrap another one."""
+_PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Interrupt)|[\w.]*\.\w+): .*$", re.MULTILINE)
+_OURS = re.compile(r"^headrace\.errors\.\w+: ([a-z-]+): (.*)(?:\n  at (.*))?(?:\n  fix: (.*))?", re.MULTILINE)
+
+
+def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:
+    """Why a query failed, or did not start; the folder is its checkpoint."""
+    told = error if isinstance(error, HeadraceError) else _ours(str(error))
+    if told is not None:
+        return told
+    if _NO_SPACE in str(error):
+        return DiskFull(f"query {query} found no space left", where=str(folder), fix=_FREE)
+    if _MEMORY.search(f"{error} {_stack(error)}") or (is_spark_gone(error) and _exit_code() in _OUT_OF_MEMORY):
+        return OutOfMemory(f"query {query} ran out of memory", where=str(folder), fix=_MORE)
+    if is_spark_gone(error) or any(sign in f"{error} {_stack(error)}" for sign in _LOST):
+        return ProcessLost(f"query {query} lost a process of its own", where=str(folder), fix=_AGAIN)
+    return QueryFailed(
+        f"query {query} ended: {_cause(error)}",
+        where=str(folder),
+        fix="logs/spark.log of the data folder tells all; what was acknowledged is safe, start the query again",
+    )
+
+
+@contextmanager
+def translate_errors(query: str, folder: Path) -> Iterator[None]:
+    """Raises errors of the block as errors of headrace."""
+    try:
+        yield
+    except HeadraceError:
+        raise
+    except Exception as error:
+        raise failure_of(error, query, folder) from error
+
+
+def is_spark_gone(error: BaseException) -> bool:
+    """Whether Spark's process does not respond. A Java error is a subclass, and means that the process is alive."""
+    return type(error) in (Py4JError, Py4JNetworkError) or isinstance(error, ChildProcessError | ConnectionError)
+
+
+def _exit_code() -> int | None:
+    """The exit code of Spark's process; None if there is none, or if it still runs."""
+    process = getattr(SparkContext._gateway, "proc", None)  # pyright: ignore[reportPrivateUsage]
+    if process is None:
+        return None
+    with suppress(subprocess.TimeoutExpired):
+        return process.wait(_SECONDS)
+    return None
+
+
+def _ours(text: str) -> HeadraceError | None:
+    """The last error of headrace in a text; those before it are its causes."""
+    found = [match for match in _OURS.finditer(text) if match[1] in CODES]
+    return CODES[found[-1][1]](found[-1][2], where=found[-1][3], fix=found[-1][4]) if found else None
+
+
+def _stack(error: BaseException) -> str:
+    """Spark's stack trace; a broken pipe is reported nowhere else."""
+    cause = getattr(error, "_cause", None)
+    return f"{getattr(error, '_stackTrace', '')} {'' if cause is None else _stack(cause)}"
+
+
+def _cause(error: BaseException) -> str:
+    """The innermost Python error."""
+    text = str(error)
+    found = (match.group(0) for match in _PYTHON_ERROR.finditer(text))
+    lines = (line.strip() for line in text.splitlines())
+    told = (line for line in found if not line.startswith(_TELLERS))
+    return next(told, None) or next((line for line in lines if line), type(error).__name__)

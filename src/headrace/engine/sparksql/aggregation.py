@@ -1,0 +1,189 @@
+"""GROUP BY with Spark's operators: the last result of every group and of every tumbling or hopping window.
+
+Aggregates that have an equivalent in Spark use it; if one aggregate of a statement has none, all run as the chain's own
+fold, in Python, over the rows of each group in order of arrival. Whether a row is late is decided first, per row, from
+the time of the rows before it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as f
+from pyspark.sql.pandas.types import from_arrow_schema
+
+from headrace.engine.planning.serialization import deserialize_plan, serialize_plan
+from headrace.engine.sparksql.column_types import column_type, from_column, to_column
+from headrace.engine.sparksql.frames import BOUNDS, ORDER, frame_columns, with_expressions
+from headrace.plan import types as ty
+from headrace.plan.chain.aggregation.windows import grace_of, milliseconds
+from headrace.plan.chain.codegen.fold import Fold, fold
+from headrace.plan.chain.contract import Context
+from headrace.plan.nodes import Aggregate, AggregateCall
+from headrace.plan.nodes import Window as PlanWindow
+
+_ORDERED = (ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
+"""Types that Spark sorts as the chain does: not DOUBLE, where NaN is the greatest."""
+
+_HALF = "4294967295L"
+
+Form = Callable[[str, pa.DataType], str]
+"""Returns SQL from the argument's column and type."""
+
+
+def sum_of(argument: str, kind: pa.DataType) -> str:
+    """A sum that wraps around, as in Java: the halves of the numbers are added separately, and combined."""
+    low, high = (f"coalesce(sum({half}), 0L)" for half in (f"{argument} & {_HALF}", f"shiftright({argument}, 32)"))
+    if kind == ty.INT:
+        return f"cast(shiftright(shiftleft(coalesce(sum({argument}), 0L), 32), 32) as int)"
+    return f"(shiftleft({high} + shiftright({low}, 32), 32) | ({low} & {_HALF}))"
+
+
+def _least(name: str) -> Form:
+    return lambda argument, kind: f"{name}({argument})"
+
+
+def _by_offset(name: str) -> Form:
+    return lambda argument, kind: f"{name}({argument}, struct(sequence, place)) filter (where {argument} is not null)"
+
+
+_FORMS: Mapping[str, tuple[Form, tuple[pa.DataType, ...] | None]] = {
+    "COUNT": (lambda argument, kind: f"count({argument})", None),
+    "SUM": (sum_of, (ty.INT, ty.BIGINT)),
+    "MIN": (_least("min"), _ORDERED),
+    "MAX": (_least("max"), _ORDERED),
+    "LATEST_BY_OFFSET": (_by_offset("max_by"), None),
+    "EARLIEST_BY_OFFSET": (_by_offset("min_by"), None),
+}
+"""By function: its SQL in Spark, and for which types of the argument; None means all."""
+
+
+def aggregate_sql(call: AggregateCall, argument: str) -> str | None:
+    """The aggregate in SQL; None if Spark has no equivalent."""
+    form, kinds = _FORMS.get(call.function.upper(), (None, None))
+    if form is None or call.constants or len(call.arguments) > 1:
+        return None
+    if not call.arguments:
+        return form("1", ty.INT)
+    kind = call.arguments[0].type
+    return form(argument, kind) if kinds is None or kind in kinds else None
+
+
+def aggregate(rows: DataFrame, node: Any) -> DataFrame:
+    """The table of the aggregate, from the frame of its input."""
+    made, by = group_rows(rows, node)
+    if node.relation.window is not None:
+        made, by = in_windows(made, node.relation.window), [*by, *BOUNDS]
+    forms = aggregates_sql(node)
+    return as_frame(_in_python(made, node, by) if forms is None else aggregate_in_spark(made, forms, by), node)
+
+
+def group_rows(rows: DataFrame, node: Any, *carried: str) -> tuple[DataFrame, list[str]]:
+    """The rows that have a group, with its columns (g0 ...) and the arguments (a0 ...); and the names of the groups."""
+    made, groups = with_groups(rows.where("valued"), node, *carried)
+    return made.where(" and ".join(f"{group} is not null" for group in groups)), groups
+
+
+def with_groups(rows: DataFrame, node: Any, *carried: str) -> tuple[DataFrame, list[str]]:
+    """As `group_rows`, but with all rows, also those without a group."""
+    groups = {f"g{i}": named.expression for i, named in enumerate(node.groups)}
+    places = iter(range(1 << 30))
+    arguments = {f"a{next(places)}": argument for call in node.calls for argument in call.arguments}
+    made = with_expressions(rows, node.input.relation, {**groups, **arguments})
+    return made.select(*ORDER, "time", *groups, *arguments, *carried), list(groups)
+
+
+def in_windows(rows: DataFrame, window: PlanWindow) -> DataFrame:
+    """Assigns each row to every window that contains its time and was open when the row arrived."""
+    arrivals = Window.orderBy(*ORDER).rowsBetween(Window.unboundedPreceding, 0)
+    return in_open_windows(rows.withColumn("now", f.max("time").over(arrivals)), window)
+
+
+def in_open_windows(rows: DataFrame, window: PlanWindow) -> DataFrame:
+    """As `in_windows`, where the column `now` is the stream time when the row arrived."""
+    size, grace = milliseconds(window.size), grace_of(window)
+    advance = milliseconds(window.advance) or size
+    first = f"greatest(time - {size} + {advance}, 0L) div {advance} * {advance}"
+    starts = f"if({first} <= time, sequence({first}, time, {advance}L), cast(array() as array<bigint>))"
+    timed = rows.withColumn("window_start", f.explode(f.expr(starts)))
+    return timed.withColumn("window_end", f.expr(f"window_start + {size}")).where(f"window_end > now - {grace}")
+
+
+def aggregates_sql(node: Aggregate) -> list[str] | None:
+    """All aggregates in SQL; None if one has no equivalent."""
+    places = iter(range(len(node.calls)))
+    forms = [aggregate_sql(call, f"a{next(places)}" if call.arguments else "") for call in node.calls]
+    return None if None in forms else [str(form) for form in forms]
+
+
+def aggregate_in_spark(rows: DataFrame, forms: list[str], by: list[str]) -> DataFrame:
+    """Aggregates the groups with Spark's own aggregates."""
+    results = [f.expr(form).alias(f"v{i}") for i, form in enumerate(forms)]
+    return rows.groupBy(*by).agg(f.max("time").alias("time"), *results)
+
+
+def as_frame(results: DataFrame, node: Any) -> DataFrame:
+    """The results of groups as the frame of the aggregate's relation."""
+    constant: dict[str, Column] = {
+        "sequence": f.lit(0).cast("bigint"),
+        "place": f.array().cast("array<int>"),
+        "keyed": f.lit(True),
+        "valued": f.lit(True),
+        "headers": f.lit(None).cast("array<struct<key: string, value: binary>>"),
+    }
+    keys = {f"k{i}": f.col(f"g{i}") for i in range(len(node.groups))}
+    return results.withColumns({**constant, **keys}).select(*frame_columns(node.relation))
+
+
+# -- the fold in Python ---------------------------------------------------------------------------------------------
+
+
+def _in_python(rows: DataFrame, node: Any, by: list[str]) -> DataFrame:
+    groups, results = (tuple(item.type for item in items) for items in (node.groups, node.relation.value))
+    folding = GroupFold(serialize_plan(node.calls), tuple(by), groups, results)
+
+    def fold_group(key: tuple[pa.Scalar, ...], group: pa.Table) -> pa.Table:
+        return folding(key, group)
+
+    return rows.groupBy(*by).applyInArrow(fold_group, from_arrow_schema(folding.schema))
+
+
+@dataclass(frozen=True)
+class GroupFold:
+    """In a worker: folds all rows of a group into its last result."""
+
+    calls: bytes
+    by: tuple[str, ...]
+    """The columns of a group: those of GROUP BY, then the window's bounds."""
+    groups: tuple[pa.DataType, ...]
+    results: tuple[pa.DataType, ...]
+
+    @property
+    def schema(self) -> pa.Schema:
+        bounds = [pa.int64()] * (len(self.by) - len(self.groups))
+        fields = [*zip(self.by, [*map(column_type, self.groups), *bounds], strict=True), ("time", pa.int64())]
+        return pa.schema([*fields, *((f"v{i}", column_type(kind)) for i, kind in enumerate(self.results))])
+
+    def __call__(self, key: tuple[pa.Scalar, ...], group: pa.Table) -> pa.Table:
+        calls, work = _fold(self.calls)
+        rows = group.combine_chunks()
+        order = sorted(range(len(rows)), key=list(zip(*(rows[n].to_pylist() for n in ORDER), strict=True)).__getitem__)
+        kinds = [argument.type for call in calls for argument in call.arguments]
+        arguments = [from_column(rows[f"a{i}"], kind) for i, kind in enumerate(kinds)]
+        entry = work.blank()
+        for place in order:
+            work.add(entry, tuple(argument[place] for argument in arguments), 0)
+        results = [to_column([v], kind) for v, kind in zip(work.result(entry), self.results, strict=True)]
+        keys = [pa.array([k.as_py()], kind) for k, kind in zip(key, self.schema.types, strict=False)]
+        return pa.Table.from_arrays([*keys, pa.array([max(rows["time"].to_pylist())]), *results], schema=self.schema)
+
+
+@lru_cache(256)
+def _fold(data: bytes) -> tuple[tuple[AggregateCall, ...], Fold]:
+    calls = deserialize_plan(data)
+    return calls, fold(calls, Context(), first=1, at=0)

@@ -1,0 +1,194 @@
+"""Determines the committed position of a running query from outside: its last batch, what it had read and written.
+
+Nothing is stopped or fenced. The number of the last batch and its results become visible together, so it is enough to
+read the number before and after: if it is the same, what was read in between belongs to it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+from headrace.contracts import Log
+from headrace.engine.checkpoint import Checkpoint, Manifest, cuts_topic
+from headrace.engine.io.sink import writer_name
+from headrace.engine.native.task_spec import is_final
+from headrace.engine.planning.native_support import NATIVE
+from headrace.errors import InputGone, LogBusy
+from headrace.log.embedded import EmbeddedLog
+from headrace.log.embedded.commit.writers import last_number
+from headrace.log.embedded.storage import total_order
+from headrace.plan.nodes import Query
+
+if TYPE_CHECKING:
+    from headrace.engine.io.kafka_source import Cut, Offsets
+    from headrace.log.kafka.log import KafkaLog
+
+_TASK_ROWS = 100_000  # also about as many as are sorted at once
+_PATIENCE = 30.0  # seconds to wait for a moment between two batches
+_PAUSE = 0.02
+
+
+class OffsetRange(NamedTuple):
+    """Rows of a partition that one task reads: by sequence, `(start, end]`; on Kafka by offset, `[start, end)`."""
+
+    topic: str
+    partition: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True)
+class CommittedPosition:
+    """`batch` is the last committed one; -1 if there is none."""
+
+    batch: int
+    read: Sequence[Sequence[OffsetRange]]
+    """Parts, one after another; rows of the same part are ordered among themselves."""
+    written: Sequence[OffsetRange]
+    ends: Mapping[tuple[str, int], Sequence[int]] = field(default_factory=dict)
+    """On Kafka: where each batch ended, by topic and partition."""
+
+
+def committed_position(
+    log: Log, query: Query, checkpoint: Checkpoint, manifest: Manifest, topics: Sequence[str]
+) -> CommittedPosition:
+    """The position of a query that reads these topics. Raises InputGone if part of its input or output was removed."""
+    # In native mode a window is emitted in the batch after the one that closed it.
+    behind = int(manifest.way == NATIVE and is_final(query))
+    if isinstance(log, EmbeddedLog):
+        return _embedded(log, query, checkpoint, manifest, topics, behind)
+    return _on_kafka(log, query, checkpoint, manifest, behind)  # type: ignore[arg-type]
+
+
+_Found = TypeVar("_Found")
+
+
+def _awaited(look: Callable[[], _Found | None], query: str) -> _Found:
+    """Calls `look` until it returns a result."""
+    given_up = time.monotonic() + _PATIENCE
+    while (found := look()) is None:
+        if time.monotonic() > given_up:
+            raise LogBusy(f"query {query} writes without a pause", fix="try again, or pause the query meanwhile")
+        time.sleep(_PAUSE)
+    return found
+
+
+def _gone(what: str, *, where: str) -> InputGone:
+    return InputGone(
+        what, where=where, fix="keep records for as long as results are to be verified: see retention_time"
+    )
+
+
+# -- the embedded log -----------------------------------------------------------------------------------------------
+
+
+def _embedded(
+    log: EmbeddedLog, query: Query, checkpoint: Checkpoint, manifest: Manifest, topics: Sequence[str], behind: int
+) -> CommittedPosition:
+    writer, sink = writer_name(manifest.run), query.sink.topic
+
+    def look() -> tuple[int, int, Mapping[str, Any]] | None:
+        last = last_number(log, writer)
+        batch = -1 if last is None else last
+        upto = log.head([sink])
+        try:
+            position = checkpoint.position(max(batch - behind, -1)) or {}
+        except FileNotFoundError:  # the query has committed many batches since
+            return None
+        return (batch, upto, position) if last_number(log, writer) == last else None
+
+    batch, upto, position = _awaited(look, query.id)
+    start = (manifest.start or {}).get("sequence", 0)
+    _check_order(log, manifest.topics, max(start, position.get("removed", 0)))
+    _check_order(log, [sink], 0)
+    read = list(_parts(log, topics, start, position.get("sequence", start)))
+    written = total_order.split(log, [sink], 0, upto, _TASK_ROWS)
+    return CommittedPosition(batch, read, [OffsetRange(*piece) for piece in written])
+
+
+def _parts(log: EmbeddedLog, topics: Sequence[str], after: int, upto: int) -> Iterator[list[OffsetRange]]:
+    """The total order of the log, cut anywhere."""
+    while after < upto:
+        end = min(log.cut(topics, after, _TASK_ROWS), upto)
+        yield [OffsetRange(*piece) for piece in total_order.split(log, topics, after, end, 10 * _TASK_ROWS)]
+        after = end
+
+
+def _check_order(log: EmbeddedLog, topics: Sequence[str], known: int) -> None:
+    """Records removed before the query began were never its input."""
+    if (removed := log.removed(topics)) > known:
+        raise _gone(f"records up to position {removed} were removed", where=f"topic {', '.join(topics)}")
+
+
+# -- Kafka ----------------------------------------------------------------------------------------------------------
+
+
+def _on_kafka(
+    log: KafkaLog, query: Query, checkpoint: Checkpoint, manifest: Manifest, behind: int
+) -> CommittedPosition:
+    from headrace.engine.io.kafka_source import CutJournal
+
+    sink, journal = query.sink.topic, CutJournal(log, manifest.run, checkpoint.spark)
+
+    def look() -> tuple[dict[int, int], list[Cut]] | None:
+        """Every transaction adds to the journal of cuts: while that does not change, there is none."""
+        before = _settled(log, cuts_topic(manifest.run))
+        ends = _settled(log, sink)
+        if before is None or ends is None or before != log.ends(journal.topic):
+            return None
+        return ends, list(journal.read())
+
+    ends, cuts = _awaited(look, query.id)
+    done = cuts[-1].batch if cuts else -1
+    _check_cuts(log, cuts)
+    read = cuts[: len(cuts) - behind]
+    return CommittedPosition(done, list(_cut_parts(read)), list(_written(log, sink, ends)), _ends_of(read))
+
+
+def _settled(log: KafkaLog, topic: str) -> dict[int, int] | None:
+    """The ends of its partitions; None while a transaction is open in one of them."""
+    ends = log.ends(topic)
+    return ends if ends == {partition: bounds.end for partition, bounds in log.bounds(topic).items()} else None
+
+
+def _check_cuts(log: KafkaLog, cuts: Sequence[Cut]) -> None:
+    if cuts and cuts[0].batch > 0:
+        raise _gone(f"how the first {cuts[0].batch} batches were cut is forgotten, as their records are", where="Kafka")
+    for topic, starts in (cuts[0].start if cuts else {}).items():
+        for partition, bounds in log.bounds(topic).items():
+            if bounds.start > starts.get(str(partition), 0):
+                raise _gone(f"records before offset {bounds.start} were removed", where=f"topic {topic}/{partition}")
+
+
+def _cut_parts(cuts: Sequence[Cut]) -> Iterator[list[OffsetRange]]:
+    """Whole cuts, with small ones combined: starting a read takes longer than reading."""
+    first = 0
+    for last, cut in enumerate(cuts):
+        pieces = list(_between(cuts[first].start, cut.end))
+        if last == len(cuts) - 1 or sum(piece.end - piece.start for piece in pieces) >= _TASK_ROWS:
+            yield pieces
+            first = last + 1
+
+
+def _between(start: Offsets, end: Offsets) -> Iterator[OffsetRange]:
+    for topic, ends in end.items():
+        for partition, at in ends.items():
+            if (begin := start.get(topic, {}).get(partition, 0)) < at:
+                yield OffsetRange(topic, int(partition), begin, at)
+
+
+def _written(log: KafkaLog, topic: str, ends: Mapping[int, int]) -> Iterator[OffsetRange]:
+    for partition, bounds in log.bounds(topic).items():
+        if bounds.start > 0:
+            raise _gone(f"results before offset {bounds.start} were removed", where=f"topic {topic}/{partition}")
+        end = ends.get(partition, 0)
+        for at in range(0, end, _TASK_ROWS):
+            yield OffsetRange(topic, partition, at, min(at + _TASK_ROWS, end))
+
+
+def _ends_of(cuts: Sequence[Cut]) -> dict[tuple[str, int], list[int]]:
+    places = [(topic, partition) for topic, ends in (cuts[-1].end if cuts else {}).items() for partition in ends]
+    return {(topic, int(p)): [cut.end.get(topic, {}).get(p, 0) for cut in cuts] for topic, p in places}

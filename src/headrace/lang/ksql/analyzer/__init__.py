@@ -1,0 +1,1 @@
+"""Name resolution and type analysis: scopes, coercion, operators."""

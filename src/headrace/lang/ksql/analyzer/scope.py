@@ -1,0 +1,140 @@
+"""Resolves the names in a query's expressions to columns."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from headrace.errors import AmbiguousColumn, ColumnNotFound, SourceNotFound
+from headrace.lang.ksql import ast
+from headrace.plan import expressions as e
+from headrace.plan import types as t
+
+ROWPARTITION, ROWOFFSET = "ROWPARTITION", "ROWOFFSET"
+SYSTEM_TYPES: dict[str, pa.DataType] = {
+    e.ROWTIME: t.BIGINT,
+    ROWPARTITION: t.INT,
+    ROWOFFSET: t.BIGINT,
+    e.WINDOWSTART: t.BIGINT,
+    e.WINDOWEND: t.BIGINT,
+}
+"""Columns that every source, or every windowed source, has without a declaration."""
+
+
+@dataclass(frozen=True)
+class ScopeColumn:
+    """A column by its user-visible name, and its name inside the plan. Hidden columns are not part of `*`."""
+
+    source: str | None
+    name: str
+    inner: str
+    type: pa.DataType
+    hidden: bool = False
+
+    @property
+    def expression(self) -> e.Column:
+        return e.Column(self.type, self.inner)
+
+    @property
+    def written(self) -> ast.Name:
+        return ast.Name(self.name, self.source)
+
+    @property
+    def shown(self) -> str:
+        return f"{self.source}.{self.name}" if self.source else self.name
+
+
+@dataclass(frozen=True)
+class Scope:
+    columns: tuple[ScopeColumn, ...]
+    sources: tuple[str, ...]
+
+    @property
+    def is_join(self) -> bool:
+        return len(self.sources) > 1
+
+    def find(self, name: ast.Name) -> list[ScopeColumn]:
+        return [c for c in self.columns if c.name == name.name and name.source in (None, c.source)]
+
+    def resolve(self, name: ast.Name, clause: str) -> ScopeColumn:
+        """Returns the column that the name refers to; `clause` appears in the error."""
+        if name.source is not None and name.source not in self.sources:
+            raise SourceNotFound(
+                f"'{name.source}' is not a valid stream/table name or alias.",
+                span=name.span,
+                fix=f"the query reads {', '.join(self.sources)}",
+            )
+        found = self.find(name)
+        if len(found) > 1:
+            raise AmbiguousColumn(
+                f"Column '{name.name}' is ambiguous. Could be {' or '.join(c.shown for c in found)}.",
+                span=name.span,
+                fix=f"write {found[0].shown}, for example",
+            )
+        if not found:
+            raise self._missing(name, clause)
+        return found[0]
+
+    def clashes(self, name: str) -> bool:
+        return sum(c.name == name for c in self.columns) > 1
+
+    def visible(self, source: str | None = None) -> list[ScopeColumn]:
+        return [c for c in self.columns if not c.hidden and source in (None, c.source)]
+
+    def _missing(self, name: ast.Name, clause: str) -> ColumnNotFound:
+        shown = f"{name.source}.{name.name}" if name.source else name.name
+        names = sorted({c.name for c in self.columns})
+        close = difflib.get_close_matches(name.name, names, n=1)
+        fix = f'did you mean "{close[0]}"?' if close else f"columns are: {', '.join(names)}"
+        reason = ""
+        if clause in ("PARTITION BY", "GROUP BY"):
+            reason = f" '{shown}' must be a column in the source schema since {clause} is applied on the input."
+        return ColumnNotFound(f"{clause} column '{shown}' cannot be resolved.{reason}", span=name.span, fix=fix)
+
+
+Node = TypeVar("Node")
+
+
+def rewrite(node: Node, change: Any) -> Node:
+    """Replaces every part for which `change(part)` is not None, outermost first."""
+    changed = change(node)
+    if changed is not None:
+        return changed
+    if isinstance(node, tuple):
+        return tuple(rewrite(part, change) for part in node)  # type: ignore[return-value]
+    if not isinstance(node, ast.Ast):
+        return node
+    parts = {f.name: getattr(node, f.name) for f in fields(node) if f.name != "span"}
+    new = {name: rewrite(part, change) for name, part in parts.items()}
+    return replace(node, **{n: v for n, v in new.items() if v is not parts[n]}) if new != parts else node
+
+
+def parts_of(node: Any) -> Iterable[Any]:
+    """Yields every part of an AST, the node itself first."""
+    if isinstance(node, tuple):
+        for part in node:
+            yield from parts_of(part)
+    elif isinstance(node, ast.Ast):
+        yield node
+        for field in fields(node):
+            if field.name != "span":
+                yield from parts_of(getattr(node, field.name))
+
+
+def qualify(expression: ast.Expr, scope: Scope, clause: str) -> ast.Expr:
+    """Qualifies every column as source.name, so that equal expressions compare equal."""
+
+    def change(part: Any, hidden: frozenset[str] = frozenset()) -> Any:
+        if isinstance(part, ast.Lambda):
+            inner = hidden | set(part.parameters)
+            return replace(part, body=rewrite(part.body, lambda p: change(p, inner)))
+        if isinstance(part, ast.Name) and not (part.source is None and part.name in hidden):
+            column = scope.resolve(part, clause)
+            return replace(part, source=column.source)
+        return None
+
+    return rewrite(expression, change)

@@ -1,0 +1,69 @@
+"""Converts KSQL types to types of the plan."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pyarrow as pa
+
+from headrace.errors import BadType
+from headrace.lang.ksql import ast
+from headrace.plan import types as t
+
+PRIMITIVES: Mapping[str, pa.DataType] = {
+    "BOOLEAN": t.BOOLEAN,
+    "INT": t.INT,
+    "INTEGER": t.INT,
+    "BIGINT": t.BIGINT,
+    "DOUBLE": t.DOUBLE,
+    "STRING": t.STRING,
+    "VARCHAR": t.STRING,
+    "BYTES": t.BYTES,
+    "DATE": t.DATE,
+    "TIME": t.TIME,
+    "TIMESTAMP": t.TIMESTAMP,
+}
+
+
+def plan_type(written: ast.Type, made: Mapping[str, pa.DataType]) -> pa.DataType:
+    """Returns the plan's type; `made` are the types of CREATE TYPE."""
+    if isinstance(written, ast.ArrayType):
+        return t.array(plan_type(written.item, made))
+    if isinstance(written, ast.MapType):
+        return t.map_of(plan_type(written.key, made), plan_type(written.value, made))
+    if isinstance(written, ast.StructType):
+        return _struct(written, made)
+    return _named(written, made)
+
+
+def _struct(written: ast.StructType, made: Mapping[str, pa.DataType]) -> pa.DataType:
+    names = [name for name, _ in written.fields]
+    for name in names:
+        if names.count(name) > 1:
+            raise BadType(f'field "{name}" is twice in a STRUCT', span=written.span, fix="rename one of them")
+    return t.struct((name, plan_type(inner, made)) for name, inner in written.fields)
+
+
+def _named(written: ast.TypeName, made: Mapping[str, pa.DataType]) -> pa.DataType:
+    if written.name == "DECIMAL" and not written.quoted:
+        return _decimal(written)
+    if not written.quoted and written.name in PRIMITIVES:
+        return PRIMITIVES[written.name]
+    if written.name in made:
+        return made[written.name]
+    raise BadType(
+        f'there is no type "{written.name}"',
+        span=written.span,
+        fix=f"types are {', '.join(PRIMITIVES)}, DECIMAL(p, s), ARRAY<...>, MAP<...>, STRUCT<...>, or made ones",
+    )
+
+
+def _decimal(written: ast.TypeName) -> pa.DataType:
+    precision, scale = (*written.parameters, 0)[:2] if written.parameters else (0, 0)
+    if not (0 < precision <= t.MAX_PRECISION and 0 <= scale <= precision):
+        raise BadType(
+            f"DECIMAL{written.parameters or '()'} is not possible",
+            span=written.span,
+            fix=f"write DECIMAL(precision, scale): 1 to {t.MAX_PRECISION} digits, at most as many behind the point",
+        )
+    return t.decimal(precision, scale)

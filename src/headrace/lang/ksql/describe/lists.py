@@ -1,0 +1,198 @@
+"""LIST and SHOW; `describe_metadata` answers every metadata statement but PRINT, whose records come from the log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+
+from headrace.lang.ksql.describe import table_columns
+from headrace.lang.ksql.describe.context import DescribeContext
+from headrace.lang.ksql.describe.descriptions import (
+    describe_function,
+    describe_source,
+    explain_query,
+    function_kind,
+    queries_table,
+    single_line,
+)
+from headrace.lang.ksql.describe.listing import Column, Fact, Listing, Table, TypeCell, unique_notes
+from headrace.lang.ksql.describe.schema_json import schema_json
+from headrace.plan import functions
+from headrace.plan.catalog import MetadataKind, MetadataQuery, SourceInfo
+from headrace.plan.explain import tree, value_text
+from headrace.plan.nodes import Kind, Query
+from headrace.plan.notifiers import Notifier
+from headrace.plan.operators import OPERATORS
+
+INTERNAL_TOPIC_PREFIXES = ("__", "_confluent", "_schemas")
+"""Prefixes of system topics, which only LIST ALL TOPICS shows."""
+
+
+def describe_metadata(question: MetadataQuery, around: DescribeContext) -> Listing:
+    """Answers a metadata statement from the current state."""
+    return replace(_ANSWERS[question.about](question, around), statement=question.text)
+
+
+# -- sources --------------------------------------------------------------------------------------------------------
+
+
+def _sources(kind: Kind) -> Callable[[MetadataQuery, DescribeContext], Listing]:
+    def listed(question: MetadataQuery, around: DescribeContext) -> Listing:
+        found = sorted((s for s in around.catalog.sources.values() if s.kind is kind), key=lambda s: s.name)
+        if question.extended or question.described:
+            parts = tuple(describe_source(source, around, extended=question.extended) for source in found)
+            return Listing("source_descriptions", parts=unique_notes(parts), parts_name="sourceDescriptions")
+        return _listing(f"{kind}s", table_columns.source_columns(kind), map(_source_row, found))
+
+    return listed
+
+
+def _source_row(source: SourceInfo) -> tuple[object, ...]:
+    formats = (source.key_format.name, source.value_format.name)
+    return source.name, source.topic, *formats, source.relation.window is not None, source.kind.upper()
+
+
+def _described(question: MetadataQuery, around: DescribeContext) -> Listing:
+    return describe_source(around.catalog.sources[question.name], around, extended=question.extended)
+
+
+# -- topics and queries ---------------------------------------------------------------------------------------------
+
+
+def _topics(question: MetadataQuery, around: DescribeContext) -> Listing:
+    rows: list[tuple[object, ...]] = []
+    for name, topic in sorted(around.topics.items()):
+        if question.all or not name.startswith(INTERNAL_TOPIC_PREFIXES):
+            counts = (topic.consumers, topic.groups) if question.extended else ()
+            rows.append((name, topic.partitions, topic.replicas, [topic.replicas] * topic.partitions, *counts))
+    kind = "kafka_topics_extended" if question.extended else "kafka_topics"
+    return Listing(
+        kind, tables=(Table("topics", table_columns.topic_columns(extended=question.extended), tuple(rows)),)
+    )
+
+
+def _queries(question: MetadataQuery, around: DescribeContext) -> Listing:
+    queries = around.catalog.queries.values()
+    if question.extended:
+        parts = tuple(explain_query(query, around) for query in queries)
+        return Listing("query_descriptions", parts=parts, parts_name="queryDescriptions")
+    table = queries_table("queries", queries, around)
+    return Listing("queries", tables=(table,), notes=table_columns.QUERY_NOTES)
+
+
+def _explained(question: MetadataQuery, around: DescribeContext) -> Listing:
+    if question.query is None:
+        raise LookupError("EXPLAIN is planned with its query")
+    return explain_query(question.query, around, question.query_type)
+
+
+# -- functions, types, settings -------------------------------------------------------------------------------------
+
+
+def _functions(question: MetadataQuery, around: DescribeContext) -> Listing:
+    known = {**functions.SCALARS, **functions.AGGREGATES}
+    rows = [(name, function.area.upper(), function_kind(function)) for name, function in known.items()]
+    rows += [(name, "USER", "OPERATOR") for name in OPERATORS]
+    return _listing("functions", table_columns.FUNCTIONS, sorted(rows))
+
+
+def _function(question: MetadataQuery, around: DescribeContext) -> Listing:
+    found = functions.find(question.name)
+    if found is None:
+        raise functions.unknown_function(question.name)
+    return describe_function(question.name, found)
+
+
+def _types(question: MetadataQuery, around: DescribeContext) -> Listing:
+    types = sorted(around.catalog.types.items())
+    return _listing("types", table_columns.TYPES, ((name, TypeCell(kind), schema_json(kind)) for name, kind in types))
+
+
+def _properties(question: MetadataQuery, around: DescribeContext) -> Listing:
+    values = {**around.defaults, **around.properties}
+    levels = dict.fromkeys(around.properties, "SESSION")
+    rows = ((name, "KSQL", levels.get(name, ""), str(values[name]), True) for name in sorted(values))
+    return _listing("properties", table_columns.PROPERTIES, rows)
+
+
+def _variables(question: MetadataQuery, around: DescribeContext) -> Listing:
+    return _listing("variables", table_columns.VARIABLES, sorted(around.variables.items()))
+
+
+# -- alerts ---------------------------------------------------------------------------------------------------------
+
+
+def _alerts(question: MetadataQuery, around: DescribeContext) -> Listing:
+    rows = (_alert_row(query, around) for _, query in sorted(around.catalog.alerts.items()))
+    return _listing("alerts", table_columns.ALERTS, rows)
+
+
+def _alert_row(query: Query, around: DescribeContext) -> tuple[object, ...]:
+    alert = query.alert
+    assert alert is not None
+    notify = ", ".join(alert.notify)
+    return alert.name, alert.source, str(alert.rule), alert.severity, notify, query.id, around.state(query.id)
+
+
+def _alert(question: MetadataQuery, around: DescribeContext) -> Listing:
+    """Describes an alert: its row of LIST, its statement and its plan."""
+    query = around.catalog.alerts[question.name]
+    cells = zip(table_columns.ALERTS, _alert_row(query, around), strict=True)
+    facts = tuple(Fact(column.name, column.heading, value, column.is_name) for column, value in cells)
+    statement = Fact("statement", "Statement", single_line(query.text))
+    return Listing("alert", facts=(*facts, statement), texts=(Fact("plan", "Plan", tree(query)),))
+
+
+def _notifiers(question: MetadataQuery, around: DescribeContext) -> Listing:
+    rows = ((one.name, one.kind.upper(), _options(one)) for _, one in sorted(around.catalog.notifiers.items()))
+    return _listing("notifiers", table_columns.NOTIFIERS, rows)
+
+
+def _options(notifier: Notifier) -> str:
+    return ", ".join(f"{name}={value_text(value)}" for name, value in notifier.options.items() if value != "")
+
+
+# -- connectors: there is no Kafka Connect --------------------------------------------------------------------------
+
+
+def _connectors(question: MetadataQuery, around: DescribeContext) -> Listing:
+    return _listing("connectors", table_columns.CONNECTORS, ())
+
+
+def _plugins(question: MetadataQuery, around: DescribeContext) -> Listing:
+    return _listing("connectorsPlugins", table_columns.PLUGINS, ())
+
+
+# -- dispatch -------------------------------------------------------------------------------------------------------
+
+_KINDS: Mapping[str, str] = {
+    "functions": "function_names",
+    "types": "type_list",
+    "connectors": "connector_list",
+    "connectorsPlugins": "connector_plugins_list",
+}
+
+
+def _listing(name: str, head: tuple[Column, ...], rows: Iterable[tuple[object, ...]]) -> Listing:
+    """Creates a listing of a single table; ksqlDB's kind is mostly the field's name."""
+    return Listing(_KINDS.get(name, name), tables=(Table(name, head, tuple(rows)),))
+
+
+_ANSWERS: Mapping[MetadataKind, Callable[[MetadataQuery, DescribeContext], Listing]] = {
+    MetadataKind.STREAMS: _sources(Kind.STREAM),
+    MetadataKind.TABLES: _sources(Kind.TABLE),
+    MetadataKind.SOURCE: _described,
+    MetadataKind.TOPICS: _topics,
+    MetadataKind.QUERIES: _queries,
+    MetadataKind.QUERY: _explained,
+    MetadataKind.FUNCTIONS: _functions,
+    MetadataKind.FUNCTION: _function,
+    MetadataKind.TYPES: _types,
+    MetadataKind.PROPERTIES: _properties,
+    MetadataKind.VARIABLES: _variables,
+    MetadataKind.ALERTS: _alerts,
+    MetadataKind.ALERT: _alert,
+    MetadataKind.NOTIFIERS: _notifiers,
+    MetadataKind.CONNECTORS: _connectors,
+    MetadataKind.PLUGINS: _plugins,
+}

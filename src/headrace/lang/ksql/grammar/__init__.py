@@ -1,0 +1,1 @@
+"""Parses text to a syntax tree: tokens, the LALR automaton, syntax errors with positions."""

@@ -1,0 +1,145 @@
+"""Parses KSQL text to statements.
+
+All syntax errors of a script are reported, up to a hundred: after an error, parsing resumes after the next `;`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from lark.exceptions import VisitError
+
+from headrace.errors import KsqlSyntaxError
+from headrace.lang.ksql import ast
+from headrace.lang.ksql.grammar.ast_builder import build_ast
+from headrace.lang.ksql.grammar.automaton import Refused, run
+from headrace.lang.ksql.grammar.limits import MAX_ERRORS, check_limits
+from headrace.lang.ksql.grammar.syntax_errors import syntax_error
+from headrace.lang.ksql.grammar.tokens import Kind, Token, tokenize
+from headrace.lang.ksql.grammar.variables import substitute_variables
+
+
+@dataclass
+class Parsed:
+    """The statements of a script, each with its own text (variables substituted), and the errors of the others."""
+
+    statements: list[tuple[ast.Statement, str]] = field(default_factory=list)
+    errors: list[KsqlSyntaxError] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class ParsedStatement:
+    """A statement with its own text, or the error; and in either case its tokens as written."""
+
+    tokens: Sequence[Token]
+    statement: ast.Statement | None = None
+    text: str = ""
+    error: KsqlSyntaxError | None = None
+
+
+def parse(text: str, *, name: str | None = None, variables: Mapping[str, str] | None = None) -> Parsed:
+    """Parses a script; `name` (of a file) appears in errors, `variables` are predefined."""
+    parsed = Parsed()
+    for reading in read_statements(text, dict(variables or {}), name=name):
+        if reading.error is not None:
+            parsed.errors.append(reading.error)
+            if len(parsed.errors) == MAX_ERRORS:
+                break
+        elif reading.statement is not None:
+            parsed.statements.append((reading.statement, reading.text))
+    return parsed
+
+
+def read_statements(text: str, variables: dict[str, str], *, name: str | None = None) -> Iterator[ParsedStatement]:
+    """Parses statement by statement. DEFINE changes the variables when it is reached; so may the caller."""
+    for written in _statements(text):
+        try:
+            statement, own_text = _statement(text, written, variables)
+        except KsqlSyntaxError as error:
+            yield ParsedStatement(written, error=error.located(text, name))
+        else:
+            _define(statement, variables)
+            yield ParsedStatement(written, statement, own_text)
+
+
+def parse_one(text: str) -> ast.Statement:
+    """Parses exactly one statement, with or without `;`."""
+    parsed = parse(text)
+    if parsed.errors:
+        raise parsed.errors[0]
+    if len(parsed.statements) != 1:
+        raise KsqlSyntaxError(
+            f"one statement is expected, there are {len(parsed.statements)}", fix="give them one by one"
+        )
+    return parsed.statements[0][0]
+
+
+def parse_expression(text: str) -> ast.Expr:
+    """Parses an expression."""
+    try:
+        found = list(tokenize(text))
+        for token in found:
+            if token.kind is Kind.SYMBOL and token.value == ";":
+                raise KsqlSyntaxError("an expression has no `;`", span=token.span, fix="leave it out")
+        return _tree(text, found, "expression")
+    except KsqlSyntaxError as error:
+        raise error.located(text) from None
+
+
+def count_statements(text: str) -> int:
+    """Returns the number of statements, valid or not."""
+    return sum(1 for _ in _statements(text))
+
+
+def _statements(text: str) -> Iterator[list[Token]]:
+    """Yields the tokens of each statement, with its `;` if there is one."""
+    statement: list[Token] = []
+    for token in tokenize(text):
+        statement.append(token)
+        if token.kind is Kind.SYMBOL and token.value == ";":
+            yield statement
+            statement = []
+    if statement:
+        yield statement
+
+
+def _statement(text: str, written: list[Token], variables: Mapping[str, str]) -> tuple[ast.Statement, str]:
+    replaced = substitute_variables(written, variables)
+    body = replaced[:-1] if replaced[-1].value == ";" and replaced[-1].kind is Kind.SYMBOL else replaced
+    if not body:
+        raise KsqlSyntaxError("there is no statement before this", span=written[0].span, fix='remove the ";"')
+    return _tree(text, body, "statement"), _own_text(text, written, variables)
+
+
+def _own_text(text: str, written: Sequence[Token], variables: Mapping[str, str]) -> str:
+    parts, at = [], written[0].span.start
+    for token in written:
+        new = substitute_variables([token], variables)
+        if new != [token]:
+            parts += [text[at : token.span.start], " ".join(part.text for part in new)]
+            at = token.span.end
+    return "".join([*parts, text[at : written[-1].span.end]])
+
+
+def _tree(text: str, statement: Sequence[Token], start: str) -> Any:
+    for token in statement:
+        if token.problem:
+            raise KsqlSyntaxError(token.problem, span=token.span, fix=token.fix)
+    try:
+        tree = build_ast(run(statement, start))
+    except Refused as refused:
+        raise syntax_error(text, statement, refused) from None
+    except VisitError as error:
+        raise error.orig_exc from None
+    check_limits(tree, text)
+    return tree
+
+
+def _define(statement: ast.Statement, variables: dict[str, str]) -> None:
+    match statement:
+        case ast.Define(name=name, value=value):
+            variables[name] = value
+        case ast.Undefine(name=name):
+            variables.pop(name, None)

@@ -1,0 +1,1 @@
+"""Plans a SELECT: joins, grouping, projection, time clauses."""

@@ -1,0 +1,311 @@
+"""FROM: sources and joins. The kind of join follows from the kinds of its sides and from the condition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from headrace.errors import BadJoin, BadWindow
+from headrace.lang.ksql import ast
+from headrace.lang.ksql.analyzer.scope import Scope, ScopeColumn, parts_of, qualify
+from headrace.lang.ksql.analyzer.typer import Typer
+from headrace.lang.ksql.formatter import expression_text, type_text
+from headrace.lang.ksql.query.partial_plan import KeyColumn, PartialPlan, check_not_windowed, prefix_columns, rekey
+from headrace.plan import expressions as e
+from headrace.plan.nodes import (
+    ForeignKeyJoin,
+    JoinKind,
+    Kind,
+    Node,
+    Relation,
+    StreamJoin,
+    StreamTableJoin,
+    TableJoin,
+    Window,
+    WindowKind,
+)
+from headrace.schema import Field
+
+_SHOWN = {
+    "INNER": "[INNER] JOIN",
+    "LEFT": "LEFT [OUTER] JOIN",
+    "RIGHT": "RIGHT [OUTER] JOIN",
+    "FULL": "[FULL] OUTER JOIN",
+}
+SYNTHETIC = "ROWKEY"
+"""The name of a key that no source has: of a full join, and of a join on expressions."""
+
+
+@dataclass(frozen=True)
+class _Side:
+    flow: PartialPlan
+    written: ast.Expr
+    """The join expression, with source qualifiers."""
+    expression: e.Expression
+
+    @property
+    def on_key(self) -> bool:
+        keys = self.flow.keys
+        return len(keys) == 1 and not keys[0].synthetic and self.written in keys[0].viable
+
+    @property
+    def on_shared_key(self) -> bool:
+        """Whether the key is that of a full join of tables, and the column is the key of one of them."""
+        of = dict(zip(self.flow.scope.sources, self.flow.infos, strict=True))
+        keys = [ast.Name(f.name, s) for s, info in of.items() for f in info.relation.key]
+        return self.flow.keys[0].synthetic and self.written in keys
+
+    @property
+    def is_column(self) -> bool:
+        return isinstance(self.written, ast.Name)
+
+
+Leaf = Callable[[ast.SourceRef | ast.SubqueryRef | ast.OperatorRef], PartialPlan]
+"""Plans a source or a subquery."""
+
+
+def from_clause(source: ast.From, leaf: Leaf, used: set[str]) -> PartialPlan:
+    """Plans a FROM clause."""
+    return _joined(source, leaf, used) if isinstance(source, ast.Join) else leaf(source)
+
+
+def _joined(join: ast.Join, leaf: Leaf, used: set[str]) -> PartialPlan:
+    left = _operand(join.left, leaf, used)
+    right = _operand(join.right, leaf, used)
+    _check_sources(join, left, right)
+    ours, theirs = _sides(join, left, right)
+    _check_types(join, ours, theirs)
+    _check_windows(join, left, right)
+    if left.kind is Kind.TABLE and right.kind is Kind.STREAM:
+        raise BadJoin(
+            "Invalid join order: table-stream joins are not supported; only stream-table joins. "
+            + _got(join, left, right),
+            span=join.span,
+            fix="put the stream on the left",
+        )
+    if right.kind is Kind.STREAM:
+        return _streams(join, ours, theirs)
+    return _enriched(join, ours, theirs) if left.kind is Kind.STREAM else _tables(join, ours, theirs)
+
+
+def _operand(source: ast.From, leaf: Leaf, used: set[str]) -> PartialPlan:
+    return _joined(source, leaf, used) if isinstance(source, ast.Join) else prefix_columns(leaf(source), used)
+
+
+def _got(join: ast.Join, left: PartialPlan, right: PartialPlan) -> str:
+    return f"Got {left.scope.sources[-1]} {_SHOWN[join.kind]} {right.scope.sources[-1]}."
+
+
+# -- checks ---------------------------------------------------------------------------------------------------------
+
+
+def _check_sources(join: ast.Join, left: PartialPlan, right: PartialPlan) -> None:
+    for info in left.infos:
+        if info.name == right.infos[0].name:
+            raise BadJoin(
+                f"Can not join '{info.name}' to '{info.name}': self joins are not yet supported.", span=join.right.span
+            )
+    for alias in right.scope.sources:
+        if alias in left.scope.sources:
+            raise BadJoin(f"'{alias}' stands for two sources", span=join.right.span, fix="give one an alias of its own")
+    plain = [i.name for i in (*left.infos, *right.infos) if i.value_format.name == "KAFKA"]
+    if plain:
+        raise BadJoin(
+            f"Source(s) {', '.join(plain)} are using the 'KAFKA' value format. This format does not yet support JOIN.",
+            span=join.span,
+            fix="copy the source to a stream with VALUE_FORMAT='JSON' first",
+        )
+
+
+def _sides(join: ast.Join, left: PartialPlan, right: PartialPlan) -> tuple[_Side, _Side]:
+    on = join.on
+    if not (isinstance(on, ast.Comparison) and on.op == "="):
+        both = Scope((*left.scope.columns, *right.scope.columns), (*left.scope.sources, *right.scope.sources))
+        shown = expression_text(qualify(on, both, "JOIN ON"))
+        several = (
+            "joins on multiple conditions are not yet supported."
+            if isinstance(on, ast.Logical)
+            else "joins need an equality."
+        )
+        raise BadJoin(
+            f"Invalid join condition: {several} Got {shown}.", span=on.span, fix="join ON left.column = right.column"
+        )
+    both = Scope((*left.scope.columns, *right.scope.columns), (*left.scope.sources, *right.scope.sources))
+    written = [qualify(part, both, "JOIN ON") for part in (on.left, on.right)]
+    places = [_place(part, on, written, left, right) for part in written]
+    if places[0] == places[1]:
+        names = [sorted({p.source for p in parts_of(w) if isinstance(p, ast.Name) and p.source}) for w in written]
+        raise BadJoin(
+            "Each side of the join must reference exactly one source and not the same source. Left side references "
+            f"`{names[0][0]}` and right references `{names[1][0]}`",
+            span=on.span,
+        )
+    if places[0] == "right":
+        written.reverse()
+    typed = [Typer(f.scope, "JOIN ON").typed(w) for f, w in zip((left, right), written, strict=True)]
+    return _Side(left, written[0], typed[0]), _Side(right, written[1], typed[1])
+
+
+def _place(part: ast.Expr, on: ast.Comparison, written: list[ast.Expr], left: PartialPlan, right: PartialPlan) -> str:
+    sources = {p.source for p in parts_of(part) if isinstance(p, ast.Name)}
+    if len(sources) != 1:
+        shown = f"({expression_text(written[0])} = {expression_text(written[1])})"
+        raise BadJoin(
+            f"Invalid comparison expression '{expression_text(part)}' in join '{shown}'. Each side of the join "
+            "comparision must contain references from exactly one source.",
+            span=on.span,
+        )
+    return "left" if sources <= set(left.scope.sources) else "right"
+
+
+def _check_types(join: ast.Join, left: _Side, right: _Side) -> None:
+    if left.expression.type != right.expression.type:
+        raise BadJoin(
+            "Invalid join condition: types don't match. Got "
+            f"{expression_text(left.written)}{{{type_text(left.expression.type)}}} = "
+            f"{expression_text(right.written)}{{{type_text(right.expression.type)}}}.",
+            span=join.on.span,
+            fix="CAST one side",
+        )
+
+
+def _check_windows(join: ast.Join, left: PartialPlan, right: PartialPlan) -> None:
+    ours, theirs = left.relation.window, right.relation.window
+    if (ours is None) != (theirs is None):
+        shown = [f"`{f.infos[0].name}` is {_windowed(f.relation.window)}" for f in (left, right)]
+        raise BadWindow("Can not join windowed source to non-windowed source.\n" + "\n".join(shown), span=join.span)
+    if ours and theirs and (ours.kind is WindowKind.SESSION) != (theirs.kind is WindowKind.SESSION):
+        raise BadWindow("Can not join sources of different kinds of windows", span=join.span)
+    if ours and theirs and ours.size != theirs.size:
+        raise BadWindow("Implicit repartitioning of windowed sources is not supported.", span=join.span)
+
+
+def _windowed(window: Window | None) -> str:
+    return f"{window.kind.upper()} windowed" if window else "not windowed"
+
+
+# -- kinds of joins -------------------------------------------------------------------------------------------------
+
+
+def _output(left: PartialPlan, right: PartialPlan, key: tuple[KeyColumn, ...], kind: Kind) -> Relation:
+    fields = tuple(Field(k.name, k.type) for k in key)
+    return Relation(kind, fields, (*left.relation.value, *right.relation.value), left.relation.window)
+
+
+def _result(
+    node: Node, relation: Relation, key: tuple[KeyColumn, ...], left: PartialPlan, right: PartialPlan
+) -> PartialPlan:
+    columns = (*left.scope.columns, *right.scope.columns)
+    columns = tuple(c for c in columns if c.name != SYNTHETIC or c.source is not None)
+    if key[0].synthetic:
+        columns = (ScopeColumn(None, SYNTHETIC, key[0].name, key[0].type), *columns)
+    scope = Scope(columns, (*left.scope.sources, *right.scope.sources))
+    return PartialPlan(node, relation, scope, key, left.key_format, left.value_format, (*left.infos, *right.infos))
+
+
+def _key(join: ast.Join, left: _Side, right: _Side) -> tuple[KeyColumn, ...]:
+    kind = left.expression.type
+    if join.kind != "FULL":
+        viable: tuple[ast.Expr, ...] = ()
+        if left.on_key:
+            viable = left.flow.keys[0].viable
+        elif left.is_column:
+            viable = (left.written,)
+        if right.is_column:
+            viable = (*viable, right.written)
+        if viable:
+            return (KeyColumn("$key", kind, viable),)
+    return (KeyColumn(SYNTHETIC, kind, (ast.Name(SYNTHETIC),), synthetic=True),)
+
+
+def _on(side: _Side) -> PartialPlan:
+    """Returns the stream under the key that the join needs."""
+    if side.on_key:
+        return side.flow
+    check_not_windowed(side.flow, side.written)
+    key = KeyColumn("$key", side.expression.type, (side.written,))
+    return rekey(side.flow, (key,), (side.expression,), explicit=False)
+
+
+def _streams(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
+    if join.within is None:
+        raise BadJoin(
+            "Stream-Stream joins must have a WITHIN clause specified. None was provided. "
+            + _got(join, left.flow, right.flow),
+            span=join.span,
+            fix="add WITHIN 1 HOUR, for example",
+        )
+    ours, theirs, key = _on(left), _on(right), _key(join, left, right)
+    relation = _output(ours, theirs, key, Kind.STREAM)
+    within = join.within
+    node = StreamJoin(
+        ours.node, theirs.node, relation, JoinKind(join.kind.lower()), within.before, within.after, within.grace
+    )
+    return _result(node, relation, key, ours, theirs)
+
+
+def _no_within(join: ast.Join, left: _Side, right: _Side) -> None:
+    if join.within is not None:
+        raise BadJoin(
+            f"Join with a table does not support WITHIN. {_got(join, left.flow, right.flow)}",
+            span=join.span,
+            fix="remove WITHIN",
+        )
+
+
+def _enriched(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
+    _no_within(join, left, right)
+    if join.kind in ("RIGHT", "FULL"):
+        name = "full-outer" if join.kind == "FULL" else "right-outer"
+        raise BadJoin(
+            f"Invalid join type: {name} join not supported for stream-table join. {_got(join, left.flow, right.flow)}",
+            span=join.span,
+        )
+    _on_primary_key(join, left, right, "stream-table")
+    ours, key = _on(left), _key(join, left, right)
+    relation = _output(ours, right.flow, key, Kind.STREAM)
+    node = StreamTableJoin(ours.node, right.flow.node, relation, JoinKind(join.kind.lower()))
+    return _result(node, relation, key, ours, right.flow)
+
+
+def _on_primary_key(join: ast.Join, left: _Side, right: _Side, kind: str) -> None:
+    if not right.on_key:
+        where = "the primary key of the right input table" if kind == "table-table" else "the table's primary key"
+        shown = [expression_text(s) for s in (left.written, right.written)]
+        if isinstance(join.on, ast.Comparison) and {
+            p.source for p in parts_of(join.on.left) if isinstance(p, ast.Name)
+        } <= set(right.flow.scope.sources):
+            shown.reverse()
+        raise BadJoin(
+            f"Invalid join condition: {kind} joins require to join on {where}. Got {' = '.join(shown)}.",
+            span=join.on.span,
+        )
+
+
+def _tables(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
+    _no_within(join, left, right)
+    _on_primary_key(join, left, right, "table-table")
+    if left.on_key or left.on_shared_key:
+        key = _key(join, left, right)
+        relation = _output(left.flow, right.flow, key, Kind.TABLE)
+        node = TableJoin(left.flow.node, right.flow.node, relation, JoinKind(join.kind.lower()))
+        return _result(node, relation, key, left.flow, right.flow)
+    return _foreign(join, left, right)
+
+
+def _foreign(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
+    source, *others = left.flow.infos
+    if others:
+        raise BadJoin(
+            "Invalid join condition: foreign-key table-table joins are not supported as part of n-way joins. "
+            f"Got {expression_text(left.written)} = {expression_text(right.written)}.",
+            span=join.on.span,
+        )
+    if left.flow.relation.window is not None or right.flow.relation.window is not None:
+        raise BadJoin("Foreign-key table-table joins are not supported on windowed tables.", span=join.span)
+    if join.kind in ("RIGHT", "FULL"):
+        raise BadJoin(f"{join.kind} OUTER JOIN on a foreign key is not supported", span=join.span)
+    relation = _output(left.flow, right.flow, left.flow.keys, Kind.TABLE)
+    node = ForeignKeyJoin(left.flow.node, right.flow.node, relation, JoinKind(join.kind.lower()), left.expression)
+    flow = _result(node, relation, left.flow.keys, left.flow, right.flow)
+    return replace(flow, foreign=source.name)

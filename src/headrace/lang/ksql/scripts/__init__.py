@@ -1,0 +1,1 @@
+"""Whole scripts: check all statements, execute them in order, suggest fixes."""

@@ -1,0 +1,1 @@
+"""Plans statements: each becomes a catalog action."""

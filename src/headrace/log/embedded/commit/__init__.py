@@ -1,0 +1,1 @@
+"""Appends: placement, group commit within a process and across processes, named writers."""

@@ -1,0 +1,129 @@
+"""Producers, which send single records, and named writers, whose appends happen exactly once."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, wait
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from headrace.contracts import Ack, Append, Appended
+from headrace.errors import Closed, LogBusy
+from headrace.log.embedded.commit.placement import Part, Request, WriterMark
+from headrace.log.embedded.storage.extents import EncodedExtent
+from headrace.record import Record
+
+if TYPE_CHECKING:
+    from headrace.log.embedded.log import EmbeddedLog
+
+_IN_FLIGHT = 10_000
+
+
+class EmbeddedProducer:
+    """Sends records; those sent within `linger` of each other share a commit. At most 10,000 are in flight."""
+
+    def __init__(self, log: EmbeddedLog, ack: Ack, linger: timedelta) -> None:
+        self._log = log
+        self._ack = ack
+        self._linger = linger.total_seconds()
+        self._room = threading.BoundedSemaphore(_IN_FLIGHT)
+        self._pending: set[Future[Appended]] = set()
+        self._failure: BaseException | None = None
+        self._lock = threading.Lock()
+        self._closed = False
+
+    def send(self, topic: str, record: Record, partition: int | None = None) -> Future[Appended]:
+        """Queue a record; the future returns its position once it is acknowledged as requested."""
+        if self._closed:
+            raise Closed("the producer is closed", fix="make a new one")
+        append = Append(topic, (record,), partition)
+        self._room.acquire()
+        outer: Future[Appended] = Future()
+        try:
+            inner = self._log.submit([append], self._ack, self._linger)
+        except BaseException:
+            self._room.release()
+            raise
+        with self._lock:
+            self._pending.add(outer)
+        outer.set_running_or_notify_cancel()  # in flight: it can no longer be cancelled
+        inner.add_done_callback(lambda done: self._finish(done, outer))
+        if self._ack is Ack.NONE:
+            nowhere: Future[Appended] = Future()
+            nowhere.set_result(Appended(topic, -1 if partition is None else partition, -1, 1))
+            return nowhere
+        return outer
+
+    def _finish(self, inner: Future[list[Appended]], outer: Future[Appended]) -> None:
+        error = inner.exception()
+        self._room.release()
+        with self._lock:
+            self._pending.discard(outer)
+            self._failure = self._failure or error
+        if error is not None:
+            outer.set_exception(error)
+        else:
+            outer.set_result(inner.result()[0])
+
+    def flush(self, timeout: timedelta | None = None) -> None:
+        """Wait until everything sent is acknowledged; raises the first failure since the last flush."""
+        with self._lock:
+            waiting = list(self._pending)
+        _, late = wait(waiting, None if timeout is None else timeout.total_seconds())
+        if late:
+            raise LogBusy(f"{len(late)} records were not acknowledged in time", fix="flush again")
+        with self._lock:
+            failure, self._failure = self._failure, None
+        if failure is not None:
+            raise failure
+
+    def close(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.flush()
+
+
+class EmbeddedWriter:
+    """A named writer: opening it raises its epoch, which fences the previous owner of the name."""
+
+    def __init__(self, log: EmbeddedLog, name: str) -> None:
+        self.name = name
+        self._log = log
+        self._epoch, self._last = log.committer.change(self._take_over)
+
+    def _take_over(self, db: sqlite3.Connection) -> tuple[int, int | None]:
+        db.execute(
+            "INSERT INTO writers VALUES (?, 1, NULL) ON CONFLICT (name) DO UPDATE SET epoch = epoch + 1", (self.name,)
+        )
+        return db.execute("SELECT epoch, last FROM writers WHERE name = ?", (self.name,)).fetchone()
+
+    @property
+    def last(self) -> int | None:
+        """The writer's highest number in the log."""
+        return self._last
+
+    def append(self, number: int, appends: Sequence[Append]) -> list[Appended] | None:
+        """Append once under a number; None if the log already has that number or a higher one."""
+        return self._once(number, lambda: self._log.parts(appends))
+
+    def append_staged(self, number: int, staged: Sequence[tuple[str, int, EncodedExtent]]) -> list[Appended] | None:
+        """Append once what other processes have encoded: (topic, partition, extent) each."""
+        return self._once(number, lambda: [self._log.place(*item) for item in staged])
+
+    def _once(self, number: int, prepare: Callable[[], list[Part]]) -> list[Appended] | None:
+        # Also sent when the number is known to be in the log: this is how a fenced writer finds out.
+        mark = WriterMark(self.name, self._epoch, number)
+        result = self._log.commit(prepare, lambda parts: Request(parts, Ack.ALL, mark))
+        self._last = number if self._last is None else max(number, self._last)
+        return result
+
+    def close(self) -> None:
+        """Releases nothing: the name stays owned until another process opens it."""
+
+
+def last_number(log: EmbeddedLog, name: str) -> int | None:
+    """A writer's highest number, read without fencing its owner."""
+    found = log.store.query("SELECT last FROM writers WHERE name = ?", name)
+    return found[0][0] if found else None

@@ -1,0 +1,1 @@
+"""Communication between processes on one machine: fair lock, futex, commit signal, owners."""

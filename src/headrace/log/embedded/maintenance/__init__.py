@@ -1,0 +1,1 @@
+"""Merging, retention, compaction, backup and integrity checks."""

@@ -1,0 +1,1 @@
+"""On-disk storage: the SQLite store, extents, topic catalog, reader, total order."""

@@ -1,0 +1,167 @@
+"""Sends e-mails through the SMTP server that setting `smtp` names.
+
+The message's id is the Message-ID, so a repeated mail can be recognized. Values of records appear only in the text or,
+on one line, in the subject: they cannot inject headers. A recipient that has the mail does not get it again because
+another address was rejected.
+"""
+
+from __future__ import annotations
+
+import smtplib
+import ssl
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.errors import MessageError
+from email.headerregistry import Address
+from email.message import EmailMessage
+from email.utils import format_datetime
+from urllib.parse import SplitResult, parse_qs, quote, unquote, urlsplit
+
+from headrace.errors import BadSetting, DeliveryRefused, HeadraceError
+from headrace.notifiers.contract import Message, PartlyDelivered, SenderContext, retry_later
+from headrace.plan.notifiers import Notifier
+from headrace.secrets import resolve_secrets
+from headrace.settings import Settings
+
+_PATIENCE = 20.0  # seconds
+_LONGEST = 200  # characters of a subject
+_PORTS = {"smtp": 587, "smtps": 465}
+_SEE = "see what it wants"
+
+
+@dataclass
+class EmailProgress:
+    """Progress of one message: the addresses that accepted it, and those permanently rejected, with the SMTP code."""
+
+    message: str = ""
+    by: set[str] = field(default_factory=set)
+    never: dict[str, int] = field(default_factory=dict)
+
+
+class EmailSender:
+    def __init__(self, notifier: Notifier, means: SenderContext) -> None:
+        self._options = notifier.options
+        self._settings = means.settings
+        self._taken = EmailProgress()
+
+    def send(self, message: Message) -> None:
+        mail = self._mail(message)
+        addresses = [str(one.addr_spec) for one in mail["To"].addresses]
+        if self._taken.message != message.id:
+            self._taken = EmailProgress(message.id)
+        done = self._taken.by | self._taken.never.keys()
+        left = [address for address in addresses if address not in done]
+        self._settle(left, self._refused(mail, left) if left else {})
+
+    def _settle(self, tried: Sequence[str], refused: Mapping[str, int]) -> None:
+        """Retry temporarily rejected addresses; report permanently rejected ones when no others are left."""
+        taken, waiting = self._taken, {address: code for address, code in refused.items() if code < 500}
+        taken.by.update(address for address in tried if address not in refused)
+        taken.never.update({address: code for address, code in refused.items() if code >= 500})
+        if waiting:
+            what = f"the mail server answered {min(waiting.values())}: {self._named(waiting)} not taken"
+            raise retry_later(what, some=bool(taken.by))
+        if taken.never:
+            what = f"the mail server answered {min(taken.never.values())}: {self._named(taken.never)} not taken"
+            raise (PartlyDelivered if taken.by else DeliveryRefused)(what, fix=_SEE)
+
+    def _named(self, addresses: Mapping[str, int]) -> str:
+        """Addresses for an error message: a reference may be a secret, and then so are the addresses in it."""
+        return f"{len(addresses)} addresses" if "${" in self._options["to"] else ", ".join(addresses)
+
+    def _refused(self, mail: EmailMessage, to: list[str]) -> dict[str, int]:
+        """Send the mail; returns the rejected addresses with the SMTP codes."""
+        try:
+            with _opened(_server(self._settings)) as server:
+                refused = server.send_message(mail, to_addrs=to)
+        except smtplib.SMTPRecipientsRefused as error:
+            refused = error.recipients
+        except smtplib.SMTPResponseException as error:
+            raise self._rejected(error.smtp_code) from error
+        except ssl.SSLCertVerificationError as error:
+            raise DeliveryRefused(f"the mail server has no certificate to trust: {error.verify_message}") from error
+        except (smtplib.SMTPException, OSError) as error:
+            raise retry_later(f"the mail server cannot be reached: {error}", some=bool(self._taken.by)) from error
+        return {address: code for address, (code, _) in refused.items()}
+
+    def _rejected(self, code: int) -> HeadraceError:
+        what = f"the mail server answered {code}: it was not taken"
+        if code < 500:
+            return retry_later(what, some=bool(self._taken.by))
+        return (PartlyDelivered if self._taken.by else DeliveryRefused)(what, fix=_SEE)
+
+    def _mail(self, message: Message) -> EmailMessage:
+        mail = EmailMessage()
+        try:
+            mail["From"] = _address(self._settings.smtp_from)
+            mail["To"] = tuple(
+                _address(one) for one in resolve_secrets(self._options["to"], self._settings.data).reveal().split(",")
+            )
+        except (ValueError, IndexError, MessageError) as error:  # the library raises IndexError for an empty text
+            raise DeliveryRefused(f"an address is wrong: {error}", fix="write name@example.com") from error
+        mail["Subject"] = _line(f"{self._options['subject']} {message.title}")
+        mail["Date"] = format_datetime(datetime.now(UTC))
+        mail["Message-ID"] = f"<{message.id}@headrace>"
+        mail.set_content("\n".join(map(_line_of_text, message.lines)))
+        return mail
+
+
+def _line(text: str) -> str:
+    """One line of printable characters."""
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:_LONGEST]
+
+
+def _line_of_text(text: str) -> str:
+    return "".join(letter if letter.isprintable() or letter in "\n\t" else " " for letter in text)
+
+
+def _address(text: str) -> Address:
+    return Address(addr_spec=text.strip())
+
+
+def _server(settings: Settings) -> SplitResult:
+    url = urlsplit(resolve_secrets(settings.smtp, settings.data, lambda secret: quote(secret, safe="")).reveal())
+    if url.scheme not in _PORTS or not url.hostname or not _has_port(url):
+        raise BadSetting(
+            'setting "smtp" names no mail server', fix="write smtp://user:password@host:587, or smtps://host:465"
+        )
+    return url
+
+
+def _has_port(url: SplitResult) -> bool:
+    """Whether the port is valid or absent. The library's own error would show the text, which may be a password."""
+    with suppress(ValueError):
+        return url.port is None or url.port > 0
+    return False
+
+
+@contextmanager
+def _opened(url: SplitResult) -> Iterator[smtplib.SMTP]:
+    """Errors on QUIT are ignored: the server has accepted the mail by then."""
+    server = _connected(url)
+    try:
+        yield server
+        with suppress(smtplib.SMTPException, OSError):
+            server.quit()
+    finally:
+        server.close()
+
+
+def _connected(url: SplitResult) -> smtplib.SMTP:
+    """Connects with TLS, unless the setting turns it off."""
+    host, port = url.hostname or "", url.port or _PORTS[url.scheme]
+    if url.scheme == "smtps":
+        server: smtplib.SMTP = smtplib.SMTP_SSL(host, port, timeout=_PATIENCE, context=ssl.create_default_context())
+    else:
+        server = smtplib.SMTP(host, port, timeout=_PATIENCE)
+    try:
+        if url.scheme == "smtp" and parse_qs(url.query).get("tls") != ["none"]:
+            server.starttls(context=ssl.create_default_context())
+        if url.username:
+            server.login(unquote(url.username), unquote(url.password or ""))
+    except BaseException:
+        server.close()
+        raise
+    return server

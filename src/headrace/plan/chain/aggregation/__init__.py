@@ -1,0 +1,1 @@
+"""Aggregates by group and window, and when their results are emitted."""

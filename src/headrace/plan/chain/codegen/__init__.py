@@ -1,0 +1,1 @@
+"""Generates Python source for expressions, compiled once per query."""

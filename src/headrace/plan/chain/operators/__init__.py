@@ -1,0 +1,1 @@
+"""Sources, stateless steps, user operators and processing time."""

@@ -1,0 +1,1 @@
+"""Java behaviour that Python lacks: date patterns, time zones, regular expressions, hash order."""

@@ -1,0 +1,81 @@
+"""Abbreviations and English names of time zones."""
+
+from __future__ import annotations
+
+SHORT: dict[str, str] = {
+    "PST": "America/Los_Angeles",
+    "PDT": "America/Los_Angeles",
+    "PT": "America/Los_Angeles",
+    "MDT": "America/Denver",
+    "CST": "America/Chicago",
+    "CDT": "America/Chicago",
+    "EDT": "America/New_York",
+    "AST": "America/Halifax",
+    "ADT": "America/Halifax",
+    "AKST": "America/Anchorage",
+    "AKDT": "America/Anchorage",
+    "BST": "Europe/London",
+    "IST": "Asia/Kolkata",
+    "JST": "Asia/Tokyo",
+    "CEST": "Europe/Paris",
+    "EEST": "Europe/Athens",
+    "MSK": "Europe/Moscow",
+    "AEST": "Australia/Sydney",
+    "AEDT": "Australia/Sydney",
+    "NZST": "Pacific/Auckland",
+    "NZDT": "Pacific/Auckland",
+}
+"""The zone of an abbreviation that is no zone of its own in the time zone database."""
+
+LONG: dict[str, str] = {
+    "UTC": "Coordinated Universal Time",
+    "GMT": "Greenwich Mean Time",
+    "PST": "Pacific Standard Time",
+    "PDT": "Pacific Daylight Time",
+    "MST": "Mountain Standard Time",
+    "MDT": "Mountain Daylight Time",
+    "CST": "Central Standard Time",
+    "CDT": "Central Daylight Time",
+    "EST": "Eastern Standard Time",
+    "EDT": "Eastern Daylight Time",
+    "BST": "British Summer Time",
+    "WET": "Western European Standard Time",
+    "WEST": "Western European Summer Time",
+    "CET": "Central European Standard Time",
+    "CEST": "Central European Summer Time",
+    "EET": "Eastern European Standard Time",
+    "EEST": "Eastern European Summer Time",
+    "MSK": "Moscow Standard Time",
+    "IST": "India Standard Time",
+    "JST": "Japan Standard Time",
+    "AEST": "Australian Eastern Standard Time",
+    "AEDT": "Australian Eastern Daylight Time",
+    "GST": "Gulf Standard Time",
+    "SGT": "Singapore Standard Time",
+    "BRT": "Brasilia Standard Time",
+    "ART": "Argentina Standard Time",
+    "TRT": "Turkey Time",
+    "ICT": "Indochina Time",
+}
+"""The long form of an abbreviation."""
+
+LETTERS: dict[str, tuple[str, str]] = {
+    "America/Argentina/Buenos_Aires": ("ART", "ARST"),
+    "America/Bogota": ("COT", "COST"),
+    "America/Caracas": ("VET", "VEST"),
+    "America/Lima": ("PET", "PEST"),
+    "America/Santiago": ("CLT", "CLST"),
+    "America/Sao_Paulo": ("BRT", "BRST"),
+    "Asia/Bangkok": ("ICT", "ICST"),
+    "Asia/Dhaka": ("BDT", "BDST"),
+    "Asia/Dubai": ("GST", "GDT"),
+    "Asia/Ho_Chi_Minh": ("ICT", "ICST"),
+    "Asia/Kathmandu": ("NPT", "NPST"),
+    "Asia/Kuala_Lumpur": ("MYT", "MYST"),
+    "Asia/Riyadh": ("AST", "ADT"),
+    "Asia/Singapore": ("SGT", "SGST"),
+    "Asia/Tashkent": ("UZT", "UZST"),
+    "Asia/Tehran": ("IRST", "IRDT"),
+    "Europe/Istanbul": ("TRT", "TRST"),
+}
+"""Standard-time and daylight-time abbreviations of zones that have only numbers in the time zone database."""

@@ -1,0 +1,100 @@
+"""Masking functions: they replace upper case, lower case, digits and other characters, and preserve the length."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from headrace.plan.functions.declaration import Function, NullRule, Overload
+
+AREA = "strings"
+
+_KINDS: tuple[tuple[Callable[[str], bool], int], ...] = ((str.isupper, 0), (str.islower, 1), (str.isdecimal, 2))
+DEFAULTS = ("X", "x", "n", "-")
+
+
+def mask(text: str | None, *masks: str | None) -> str | None:
+    if text is None:
+        return None
+    chosen = tuple(given[:1] if given else "" for given in masks) if masks else DEFAULTS
+    return "".join(chosen[_kind(char)] or char for char in text)
+
+
+def _kind(char: str) -> int:
+    return next((place for is_it, place in _KINDS if is_it(char)), 3)
+
+
+def mask_left(text: str | None, count: int | None, *masks: str | None) -> str | None:
+    return _parts(text, count, masks, lambda n, length: (0, n))
+
+
+def mask_right(text: str | None, count: int | None, *masks: str | None) -> str | None:
+    return _parts(text, count, masks, lambda n, length: (max(length - n, 0), length))
+
+
+def mask_keep_left(text: str | None, count: int | None, *masks: str | None) -> str | None:
+    return _parts(text, count, masks, lambda n, length: (n, length))
+
+
+def mask_keep_right(text: str | None, count: int | None, *masks: str | None) -> str | None:
+    return _parts(text, count, masks, lambda n, length: (0, max(length - n, 0)))
+
+
+def _parts(
+    text: str | None,
+    count: int | None,
+    masks: tuple[str | None, ...],
+    range_of: Callable[[int, int], tuple[int, int]],
+) -> str | None:
+    """Masks the range of the text that `range_of(count, length)` returns."""
+    if text is None or count is None:
+        return None
+    if count < 0:
+        raise ValueError("the number of characters must not be negative")
+    start, end = range_of(count, len(text))
+    return f"{text[:start]}{mask(text[start:end], *masks)}{text[end:]}"
+
+
+_MASKS = "upper: string, lower: string, digit: string, other: string"
+
+
+def _masking(name: str, doc: str, python: Callable[..., str | None], example: tuple[str, str]) -> Function:
+    overloads = (
+        Overload("(text: string, count: int) -> string", python, NullRule.PASS),
+        Overload(f"(text: string, count: int, {_MASKS}) -> string", python, NullRule.PASS),
+    )
+    return Function(name, doc, overloads, example, area=AREA)
+
+
+FUNCTIONS = (
+    Function(
+        "MASK",
+        "The text with every character replaced by X, x, n or -, or the four given; null keeps that kind as it is.",
+        (
+            Overload("(text: string) -> string", mask, NullRule.PASS),
+            Overload(f"(text: string, {_MASKS}) -> string", mask, NullRule.PASS),
+        ),
+        ("MASK('My Test $123')", "'Xx-Xxxx--nnn'"),
+        area=AREA,
+    ),
+    _masking(
+        "MASK_LEFT", "As MASK, but only so many characters at the left.", mask_left, ("MASK_LEFT('Ab1c', 2)", "'Xx1c'")
+    ),
+    _masking(
+        "MASK_RIGHT",
+        "As MASK, but only so many characters at the right.",
+        mask_right,
+        ("MASK_RIGHT('Ab1c', 2)", "'Abnx'"),
+    ),
+    _masking(
+        "MASK_KEEP_LEFT",
+        "As MASK, but so many characters at the left stay.",
+        mask_keep_left,
+        ("MASK_KEEP_LEFT('Ab1c', 2)", "'Abnx'"),
+    ),
+    _masking(
+        "MASK_KEEP_RIGHT",
+        "As MASK, but so many characters at the right stay.",
+        mask_keep_right,
+        ("MASK_KEEP_RIGHT('Ab1c', 2)", "'Xx1c'"),
+    ),
+)

@@ -1,0 +1,87 @@
+"""Functions over Java's regular expressions."""
+
+from __future__ import annotations
+
+import regex
+
+from headrace.plan.functions.declaration import Function, Overload
+from headrace.plan.functions.java.regex import compile_pattern, expand_replacement
+from headrace.plan.limits import REGEX_TIMEOUT_SECONDS, check_length, report_regex_timeout
+
+AREA = "regular expressions"
+
+
+@report_regex_timeout
+def extract(pattern: str, text: str, group: int = 0) -> str | None:
+    match = compile_pattern(pattern).search(text, timeout=REGEX_TIMEOUT_SECONDS)
+    return match[group] if match else None
+
+
+@report_regex_timeout
+def extract_all(pattern: str, text: str, group: int = 0) -> list[str | None]:
+    return [match[group] for match in compile_pattern(pattern).finditer(text, timeout=REGEX_TIMEOUT_SECONDS)]
+
+
+@report_regex_timeout
+def replace(text: str, pattern: str, replacement: str) -> str:
+    made = 0
+
+    def put_in(match: regex.Match[str]) -> str:
+        nonlocal made
+        part = expand_replacement(replacement, match)
+        made += len(part)
+        check_length(made)
+        return part
+
+    return compile_pattern(pattern).sub(put_in, text, timeout=REGEX_TIMEOUT_SECONDS)
+
+
+@report_regex_timeout
+def split(text: str, pattern: str) -> list[str]:
+    """An empty match at the start splits nothing off; with an empty pattern neither does one at the end."""
+    parts: list[str] = []
+    start = 0
+    for match in compile_pattern(pattern).finditer(text, timeout=REGEX_TIMEOUT_SECONDS):
+        if match.end() == 0 or (not pattern and match.start() == len(text)):
+            continue
+        parts.append(text[start : match.start()])
+        start = match.end()
+    return [*parts, text[start:]]
+
+
+FUNCTIONS = (
+    Function(
+        "REGEXP_EXTRACT",
+        "The first part of a text that matches, or the group of it that is asked for; null if nothing does.",
+        (
+            Overload("(pattern: string, text: string) -> string", extract),
+            Overload("(pattern: string, text: string, group: int) -> string", extract),
+        ),
+        ("REGEXP_EXTRACT('(.*) (.*)', 'hello there', 2)", "'there'"),
+        area=AREA,
+    ),
+    Function(
+        "REGEXP_EXTRACT_ALL",
+        "All parts of a text that match, or the group of each that is asked for.",
+        (
+            Overload("(pattern: string, text: string) -> array<string>", extract_all),
+            Overload("(pattern: string, text: string, group: int) -> array<string>", extract_all),
+        ),
+        ("REGEXP_EXTRACT_ALL('(\\w+) ', 'hello there mr bean ', 1)", "ARRAY['hello', 'there', 'mr', 'bean']"),
+        area=AREA,
+    ),
+    Function(
+        "REGEXP_REPLACE",
+        "The text with every part that matches replaced; $1 in the replacement is the first group.",
+        (Overload("(text: string, pattern: string, replacement: string) -> string", replace),),
+        ("REGEXP_REPLACE('a1b22', '[0-9]+', '-')", "'a-b-'"),
+        area=AREA,
+    ),
+    Function(
+        "REGEXP_SPLIT_TO_ARRAY",
+        "The parts between those that match; every character for an empty pattern.",
+        (Overload("(text: string, pattern: string) -> array<string>", split),),
+        ("REGEXP_SPLIT_TO_ARRAY('a1b22c', '[0-9]+')", "ARRAY['a', 'b', 'c']"),
+        area=AREA,
+    ),
+)

@@ -1,0 +1,51 @@
+"""Limits on the size of function results and on the time of a regular expression search.
+
+A short statement must neither exhaust memory nor block other queries.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import AnyStr, ParamSpec, TypeVar
+
+from headrace.errors import PatternTooSlow, ResultTooLong
+
+REGEX_TIMEOUT_SECONDS = 0.5
+"""Maximum CPU seconds of one search."""
+MAX_TEXT_LENGTH = 16 << 20
+"""Maximum characters or bytes of a function's text result."""
+MAX_LIST_ITEMS = 1_000_000
+"""Maximum items of a function's list result."""
+
+_Given = ParamSpec("_Given")
+_Result = TypeVar("_Result")
+
+
+def check_length(length: int) -> None:
+    if length > MAX_TEXT_LENGTH:
+        raise ResultTooLong(f"a text of {length} characters is too long", fix=f"ask for {MAX_TEXT_LENGTH} at most")
+
+
+def join_bounded(separator: AnyStr, parts: Sequence[AnyStr]) -> AnyStr:
+    check_length(sum(map(len, parts)) + len(separator) * (len(parts) - 1))
+    return separator.join(parts)
+
+
+def check_items(count: int) -> None:
+    if count > MAX_LIST_ITEMS:
+        raise ResultTooLong(f"a list of {count} items is too long", fix=f"ask for {MAX_LIST_ITEMS} at most")
+
+
+def report_regex_timeout(search: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+    """Decorates a function that searches with `REGEX_TIMEOUT_SECONDS`: a timeout raises PatternTooSlow."""
+
+    @wraps(search)
+    def bounded(*given: _Given.args, **named: _Given.kwargs) -> _Result:
+        try:
+            return search(*given, **named)
+        except TimeoutError:
+            what = f"a regular expression took longer than {REGEX_TIMEOUT_SECONDS:g} s"
+            raise PatternTooSlow(what, fix="write it without repetitions inside repetitions") from None
+
+    return bounded

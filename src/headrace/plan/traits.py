@@ -1,0 +1,37 @@
+"""Facts about a kind of plan node that planning, execution and upgrades depend on.
+
+A node class declares its traits where it is defined:
+
+    @dataclass(frozen=True)
+    class Filter(Node, traits=Traits(stateful=False, timed=False, realtime=True, clause="WHERE")):
+
+A class without traits is refused when it is defined, so no table elsewhere can forget a new kind of node.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traits:
+    stateful: bool
+    """The node keeps state of its own."""
+    timed: bool
+    """The node can have a deadline: it needs ticks when its input is silent."""
+    realtime: bool
+    """The node handles each record alone, so Spark's real-time trigger can run it."""
+    preserves_key: bool = True
+    """Rows leave under the key they came with."""
+    single_key_group: bool = False
+    """The node needs more than one key, or the time of the whole stream: its query has one key group."""
+    in_pull_queries: bool = False
+    """A pull query may contain the node."""
+    not_in_sparksql: str | None = None
+    """Why Spark SQL cannot run the node over a bounded read; None if it can."""
+    not_upgradable: str | None = None
+    """ksqlDB's name of the step, if CREATE OR REPLACE cannot take over its state; None if it can."""
+    clause: str | None = None
+    """The clause that a user wrote, for messages."""
+    state_name: str | None = None
+    """The node's name in checkpoints, where it differs from the class name in lower case."""

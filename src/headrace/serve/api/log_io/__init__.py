@@ -1,0 +1,1 @@
+"""Records between HTTP and the log: decoding, encoding, positions, idempotent producers."""

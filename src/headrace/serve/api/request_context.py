@@ -1,0 +1,54 @@
+"""The context of a request: the node, the server's shared state, and the rights of the caller."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from copy import copy
+from typing import Any
+
+from headrace.access.authorization import NO_RIGHTS, Rights
+from headrace.contracts import Bounds, Log
+from headrace.control.node import Node
+from headrace.control.queries.metrics import MetricsSampler
+from headrace.errors import UnknownTopic
+from headrace.serve.api.log_io.dead_letter_status import DeadLetterResolutions
+from headrace.serve.api.log_io.idempotent_producers import IdempotentProducers
+from headrace.serve.api.streaming.append_signal import AppendSignal
+from headrace.serve.api.streaming.page_cache import TailPageCache
+from headrace.serve.http.request_body import BodyBudget
+
+_HELD = 256 << 20  # bytes of the bodies of all requests in progress
+
+
+class RequestContext:
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.producers = IdempotentProducers(node.log)
+        self.fates = DeadLetterResolutions(node.log)
+        self.waking = AppendSignal(node.log)
+        self.pages = TailPageCache(node.log)
+        self.watch = MetricsSampler()
+        self.room = BodyBudget(_HELD)
+        self.rights = NO_RIGHTS
+
+    def by(self, rights: Rights) -> RequestContext:
+        """The same context with a caller's rights."""
+        site = copy(self)
+        site.rights = rights
+        return site
+
+    def note(self, did: str, **facts: Any) -> None:
+        """Write to the audit log, before the action is executed."""
+        self.node.guard.audit.note(did, self.rights.who.name, **facts)
+
+    @property
+    def log(self) -> Log:
+        return self.node.log
+
+    def bounds(self) -> dict[str, dict[int, Bounds]]:
+        """The offset bounds of all topics."""
+        found: dict[str, dict[int, Bounds]] = {}
+        for topic in self.log.topics():
+            with suppress(UnknownTopic):  # deleted meanwhile
+                found[topic.name] = self.log.bounds(topic.name)
+        return found

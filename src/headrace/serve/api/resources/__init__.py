@@ -1,0 +1,1 @@
+"""The resources under /api/v1, one module each."""

@@ -1,0 +1,363 @@
+"""Alerts: active alerts, the history of notices and their deliveries, muting, and notifiers.
+
+Alerts and notifiers are created by statements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from headrace.control.alerts.history import can_see_notices, newest_notices
+from headrace.control.queries.status import query_status
+from headrace.control.statements.permissions import can_see_query
+from headrace.errors import BadRequest, NotAllowed, UnknownAlert
+from headrace.notifiers.contract import Notice
+from headrace.notifiers.push_subscriptions import PushSubscription
+from headrace.notifiers.web_push import check_subscription, public_key
+from headrace.plan.nodes import Query
+from headrace.plan.notifiers import PUSH
+from headrace.plan.types import identifier_text
+from headrace.serve.api.parameters import in_body, in_path, in_query
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.route import AccessLevel, Route
+
+_MOST_LOOKED_AT = 20_000
+
+
+@dataclass(frozen=True)
+class ActiveAlert:
+    """A key for which an alert is raised. Times are in ms."""
+
+    key: str
+    notice: str
+    message: str
+    value: float | None
+    since: int
+    at: int
+
+
+@dataclass(frozen=True)
+class Mute:
+    """A muted alert. `until` is in ms; without a key, all keys are muted."""
+
+    key: str | None
+    until: int
+
+
+@dataclass(frozen=True)
+class AlertDescription:
+    """An alert. `state` is the state of its query. `raised` and `raised_count` are filled in only for callers who may
+    read all rows of the source; `raised` has at most the last 1,000 keys.
+    """
+
+    name: str
+    source: str
+    rule: str
+    severity: str
+    notify: list[str]
+    query: str
+    state: str
+    text: str
+    raised_count: int
+    raised: list[ActiveAlert]
+    mutes: list[Mute]
+
+
+@dataclass(frozen=True)
+class NoticeDelivery:
+    """The delivery of a notice by one notifier. `state` is sent (with a reason if some recipients did not get it), dead
+    (with the reason), muted, dropped, lost (removed before it was sent), open (not sent yet) or unknown (too long
+    ago).
+    """
+
+    notifier: str
+    state: str
+    at: int | None = None
+    tries: int = 0
+    reason: str | None = None
+
+
+@dataclass(frozen=True)
+class NoticeEntry:
+    """A notice, with its position in the history."""
+
+    place: int
+    id: str
+    alert: str
+    key: str
+    state: str
+    severity: str
+    message: str
+    value: float | None
+    since: int
+    at: int
+    deliveries: list[NoticeDelivery]
+
+
+@dataclass(frozen=True)
+class NoticePage:
+    """Notices, newest first. Pass `before` to get the preceding ones; it is null at the end."""
+
+    notices: list[NoticeEntry]
+    before: int | None
+
+
+@dataclass(frozen=True)
+class NotifierDescription:
+    """A notifier. Secrets appear only as references."""
+
+    name: str
+    kind: str
+    options: dict[str, Any]
+    alerts: list[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlertRequest:
+    alert: str = in_path("The alert's name.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MuteRequest:
+    alert: str = in_path("The alert's name.")
+    seconds: int = in_body("For how long.")
+    key: str | None = in_body("Only for this key, as notices show it.", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnmuteRequest:
+    alert: str = in_path("The alert's name.")
+    key: str | None = in_body("Only for this key; without it for all.", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListNoticesRequest:
+    alert: str | None = in_query("Only those of an alert.", None)
+    state: str | None = in_query("Only raised, cleared, or event (of EACH ROW).", None)
+    key: str | None = in_query("Only those of a key.", None)
+    before: int | None = in_query("Only those before this place.", None)
+    limit: int = in_query("At most so many.", 100, most=1_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class NotifierRequest:
+    notifier: str = in_path("The notifier's name.")
+
+
+@dataclass(frozen=True)
+class PushKey:
+    key: str
+
+
+@dataclass(frozen=True)
+class SubscribeResponse:
+    id: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubscribeRequest:
+    notifier: str = in_path("The notifier's name.")
+    endpoint: str = in_body("The push service's URL for the browser.")
+    keys: dict[str, str] = in_body("Its keys: p256dh and auth.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubscriptionRequest:
+    notifier: str = in_path("The notifier's name.")
+    subscription: str = in_path("The subscription's id.")
+
+
+# -- alerts ---------------------------------------------------------------------------------------------------------
+
+
+def list_alerts(site: RequestContext) -> list[AlertDescription]:
+    """List all alerts, with the keys for which they are raised."""
+    alerts = sorted(site.node.catalog.alerts.items())
+    return [_alert(site, query) for _, query in alerts if can_see_query(site.rights, query)]
+
+
+def get_alert(site: RequestContext, asked: AlertRequest) -> AlertDescription:
+    """Get one alert."""
+    return _alert(site, _query(site, asked.alert))
+
+
+def drop_alert(site: RequestContext, asked: AlertRequest) -> None:
+    """Drop an alert.
+
+    Its notices stay in the history. Notices that have not been sent are dropped.
+    """
+    site.node.execute(f"DROP ALERT {_name(site, asked.alert)};", rights=site.rights)
+
+
+def mute_alert(site: RequestContext, asked: MuteRequest) -> AlertDescription:
+    """Mute an alert for some time. Its notices stay in the history."""
+    site.node.execute(
+        f"MUTE ALERT {_name(site, asked.alert)}{_key(asked.key)} FOR {asked.seconds} SECONDS;", rights=site.rights
+    )
+    return get_alert(site, AlertRequest(alert=asked.alert))
+
+
+def unmute_alert(site: RequestContext, asked: UnmuteRequest) -> AlertDescription:
+    """Unmute an alert, from the next notice on."""
+    site.node.execute(f"UNMUTE ALERT {_name(site, asked.alert)}{_key(asked.key)};", rights=site.rights)
+    return get_alert(site, AlertRequest(alert=asked.alert))
+
+
+def _alert(site: RequestContext, query: Query) -> AlertDescription:
+    alert, found = query.alert, query_status(site.node, site.watch, query.id)
+    assert alert is not None
+    raised = site.node.board.raised(query.id) if can_see_notices(site.rights, query) else []
+    shown = [ActiveAlert(one.target, one.id, one.message, one.value, one.since, one.at) for one in raised[-1_000:]]
+    mutes = [Mute(key, until) for key, until in site.node.mutes(alert.name).items()]
+    facts = (alert.name, alert.source, str(alert.rule), alert.severity, list(alert.notify), query.id)
+    return AlertDescription(*facts, found.state if found else "ended", query.text, len(raised), shown, mutes)
+
+
+def _query(site: RequestContext, alert: str) -> Query:
+    found = site.node.catalog.alerts.get(alert)
+    if found is None or not can_see_query(site.rights, found):
+        raise UnknownAlert(f'there is no alert "{alert}"', fix="GET /api/v1/alerts lists them")
+    return found
+
+
+def _name(site: RequestContext, alert: str) -> str:
+    _query(site, alert)
+    return identifier_text(alert)
+
+
+def _key(key: str | None) -> str:
+    return "" if key is None else " KEY '" + key.replace("'", "''") + "'"
+
+
+# -- notices --------------------------------------------------------------------------------------------------------
+
+
+def list_notices(site: RequestContext, asked: ListNoticesRequest) -> NoticePage:
+    """List the history of notices, newest first.
+
+    It contains notices of alerts over sources of which the caller may read all rows. Continue with `before` until it is
+    null; a page may be short or empty.
+    """
+    found: list[NoticeEntry] = []
+    seen = {query.id for query in site.node.catalog.alerts.values() if can_see_notices(site.rights, query)}
+    for looked_at, (place, notice) in enumerate(newest_notices(site.log, asked.before)):
+        if len(found) == asked.limit or looked_at == _MOST_LOOKED_AT:
+            return NoticePage(found, place + 1)
+        if _is_wanted(notice, asked) and (site.rights.is_admin or notice.query in seen):
+            found.append(_told(site, place, notice))
+    return NoticePage(found, None)
+
+
+def _is_wanted(notice: Notice, asked: ListNoticesRequest) -> bool:
+    pairs = ((asked.alert, notice.alert), (asked.state, notice.state), (asked.key, notice.target))
+    return all(wanted in (None, there) for wanted, there in pairs)
+
+
+def _told(site: RequestContext, place: int, notice: Notice) -> NoticeEntry:
+    settled = {
+        one.notifier: NoticeDelivery(one.notifier, one.state, one.at, one.tries, one.reason)
+        for one in site.node.board.outcomes(notice.id)
+    }
+    deliveries = [settled.get(name) or NoticeDelivery(name, _unsettled(site, place, name)) for name in notice.notify]
+    facts = {name: value for name, value in asdict(notice).items() if name not in ("target", "query", "notify")}
+    return NoticeEntry(place=place, key=notice.target, deliveries=deliveries, **facts)
+
+
+def _unsettled(site: RequestContext, place: int, notifier: str) -> str:
+    """The state without a stored outcome: old outcomes are discarded, but their completion stays recorded."""
+    return "unknown" if site.node.board.is_done(place, notifier) else "open"
+
+
+# -- notifiers ------------------------------------------------------------------------------------------------------
+
+
+def list_notifiers(site: RequestContext) -> list[NotifierDescription]:
+    """List all notifiers, with the alerts that use them."""
+    catalog = site.node.catalog
+    alerts = [query.alert for query in catalog.alerts.values() if query.alert is not None]
+    return [
+        NotifierDescription(name, one.kind, dict(one.options), sorted(a.name for a in alerts if name in a.notify))
+        for name, one in sorted(catalog.notifiers.items())
+    ]
+
+
+def send_test_message(site: RequestContext, asked: NotifierRequest) -> None:
+    """Send a test message now, once. A failure is reported."""
+    site.node.try_out(asked.notifier)
+
+
+def drop_notifier(site: RequestContext, asked: NotifierRequest) -> None:
+    """Drop a notifier. Refused while alerts use it."""
+    site.node.execute(f"DROP NOTIFIER {identifier_text(site.node.notifier(asked.notifier).name)};", rights=site.rights)
+
+
+# -- web push -------------------------------------------------------------------------------------------------------
+
+
+def get_push_key(site: RequestContext) -> PushKey:
+    """Get the `applicationServerKey` with which a browser subscribes."""
+    return PushKey(public_key(site.node.means))
+
+
+def subscribe(site: RequestContext, asked: SubscribeRequest) -> SubscribeResponse:
+    """Subscribe a browser to a notifier of type PUSH.
+
+    The fields are those of the browser's PushSubscription. The caller must be allowed to read all rows of the sources
+    of its alerts.
+    """
+    notifier = site.node.notifier(asked.notifier)
+    if notifier.kind != PUSH.name:
+        raise BadRequest(f'notifier "{notifier.name}" is no PUSH', fix="CREATE NOTIFIER ... TYPE PUSH")
+    keys = asked.keys.get("p256dh", ""), asked.keys.get("auth", "")
+    subscription = check_subscription(
+        PushSubscription(notifier.name, asked.endpoint, *keys, owner=site.rights.who.name)
+    )
+    _check_sees_all(site, notifier.name)
+    _check_owner(site, subscription.id)
+    site.node.means.subscriptions.add(subscription)
+    return SubscribeResponse(subscription.id)
+
+
+def unsubscribe(site: RequestContext, asked: SubscriptionRequest) -> None:
+    """Unsubscribe a browser.
+
+    Users can remove their own subscriptions, admins any. A subscription that the browser has cancelled is removed
+    automatically.
+    """
+    site.node.notifier(asked.notifier)
+    _check_owner(site, asked.subscription)
+    site.node.means.subscriptions.remove(asked.subscription)
+
+
+def _check_sees_all(site: RequestContext, notifier: str) -> None:
+    """Check the rights that are checked again at every delivery."""
+    owner = site.rights.who.name
+    for query in site.node.catalog.alerts.values():
+        if query.alert and notifier in query.alert.notify and not site.node.is_shown(owner, query.id):
+            raise NotAllowed(
+                f'{owner} may not see all that notifier "{notifier}" tells of',
+                fix="ask an admin for a role of yours that may read all rows of its alerts' sources",
+            )
+
+
+def _check_owner(site: RequestContext, subscription: str) -> None:
+    found = site.node.means.subscriptions.get(subscription)
+    if found is not None and not site.rights.is_admin and found.owner != site.rights.who.name:
+        raise NotAllowed(f"{site.rights.who.name} has not subscribed this browser", fix="whoever did, or an admin, may")
+
+
+ROUTES = (
+    Route("GET", "/alerts", list_alerts, needs=AccessLevel.KNOWN),
+    Route("GET", "/alerts/{alert}", get_alert, needs=AccessLevel.KNOWN),
+    Route("DELETE", "/alerts/{alert}", drop_alert, 204, needs=AccessLevel.KNOWN),
+    Route("POST", "/alerts/{alert}/mute", mute_alert, needs=AccessLevel.KNOWN),
+    Route("POST", "/alerts/{alert}/unmute", unmute_alert, needs=AccessLevel.KNOWN),
+    Route("GET", "/notices", list_notices, needs=AccessLevel.KNOWN),
+    Route("GET", "/notifiers", list_notifiers, needs=AccessLevel.ADMIN),
+    Route("POST", "/notifiers/{notifier}/test", send_test_message, 204, needs=AccessLevel.ADMIN),
+    Route("DELETE", "/notifiers/{notifier}", drop_notifier, 204, needs=AccessLevel.ADMIN),
+    Route("GET", "/push-key", get_push_key, needs=AccessLevel.KNOWN),
+    Route("POST", "/notifiers/{notifier}/subscriptions", subscribe, 201, needs=AccessLevel.KNOWN),
+    Route("DELETE", "/notifiers/{notifier}/subscriptions/{subscription}", unsubscribe, 204, needs=AccessLevel.KNOWN),
+)

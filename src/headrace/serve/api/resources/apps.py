@@ -1,0 +1,96 @@
+"""Apps: Python code that the server runs for its functions and operators, and the app's statements."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.control.admin.dry_run import dry_run
+from headrace.control.statements.deployed_apps import DeployedApp
+from headrace.errors import HeadraceError
+from headrace.lang.python.app_code import AppCode
+from headrace.serve.api.parameters import in_body, in_path
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.resources.statements import ExecutedStatement, result_of
+from headrace.serve.api.route import AccessLevel, Route
+
+
+@dataclass(frozen=True)
+class AppSummary:
+    """An app. `declares` are the functions and operators that statements may call; `queries` are those that do."""
+
+    name: str
+    declares: list[str]
+    queries: list[str]
+
+
+@dataclass(frozen=True)
+class AppSource(AppSummary):
+    path: str
+    source: str
+
+
+@dataclass(frozen=True)
+class DeployResult(AppSummary):
+    """A deployed app. `done` are the statements of the app that were executed now."""
+
+    done: list[ExecutedStatement]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeployRequest:
+    source: str = in_body("The text of a Python file that makes an app.")
+    path: str = in_body("The name of the file: it stands in errors, and names an app that has no name.", "app.py")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AppRequest:
+    app: str = in_path("The app's name.")
+
+
+def list_apps(site: RequestContext) -> list[AppSummary]:
+    """List all apps."""
+    return [AppSummary(**_facts(site, deployed)) for deployed in list(site.node.apps.known.values())]
+
+
+def get_app(site: RequestContext, asked: AppRequest) -> AppSource:
+    """Get an app, with its code."""
+    deployed = site.node.apps.get(asked.app)
+    return AppSource(**_facts(site, deployed), path=deployed.code.path, source=deployed.code.source)
+
+
+def deploy_app(site: RequestContext, asked: DeployRequest) -> DeployResult:
+    """Deploy an app, and execute its statements.
+
+    Deploying again replaces the code, and executes only the statements that are new.
+    """
+    done: list[ExecutedStatement] = []
+    dry_run(code := AppCode(asked.source, asked.path))
+    try:
+        deployed = site.node.deploy(code, rights=site.rights, on_done=lambda outcome: done.append(result_of(outcome)))
+    except HeadraceError as error:
+        error.done = done  # type: ignore[attr-defined] - reported with the error
+        raise
+    return DeployResult(**_facts(site, deployed), done=done)
+
+
+def delete_app(site: RequestContext, asked: AppRequest) -> None:
+    """Delete an app's code.
+
+    What its statements created stays. Refused while a query calls the code.
+    """
+    site.node.withdraw(asked.app, rights=site.rights)
+
+
+def _facts(site: RequestContext, deployed: DeployedApp) -> dict[str, Any]:
+    queries = [enlisted.query for enlisted in list(site.node.supervisor.queries.values())]
+    users = site.node.apps.users(deployed.name, queries)
+    return {"name": deployed.name, "declares": sorted(deployed.declares), "queries": users}
+
+
+ROUTES = (
+    Route("GET", "/apps", list_apps, needs=AccessLevel.ADMIN),
+    Route("GET", "/apps/{app}", get_app, needs=AccessLevel.ADMIN),
+    Route("POST", "/apps", deploy_app, is_code=True, needs=AccessLevel.ADMIN),
+    Route("DELETE", "/apps/{app}", delete_app, 204, is_code=True, needs=AccessLevel.ADMIN),
+)

@@ -1,0 +1,274 @@
+"""Dead letters: records that could not be processed, with the reason. Each is replayed or discarded once.
+
+Queries and readers write them to topics: the dead letters of topic X, and of the query that writes X, in `X.dead`.
+Replaying one appends its original record to the original topic again, for example after the query has been fixed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.access.grants import Privilege, ResourceType
+from headrace.access.grants import topic_resource as thing
+from headrace.contracts import INTERNAL_PREFIX, Append, Batch, Log, Topic, dead_letter_topic
+from headrace.control.statements.permissions import can_see_query
+from headrace.errors import (
+    NotReplayable,
+    OffsetOutOfRange,
+    UnknownDeadLetter,
+    UnknownPartition,
+    UnknownQuery,
+    UnknownTopic,
+)
+from headrace.log.stored_rows import CLIENT_COLUMNS
+from headrace.record import StoredRecord
+from headrace.serve.api.log_io.dead_letter_status import DISCARDED, REPLAYED, DeadLetterId
+from headrace.serve.api.log_io.partition_reader import PartitionReader
+from headrace.serve.api.log_io.positions import format_positions, start_positions
+from headrace.serve.api.parameters import in_path, in_query
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.route import AccessLevel, RequiredPrivilege, Route
+
+SUFFIX = dead_letter_topic("")
+UNRESOLVED = "open"
+_PAGE = 500
+_MOST_LOOKED_AT = 20_000
+_ORIGINS = (
+    re.compile(r"topic (?P<topic>\S+), partition (?P<partition>\d+), offset (?P<offset>\d+)"),
+    re.compile(r"(?P<topic>[^/\s]+)/(?P<partition>\d+)/(?P<offset>\d+)"),
+)
+
+
+@dataclass(frozen=True)
+class DeadLetterTopic:
+    """A dead-letter topic, the topic it belongs to, and the queries that write it."""
+
+    topic: str
+    of: str
+    letters: int
+    queries: list[str]
+
+
+@dataclass(frozen=True)
+class DeadLetter:
+    """One dead letter. `state` is open, replayed or discarded."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    state: str
+    code: str | None
+    reason: str | None
+    where: str | None
+    query: str | None
+    key: str | None
+    value: str | None
+
+
+@dataclass(frozen=True)
+class DeadLetterPage:
+    letters: list[DeadLetter]
+    next: str
+
+
+@dataclass(frozen=True)
+class DeadLetterResolution:
+    """How a dead letter was resolved, and where its record was appended if it was replayed."""
+
+    letter: str
+    state: str
+    topic: str | None = None
+    partition: int | None = None
+    offset: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListTopicsRequest:
+    query: str | None = in_query("Only those of a query.", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListDeadLettersRequest:
+    topic: str = in_path("A topic of dead letters.")
+    query: str | None = in_query("Only those of a query.", None)
+    code: str | None = in_query("Only those with this code.", None)
+    state: str = in_query("open, replayed, discarded or all.", UNRESOLVED)
+    start: str = in_query(
+        "Where to begin: beginning, end, a time, -10m, or what `next` said.", "beginning", name="from"
+    )
+    limit: int = in_query("At most so many letters.", 100, most=1_000)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeadLetterRequest:
+    topic: str = in_path("A topic of dead letters.")
+    partition: int = in_path("The letter's partition.")
+    offset: int = in_path("Its offset.")
+
+
+# -- reading --------------------------------------------------------------------------------------------------------
+
+
+def list_dead_letter_topics(site: RequestContext, asked: ListTopicsRequest) -> list[DeadLetterTopic]:
+    """List the dead-letter topics, with the number of dead letters in each."""
+    seen = [one.query for one in site.node.supervisor.queries.values() if can_see_query(site.rights, one.query)]
+    queries = {query.id: dead_letter_topic(query.sink.topic) for query in seen}
+    if asked.query is not None and asked.query not in queries:
+        raise UnknownQuery(f'there is no query "{asked.query}"', fix="GET /api/v1/queries lists them")
+    names = [topic.name for topic in site.log.topics() if topic.name.endswith(SUFFIX)]
+    names = [name for name in names if site.rights.may(Privilege.READ, thing(name))]
+    wanted = [name for name in names if asked.query is None or queries[asked.query] == name]
+    return [
+        DeadLetterTopic(n, n.removesuffix(SUFFIX), _count(site.log, n), [q for q in queries if queries[q] == n])
+        for n in wanted
+    ]
+
+
+def list_dead_letters(site: RequestContext, asked: ListDeadLettersRequest) -> DeadLetterPage:
+    """List dead letters with their reasons. Continue from `next` until it no longer changes."""
+    topic = _box(site.log, asked.topic)
+    reading = PartitionReader(site.log, start_positions(site.log, topic.name, asked.start))
+    found: list[DeadLetter] = []
+    looked_at = 0
+    while len(found) < asked.limit and looked_at < _MOST_LOOKED_AT:
+        batches = reading.page(min(_PAGE, asked.limit - len(found)))
+        if not batches:
+            break
+        looked_at += sum(map(len, batches))
+        found += [
+            letter for batch in batches for letter in dead_letters_in(site, topic, batch) if _is_wanted(letter, asked)
+        ]
+    return DeadLetterPage(found, format_positions(reading.positions))
+
+
+def get_dead_letter(site: RequestContext, asked: DeadLetterRequest) -> DeadLetter:
+    """Get one dead letter."""
+    return next(dead_letters_in(site, _box(site.log, asked.topic), _found(site.log, asked)))
+
+
+def _box(log: Log, name: str) -> Topic:
+    if not name.endswith(SUFFIX):
+        raise UnknownTopic(f'"{name}" holds no dead letters', fix=f'their topics end with "{SUFFIX}"')
+    return log.topic(name)
+
+
+def _count(log: Log, topic: str) -> int:
+    return sum(bounds.end - bounds.start for bounds in log.bounds(topic).values())
+
+
+def dead_letters_in(site: RequestContext, topic: Topic, batch: Batch) -> Iterator[DeadLetter]:
+    records = list(batch.records())
+    fates = site.fates.of([_id(topic, record.partition, record.offset) for record in records])
+    for record, fate in zip(records, fates, strict=True):
+        yield _shown(record, fate or UNRESOLVED)
+
+
+def _shown(record: StoredRecord, state: str) -> DeadLetter:
+    why = {n: _text(record.record.header(n)) for n in ("code", "reason", "where", "origin", "query")}
+    where = why.pop("where") or why.pop("origin", None)
+    place = record.topic, record.partition, record.offset, record.timestamp
+    return DeadLetter(
+        *place, state, why["code"], why["reason"], where, why["query"], _text(record.key), _text(record.value)
+    )
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode(errors="replace")
+
+
+def _is_wanted(letter: DeadLetter, asked: ListDeadLettersRequest) -> bool:
+    pairs = ((asked.query, letter.query), (asked.code, letter.code), (asked.state, letter.state))
+    return all(wanted in (None, "all", there) for wanted, there in pairs)
+
+
+def _id(topic: Topic, partition: int, offset: int) -> DeadLetterId:
+    return DeadLetterId(topic.name, topic.created_at, partition, offset)
+
+
+def _found(log: Log, asked: DeadLetterRequest) -> Batch:
+    try:
+        batch = log.read(asked.topic, asked.partition, asked.offset, max_records=1)
+    except (OffsetOutOfRange, UnknownPartition):
+        batch = None
+    if not batch or batch.rows.column("$offset")[0].as_py() != asked.offset:
+        raise UnknownDeadLetter(
+            f"there is no dead letter at {asked.topic}/{asked.partition}/{asked.offset}",
+            fix=f"GET /api/v1/dead-letters/{asked.topic} lists them",
+        )
+    return batch
+
+
+# -- resolving ------------------------------------------------------------------------------------------------------
+
+
+def replay_dead_letter(site: RequestContext, asked: DeadLetterRequest) -> DeadLetterResolution:
+    """Replay a dead letter, once: append its original record to its topic, with its headers and timestamp."""
+    topic = _box(site.log, asked.topic)
+    letter = next(_found(site.log, asked).records())
+    origin = _origin(site.log, letter)
+    site.rights.check(Privilege.WRITE, thing(origin.topic))
+    site.note("dead-letter-replayed", letter=f"{asked.topic}/{asked.partition}/{asked.offset}")
+    rows = origin.rows.select([n for n in origin.rows.schema.names if not n.startswith("$") or n in CLIENT_COLUMNS])
+    settled = _id(topic, asked.partition, asked.offset)
+    (went,) = site.fates.settle(settled, REPLAYED, [Append(origin.topic, rows)])
+    return DeadLetterResolution(str(settled), REPLAYED, went.topic, went.partition, went.offset)
+
+
+def discard_dead_letter(site: RequestContext, asked: DeadLetterRequest) -> DeadLetterResolution:
+    """Discard a dead letter. It stays in its topic until retention removes it."""
+    topic = _box(site.log, asked.topic)
+    _found(site.log, asked)
+    settled = _id(topic, asked.partition, asked.offset)
+    site.fates.settle(settled, DISCARDED)
+    return DeadLetterResolution(str(settled), DISCARDED)
+
+
+def _origin(log: Log, letter: StoredRecord) -> Batch:
+    """The original record of a dead letter, which must still exist."""
+    where = _text(letter.record.header("where") or letter.record.header("origin")) or ""
+    match = next((found for pattern in _ORIGINS if (found := pattern.fullmatch(where))), None)
+    if match is None or match["topic"].startswith(
+        INTERNAL_PREFIX
+    ):  # a writer of dead letters must not write internal topics
+        raise _lost(letter, f'it says "{where}", which is no record of a topic')
+    place: tuple[str, int, int] = match["topic"], int(match["partition"]), int(match["offset"])
+    try:
+        batch = log.read(*place, max_records=1)
+    except (OffsetOutOfRange, UnknownTopic, UnknownPartition):
+        raise _lost(letter, f"the record at {where} is gone") from None
+    if not len(batch) or batch.rows.column("$offset")[0].as_py() != place[2] or not _is_same(log, batch, letter):
+        raise _lost(letter, f"the record at {where} is gone")
+    return batch
+
+
+def _is_same(log: Log, batch: Batch, letter: StoredRecord) -> bool:
+    """A dead letter of an undecodable record contains its bytes: in a recreated topic, the record at that offset may
+    differ.
+    """
+    if not log.topic(batch.topic).schema.is_raw or letter.record.header("code") != b"bad-record":
+        return True
+    return next(batch.records()).value == letter.value
+
+
+def _lost(letter: StoredRecord, what: str) -> NotReplayable:
+    place = f"{letter.topic}/{letter.partition}/{letter.offset}"
+    return NotReplayable(
+        f"letter {place} cannot be replayed: {what}", where=place, fix="append it by hand, or discard it"
+    )
+
+
+_READ, _CONTROL = (
+    RequiredPrivilege(Privilege.READ, ResourceType.TOPIC, "topic"),
+    RequiredPrivilege(Privilege.CONTROL, ResourceType.TOPIC, "topic"),
+)
+ROUTES: tuple[Any, ...] = (
+    Route("GET", "/dead-letters", list_dead_letter_topics, needs=AccessLevel.KNOWN),
+    Route("GET", "/dead-letters/{topic}", list_dead_letters, needs=_READ),
+    Route("GET", "/dead-letters/{topic}/{partition}/{offset}", get_dead_letter, needs=_READ),
+    Route("POST", "/dead-letters/{topic}/{partition}/{offset}/replay", replay_dead_letter, needs=_READ),
+    Route("DELETE", "/dead-letters/{topic}/{partition}/{offset}", discard_dead_letter, needs=_CONTROL),
+)

@@ -1,0 +1,105 @@
+"""Statements: executed in order, each journalled before it takes effect; and the journal itself."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from headrace.control.node import StatementResult
+from headrace.control.statements.journal import read_journal
+from headrace.errors import HeadraceError
+from headrace.plan.catalog import Create, Drop, Insert, MetadataQuery, TransientSelect
+from headrace.serve.api.parameters import in_body
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.route import AccessLevel, Route
+from headrace.serve.http.request_body import MAX_STATEMENTS_BYTES
+
+
+@dataclass(frozen=True)
+class ExecutedStatement:
+    """The result of a statement. `number` is its position in the journal, if it made a persistent change."""
+
+    text: str
+    did: str
+    number: int | None = None
+    source: str | None = None
+    query: str | None = None
+    answer: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class StatementResults:
+    done: list[ExecutedStatement]
+
+
+@dataclass(frozen=True)
+class JournalEntry:
+    """A journalled statement. `at` is its time in ms. `failure` says why it failed on replay. Entries of app code have
+    no text.
+    """
+
+    number: int
+    text: str
+    app: str | None
+    properties: dict[str, Any]
+    at: int
+    failure: str | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecuteRequest:
+    text: str = in_body("Statements of KSQL.")
+    properties: dict[str, Any] | None = in_body("As if they were SET before.", None)
+    variables: dict[str, str] | None = in_body("As if they were DEFINEd before.", None)
+
+
+def execute_statements(site: RequestContext, asked: ExecuteRequest) -> StatementResults:
+    """Execute statements in order.
+
+    The first error stops the execution. Statements executed before it keep their effect, and are listed in the error.
+    """
+    done: list[ExecutedStatement] = []
+    try:
+        site.node.execute(
+            asked.text,
+            asked.properties or {},
+            dict(asked.variables or {}),
+            rights=site.rights,
+            on_done=lambda outcome: done.append(result_of(outcome)),
+        )
+    except HeadraceError as error:
+        error.done = done  # type: ignore[attr-defined] - reported with the error
+        raise
+    return StatementResults(done)
+
+
+def list_journal(site: RequestContext) -> list[JournalEntry]:
+    """List the statements that created the current catalog, in order."""
+    broken = site.node.broken
+    return [
+        JournalEntry(
+            e.number, e.text, e.app, dict(e.properties), e.at, str(broken[e.number]) if e.number in broken else None
+        )
+        for e in read_journal(site.log)[0]
+    ]
+
+
+def result_of(outcome: StatementResult) -> ExecutedStatement:
+    action = outcome.action
+    source = action.source.name if isinstance(action, Create | Drop) else None
+    query = action.query.id if isinstance(action, Create | Insert) and action.query is not None else None
+    number = None if outcome.entry is None else outcome.entry.number
+    answer = None if outcome.answer is None else outcome.answer.body()
+    return ExecutedStatement(
+        outcome.text, _DID.get(type(action), type(action).__name__.lower()), number, source, query, answer
+    )
+
+
+_DID: Mapping[type, str] = {TransientSelect: "select", MetadataQuery: "describe"}
+"""The name of what a statement did, where its action has no one-word name."""
+
+ROUTES = (
+    Route("POST", "/statements", execute_statements, most=MAX_STATEMENTS_BYTES, needs=AccessLevel.KNOWN),
+    Route("GET", "/statements", list_journal, needs=AccessLevel.ADMIN),
+)

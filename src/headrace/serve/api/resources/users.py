@@ -1,0 +1,327 @@
+"""Log-in and log-out, users, roles and grants, tokens, and the audit log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import orjson
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headrace.access.audit import read_audit, verify_audit
+from headrace.access.authorization import Rights
+from headrace.access.grants import Grant
+from headrace.access.principal import Principal
+from headrace.access.tokens import latest_expiry
+from headrace.access.users import User
+from headrace.errors import BadAccessToken, NotAuthenticated, UnknownUser
+from headrace.serve.api.parameters import in_body, in_path, in_query
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.route import AccessLevel, Route
+from headrace.serve.authentication import COOKIE
+from headrace.settings import parse_duration
+
+_MOST_ENTRIES = 1_000
+
+
+# -- logging in -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TokenResponse:
+    """A token: send it as `Authorization: Bearer`. `expires_at` is in seconds since 1970."""
+
+    token: str
+    id: str
+    expires_at: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoginRequest:
+    user: str = in_body("The user's name.")
+    password: str = in_body("The user's password.")
+
+
+async def log_in(site: RequestContext, asked: LoginRequest, request: Request) -> Response:
+    """Get a token for a name and a password. It expires after the setting `token_life`."""
+    who = await _known(site, asked, request)
+    made = await run_in_threadpool(_token, site.by(Rights(who)), who.name, None)
+    return _json(made, 201)
+
+
+async def begin_session(site: RequestContext, asked: LoginRequest, request: Request) -> Response:
+    """Log in with a browser: sets a cookie, and returns the session's CSRF token.
+
+    Send it as `x-csrf-token` with every request that changes something.
+    """
+    who = await _known(site, asked, request)
+    guard = site.node.guard
+    cookie, session = guard.sessions.begin(who, guard.settings.session_life.total_seconds())
+    answer = _json({"name": who.name, "roles": sorted(who.roles), "csrf": session.csrf}, 201)
+    life = int(guard.settings.session_life.total_seconds())
+    _set_cookie(answer, request, cookie, life)
+    return answer
+
+
+async def end_session(site: RequestContext, request: Request) -> Response:
+    """Log out: invalidates the cookie."""
+    if (cookie := request.cookies.get(COOKIE)) is not None:
+        site.node.guard.sessions.end(cookie)
+    answer = Response(status_code=204)
+    _set_cookie(answer, request, "", 0)
+    return answer
+
+
+async def get_session(site: RequestContext, request: Request) -> Response:
+    """Get the current user and their permissions; for a browser session, also its CSRF token."""
+    who = site.rights.who
+    told: dict[str, Any] = {"name": who.name, "roles": sorted(who.roles), "how": who.how}
+    told["grants"] = [str(grant) for grant in site.rights.grants]
+    cookie = request.cookies.get(COOKIE)
+    session = None if cookie is None else site.node.guard.sessions.find(cookie)
+    return _json({**told, "csrf": None if session is None else session.csrf})
+
+
+async def _known(site: RequestContext, asked: LoginRequest, request: Request) -> Principal:
+    address = request.client.host if request.client else ""
+    guard = site.node.guard
+    who = await run_in_threadpool(guard.by_password, asked.user, asked.password, address)
+    await run_in_threadpool(lambda: guard.audit.note("log-in", who.name, address=address))
+    return who
+
+
+def _json(told: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(told), status, {"cache-control": "no-store"}, "application/json")
+
+
+def _set_cookie(answer: Response, request: Request, value: str, life: int) -> None:
+    secure = request.url.scheme == "https"
+    answer.set_cookie(COOKIE, value, max_age=life, path="/", secure=secure, httponly=True, samesite="strict")
+
+
+# -- tokens ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateTokenRequest:
+    user: str = in_path("The user's name.")
+    life: str | None = in_body(
+        "How long it lives, like 30d; by default as long as the setting `token_life` says.", None
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RevokeTokenRequest:
+    id: str = in_path("The token's id.")
+
+
+def create_token(site: RequestContext, asked: CreateTokenRequest) -> TokenResponse:
+    """Create a token for a user, for example for a program."""
+    _user(site, asked.user)
+    return _token(site, asked.user, asked.life)
+
+
+def revoke_token(site: RequestContext, asked: RevokeTokenRequest) -> None:
+    """Revoke a token."""
+    site.node.guard.book.revoke_token(asked.id, latest_expiry(), by=site.rights.who.name)
+
+
+def _token(site: RequestContext, user: str, life: str | None) -> TokenResponse:
+    try:
+        lives = None if life is None else parse_duration(life)
+    except ValueError as error:
+        raise BadAccessToken(f'a life cannot be "{life}": {error}', fix="for example 12h or 30d") from None
+    made = TokenResponse(*site.node.guard.make_token(user, lives))
+    site.note("token-made", user=user, token=made.id)
+    return made
+
+
+# -- users ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class UserDescription:
+    name: str
+    roles: list[str]
+    has_password: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class UserRequest:
+    user: str = in_path("The user's name.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class AddUserRequest:
+    name: str = in_body("The user's name.")
+    password: str | None = in_body("The password; without one only tokens count.", None)
+    roles: list[str] = in_body("Names of roles.", ())
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangeUserRequest(UserRequest):
+    password: str | None = in_body("Another password: tokens and sessions of before count no longer.", None)
+    roles: list[str] | None = in_body("Other roles, in place of all.", None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChangePasswordRequest:
+    old: str = in_body("The password of now.")
+    new: str = in_body("The new one.")
+
+
+def list_users(site: RequestContext) -> list[UserDescription]:
+    """List all users."""
+    return [_told(user) for _, user in sorted(site.node.guard.book.state.users.items())]
+
+
+def add_user(site: RequestContext, asked: AddUserRequest) -> UserDescription:
+    """Add a user."""
+    site.node.guard.book.add_user(asked.name, asked.password, asked.roles, by=site.rights.who.name)
+    return _user(site, asked.name)
+
+
+def change_user(site: RequestContext, asked: ChangeUserRequest) -> UserDescription:
+    """Change a user's password or roles."""
+    book, by = site.node.guard.book, site.rights.who.name
+    if asked.roles is not None:
+        book.set_roles(asked.user, asked.roles, by=by)
+    if asked.password is not None:
+        book.set_password(asked.user, asked.password, by=by)
+    return _user(site, asked.user)
+
+
+def remove_user(site: RequestContext, asked: UserRequest) -> None:
+    """Remove a user. Their tokens and sessions become invalid."""
+    site.node.guard.book.remove_user(asked.user, by=site.rights.who.name)
+
+
+def revoke_sessions(site: RequestContext, asked: UserRequest) -> None:
+    """Revoke all tokens and sessions of a user."""
+    site.node.guard.book.sign_out(asked.user, by=site.rights.who.name)
+
+
+async def change_password(site: RequestContext, asked: ChangePasswordRequest, request: Request) -> Response:
+    """Change the caller's own password. Existing tokens and sessions become invalid."""
+    who = site.rights.who
+    if who.generation is None:
+        raise NotAuthenticated(f"{who.name} has no password here", fix="log in as a user")
+    address = request.client.host if request.client else ""
+    await run_in_threadpool(site.node.guard.by_password, who.name, asked.old, address)
+    change = partial(site.node.guard.book.set_password, who.name, asked.new, by=who.name)
+    await run_in_threadpool(change)
+    return Response(status_code=204)
+
+
+def _user(site: RequestContext, name: str) -> UserDescription:
+    user = site.node.guard.book.state.users.get(name)
+    if user is None:
+        raise UnknownUser(f'there is no user "{name}"', fix="GET /api/v1/users lists them")
+    return _told(user)
+
+
+def _told(user: User) -> UserDescription:
+    return UserDescription(user.name, sorted(user.roles), user.password is not None)
+
+
+# -- roles ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RoleDescription:
+    name: str
+    grants: list[Grant]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrantRequest:
+    role: str = in_path("The role's name; a new one is made by its first grant.")
+    deed: str = in_body("read, write, create, drop or control.")
+    kind: str = in_body("topic, source (a stream or table), type or group.")
+    pattern: str = in_body("A name, how names begin and *, or * for all.")
+    where: str | None = in_body("Only rows for which this condition of KSQL holds; for: read source.", None)
+
+
+def list_roles(site: RequestContext) -> list[RoleDescription]:
+    """List all roles, with their grants."""
+    return [RoleDescription(name, list(grants)) for name, grants in sorted(site.node.guard.book.state.roles.items())]
+
+
+def grant(site: RequestContext, asked: GrantRequest) -> None:
+    """Grant a privilege to a role."""
+    given = Grant.of(asked.deed, asked.kind, asked.pattern, asked.where)
+    site.node.guard.book.grant(asked.role, given, by=site.rights.who.name)
+
+
+def revoke(site: RequestContext, asked: GrantRequest) -> None:
+    """Revoke a grant."""
+    given = Grant.of(asked.deed, asked.kind, asked.pattern, asked.where)
+    site.node.guard.book.revoke(asked.role, given, by=site.rights.who.name)
+
+
+# -- audit log ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AuditEntryDescription:
+    """An audit entry. `at` is in ms; `hash` covers the whole entry and is contained in the next one."""
+
+    number: int
+    at: int
+    did: str
+    who: str
+    facts: dict[str, Any]
+    hash: str
+
+
+@dataclass(frozen=True)
+class AuditVerificationResult:
+    count: int
+    head: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListAuditRequest:
+    start: int = in_query("The first number.", 0, name="from")
+    limit: int = in_query("At most so many entries.", 100, most=_MOST_ENTRIES)
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyAuditRequest:
+    known: str | None = in_query("The hash of an entry that must be there.", None)
+
+
+def list_audit(site: RequestContext, asked: ListAuditRequest) -> list[AuditEntryDescription]:
+    """List the audit log: each action and its user."""
+    found = (one for one in read_audit(site.log) if asked.start <= one.number < asked.start + asked.limit)
+    return [AuditEntryDescription(e.number, e.at, e.did, e.who, dict(e.facts), e.hash) for e in found]
+
+
+def verify_audit_chain(site: RequestContext, asked: VerifyAuditRequest) -> AuditVerificationResult:
+    """Verify that no audit entry was changed, removed or inserted."""
+    found = verify_audit(site.log, asked.known)
+    return AuditVerificationResult(found.count, found.head)
+
+
+ROUTES = (
+    Route("POST", "/tokens", log_in, 201, needs=AccessLevel.ANYBODY),
+    Route("POST", "/session", begin_session, 201, needs=AccessLevel.ANYBODY),
+    Route("GET", "/session", get_session, needs=AccessLevel.KNOWN),
+    Route("DELETE", "/session", end_session, 204, needs=AccessLevel.KNOWN),
+    Route("PUT", "/password", change_password, 204, needs=AccessLevel.KNOWN),
+    Route("DELETE", "/tokens/{id}", revoke_token, 204, needs=AccessLevel.ADMIN),
+    Route("GET", "/users", list_users, needs=AccessLevel.ADMIN),
+    Route("POST", "/users", add_user, 201, needs=AccessLevel.ADMIN),
+    Route("PATCH", "/users/{user}", change_user, needs=AccessLevel.ADMIN),
+    Route("DELETE", "/users/{user}", remove_user, 204, needs=AccessLevel.ADMIN),
+    Route("POST", "/users/{user}/tokens", create_token, 201, needs=AccessLevel.ADMIN),
+    Route("DELETE", "/users/{user}/tokens", revoke_sessions, 204, needs=AccessLevel.ADMIN),
+    Route("GET", "/roles", list_roles, needs=AccessLevel.ADMIN),
+    Route("POST", "/roles/{role}/grants", grant, 204, needs=AccessLevel.ADMIN),
+    Route("DELETE", "/roles/{role}/grants", revoke, 204, needs=AccessLevel.ADMIN),
+    Route("GET", "/audit", list_audit, needs=AccessLevel.ADMIN),
+    Route("GET", "/audit/verification", verify_audit_chain, needs=AccessLevel.ADMIN),
+)

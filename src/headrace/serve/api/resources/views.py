@@ -1,0 +1,191 @@
+"""Views: materialized tables, read by KSQL. A response reflects one state of the view, whose position it contains.
+
+With the token of a write, the response waits until the table reflects that write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import Response
+
+from headrace.contracts import TopicPartition
+from headrace.control.serving.read_your_writes import WriteTracker
+from headrace.errors import BadRequest, HeadraceError, ServerFailed, UnknownView, ViewLagging
+from headrace.plan.catalog import SourceInfo
+from headrace.plan.types import identifier_text
+from headrace.serve.api.log_io.positions import Positions, format_positions, parse_positions
+from headrace.serve.api.parameters import in_path, in_query
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.route import AccessLevel, Route
+from headrace.settings import parse_duration
+
+MAX_ROWS = 10_000
+_LONGEST = 60.0  # maximum seconds to wait
+_PAUSE = 0.05  # seconds between two polls
+JSON = "application/json"
+
+
+@dataclass(frozen=True)
+class ViewDescription:
+    """A view. `position` is its progress in its topic, `version` the number of changes since it was built.
+
+    `skipped` counts records that could not be decoded. `rebuilt` counts how often it was rebuilt, `reason` says why;
+    `failure` says why it is currently not updated.
+    """
+
+    name: str
+    topic: str
+    columns: list[str]
+    position: str | None
+    version: int | None
+    stream_time: int | None
+    skipped: int | None
+    rebuilt: int | None
+    reason: str | None
+    failure: dict[str, Any] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ViewRequest:
+    view: str = in_path("The table's name.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReadViewRequest(ViewRequest):
+    select: str = in_query("Columns and expressions.", "*")
+    where: str | None = in_query("A condition.", None)
+    order: str | None = in_query("Columns to order by.", None)
+    limit: int = in_query("At most so many rows.", 1_000, most=MAX_ROWS)
+    token: str | None = in_query("What a write answered: the table must reflect it.", None)
+    wait: str = in_query("How long to wait for that.", "10s")
+
+
+def list_views(site: RequestContext) -> list[ViewDescription]:
+    """List all views, with their progress."""
+    sources = [site.node.catalog.sources[name] for name in site.node.tables.names]
+    return [_described(site, one.name) for one in sources if site.rights.sees(one.name, one.topic)]
+
+
+def get_view(site: RequestContext, asked: ViewRequest) -> ViewDescription:
+    """Get one view."""
+    return _described(site, _source(site, asked.view).name)
+
+
+async def read_view(site: RequestContext, asked: ReadViewRequest, request: Request) -> Response:
+    """Read rows of a view: `{"columns": [...], "rows": [[...], ...], "position": "..."}`."""
+    del request
+    source = await run_in_threadpool(_source, site, asked.view)
+    if asked.token:
+        await _reflects(site, source, parse_positions(asked.token), _seconds(asked.wait))
+    return Response(await run_in_threadpool(_rows, site, source, asked), media_type=JSON)
+
+
+def read_view_now(site: RequestContext, asked: ReadViewRequest) -> bytes:
+    """Like `read_view`, but does not wait: the current state of the view."""
+    return _rows(site, _source(site, asked.view), asked)
+
+
+# -- descriptions ---------------------------------------------------------------------------------------------------
+
+
+def _source(site: RequestContext, name: str) -> SourceInfo:
+    found = next((one for one in (name, name.upper()) if one in site.node.tables.names), None)
+    if found is None:
+        raise UnknownView(f'there is no table "{name}" that can be asked', fix="GET /api/v1/views lists them")
+    source = site.node.catalog.sources[found]
+    site.rights.rows(source.name, source.topic)
+    return source
+
+
+def _described(site: RequestContext, name: str) -> ViewDescription:
+    source, failure = site.node.catalog.sources[name], site.node.tables.failure(name)
+    relation = source.relation
+    columns = [field.name for field in (*relation.key, *relation.value)]
+    facts = name, source.topic, columns
+    with suppress(ViewLagging):
+        state = site.node.tables.state(name)
+        position = _told(source, state.position)
+        figures = position, state.version, state.stream_time, state.skipped, state.rebuilt, state.reason or None
+        return ViewDescription(*facts, *figures, _reason(failure))
+    return ViewDescription(*facts, None, None, None, None, None, None, _reason(failure))
+
+
+def _reason(failure: Exception | None) -> dict[str, Any] | None:
+    if failure is None or isinstance(failure, HeadraceError):
+        return None if failure is None else dict(failure.as_dict())
+    return {"code": ServerFailed.code, "what": str(failure), "where": None, "fix": None}
+
+
+def _told(source: SourceInfo, position: Mapping[int, int]) -> str:
+    return format_positions({TopicPartition(source.topic, partition): at for partition, at in position.items()})
+
+
+# -- rows -----------------------------------------------------------------------------------------------------------
+
+
+def _rows(site: RequestContext, source: SourceInfo, asked: ReadViewRequest) -> bytes:
+    ask = site.node.asked(_text(source, asked), rights=site.rights)
+    if {one.name for one in ask.query.sources} != {source.name} or ask.limit != asked.limit:
+        raise BadRequest("columns, condition and order must each be whole", fix="ask for more than that by /query")
+    if ask.push:
+        raise BadRequest("EMIT CHANGES goes on, and a page ends", fix="ask for it by /query-stream")
+    with site.node.pulls.answered(ask) as pulled:
+        rows = [row.text for batch in pulled.batches for row in batch]
+        position = None if pulled.state is None else _told(source, pulled.state.position)
+    names = [column.name for column in ask.columns]
+    facts = {"columns": names, "position": position}
+    return b'{"rows":[' + b",".join(rows) + b"]," + orjson.dumps(facts)[1:]
+
+
+def _text(source: SourceInfo, asked: ReadViewRequest) -> str:
+    parts = [f"SELECT {asked.select} FROM {identifier_text(source.name)}"]
+    parts += [f"WHERE {asked.where}"] if asked.where else []
+    parts += [f"ORDER BY {asked.order}"] if asked.order else []
+    return " ".join([*parts, f"LIMIT {asked.limit};"])
+
+
+# -- read your writes -----------------------------------------------------------------------------------------------
+
+
+def _seconds(text: str) -> float:
+    try:
+        return min(parse_duration(text).total_seconds(), _LONGEST)
+    except ValueError as error:
+        raise BadRequest(f'"wait" cannot be "{text[:40]}": {error}', fix="for example 10s") from None
+
+
+async def _reflects(site: RequestContext, source: SourceInfo, written: Positions, seconds: float) -> None:
+    """Wait on the event loop: threads are scarce."""
+    awaiting, deadline = WriteTracker(site.node, written), time.monotonic() + seconds
+    while not await run_in_threadpool(_has, site, source, awaiting):
+        if time.monotonic() > deadline:
+            query = f"query {awaiting.lacking} has not read so far" if awaiting.lacking else "its view is behind"
+            raise ViewLagging(
+                f'table "{source.name}" does not reflect the write after {seconds:g} s: {query}',
+                where=format_positions(written),
+                fix="ask again, or see whether the query runs",
+            )
+        await asyncio.sleep(_PAUSE)
+
+
+def _has(site: RequestContext, source: SourceInfo, awaiting: WriteTracker) -> bool:
+    position = awaiting.position(source.topic)
+    with suppress(ViewLagging):
+        return position is not None and site.node.tables.state(source.name).reflects(position)
+    return False
+
+
+ROUTES = (
+    Route("GET", "/views", list_views, needs=AccessLevel.KNOWN),
+    Route("GET", "/views/{view}", get_view, needs=AccessLevel.KNOWN),
+    Route("GET", "/views/{view}/rows", read_view, needs=AccessLevel.KNOWN),
+)

@@ -1,0 +1,165 @@
+"""Mounts the console: NiceGUI under `/ui`, with a content security policy.
+
+A script runs only if it is a file of this server or has the page's nonce, which only the inline scripts of NiceGUI's
+template get. So a script in a record never runs. NiceGUI compiles templates to functions in the browser, which requires
+`unsafe-eval`, and it sets inline styles.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import nicegui
+from fastapi import FastAPI
+from nicegui import app as nicegui_app
+from nicegui import ui
+from starlette.datastructures import MutableHeaders
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import FileResponse, RedirectResponse
+from starlette.routing import BaseRoute, Mount, Route
+
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.console.compressed_files import CompressedFiles
+from headrace.serve.console.page_context import SCOPE_KEY
+from headrace.serve.console.poller import SnapshotPoller
+from headrace.serve.console.routes import register_pages
+from headrace.serve.console.urls import LOGIN_PATH, PREFIX
+
+STATIC = Path(__file__).parent / "static"
+_HEAD = f"""
+<link rel="stylesheet" href="{PREFIX}/static/headrace.css">
+<script defer src="{PREFIX}/static/headrace.js"></script>
+"""
+_POLICY = {
+    "default-src": "'self'",
+    "script-src": "'self' 'unsafe-eval' 'nonce-{nonce}'",
+    "style-src": "'self' 'unsafe-inline'",
+    "img-src": "'self' data:",
+    "font-src": "'self' data:",
+    "object-src": "'none'",
+    "base-uri": "'none'",
+    "form-action": "'self'",
+    "frame-ancestors": "'none'",
+}
+_INLINE = re.compile(r"<script(?![^>]*\bsrc=)[^>]*>.*?</script>", re.DOTALL)
+_OPTIONAL = re.compile(r"\{% if .*?\{% endif %\}", re.DOTALL)
+_FILLED_IN = re.compile(r"\{[{%]")
+
+
+def _beginnings() -> tuple[bytes, ...]:
+    """The inline scripts of NiceGUI's page template: each up to its first placeholder, or to its end."""
+    template = (Path(nicegui.__file__).parent / "templates" / "index.html").read_text()
+    scripts = _INLINE.findall(_OPTIONAL.sub("", template))
+    return tuple(_FILLED_IN.split(script)[0].encode() for script in scripts)
+
+
+_OWN = _beginnings()
+_LOGIN_POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'"
+
+
+class Console:
+    """The console; the server's application includes its `routes` and `lifespan`."""
+
+    def __init__(self, site: RequestContext) -> None:
+        register_pages()
+        self._inner = FastAPI(openapi_url=None)
+        ui.run_with(
+            self._inner,
+            title="headrace",
+            favicon=STATIC / "headrace.svg",
+            dark=None,
+            language="en-US",
+            binding_refresh_interval=None,
+            reconnect_timeout=5.0,
+            tailwind=False,
+            gzip_middleware_factory=None,
+            show_welcome_message=False,
+        )
+        nicegui_app.colors(primary="#0b6e75", positive="#18703a", dark="#17242a", dark_page="#0f181b")
+        nicegui_app.add_static_files("/static", STATIC)
+        ui.add_head_html(_HEAD, shared=True)
+        pages = GZipMiddleware(ConsoleMiddleware(self._inner, site), compresslevel=1)  # fast, as the user waits for it
+        self.routes: list[BaseRoute] = [
+            Route("/", _begin, methods=["GET"]),
+            Route(LOGIN_PATH, _login_page, methods=["GET"]),
+            Mount(PREFIX, CompressedFiles(pages)),
+        ]
+
+    @asynccontextmanager
+    async def lifespan(self, _: Any) -> AsyncIterator[None]:
+        async with self._inner.router.lifespan_context(self._inner):
+            yield
+
+
+async def _begin(_: Any) -> RedirectResponse:
+    return RedirectResponse(f"{PREFIX}/")
+
+
+async def _login_page(_: Any) -> FileResponse:
+    """The static log-in page, for unauthenticated users: it loads only files."""
+    return FileResponse(STATIC / "log-in.html", headers={"content-security-policy": _LOGIN_POLICY})
+
+
+class ConsoleMiddleware:
+    """Passes the server's context to the pages, and sets the security headers."""
+
+    def __init__(self, app: Any, site: RequestContext) -> None:
+        self._app = app
+        self._site = site
+        self._pulse = SnapshotPoller(site)
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        scope[SCOPE_KEY] = self._site, self._pulse
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        marking = _NonceInjector(send)
+        await self._app(scope, receive, marking)
+
+
+class _NonceInjector:
+    """Forwards a response; the scripts of an HTML page get a nonce, a new one for each response."""
+
+    def __init__(self, send: Any) -> None:
+        self._send = send
+        self._start: Any = None
+        self._page = bytearray()
+
+    async def __call__(self, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            headers = MutableHeaders(raw=message["headers"])
+            headers["x-content-type-options"] = "nosniff"
+            headers["referrer-policy"] = "same-origin"
+            if headers.get("content-type", "").startswith("text/html"):
+                self._start = message
+                return
+        elif self._start is not None:
+            self._page += message.get("body", b"")
+            if message.get("more_body"):
+                return
+            message = await self._marked(message)
+        await self._send(message)
+
+    async def _marked(self, message: Any) -> Any:
+        nonce = secrets.token_urlsafe(16)
+        page = with_nonces(bytes(self._page), nonce)
+        headers = MutableHeaders(raw=self._start["headers"])
+        policy = "; ".join(f"{name} {value}" for name, value in _POLICY.items())
+        headers["content-security-policy"] = policy.format(nonce=nonce)
+        headers["content-length"] = str(len(page))
+        await self._send(self._start)
+        return {**message, "body": page}
+
+
+def with_nonces(page: bytes, nonce: str) -> bytes:
+    """The page with the nonce on its own scripts. A script that occurs twice may be injected, and gets none."""
+    mark = f'<script nonce="{nonce}"'.encode()
+    for own in _OWN:
+        if page.count(own) == 1:
+            page = page.replace(own, mark + own.removeprefix(b"<script"))
+    return page

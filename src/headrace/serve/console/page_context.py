@@ -1,0 +1,58 @@
+"""The context of a page of the console: calls the functions of the HTTP API with the user's rights."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from headrace.access.authorization import Rights
+from headrace.serve.api.app import ROUTES
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.resources.dashboards import add_panel, remove_panel
+from headrace.serve.api.route import AccessLevel
+from headrace.serve.authentication import current_rights, request_rights
+from headrace.serve.console.poller import ServerSnapshot, SharedRequest, SnapshotPoller
+
+_NEEDS = {route.do: route.needs for route in ROUTES} | {add_panel: AccessLevel.KNOWN, remove_panel: AccessLevel.KNOWN}
+SCOPE_KEY = "headrace.dashboard"
+"""Key in the request's scope for the request context and the poller."""
+
+
+class PageContext:
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        site, pulse = request.scope[SCOPE_KEY]
+        self._site: RequestContext = site
+        self._pulse: SnapshotPoller = pulse
+        self.who = request_rights(request).who
+
+    @property
+    def rights(self) -> Rights:
+        """The current rights: a page may be open for a long time."""
+        return current_rights(self._site.node.guard, self.request)
+
+    @property
+    def site(self) -> RequestContext:
+        return self._site.by(self.rights)
+
+    @property
+    def prefers_dark(self) -> bool | None:
+        """None: the browser's preference."""
+        return {"dark": True, "light": False}.get(self.request.cookies.get("headrace-colours", ""))
+
+    async def now(self) -> ServerSnapshot:
+        """The latest snapshot, limited to what the user may see."""
+        return (await self._pulse.now()).seen_by(self.rights)
+
+    async def share(self, asked: SharedRequest) -> Any:
+        """A response that is computed once for all users with the same request and the same rights."""
+        return await self._pulse.answers.of(self.site, asked)
+
+    async def ask(self, do: Callable[..., Any], *given: Any) -> Any:
+        """Call the function of a route, if the user may; on a thread, since it may block on the log."""
+        site = self.site
+        _NEEDS[do].check(site.rights, *(given or (None,)))
+        return await run_in_threadpool(do, site, *given)

@@ -1,0 +1,177 @@
+"""The alerts page: active alerts, notices and their deliveries, and a form for a new alert."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from nicegui import ui
+
+from headrace.control.alerts.history import OUTCOMES_TOPIC, topic_bounds
+from headrace.plan.alerts import TOPIC
+from headrace.plan.notifiers import PUSH
+from headrace.plan.types import identifier_text
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.resources import alerts as api
+from headrace.serve.api.resources.statements import ExecuteRequest, execute_statements
+from headrace.serve.console.page_context import PageContext
+from headrace.serve.console.poller import ServerSnapshot
+from headrace.serve.console.widgets import number_format
+from headrace.serve.console.widgets.layout import Column, Grid, auto_refresh, cell, html_tag, html_text, notify_errors
+
+HOUR = 3_600
+PATIENCE = 120.0
+"""Seconds that a user has to allow notifications."""
+_SEVERITIES = ["info", "warning", "critical"]
+
+
+async def alerts(desk: PageContext) -> None:
+    raised = Grid(
+        Column("key", "Raised for"),
+        Column("alert", "Alert"),
+        Column("message", "Message"),
+        Column("since", "Since (UTC)"),
+        label="Raised now",
+    )
+    html_text("h2", "Rules")
+    rules = html_tag("div")
+    html_text("h2", "What was told")
+    history = Grid(
+        Column("at", "Time (UTC)"),
+        Column("alert", "Alert"),
+        Column("key", "Key"),
+        Column("state", "State"),
+        Column("message", "Message"),
+        Column("sent", "Sent"),
+        key="id",
+        label="What was told",
+    )
+    _browsers(desk)
+    html_text("h2", "A new alert")
+    AlertForm(desk)
+    shown: list[Any] = []
+
+    async def show(_: ServerSnapshot) -> None:
+        found: list[api.AlertDescription] = await desk.share(AlertsRequest())
+        raised.show([_raised(alert, one) for alert in found for one in alert.raised])
+        told = [(a.name, a.rule, a.state, tuple(a.mutes)) for a in found]
+        if told != shown:
+            shown[:] = told
+            rules.clear()
+            with rules:
+                for alert in found:
+                    _rule(desk, alert)
+        notices: api.NoticePage = await desk.share(NoticesRequest())
+        history.show([_told(one) for one in notices.notices])
+
+    await auto_refresh(desk, show)
+
+
+@dataclass(frozen=True)
+class AlertsRequest:
+    """All alerts that the user may see, fetched once a second for all pages."""
+
+    def stamp(self, site: RequestContext) -> object:
+        """None: states of queries and mutes change without a new version."""
+        return None
+
+    def answer(self, site: RequestContext) -> list[api.AlertDescription]:
+        return api.list_alerts(site)
+
+
+@dataclass(frozen=True)
+class NoticesRequest:
+    """The latest notices, fetched again when there are new notices or deliveries."""
+
+    def stamp(self, site: RequestContext) -> object:
+        return topic_bounds(site.log, TOPIC), topic_bounds(site.log, OUTCOMES_TOPIC), tuple(site.node.catalog.alerts)
+
+    def answer(self, site: RequestContext) -> api.NoticePage:
+        return api.list_notices(site, api.ListNoticesRequest(limit=50))
+
+
+def _raised(alert: api.AlertDescription, one: api.ActiveAlert) -> dict[str, object]:
+    return {
+        "key": cell(one.key),
+        "alert": alert.name,
+        "message": one.message,
+        "since": number_format.format_time(one.since),
+    }
+
+
+def _told(one: api.NoticeEntry) -> dict[str, object]:
+    sent = ", ".join(f"{delivery.notifier}: {delivery.state}" for delivery in one.deliveries)
+    facts = {"id": one.id, "alert": one.alert, "key": cell(one.key), "state": one.state, "message": one.message}
+    return {**facts, "at": number_format.format_time(one.at), "sent": sent}
+
+
+def _rule(desk: PageContext, alert: api.AlertDescription) -> None:
+    with html_tag("div").classes("hr-entry"):
+        muted = ", muted" if alert.mutes else ""
+        html_text("pre", f"{alert.name} ({alert.severity}, {alert.state}{muted})\n{alert.text}").classes("hr-text")
+        if alert.mutes:
+            _button("Unmute", alert, desk, lambda: (api.unmute_alert, api.UnmuteRequest(alert=alert.name)))
+        else:
+            _button("Mute", alert, desk, lambda: (api.mute_alert, api.MuteRequest(alert=alert.name, seconds=HOUR)))
+        _button("Drop", alert, desk, lambda: (api.drop_alert, api.AlertRequest(alert=alert.name)))
+
+
+def _button(name: str, alert: api.AlertDescription, desk: PageContext, asking: Callable[[], tuple[Any, Any]]) -> None:
+    async def done() -> None:
+        with notify_errors():
+            await desk.ask(*asking())
+            ui.notify(f"{name}: done", type="positive")
+
+    button = ui.button(name, on_click=done).props("flat dense no-caps")
+    button._props["aria-label"] = f"{name} {alert.name}"
+
+
+def _browsers(desk: PageContext) -> None:
+    """For each notifier of type PUSH, a button to subscribe this browser."""
+    names = [one.name for one in desk.site.node.catalog.notifiers.values() if one.kind == PUSH.name]
+
+    def subscribing(name: str) -> Callable[[], Any]:
+        async def subscribe() -> None:
+            hindered = await ui.run_javascript(f"return headrace.subscribe({json.dumps(name)})", timeout=PATIENCE)
+            if hindered:
+                ui.notify(f"not subscribed: {hindered}", type="negative", multi_line=True)
+            else:
+                ui.notify(f"this browser is told what {name} sends", type="positive")
+
+        return subscribe
+
+    with html_tag("div").classes("hr-row"):
+        for name in sorted(names):
+            ui.button(f"Tell this browser: {name}", icon="notifications", on_click=subscribing(name)).props(
+                "outline no-caps"
+            )
+
+
+class AlertForm:
+    """A form that becomes a CREATE ALERT statement."""
+
+    def __init__(self, desk: PageContext) -> None:
+        self._desk = desk
+        sources = sorted(desk.site.node.catalog.sources) if desk.rights.is_admin else []
+        notifiers = sorted(desk.site.node.catalog.notifiers) if desk.rights.is_admin else []
+        with html_tag("form").classes("hr-row").on("submit.prevent", self._create):
+            self._name = ui.input("Name").props("dense outlined")
+            self._on = ui.select(sources, label="On", with_input=True, new_value_mode="add").props("dense outlined")
+            self._when = ui.input("When", placeholder="temperature > 30").props("dense outlined").classes("hr-wide")
+            self._severity = ui.select(_SEVERITIES, value="warning", label="Severity").props("dense outlined")
+            self._notify = ui.select(notifiers, label="Notify", multiple=True).props("dense outlined")
+            for one in (self._on, self._notify):
+                one.classes("hr-select")
+            ui.button("Create").props("type=submit unelevated no-caps")
+
+    async def _create(self) -> None:
+        """Execute the statement. Names are quoted; the condition is KSQL, as in the editor."""
+        with notify_errors():
+            named = identifier_text(self._name.value or ""), identifier_text(self._on.value or "")
+            notify = ", ".join(map(identifier_text, self._notify.value or ()))
+            statement = f"CREATE ALERT {named[0]} ON {named[1]} WHEN {self._when.value or ''}"
+            statement += f" SEVERITY '{self._severity.value}'" + (f" NOTIFY {notify}" if notify else "")
+            await self._desk.ask(execute_statements, ExecuteRequest(text=f"{statement};"))
+            ui.notify("created", type="positive")

@@ -1,0 +1,56 @@
+"""The doctor page: checks of this machine, and every setting with its origin."""
+
+from __future__ import annotations
+
+import dataclasses
+from importlib.metadata import version
+
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool
+
+from headrace.control.admin.doctor import CHECKS, OK, CheckResult
+from headrace.secrets import MASK
+from headrace.serve.console.page_context import PageContext
+from headrace.serve.console.widgets.layout import Column, Grid, html_text
+from headrace.settings import Settings, resolve_settings
+
+
+async def doctor(desk: PageContext) -> None:
+    """For admins: it shows folders and addresses."""
+    desk.rights.check_admin("see how the machine is doing")
+    settings = desk.site.node.settings
+    told = html_text("p", "Looking.").props("role=status")
+    checks = Grid(Column("check", "Check"), Column("state", "State"), Column("found", "Found"), Column("fix", "Fix"))
+
+    async def look() -> None:
+        found = [_own(), *await run_in_threadpool(_findings, settings)]
+        bad = [finding for finding in found if finding.state != OK]
+        told.set_text(f"{len(bad)} of {len(found)} want a look." if bad else "Everything is as it should be.")
+        checks.show([dataclasses.asdict(finding) for finding in [*bad, *(one for one in found if one.state == OK)]])
+
+    ui.timer(0, look, once=True)  # after the page is shown: a check that does not respond would delay it
+    html_text("h2", "Settings")
+    grid = Grid(
+        Column("name", "Setting"), Column("value", "Value"), Column("origin", "From"), Column("doc", "What it is")
+    )
+    grid.show(_told(settings))
+
+
+def _own() -> CheckResult:
+    return CheckResult("headrace", OK, version("headrace"))
+
+
+def _findings(settings: Settings) -> list[CheckResult]:
+    return [finding for check in CHECKS for finding in check(settings)]
+
+
+def _told(settings: Settings) -> list[dict[str, object]]:
+    """The settings with their origins. A value that differs from file and environment was given as a flag."""
+    rows: list[dict[str, object]] = []
+    for one in resolve_settings():
+        value = getattr(settings, one.name)
+        shown = MASK if one.secret and value else str(value)
+        rows.append(
+            {"name": one.name, "value": shown, "origin": one.origin if value == one.value else "flag", "doc": one.doc}
+        )
+    return rows

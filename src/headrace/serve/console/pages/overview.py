@@ -1,0 +1,60 @@
+"""The overview page: the flow of data, its rates, and problems that need attention."""
+
+from __future__ import annotations
+
+from nicegui import ui
+
+from headrace.control.queries.status import FAILED, RUNNING
+from headrace.serve.console.page_context import PageContext
+from headrace.serve.console.poller import ServerSnapshot
+from headrace.serve.console.widgets import number_format
+from headrace.serve.console.widgets.flow_diagram import FlowDiagram
+from headrace.serve.console.widgets.layout import Tile, auto_refresh, html_tag, html_text
+
+
+async def overview(desk: PageContext) -> None:
+    with html_tag("div").classes("hr-tiles"):
+        tiles = {name: Tile(name) for name in ("records in", "queries running", "records behind", "dead letters")}
+    attention = Attention()
+    flow = FlowDiagram()
+    empty = html_tag("div").classes("hr-empty")
+    with empty:
+        html_text("p", "Nothing flows yet. Make a stream, and a query over it:")
+        ui.link("write a statement", "/statements")
+
+    def show(moment: ServerSnapshot) -> None:
+        running = sum(query.state == RUNNING for query in moment.queries)
+        behind = sum(query.lag or 0 for query in moment.queries)
+        dead = sum(sum(query.dead_letters.values()) for query in moment.queries)
+        tiles["records in"].show(number_format.format_rate(moment.rate_in))
+        tiles["queries running"].show(f"{running} of {len(moment.queries)}")
+        tiles["records behind"].show(number_format.format_count(behind))
+        tiles["dead letters"].show(number_format.format_count(dead), bad=dead > 0)
+        attention.show(moment)
+        flow.show(moment)
+        empty.set_visibility(not moment.topics)
+
+    await auto_refresh(desk, show)
+
+
+class Attention:
+    """Failures, with their reasons."""
+
+    def __init__(self) -> None:
+        self._root = html_tag("ul").classes("hr-attention").props("aria-live=polite")
+        self._told: list[str] = []
+
+    def show(self, moment: ServerSnapshot) -> None:
+        failed = [query for query in moment.queries if query.state == FAILED and query.failure]
+        told = [f"Query {query.name} has failed: {query.failure['what']}" for query in failed if query.failure]
+        told += [
+            f"View {view['name']} is not kept: {view['failure']['what']}" for view in moment.views if view["failure"]
+        ]
+        told += [f"Statement {number} cannot be done any more: {why}" for number, why in moment.broken.items()]
+        if told == self._told:
+            return
+        self._told = told
+        self._root.clear()
+        with self._root:
+            for one in told:
+                html_text("li", one)

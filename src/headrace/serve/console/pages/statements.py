@@ -1,0 +1,344 @@
+"""The statements page: a KSQL editor that underlines errors, with the results below."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Collection
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool
+
+from headrace.control.node import StatementResult
+from headrace.control.serving.print_topic import TopicPrinter
+from headrace.control.serving.push import PushQueries, PushSubscription
+from headrace.control.statements.permissions import visible_catalog
+from headrace.errors import HeadraceError, NotAuthenticated, StatementError
+from headrace.lang.ksql import ast
+from headrace.lang.ksql.describe.listing import Listing
+from headrace.lang.ksql.describe.table_columns import RECORDS
+from headrace.lang.ksql.grammar.keywords import keywords
+from headrace.lang.ksql.grammar.parser import read_statements
+from headrace.lang.ksql.scripts.checker import CheckedScript, check_script
+from headrace.plan.catalog import Catalog, TransientSelect
+from headrace.plan.explain import tree
+from headrace.plan.functions import AGGREGATES, SCALARS
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.resources.statements import list_journal
+from headrace.serve.console.page_context import PageContext
+from headrace.serve.console.view_queries import parse_row, time_columns
+from headrace.serve.console.widgets.layout import Column, Grid, cells, error_text, html_tag, html_text, notify_errors
+from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
+
+MAX_SHOWN_ROWS = 500
+"""Maximum rows of a result that a page shows."""
+_PAUSE = 0.4  # seconds after the last key press until the text is checked
+_EXAMPLE = "SHOW STREAMS;\n"
+_QUERY_STATEMENTS = (ast.SelectStatement, ast.Print)
+_RESET = "auto.offset.reset"
+_REMEMBERED = 20  # statements in the history of a page
+
+
+async def statements(desk: PageContext) -> None:
+    page = StatementsPage(desk)
+    page.build()
+    await page.look_through()
+    await page.history()
+
+
+class StatementsPage:
+    def __init__(self, desk: PageContext) -> None:
+        self._desk = desk
+        self._live: asyncio.Task[None] | None = None
+        self._turn = 0
+        """Incremented by each run, and when the page closes: results of earlier runs are discarded."""
+        self._ran: list[str] = []
+        self._waiting: asyncio.TimerHandle | None = None
+
+    def build(self) -> None:
+        self._editor = ui.codemirror(_EXAMPLE, language="SQL", on_change=self._changed, line_wrapping=True)
+        self._editor.classes("hr-editor").map_key("Ctrl-Enter", self.run)
+        names = completions(visible_catalog(self._desk.site.node.catalog, self._desk.rights))
+        ui.run_javascript(f"headrace.editor({self._editor.id}, {json.dumps(names)})")
+        self._errors = html_tag("ul").classes("hr-attention").props('aria-label="Errors" aria-live=polite')
+        with html_tag("div").classes("hr-row"):
+            ui.button("Run", icon="play_arrow", on_click=self.run).props("unelevated no-caps")
+            ui.button("Explain", on_click=self.explain).props("outline no-caps")
+            self._stop = ui.button("Stop", icon="stop", on_click=self.stop).props("outline no-caps")
+            self._stop.set_visibility(False)
+            html_text("span", "Ctrl+Enter runs it").classes("hr-told")
+        self._answers = html_tag("div").classes("hr-answers").props("role=log aria-label=Answers")
+        self._history = html_tag("div")
+        ui.context.client.on_delete(self._end)
+
+    @property
+    def _text(self) -> str:
+        return self._editor.value or ""
+
+    # -- while typing -----------------------------------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        if self._waiting is not None:
+            self._waiting.cancel()
+        client = ui.context.client
+
+        def look() -> None:
+            with suppress(RuntimeError), client:  # the page may have been closed
+                ui.timer(0, self.look_through, once=True)
+
+        self._waiting = asyncio.get_running_loop().call_later(_PAUSE, look)
+
+    async def look_through(self) -> None:
+        """Check the text: underline errors, and show their messages."""
+        looked_at = self._text
+        with suppress(NotAuthenticated):  # an expired log-in is reported when the user runs something
+            found = await run_in_threadpool(_checked, self._desk.site, looked_at)
+            if looked_at == self._text:
+                self._underline(found)
+
+    def _underline(self, found: CheckedScript) -> None:
+        marks = [error.span for error in found.errors if isinstance(error, StatementError) and error.span is not None]
+        size = len(self._text)
+        self._editor.decorations = [
+            {
+                "kind": "mark",
+                "from": min(span.start, size - 1),
+                "to": min(max(span.end, span.start + 1), size),
+                "class": "hr-wrong",
+            }
+            for span in marks
+            if size
+        ]
+        self._errors.clear()
+        with self._errors:
+            for error in found.errors:
+                where = f"{error.where}: " if error.where else ""
+                html_text("li", f"{where}{error.what}" + (f" ({error.fix})" if error.fix else ""))
+
+    # -- running ----------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> int:
+        self.stop()
+        self._answers.clear()
+        return self._turn
+
+    async def run(self) -> None:
+        """Execute statements in order. The first query ends the run, and its rows follow."""
+        turn = self._begin()
+        properties, variables = dict[str, str](), dict[str, str]()
+        with self._answers:
+            try:
+                for reading in read_statements(self._text, dict(variables)):
+                    if reading.error is not None:
+                        raise reading.error
+                    self._note(reading.text)
+                    if isinstance(reading.statement, _QUERY_STATEMENTS):
+                        await self._ask(turn, reading.text, properties, variables)
+                        break
+                    done = await run_in_threadpool(_done, self._desk.site, reading.text, properties, variables)
+                    if turn != self._turn:
+                        return
+                    for outcome in done:
+                        _shown(outcome)
+                    _remember(reading.statement, properties)
+            except HeadraceError as error:
+                if turn == self._turn:
+                    error_text(error)
+        if turn == self._turn:
+            await self.history()
+
+    async def explain(self) -> None:
+        turn = self._begin()
+        with self._answers, notify_errors():
+            found = await run_in_threadpool(_checked, self._desk.site, self._text)
+            if turn != self._turn:
+                return
+            for error in found.errors:
+                error_text(error)
+            for planned in found.planned:
+                query = getattr(planned.action, "query", None)
+                html_text("h2", planned.text.strip().splitlines()[0])
+                html_text("pre", tree(query) if query else "nothing runs").classes("hr-text")
+
+    async def _ask(self, turn: int, question: str, properties: dict[str, str], variables: dict[str, str]) -> None:
+        site = self._desk.site
+        asked = await run_in_threadpool(lambda: site.node.question(question, properties, variables, rights=site.rights))
+        if turn != self._turn:
+            return
+        if isinstance(asked, TopicPrinter):
+            rows = ResultGrid([column.name for column in RECORDS])
+        else:
+            rows = ResultGrid([column.name for column in asked.columns], time_columns(asked.columns))
+        if isinstance(asked, TransientSelect) and not asked.push:
+            found = await run_in_threadpool(_pulled, site, asked)
+            if turn == self._turn:
+                rows.add(found[:MAX_SHOWN_ROWS])
+                rows.end(are_more=len(found) > MAX_SHOWN_ROWS)
+            return
+        from_beginning = properties.get(_RESET) == "earliest"
+        self._live = asyncio.create_task(self._follow(turn, asked, rows, from_beginning=from_beginning))
+        self._stop.set_visibility(True)
+
+    async def _follow(
+        self, turn: int, asked: TransientSelect | TopicPrinter, rows: ResultGrid, *, from_beginning: bool
+    ) -> None:
+        site, news = self._desk.site, asyncio.Event()  # with the rights at the time of the run
+        pushes, notify = site.node.pushes, thread_safe_setter(news)
+        try:
+            async with push_subscription(pushes, asked, notify, from_beginning=from_beginning) as reader:
+                async for some in subscription_rows(reader, news, 1.0):
+                    if not self._desk.rights.same(site.rights):
+                        raise NotAuthenticated("rights have changed meanwhile", fix="ask again")
+                    if some:
+                        columns = () if isinstance(asked, TopicPrinter) else asked.columns
+                        rows.add([parse_row(row.text, columns) for row in some])
+                        await asyncio.sleep(0.2)  # a person reads no faster
+                rows.end(reader.failure)
+        except HeadraceError as error:
+            rows.end(error)
+        finally:
+            if turn == self._turn:
+                self._stop.set_visibility(False)
+
+    def stop(self) -> None:
+        self._end()
+        self._stop.set_visibility(False)
+
+    def _end(self) -> None:
+        """Also called after the page has closed, when nothing can be shown."""
+        self._turn += 1
+        if self._live is not None:
+            self._live.cancel()
+            self._live = None
+
+    # -- history ----------------------------------------------------------------------------------------------------
+
+    def _note(self, statement: str) -> None:
+        """Add a statement to the top of the page's history."""
+        told = statement.strip()
+        self._ran = [told, *(one for one in self._ran if one != told)][:_REMEMBERED]
+
+    async def history(self) -> None:
+        """Show the statements run on this page; for admins, also the journal."""
+        entries = await self._desk.ask(list_journal) if self._desk.rights.is_admin else []
+        self._history.clear()
+        with self._history:
+            self._listed("Run on this page", self._ran)
+            made = [entry.text or f"code of app {entry.app}" for entry in reversed(entries)]
+            self._listed("What made what there is", made)
+
+    def _listed(self, title: str, statements: list[str]) -> None:
+        if statements:
+            html_text("h2", title)
+        for one in statements:
+            with html_tag("div").classes("hr-entry"):
+                html_text("pre", one).classes("hr-text")
+                ui.button("Edit", on_click=partial(self._editor.set_value, one)).props("flat dense no-caps")
+
+
+def completions(catalog: Catalog) -> list[str]:
+    """Names for completion in the editor."""
+    columns = {column.name for source in catalog.sources.values() for column in source.relation.columns}
+    functions = sorted({*SCALARS, *AGGREGATES})
+    return list(dict.fromkeys([*catalog.sources, *sorted(columns), *functions, *sorted(keywords())]))
+
+
+@asynccontextmanager
+async def push_subscription(
+    pushes: PushQueries, asked: TransientSelect | TopicPrinter, notify: Callable[[], None], *, from_beginning: bool
+) -> AsyncIterator[PushSubscription]:
+    """Subscribe for the block. If the caller is cancelled while the thread is still subscribing, it is unsubscribed
+    afterwards.
+    """
+    if isinstance(asked, TopicPrinter):
+        begin = partial(pushes.print, asked, notify=notify)
+    else:
+        begin = partial(pushes.subscribe, asked, from_beginning=from_beginning, notify=notify)
+    begun = asyncio.ensure_future(run_in_threadpool(begin))
+    try:
+        reader = await asyncio.shield(begun)
+    except asyncio.CancelledError:
+        begun.add_done_callback(lambda done: done.exception() or pushes.unsubscribe(done.result()))
+        raise
+    try:
+        yield reader
+    finally:
+        pushes.unsubscribe(reader)
+
+
+class ResultGrid:
+    """Rows of a result, newest at the top."""
+
+    def __init__(self, columns: list[str], times: Collection[int] = ()) -> None:
+        self._times = times
+        self._held: list[dict[str, object]] = []
+        self._count = 0
+        self._told = html_text("p", "waiting for rows").classes("hr-told").props("role=status")
+        self._grid = Grid(Column("$", "#", right=True), *(Column(f"c{i}", name) for i, name in enumerate(columns)))
+
+    def add(self, rows: list[list[Any]]) -> None:
+        for row in rows:
+            self._count += 1
+            self._held.insert(0, {"$": self._count} | cells(row, self._times))
+        del self._held[MAX_SHOWN_ROWS:]
+        self._grid.show(list(self._held))
+        self._told.set_text(
+            f"{self._count:,} rows" + (f", the last {MAX_SHOWN_ROWS} shown" if self._count > MAX_SHOWN_ROWS else "")
+        )
+
+    def end(self, failure: HeadraceError | None = None, *, are_more: bool = False) -> None:
+        told = f"the first {self._count:,} rows" if are_more else f"{self._count:,} rows"
+        if failure is not None:
+            told += f"; {failure.what}" + (f": {failure.fix}" if failure.fix else "")
+        self._told.set_text(told)
+
+
+def _shown(outcome: StatementResult) -> None:
+    first = outcome.text.strip().splitlines()[0]
+    html_text("p", f"done: {first}").classes("hr-done")
+    if outcome.answer is not None:
+        _listing(outcome.answer)
+
+
+def _listing(answer: Listing) -> None:
+    for table in answer.tables:
+        shown = [column for column in table.columns if column.heading]
+        grid = Grid(*(Column(column.name or column.heading, column.heading) for column in shown), label=table.title)
+        names = [column.name or column.heading for column in table.columns]
+        grid.show([{name: str(value) for name, value in zip(names, row, strict=True)} for row in table.rows])
+    for fact in (*answer.facts, *answer.texts):
+        if fact.heading:
+            html_text("p", f"{fact.heading}: {fact.value}")
+
+
+def _done(
+    site: RequestContext, text: str, properties: dict[str, str], variables: dict[str, str]
+) -> list[StatementResult]:
+    done: list[StatementResult] = []
+    site.node.execute(text, properties, variables, rights=site.rights, on_done=done.append)
+    return done
+
+
+def _remember(statement: ast.Statement | None, properties: dict[str, str]) -> None:
+    """Apply SET to the statements that follow in the same text."""
+    if isinstance(statement, ast.SetProperty):
+        properties[statement.name] = statement.value
+    elif isinstance(statement, ast.UnsetProperty):
+        properties.pop(statement.name, None)
+
+
+def _checked(site: RequestContext, text: str) -> CheckedScript:
+    return check_script(text, None, visible_catalog(site.node.catalog, site.rights), reads_files=False)
+
+
+def _pulled(site: RequestContext, asked: TransientSelect) -> list[list[Any]]:
+    found: list[list[Any]] = []
+    with site.node.pulls.answered(asked) as pulled:
+        for batch in pulled.batches:
+            found += [parse_row(row.text, asked.columns) for row in batch]
+            if len(found) > MAX_SHOWN_ROWS:
+                break
+    return found

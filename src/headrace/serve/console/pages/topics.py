@@ -1,0 +1,258 @@
+"""The topics pages: a list, and one topic's records with search, time range, live tail and a form to produce one."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from nicegui import ui
+from starlette.concurrency import run_in_threadpool
+
+from headrace.control.statements.permissions import visible_catalog
+from headrace.plan.types import type_text
+from headrace.schema import Field
+from headrace.serve.api.log_io.positions import format_positions, start_positions
+from headrace.serve.api.parameters import Payload
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.resources.groups import CommittedOffset, get_group, list_groups
+from headrace.serve.api.resources.groups import GroupRequest as Group
+from headrace.serve.api.resources.record_search import SearchRequest, search_records
+from headrace.serve.api.resources.records import ProduceRequest, produce
+from headrace.serve.api.resources.topics import TopicRequest, get_topic
+from headrace.serve.console.page_context import PageContext
+from headrace.serve.console.poller import ServerSnapshot
+from headrace.serve.console.widgets import number_format
+from headrace.serve.console.widgets.layout import (
+    Column,
+    Facts,
+    Grid,
+    SortedNumber,
+    auto_refresh,
+    html_tag,
+    html_text,
+    integer_cell,
+    notify_errors,
+    page_link,
+)
+
+PAGE_SIZE = 50
+MAX_SHOWN_RECORDS = 500
+"""Maximum records that a page shows while it follows a topic."""
+_OWN = ("$partition", "$offset", "$timestamp", "$headers", "$deleted")
+
+
+async def topics(desk: PageContext) -> None:
+    grid = Grid(
+        Column("name", "Topic"),
+        Column("rate", "Records in", right=True),
+        Column("records", "Records", right=True),
+        Column("partitions", "Partitions", right=True),
+        Column("streams", "Streams and tables"),
+        label="Topics",
+    )
+
+    def show(moment: ServerSnapshot) -> None:
+        over: dict[str, list[str]] = {}
+        for name, source in moment.sources.items():
+            over.setdefault(source.topic, []).append(name)
+        grid.show(
+            [
+                {
+                    "name": topic.name,
+                    "rate": SortedNumber(topic.rate, number_format.format_rate(topic.rate)),
+                    "records": integer_cell(topic.records),
+                    "partitions": topic.partitions,
+                    "streams": ", ".join(over.get(topic.name, ())),
+                    "link": page_link("topics", topic.name),
+                }
+                for topic in moment.topics.values()
+            ]
+        )
+
+    await auto_refresh(desk, show)
+
+
+async def topic(desk: PageContext, topic: str) -> None:
+    described = await desk.ask(get_topic, TopicRequest(topic=topic))
+    facts = Facts(records="", rate="", schema=_schema(desk, topic, described.schema), **_options(described.options))
+    html_text("h2", "Records")
+    records = RecordSearch(desk, topic)
+    await records.search()
+    html_text("h2", "Append a record")
+    RecordForm(desk, topic, typed=described.schema != "raw", then=records.search)
+    groups = TopicGroups(desk, topic)
+
+    async def look(moment: ServerSnapshot) -> None:
+        if (now := moment.topics.get(topic)) is None:  # deleted, or not yet in a snapshot
+            await desk.ask(get_topic, TopicRequest(topic=topic))
+            return
+        facts.show(records=f"{now.records:,}", rate=number_format.format_rate(now.rate))
+        await records.follow(now.end)
+        await groups.show()
+
+    await auto_refresh(desk, look)
+
+
+def _schema(desk: PageContext, topic: str, schema: str) -> str:
+    """The schema; for a raw topic, those of the streams and tables over it."""
+    over = [one for one in visible_catalog(desk.site.node.catalog, desk.rights).sources.values() if one.topic == topic]
+    if schema != "raw" or not over:
+        return schema
+    return "; ".join(f"{one.name} ({', '.join(map(_column, one.relation.columns))})" for one in over)
+
+
+def _column(field: Field) -> str:
+    return f"{field.name} {type_text(field.type)}"
+
+
+def _options(options: Mapping[str, Any]) -> dict[str, Any]:
+    bounded = options.get("retention_bytes") or options.get("compact")
+    kept = {"retention_time": options.get("retention_time") or ("no limit" if bounded else "kept for ever")}
+    return {name: value for name, value in options.items() if value not in (None, False, "raw")} | kept
+
+
+class RecordSearch:
+    """The results of a search, newest first."""
+
+    def __init__(self, desk: PageContext, topic: str) -> None:
+        self._desk, self._topic = desk, topic
+        self._found: list[dict[str, Any]] = []
+        self._reached = self._next = ""
+        self._end = -1
+        with html_tag("form").classes("hr-row").on("submit.prevent", self.search):
+            self._text = ui.input("Search for").props("clearable dense outlined")
+            self._from = ui.input("Not older than", placeholder="-10m, or a time").props("clearable dense outlined")
+            self._to = ui.input("Older than", placeholder="-5m, or a time").props("clearable dense outlined")
+            ui.button("Search").props("type=submit unelevated no-caps")
+            self._live = ui.switch("Follow", on_change=self.search)
+        self._told = html_text("p", "").classes("hr-told").props("role=status")
+        self._grid = Grid(
+            Column("at", "Time (UTC)"),
+            Column("place", "Partition/offset"),
+            Column("key", "Key"),
+            Column("value", "Value"),
+            key="place",
+            label="Records",
+        )
+        self._more = ui.button("Older ones", on_click=self.older).props("flat no-caps")
+
+    async def search(self) -> None:
+        """Search from the newest record on."""
+        with notify_errors():
+            self._reached = await self._ends()
+            self._show(await self._page(self._from.value or "beginning", self._to.value or self._reached), [])
+
+    async def older(self) -> None:
+        with notify_errors():
+            self._show(await self._page(self._from.value or "beginning", self._next), self._found)
+
+    async def follow(self, end: int) -> None:
+        """Show the records since the last poll. If there are more than a page, they replace the earlier ones."""
+        if not self._live.value or self._to.value or end == self._end:
+            return
+        self._end, before = end, self._reached
+        self._reached = await self._ends()
+        page = await self._page(before, self._reached)
+        if not page["done"]:
+            self._show(page, [])
+        elif page["records"]:
+            self._found = [*page["records"], *self._found][:MAX_SHOWN_RECORDS]
+            self._told.set_text(f"{len(self._found)} found, as they come")
+            self._grid.show([_row(one) for one in self._found])
+
+    async def _ends(self) -> str:
+        site = self._desk.site
+        return await run_in_threadpool(lambda: format_positions(start_positions(site.log, self._topic, "end")))
+
+    async def _page(self, start: str, before: str) -> dict[str, Any]:
+        asked = SearchRequest(
+            topic=self._topic, text=self._text.value or "", start=start, before=before, limit=PAGE_SIZE
+        )
+        return json.loads((await self._desk.ask(search_records, asked)).content)
+
+    def _show(self, page: dict[str, Any], before: list[dict[str, Any]]) -> None:
+        self._found, self._next = [*before, *page["records"]], page["next"]
+        looked_at = f"{page['looked_at']:,} looked at" + ("" if page["done"] else ", older ones not yet")
+        self._told.set_text(f"{len(self._found)} found, {looked_at}")
+        self._more.set_visibility(not page["done"])
+        self._grid.show([_row(one) for one in self._found])
+
+
+def _row(record: dict[str, Any]) -> dict[str, object]:
+    row: dict[str, object] = {
+        "at": number_format.format_time(record["$timestamp"]),
+        "place": f"{record['$partition']}/{record['$offset']}",
+    }
+    if "key" in record or "key_base64" in record:
+        return row | {"key": record.get("key", record.get("key_base64")), "value": _value(record)}
+    return row | {"key": "", "value": json.dumps({n: v for n, v in record.items() if n not in _OWN})}
+
+
+def _value(record: dict[str, Any]) -> object:
+    value = record.get("value", record.get("value_base64"))
+    return "deleted" if value is None else value
+
+
+class RecordForm:
+    """A form that produces one record."""
+
+    def __init__(self, desk: PageContext, topic: str, *, typed: bool, then: Any) -> None:
+        self._desk, self._topic, self._typed, self._then = desk, topic, typed, then
+        with html_tag("form").classes("hr-row").on("submit.prevent", self._send):
+            if not typed:
+                self._key = ui.input("Key").props("dense outlined")
+            label = "Row as JSON" if typed else "Value"
+            self._value = ui.input(label).props("dense outlined").classes("hr-wide")
+            ui.button("Append").props("type=submit unelevated no-caps")
+
+    async def _send(self) -> None:
+        value = self._value.value or ""
+        row = value if self._typed else json.dumps({"key": self._key.value or None, "value": value})
+        with notify_errors():
+            content = Payload(f"[{row}]".encode(), "application/json")
+            await self._desk.ask(produce, ProduceRequest(topic=self._topic, content=content))
+            ui.notify("appended", type="positive")
+            await self._then()
+
+
+@dataclass(frozen=True)
+class TopicGroupsRequest:
+    """The consumer groups of a topic with their lag, fetched once a second for all pages."""
+
+    topic: str
+
+    def stamp(self, site: RequestContext) -> object:
+        """None: groups advance without a new version."""
+        return None
+
+    def answer(self, site: RequestContext) -> list[dict[str, object]]:
+        groups = [get_group(site, Group(group=one.name)) for one in list_groups(site)]
+        return [_group(group.name, at) for group in groups for at in group.offsets if at.topic == self.topic]
+
+
+def _group(name: str, at: CommittedOffset) -> dict[str, object]:
+    facts = {"id": f"{name}/{at.partition}", "group": name, "place": at.partition, "offset": integer_cell(at.offset)}
+    return {**facts, "lag": integer_cell(at.lag), "member": at.member or ""}
+
+
+class TopicGroups:
+    def __init__(self, desk: PageContext, topic: str) -> None:
+        self._desk, self._topic = desk, topic
+        self._root = html_tag("section")
+        with self._root:
+            html_text("h2", "Groups")
+            self._grid = Grid(
+                Column("group", "Group"),
+                Column("place", "Partition", right=True),
+                Column("offset", "Offset", right=True),
+                Column("lag", "Behind", right=True),
+                Column("member", "Member"),
+                key="id",
+            )
+
+    async def show(self) -> None:
+        rows: list[dict[str, object]] = await self._desk.share(TopicGroupsRequest(self._topic))
+        self._root.set_visibility(bool(rows))
+        self._grid.show(rows)

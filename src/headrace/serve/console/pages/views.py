@@ -1,0 +1,100 @@
+"""The views pages: a grid over a view, with a condition, an order and a search over all columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from nicegui import ui
+
+from headrace.serve.api.resources.views import ViewDescription, ViewRequest, get_view
+from headrace.serve.console.page_context import PageContext
+from headrace.serve.console.pages.dashboards import ChartBuilder
+from headrace.serve.console.poller import ServerSnapshot
+from headrace.serve.console.view_queries import GridRequest, ViewRows
+from headrace.serve.console.widgets.layout import (
+    Column,
+    Facts,
+    Grid,
+    auto_refresh,
+    cells,
+    html_tag,
+    html_text,
+    integer_cell,
+    notify_errors,
+    page_link,
+)
+
+MAX_SHOWN_ROWS = 1_000
+"""Maximum rows that a grid shows."""
+
+
+async def views(desk: PageContext) -> None:
+    grid = Grid(
+        Column("name", "View"),
+        Column("topic", "Topic"),
+        Column("lag", "Behind", right=True),
+        Column("failure", "Failure"),
+        label="Views",
+    )
+
+    def show(moment: ServerSnapshot) -> None:
+        grid.show([_row(one) for one in moment.views])
+
+    await auto_refresh(desk, show)
+
+
+def _row(view: dict[str, Any]) -> dict[str, object]:
+    failure = view["failure"]["what"] if view["failure"] else ""
+    own = {"name": view["name"], "topic": view["topic"], "lag": integer_cell(view["lag"])}
+    return {**own, "failure": failure, "link": page_link("views", view["name"])}
+
+
+async def view(desk: PageContext, view: str) -> None:
+    described: ViewDescription = await desk.ask(get_view, ViewRequest(view=view))
+    facts = Facts(topic=described.topic, version=described.version, skipped=described.skipped)
+    html_text("h2", "Rows")
+    table = ViewGrid(desk, described)
+    await table.show()
+    html_text("h2", "Chart")
+    builder = ChartBuilder(desk, described)
+
+    async def look(_: ServerSnapshot) -> None:
+        now: ViewDescription = await desk.ask(get_view, ViewRequest(view=view))
+        facts.show(version=now.version, skipped=now.skipped)
+        await table.show(quiet=True)
+        await builder.show()
+
+    await auto_refresh(desk, look)
+
+
+class ViewGrid:
+    """The current rows of a view."""
+
+    def __init__(self, desk: PageContext, described: ViewDescription) -> None:
+        self._desk, self._view = desk, described.name
+        with html_tag("form").classes("hr-row").on("submit.prevent", self.show):
+            self._search = ui.input("Search in all columns").props("clearable dense outlined")
+            self._where = ui.input("Condition", placeholder="n > 10").props("clearable dense outlined")
+            self._order = ui.input("Order", placeholder="n DESC").props("clearable dense outlined")
+            ui.button("Show").props("type=submit unelevated no-caps")
+        self._told = html_text("p", "").classes("hr-told").props("role=status")
+        self._place = html_tag("div")
+        self._columns: list[str] = []
+        self._shown: ViewRows | None = None
+
+    async def show(self, *, quiet: bool = False) -> None:
+        with notify_errors(quiet=quiet):
+            where, order, wanted = (one.value or "" for one in (self._where, self._order, self._search))
+            found: ViewRows = await self._desk.share(GridRequest(self._view, where, order, wanted, MAX_SHOWN_ROWS + 1))
+            if found is self._shown:  # unchanged
+                return
+            self._shown, rows = found, found.rows[:MAX_SHOWN_ROWS]
+            if found.columns != self._columns:
+                self._columns = found.columns
+                self._place.clear()
+                with self._place:
+                    columns = [Column(f"c{i}", name) for i, name in enumerate(self._columns)]
+                    self._grid = Grid(*columns, key="$", page=25, label=self._view)
+            self._grid.show([{"$": n} | cells(row, found.times) for n, row in enumerate(rows)])
+            more = ", and there are more" if len(found.rows) > MAX_SHOWN_ROWS else ""
+            self._told.set_text(f"{len(rows):,} rows{more}")

@@ -1,0 +1,68 @@
+"""The newest dead letters of a query. A dead-letter topic may be long, and other queries may write to it."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+
+from headrace.contracts import Topic
+from headrace.serve.api.request_context import RequestContext
+from headrace.serve.api.resources import dead_letters
+
+PAGE_SIZE = 50
+"""Dead letters on one page."""
+_AT_ONCE = 200
+_MOST_LOOKED_AT = 20_000
+
+
+@dataclass(frozen=True)
+class DeadLetterList:
+    letters: list[dead_letters.DeadLetter]
+    are_more: bool
+
+
+@dataclass(frozen=True)
+class RecentDeadLetters:
+    """The unresolved dead letters of a query, at most `most`."""
+
+    query: str
+    most: int
+    settled: int = 0
+    """Resolved by the requesting page: part of the cache key, so that no earlier answer is used."""
+
+    def stamp(self, site: RequestContext) -> object:
+        """None: dead letters are resolved without a record in their topic."""
+        return None
+
+    def answer(self, site: RequestContext) -> DeadLetterList:
+        boxes = dead_letters.list_dead_letter_topics(site, dead_letters.ListTopicsRequest(query=self.query))
+        each = [self._of(site, box.topic, partition) for box in boxes for partition in site.log.bounds(box.topic)]
+        merged = heapq.merge(*each, key=lambda letter: -letter.timestamp)
+        found = list(islice(merged, self.most + 1))
+        return DeadLetterList(found[: self.most], len(found) > self.most)
+
+    def _of(self, site: RequestContext, box: str, partition: int) -> Iterator[dead_letters.DeadLetter]:
+        """From the end backwards, a batch at a time, up to a limit."""
+        topic = site.log.topic(box)
+        start, end = site.log.bounds(box)[partition]
+        start = max(start, end - _MOST_LOOKED_AT)
+        while end > start:
+            first = max(start, end - _AT_ONCE)
+            yield from reversed([one for one in _between(site, topic, partition, first, end) if self._is_wanted(one)])
+            end = first
+
+    def _is_wanted(self, letter: dead_letters.DeadLetter) -> bool:
+        return letter.query == self.query and letter.state == dead_letters.UNRESOLVED
+
+
+def _between(
+    site: RequestContext, topic: Topic, partition: int, first: int, end: int
+) -> Iterator[dead_letters.DeadLetter]:
+    while first < end:
+        batch = site.log.read(topic.name, partition, first, max_records=end - first)
+        yield from dead_letters.dead_letters_in(site, topic, batch)
+        if batch.next_offset == first:
+            return
+        first = batch.next_offset

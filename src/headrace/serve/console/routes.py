@@ -1,0 +1,81 @@
+"""The pages of the console: path, title and function of each. A new page is one row."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import cache
+
+from nicegui import ui
+from starlette.requests import Request
+
+from headrace.errors import HeadraceError
+from headrace.serve.console.page_context import PageContext
+from headrace.serve.console.pages.alerts import alerts
+from headrace.serve.console.pages.dashboards import dashboard, dashboards
+from headrace.serve.console.pages.doctor import doctor
+from headrace.serve.console.pages.overview import overview
+from headrace.serve.console.pages.queries import queries, query
+from headrace.serve.console.pages.statements import statements
+from headrace.serve.console.pages.topics import topic, topics
+from headrace.serve.console.pages.views import view, views
+from headrace.serve.console.widgets.layout import NavItem, error_text, page_layout
+
+PageBuilder = Callable[..., Awaitable[None]]
+RESPONSE_TIMEOUT = 30.0
+"""Seconds that a page may take: a slow log must not leave the page empty."""
+
+
+@dataclass(frozen=True)
+class PageRoute:
+    """A page; `show` gets the page context and the path parameters."""
+
+    path: str
+    place: NavItem
+    show: PageBuilder
+
+
+OVERVIEW = NavItem("/", "Overview", "hub")
+TOPICS = NavItem("/topics", "Topics", "view_list")
+STATEMENTS = NavItem("/statements", "Statements", "terminal")
+QUERIES = NavItem("/queries", "Queries", "settings_ethernet")
+VIEWS = NavItem("/views", "Views", "table_chart")
+DASHBOARDS = NavItem("/boards", "Dashboards", "insights")
+ALERTS = NavItem("/alerts", "Alerts", "notifications")
+DOCTOR = NavItem("/doctor", "Doctor", "medical_services")
+PAGES: tuple[PageRoute, ...] = (
+    PageRoute("/", OVERVIEW, overview),
+    PageRoute("/topics", TOPICS, topics),
+    PageRoute("/topics/{topic}", TOPICS, topic),
+    PageRoute("/statements", STATEMENTS, statements),
+    PageRoute("/queries", QUERIES, queries),
+    PageRoute("/queries/{query}", QUERIES, query),
+    PageRoute("/views", VIEWS, views),
+    PageRoute("/views/{view}", VIEWS, view),
+    PageRoute("/boards", DASHBOARDS, dashboards),
+    PageRoute("/boards/{board}", DASHBOARDS, dashboard),
+    PageRoute("/alerts", ALERTS, alerts),
+    PageRoute("/doctor", DOCTOR, doctor),
+)
+NAV_ITEMS = tuple(dict.fromkeys(page.place for page in PAGES))
+
+
+@cache
+def register_pages() -> None:
+    """NiceGUI has one set of pages per process: servers in a process share them, each page has its own context."""
+    for page in PAGES:
+        settings = {"title": f"{page.place.name} - headrace", "response_timeout": RESPONSE_TIMEOUT}
+        ui.page(page.path, **settings)(_shown(page))
+
+
+def _shown(page: PageRoute) -> Callable[..., Awaitable[None]]:
+    async def shown(request: Request) -> None:
+        desk, named = PageContext(request), request.path_params
+        title = next(iter(named.values()), page.place.name)
+        with page_layout(desk, NAV_ITEMS, page.place, title):
+            try:
+                await page.show(desk, **named)
+            except HeadraceError as error:
+                error_text(error)
+
+    return shown

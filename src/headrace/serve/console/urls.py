@@ -1,0 +1,20 @@
+"""Paths of the console, and those open to unauthenticated users: the log-in page and its files."""
+
+from __future__ import annotations
+
+from urllib.parse import quote
+
+PREFIX = "/ui"
+"""NiceGUI adds it to links; all other paths must include it."""
+LOGIN_PATH = f"{PREFIX}/log-in"
+_FILES = ("headrace.css", "headrace.svg", "log-in.js")
+PUBLIC_PATHS = frozenset([("GET", LOGIN_PATH), *(("GET", f"{PREFIX}/static/{name}") for name in _FILES)])
+
+
+def login_redirect(path: str) -> str:
+    """The log-in page to which an unauthenticated browser is redirected."""
+    return f"{LOGIN_PATH}?next={quote(path)}"
+
+
+def is_page(path: str) -> bool:
+    return path == "/" or path.startswith(f"{PREFIX}/")

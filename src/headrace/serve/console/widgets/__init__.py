@@ -1,0 +1,1 @@
+"""Building blocks of the console's pages: layout, charts, the flow diagram, number formats."""

@@ -1,0 +1,51 @@
+"""Restricts bind addresses: a server is reachable by others only with encryption and authentication."""
+
+from __future__ import annotations
+
+import ssl
+
+from headrace.access.guard import REQUIRED
+from headrace.access.tokens import is_loopback
+from headrace.errors import BadSetting, PublicBind
+from headrace.settings import Settings
+
+_CERTIFICATE = "openssl req -x509 -newkey rsa:3072 -nodes -days 365 -subj /CN=NAME -keyout key.pem -out cert.pem"
+
+
+def check_bind(settings: Settings, *, has_admin: bool) -> None:
+    """Refuse an address that other machines can reach, unless there is TLS, authentication and an admin."""
+    if is_loopback(settings.host):
+        return
+    needed = {
+        "TLS": (bool(settings.tls_cert), f"{_CERTIFICATE}; export HEADRACE_TLS_CERT=cert.pem HEADRACE_TLS_KEY=key.pem"),
+        "authentication": (settings.auth == REQUIRED, f"export HEADRACE_AUTH={REQUIRED}"),
+        "an admin": (has_admin, "headrace user add NAME --role admin"),
+    }
+    missing = {what: mend for what, (is_there, mend) in needed.items() if not is_there}
+    if missing:
+        raise PublicBind(
+            f'others can reach "{settings.host}", and there is no {" and no ".join(missing)}'.replace("no an", "no"),
+            fix=" && ".join(missing.values()),
+        )
+
+
+def check_plain_bind(host: str) -> None:
+    """Refuse such an address for servers that have neither TLS nor authentication."""
+    if not is_loopback(host):
+        raise PublicBind(
+            f'others can reach "{host}", and this server has no TLS and does not know who asks',
+            fix="listen on 127.0.0.1, and let a proxy with both stand before it",
+        )
+
+
+def tls_files(settings: Settings) -> tuple[str, str] | None:
+    """The certificate and key files, checked to match; None without TLS."""
+    if not settings.tls_cert and not settings.tls_key:
+        return None
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key or None)
+    except (OSError, ValueError) as error:
+        raise BadSetting(
+            f'"tls_cert" and "tls_key" cannot be used: {error}', where=settings.tls_cert, fix="name two files in PEM"
+        ) from error
+    return settings.tls_cert, settings.tls_key or settings.tls_cert

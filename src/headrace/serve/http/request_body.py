@@ -1,0 +1,81 @@
+"""Reads request bodies with limits on size and time."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from starlette.requests import ClientDisconnect, Request
+
+from headrace.errors import BadRequest, BodyTooLarge, ServerBusy, UnknownContentType
+
+MAX_BODY_BYTES = 16 << 20
+"""Maximum bytes of a body, by default."""
+MAX_STATEMENTS_BYTES = 1 << 20
+"""Maximum bytes of a body with statements."""
+_STILL = 30.0  # seconds in which a part of a body must arrive
+_SLOWEST = 1024  # minimum bytes per second of a body, on average, after the first seconds
+
+
+class BodyBudget:
+    """Limits the bytes of all request bodies that the server holds at once. Event loop only."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._held = 0
+
+    @contextmanager
+    def share(self) -> Iterator[Callable[[int], None]]:
+        """A function that reserves bytes, or releases them by a negative count. The rest is released at the end of the
+        block.
+        """
+        taken = 0
+
+        def take(count: int) -> None:
+            nonlocal taken
+            if self._held + count > self._most:
+                raise ServerBusy(f"the server holds {self._most} bytes of requests already", fix="send it again later")
+            self._held, taken = self._held + count, taken + count
+
+        try:
+            yield take
+        finally:
+            self._held -= taken
+
+
+async def read_body(
+    request: Request, most: int = MAX_BODY_BYTES, take: Callable[[int], None] = lambda count: None
+) -> bytes:
+    """Read a request's body. `take` is called with the size of each part, and may raise."""
+    if (packed := request.headers.get("content-encoding", "identity")) != "identity":
+        raise UnknownContentType(f'a body cannot be packed as "{packed[:80]}"', fix="send it as it is")
+    received = bytearray()
+    now = asyncio.get_running_loop().time
+    began = now()
+    try:
+        async with asyncio.timeout(_STILL) as still:
+            async for part in request.stream():
+                take(len(part))
+                received += part
+                still.reschedule(min(now(), began + len(received) / _SLOWEST) + _STILL)
+                if len(received) > most:
+                    raise BodyTooLarge(f"the body is larger than {most} bytes", fix="send it in parts")
+    except TimeoutError:
+        raise BadRequest(f"the rest of the body did not come within {_STILL:g} s", fix="send it again") from None
+    except ClientDisconnect:
+        raise BadRequest("whoever asked went away", fix="send it again") from None
+    return bytes(received)
+
+
+def parse_object(body: bytes) -> dict[str, Any]:
+    """Parse the body as a JSON object. Strings may contain line breaks: people type statements."""
+    try:
+        found = json.loads(body, strict=False)
+    except (ValueError, RecursionError) as error:
+        raise BadRequest(f"the body is no JSON: {error}", fix="send a JSON object") from None
+    if not isinstance(found, dict):
+        raise BadRequest("the body is no JSON object", fix="send a JSON object")
+    return found

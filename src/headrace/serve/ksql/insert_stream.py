@@ -1,0 +1,183 @@
+"""`/inserts-stream`: rows arrive as lines of JSON, and each is acknowledged by a line when it is durable.
+
+The first line names the target. Lines that arrive together are appended together. A row that is refused is reported,
+and does not block the others. Over HTTP/2, rows and acknowledgements flow in both directions at once. Lines count
+towards the budget for bodies until they are appended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from headrace.control.node import Node
+from headrace.control.statements.inserts import RowInserter
+from headrace.errors import BadRequest, HeadraceError
+from headrace.serve.authentication import audit_refusal, request_rights
+from headrace.serve.http.request_body import BodyBudget
+from headrace.serve.ksql.errors import error_document
+from headrace.serve.ksql.response_formats import ARRAY, LINES, OBJECTS
+
+MAX_LINE_BYTES = 16 << 20
+"""Maximum bytes of a line."""
+MAX_BATCH_ROWS, MAX_BATCH_BYTES = 10_000, 4 << 20
+"""Maximum lines that are appended together, and their bytes (approximate)."""
+ReserveBytes = Callable[[int], None]
+"""Reserves bytes of the budget, or releases them by a negative count."""
+_EXAMPLE = 'the first line is {"target": "STREAM"}, each other one row: {"ID": 1, "NAME": "x"}'
+
+
+def insert_stream_endpoint(node: Node, room: BodyBudget) -> Callable[[Request], Awaitable[Response]]:
+    async def answered(request: Request) -> Response:
+        return InsertStreamResponse(node, room, request)
+
+    return answered
+
+
+class InsertStreamResponse(Response):
+    """Holds one share of the body budget for its whole duration: rows arrive after the response has started."""
+
+    def __init__(self, node: Node, room: BodyBudget, request: Request) -> None:
+        super().__init__()
+        self._node, self._room, self._request = node, room, request
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with self._room.share() as take:
+            answer = await self._begun(take)
+            await answer(scope, receive, send)
+
+    async def _begun(self, take: ReserveBytes) -> Response:
+        node, request = self._node, self._request
+        parts = _lines(request.stream(), take)
+        try:
+            first, *rest = await anext(parts, [b""])
+            take(-len(first))
+            inlet = await run_in_threadpool(partial(node.inlet, _target(first), rights=request_rights(request)))
+        except HeadraceError as error:
+            await audit_refusal(node.guard, request, error)
+            status, document = error_document(error)
+            return Response(json.dumps(document), status, media_type=OBJECTS)
+        return AcknowledgementResponse(inlet, rest, parts, take, as_array=ARRAY in request.headers.get("accept", ""))
+
+
+async def _lines(stream: AsyncIterator[bytes], take: ReserveBytes) -> AsyncIterator[list[bytes]]:
+    """Complete lines, as many as have arrived; their bytes are reserved."""
+    left = bytearray()  # grows in place: a line may arrive byte by byte
+    try:
+        async for part in stream:
+            take(len(part))
+            whole, end, rest = part.rpartition(b"\n")
+            if end:
+                lines = b"".join((left, whole)).split(b"\n")
+                found = [line for line in lines if line.strip()]
+                take(_size(found) + len(rest) - len(left) - len(part))
+                left = bytearray(rest)
+                if found:
+                    yield found
+            else:
+                left += part
+            if len(left) > MAX_LINE_BYTES:
+                raise BadRequest(f"a line is longer than {MAX_LINE_BYTES} bytes", fix=_EXAMPLE)
+    except ClientDisconnect:
+        return
+    if left.strip():
+        yield [bytes(left)]
+
+
+def _size(lines: list[bytes]) -> int:
+    return sum(map(len, lines))
+
+
+async def _together(parts: AsyncIterator[list[bytes]]) -> AsyncIterator[list[bytes]]:
+    """Combine the lines that arrived while the caller was busy."""
+    following = asyncio.ensure_future(anext(parts, None))
+    try:
+        while (lines := await following) is not None:
+            following = asyncio.ensure_future(anext(parts, None))
+            size = _size(lines)
+            while len(lines) < MAX_BATCH_ROWS and size < MAX_BATCH_BYTES and (more := await _at_hand(following)):
+                lines, size = lines + more, size + _size(more)
+                following = asyncio.ensure_future(anext(parts, None))
+            yield lines
+    finally:
+        following.cancel()
+
+
+async def _at_hand(following: asyncio.Future[list[bytes] | None]) -> list[bytes] | None:
+    """The next lines if they have arrived, else None; an error is raised when they are awaited."""
+    await asyncio.sleep(0)
+    return following.result() if following.done() and following.exception() is None else None
+
+
+def _target(line: bytes) -> str:
+    try:
+        target = json.loads(line)["target"]
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        raise BadRequest("the body does not begin with a target", fix=_EXAMPLE) from error
+    return str(target)
+
+
+class AcknowledgementResponse(Response):
+    """Accepts rows while it sends acknowledgements."""
+
+    def __init__(
+        self,
+        inlet: RowInserter,
+        first: list[bytes],
+        parts: AsyncIterator[list[bytes]],
+        take: ReserveBytes,
+        *,
+        as_array: bool,
+    ) -> None:
+        super().__init__(media_type=ARRAY if as_array else LINES)
+        del self.headers["content-length"]
+        self._inlet, self._first, self._parts, self._take, self._as_array = inlet, first, parts, take, as_array
+        self._number = 0
+        self._begun = False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        async for text in self._told():
+            await send({"type": "http.response.body", "body": text, "more_body": True})
+        await send({"type": "http.response.body", "body": b"]" if self._as_array else b""})
+
+    async def _told(self) -> AsyncIterator[bytes]:
+        if self._as_array:
+            yield b"["
+        try:
+            if self._first:
+                yield await self._appended(self._first)
+            async for lines in _together(self._parts):
+                yield await self._appended(lines)
+        except HeadraceError as error:  # for example, a line that is too long
+            yield self._text([json.dumps(error_document(error)[1]).encode()])
+
+    async def _appended(self, lines: list[bytes]) -> bytes:
+        told = await run_in_threadpool(self._taken, lines)
+        self._take(-_size(lines))
+        return told
+
+    def _taken(self, lines: list[bytes]) -> bytes:
+        """Append the valid rows; returns an acknowledgement or an error for each row."""
+        failures = self._inlet.take(lines)
+        told = [self._ack(self._number + number, failures.get(number)) for number in range(len(lines))]
+        self._number += len(lines)
+        return self._text(told)
+
+    def _ack(self, number: int, failure: HeadraceError | None) -> bytes:
+        if failure is None:
+            return b'{"status":"ok","seq":%d}' % number
+        return json.dumps({"status": "error", "seq": number, **error_document(failure)[1]}).encode()
+
+    def _text(self, texts: list[bytes]) -> bytes:
+        if not self._as_array:
+            return b"".join(text + b"\n" for text in texts)
+        begun, self._begun = self._begun, True
+        return (b"," if begun else b"") + b",".join(texts)

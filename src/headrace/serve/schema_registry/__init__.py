@@ -1,0 +1,1 @@
+"""The schema registry over HTTP, compatible with Confluent's clients."""

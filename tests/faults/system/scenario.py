@@ -1,0 +1,326 @@
+"""The system's rounds: a server under load, of which something is killed again and again, or whose disk is full.
+
+Who dies when is drawn from the seed: all its processes at once (also while it starts), the server alone, the driver of
+Spark, its Java process, Python workers, and on Kafka the broker. A server that is gone is started again on the same
+folder; of everything else it must recover by itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+from tests.faults.engine.driver_process import BATCH, BETWEEN, STARTING, under_way
+from tests.faults.log.verify import DAMAGE, Findings
+from tests.faults.log.worker_pool import RANDOM, Kill
+from tests.faults.system.job import PARTITIONS, SCHEMA, SCRIPT, TABLES, TOPIC
+from tests.faults.system.load import Load
+from tests.faults.system.server import GOES, LOST, Server
+from tests.faults.system.verify import check, check_planted, check_verdicts, plant_cell, plant_record, verdicts
+
+from headrace.errors import DiskFull
+from headrace.log.kafka import jars
+from headrace.log.kafka.local_cluster import LocalCluster
+from headrace.settings import Settings
+
+EMBEDDED, KAFKA, DISK = PARTS = ("embedded", "kafka", "disk")
+RESTART = 30.0  # seconds from the start of a server until it must serve
+RECOVERY = 180.0  # seconds in which all tables must reflect a row that was acknowledged before a kill
+LONGEST = 8.0  # seconds between two kills, at most
+ALL_AGAIN = 0.3  # after so many kills all queries are awaited; else the next one may come while they are being started
+STARTS = 12.0  # seconds, at most, after which a server that is being started is killed
+DOWN = 4.0  # seconds that a broker is away, at most
+DISK_BYTES = 192 << 20
+_SETTINGS = {"spark_memory": "512MB", "batch_rows": "10000", "pages": "2", "upkeep_every": "5s"}
+_PAUSE = 0.1
+Beat = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Result:
+    part: str
+    kills: Sequence[Kill]
+    found: Findings
+    restarts: Sequence[float]
+    """Seconds from a start to serving."""
+    recoveries: Sequence[float]
+    """Seconds from a kill, or a start, until all tables reflect what was acknowledged before."""
+    told: Mapping[str, int]
+    unknown: int
+    seconds: float
+
+    @property
+    def inside(self) -> int:
+        return sum(kill.operation in (BATCH, BETWEEN) for kill in self.kills)
+
+    @property
+    def good(self) -> bool:
+        return not self.found.violations
+
+
+@dataclass
+class Scenario:
+    """A server under load, and who died of it."""
+
+    given: Settings
+    server: Server
+    load: Load
+    chance: random.Random
+    beat: Beat
+    cluster: LocalCluster | None = None
+    kills: list[Kill] = field(default_factory=list)
+    restarts: list[float] = field(default_factory=list)
+    recoveries: list[float] = field(default_factory=list)
+    found: Findings = field(default_factory=Findings)
+
+    def kill(self, who: str) -> None:
+        """One kill, and on from there."""
+        time.sleep(self.chance.uniform(0, LONGEST))
+        _DEATHS[who](self)
+        self.beat(f"{len(self.kills):3}  {who:8} inside {self.kills[-1].operation or 'nothing'}")
+        if self.chance.random() < ALL_AGAIN:
+            self.recover()
+
+    def note(self, who: str, moment: str = RANDOM) -> None:
+        """To be called before it dies, while there is something to be seen."""
+        self.kills.append(Kill(who, moment, moment if moment == STARTING else under_way(self.given, "server")))
+
+    def start(self) -> None:
+        self.server.start()
+        self.restarts.append(took := self.server.await_serving())
+        if took > RESTART:
+            self.found.add(DAMAGE, f"the server served after {took:.1f} s, not within {RESTART:g} s")
+        self.beat(f"     serves after {took:.1f} s")
+
+    def recover(self) -> None:
+        """Wait until all tables reflect what is acknowledged now."""
+        begun, token = time.monotonic(), self.load.token
+        for table in TABLES:
+            while not self._reflects(table, token):
+                if time.monotonic() - begun > RECOVERY:
+                    raise RuntimeError(f"{table} did not reflect {token} in {RECOVERY:g} s: {self._status()}")
+                time.sleep(_PAUSE)
+        self.recoveries.append(took := time.monotonic() - begun)
+        self.beat(f"     all goes on after {took:.1f} s")
+
+    def _reflects(self, table: str, token: str) -> bool:
+        with contextlib.suppress(*LOST):
+            return self.server.ask("GET", f"/api/v1/views/{table}/rows?limit=1&wait=5s&token={token}")[0] == 200
+        return False
+
+    def _status(self) -> object:
+        queries = self.server.done("GET", "/api/v1/status")["queries"]
+        return [(one["name"], one["state"], one["lag"], one["failure"]) for one in queries]
+
+
+# -- deaths ---------------------------------------------------------------------------------------------------------
+
+
+def _tree(scene: Scenario) -> None:
+    scene.note("tree")
+    scene.server.kill_tree()
+    scene.start()
+
+
+def _starting(scene: Scenario) -> None:
+    """Killed, and killed again before it is ready, or when its queries are about to be."""
+    scene.note("tree")
+    scene.server.kill_tree()
+    scene.server.start()
+    time.sleep(scene.chance.uniform(0, STARTS))
+    scene.note("tree", STARTING)
+    scene.server.kill_tree()
+    scene.start()
+
+
+def _server(scene: Scenario) -> None:
+    """What is Spark's must end by itself, while the next server is there already."""
+    scene.note("server")
+    left = scene.server.kill_alone()
+    scene.start()
+    _, alive = psutil.wait_procs(left, timeout=GOES)
+    if alive:
+        scene.found.add(DAMAGE, f"after {GOES:g} s a killed server has left {[one.name() for one in alive]}")
+
+
+def _spark(scene: Scenario) -> None:
+    _kill_one(scene, "spark", scene.server.spark)
+
+
+def _java(scene: Scenario) -> None:
+    _kill_one(scene, "java", scene.server.java)
+
+
+def _worker(scene: Scenario) -> None:
+    _kill_one(scene, "worker", scene.server.workers)
+
+
+def _kill_one(scene: Scenario, who: str, candidates: Callable[[], Sequence[psutil.Process]]) -> None:
+    found: list[psutil.Process] = []
+    _await(lambda: found.extend(candidates()) or bool(found), f"there is a {who} to be killed")
+    scene.note(who)
+    try:
+        scene.chance.choice(sorted(found, key=lambda process: process.pid)).kill()
+    except psutil.NoSuchProcess:  # it has ended by itself in this moment
+        scene.kills.pop()
+        _kill_one(scene, who, candidates)
+
+
+def _broker(scene: Scenario) -> None:
+    """The only one goes and comes back."""
+    assert scene.cluster is not None
+    scene.note("broker")
+    scene.cluster.kill(1)
+    time.sleep(scene.chance.uniform(0, DOWN))
+    scene.cluster.restart(1)
+
+
+def _full(scene: Scenario) -> None:
+    """On a full disk what is refused is refused with a code, and tables can be asked; no server starts on it."""
+    _fill(ballast := scene.given.data / "ballast")
+    _await_answers(scene.load, DiskFull.code)
+    _await_answers(scene.load, "pulled")
+    scene.note("tree", "full disk")
+    scene.server.kill_tree()
+    scene.server.start()
+    _await(lambda: scene.server.ended or scene.server.serves(), "a server on a full disk serves, or says why not")
+    if scene.server.ended and DiskFull.code not in scene.server.last_words:
+        raise RuntimeError(f"on a full disk the server ended with: {scene.server.last_words}")
+    ballast.unlink()
+    if scene.server.ended:
+        scene.start()
+    scene.recover()
+
+
+def _await_answers(load: Load, answer: str) -> None:
+    before = load.told[answer]
+    _await(lambda: load.told[answer] > before + 20, f"rows and questions are answered with {answer}")
+
+
+def _await(holds: Callable[[], bool], what: str, patience: float = 60.0) -> None:
+    given_up = time.monotonic() + patience
+    while not holds():
+        if time.monotonic() > given_up:
+            raise RuntimeError(f"in {patience:g} s it was not so that {what}")
+        time.sleep(_PAUSE)
+
+
+_DEATHS: Mapping[str, Callable[[Scenario], None]] = {
+    "tree": _tree,
+    "starting": _starting,
+    "server": _server,
+    "spark": _spark,
+    "java": _java,
+    "worker": _worker,
+    "broker": _broker,
+    "full": _full,
+}
+_TURNS = {
+    EMBEDDED: ("tree", "server", "starting", "spark", "java", "worker", "worker", "worker"),
+    KAFKA: ("tree", "server", "starting", "spark", "java", "worker", "worker", "worker", "broker", "broker", "broker"),
+    DISK: ("full",),
+}
+
+
+def victims(part: str, seed: object) -> Iterator[str]:
+    """Everybody in turn, and in any order."""
+    chance = random.Random(f"victims.{part}.{seed}")
+    turn = list(_TURNS[part])
+    while True:
+        chance.shuffle(turn)
+        yield from turn
+
+
+# -- a full disk ----------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def small_disk(folder: Path) -> Iterator[None]:
+    """A file system of its own, in memory; only root may make one."""
+    folder.mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(folder)], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def _fill(path: Path) -> None:
+    with path.open("wb") as file, contextlib.suppress(OSError):
+        while True:
+            os.write(file.fileno(), bytes(1 << 16))
+
+
+# -- rounds ---------------------------------------------------------------------------------------------------------
+
+
+def run_scenario(
+    part: str, seed: int, kills: int, beat: Beat, chosen: Iterator[str] | None = None, *, verify: bool = True
+) -> Result:
+    """Kill so many, and hold everything against what it should be."""
+    began = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        scene = _begun(part, seed, beat, stack)
+        try:
+            _disturb(scene, kills, chosen or victims(part, seed))
+            _judge(scene, seed, verify=verify)
+        except Exception as error:
+            scene.found.add(DAMAGE, f"{type(error).__name__}: {error}")
+    seconds, load = time.monotonic() - began, scene.load
+    facts = (scene.found, scene.restarts, scene.recoveries, load.told, len(load.unknown))
+    return Result(part, scene.kills, *facts, seconds)
+
+
+def _begun(part: str, seed: int, beat: Beat, stack: contextlib.ExitStack) -> Scenario:
+    """A server that serves the program."""
+    folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-faults-")))
+    (notes := folder / "notes").mkdir()
+    cluster, settings = None, {**_SETTINGS, "sink": "typed"}
+    if part == KAFKA:
+        jars.fetch(Settings())
+        cluster = stack.enter_context(LocalCluster.start(folder / "kafka"))
+        settings = {**_SETTINGS, "log": "kafka", "kafka_servers": cluster.bootstrap}
+    if part == DISK:
+        stack.enter_context(small_disk(folder / "disk"))
+    data = folder / "disk" / "data" if part == DISK else folder / "data"
+    server = Server(data, notes, settings)
+    stack.callback(server.clear)
+    given = Settings(data=data, log=settings.get("log", EMBEDDED))
+    load = Load(server, seed, typed=part != KAFKA)
+    scene = Scenario(given, server, load, random.Random(f"scene.{part}.{seed}"), beat, cluster)
+    scene.start()
+    options = {"partitions": PARTITIONS} | ({} if part == KAFKA else {"schema": SCHEMA})
+    server.done("POST", "/api/v1/topics", {"name": TOPIC, "options": options})
+    server.done("POST", "/ksql", {"ksql": SCRIPT})
+    return scene
+
+
+def _disturb(scene: Scenario, kills: int, chosen: Iterator[str]) -> None:
+    with scene.load.going():
+        _await(lambda: bool(scene.load.token), "a first row is acknowledged")
+        scene.recover()
+        while len(scene.kills) < kills and not scene.load.failures:
+            scene.kill(next(chosen))
+        scene.recover()
+
+
+def _judge(scene: Scenario, seed: int, *, verify: bool) -> None:
+    server, load = scene.server, scene.load
+    load.produce("last", 0)  # in all partitions, behind all others
+    scene.recover()
+    check(server, load, seed, scene.found)
+    if verify:
+        check_verdicts(verdicts(server), scene.found)
+        plant_record(server, typed=load.typed)
+    server.down()
+    if verify:
+        plant_cell(server)
+        check_planted(verdicts(server), scene.found)

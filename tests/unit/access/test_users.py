@@ -1,0 +1,152 @@
+"""Users, roles and grants, changed by several at once, and read again."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import pytest
+
+from headrace.access.audit import Audit, read_audit
+from headrace.access.grants import Grant, Privilege, source_resource, topic_resource
+from headrace.access.principal import Principal
+from headrace.access.users import TOPIC, UserStore
+from headrace.clock import SystemClock
+from headrace.errors import BadGrant, BadUserName, HeadraceError, UnknownRole, UnknownUser, UserExists
+from headrace.log.embedded import EmbeddedLog
+
+READ = Grant.of("read", "source", "ORDERS")
+
+
+def _book(log: EmbeddedLog) -> UserStore:
+    return UserStore(log, SystemClock(), Audit(log, SystemClock()))
+
+
+def test_what_was_changed_is_there_again(log: EmbeddedLog) -> None:
+    book = _book(log)
+    book.add_user("alice", "a long password", ["reader"], by="local")
+    book.add_user("bob", None, [], by="local")
+    book.grant("clerks", READ, by="alice")
+    book.set_roles("bob", ["clerks"], by="alice")
+    book.remove_user("alice", by="bob")
+    again = _book(log).state
+    assert again == book.state
+    assert set(again.users) == {"bob"}
+    assert again.roles["clerks"] == (READ,)
+    assert not again.has_admin
+    assert "a long password" not in str([r.value for r in log.read(TOPIC, 0, 0).records()])
+    assert [(e.did, e.who) for e in read_audit(log)] == [
+        ("user-added", "local"),
+        ("user-added", "local"),
+        ("granted", "alice"),
+        ("roles-set", "alice"),
+        ("user-removed", "bob"),
+    ]
+    assert "scrypt" not in str([e.facts for e in read_audit(log)])
+
+
+def test_what_another_process_changes_is_seen(log: EmbeddedLog) -> None:
+    book = _book(log)
+    with EmbeddedLog(log.folder) as elsewhere:
+        _book(elsewhere).add_user("alice", None, ["admin"], by="local")
+    assert not book.state.users
+    book.look()
+    assert book.state.has_admin
+
+
+def test_of_two_who_add_the_same_user_one_is_told(log: EmbeddedLog) -> None:
+    first, second = _book(log), _book(log)
+    first.add_user("alice", None, ["admin"], by="one")
+    with pytest.raises(UserExists):
+        second.add_user("alice", None, ["reader"], by="two")  # it does not know of the first yet
+    for book in (first, second, _book(log)):
+        book.look()
+        assert book.state.users["alice"].roles == {"admin"}
+
+
+def test_changes_at_once_lose_nothing(log: EmbeddedLog) -> None:
+    books = [_book(log) for _ in range(4)]
+    told: list[str] = []
+
+    def change(number: int) -> None:
+        for at in range(10):
+            books[number].grant("clerks", Grant.of("read", "topic", f"t{number}-{at}"), by="local")
+            with suppress(UserExists):
+                books[number].add_user(f"user{at}", None, [], by=str(number))
+                told.append(f"user{at}")
+
+    threads = [threading.Thread(target=change, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    state = _book(log).state
+    assert len(state.roles["clerks"]) == 40
+    assert sorted(told) == sorted(state.users)  # each was added by exactly one
+
+
+def test_a_change_of_password_is_another_generation(log: EmbeddedLog) -> None:
+    book = _book(log)
+    book.add_user("alice", "a long password", [], by="local")
+    seen = [book.state.users["alice"].generation]
+    book.set_password("alice", "another password", by="alice")
+    seen.append(book.state.users["alice"].generation)
+    book.sign_out("alice", by="local")
+    seen.append(book.state.users["alice"].generation)
+    book.set_roles("alice", ["reader"], by="local")
+    assert book.state.users["alice"].generation == seen[-1]
+    book.remove_user("alice", by="local")
+    book.add_user("alice", "a long password", [], by="local")
+    seen.append(book.state.users["alice"].generation)
+    assert len(set(seen)) == 4
+
+
+@pytest.mark.parametrize("name", ["", "../etc", "a/b", "a b", "a\nb", "-x", "local", "nobody", "x" * 64, "a\0", "ä"])
+def test_names_that_cannot_be(log: EmbeddedLog, name: str) -> None:
+    with pytest.raises(BadUserName):
+        _book(log).add_user(name, None, [], by="local")
+    with pytest.raises(BadUserName):
+        _book(log).grant(name, READ, by="local")
+
+
+def test_what_makes_no_sense_is_refused_and_not_written(log: EmbeddedLog) -> None:
+    book = _book(log)
+    for error, change in (
+        (UnknownUser, lambda: book.remove_user("alice", by="local")),
+        (UnknownRole, lambda: book.add_user("alice", None, ["kings"], by="local")),
+        (UnknownRole, lambda: book.revoke("clerks", READ, by="local")),
+        (BadGrant, lambda: book.grant("admin", READ, by="local")),
+        (BadGrant, lambda: book.revoke("reader", Grant(Privilege.READ, READ.kind, "*"), by="local")),
+    ):
+        with pytest.raises(error):
+            change()
+    assert log.bounds(TOPIC)[0].end == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("eat", "source", "X"),
+        ("read", "house", "X"),
+        ("read", "source", ""),
+        ("read", "source", "a*b"),
+        ("read", "source", "**"),
+        ("read", "topic", "x", "A = 1"),
+        ("write", "source", "X", "A = 1"),
+        ("read", "source", "X", "  "),
+    ],
+)
+def test_grants_that_cannot_be(words: tuple[str, ...]) -> None:
+    with pytest.raises(BadGrant):
+        Grant.of(*words)
+
+
+def test_roles_that_are_always_there(log: EmbeddedLog) -> None:
+    state = _book(log).state
+    reader = state.rights(Principal("r", frozenset({"reader"})))
+    writer = state.rights(Principal("w", frozenset({"writer"})))
+    nobody = state.rights(Principal("n", frozenset({"gone"})))
+    assert [one.may(Privilege.READ, topic_resource("x")) for one in (reader, writer, nobody)] == [True, True, False]
+    assert [one.may(Privilege.WRITE, source_resource("X")) for one in (reader, writer, nobody)] == [False, True, False]
+    with pytest.raises(HeadraceError):
+        writer.check_admin("change access")

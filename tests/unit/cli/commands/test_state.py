@@ -1,0 +1,31 @@
+"""`headrace state`: what queries have left, listed and removed; how it looks inside is tested on Spark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace.engine.checkpoint import Checkpoint
+from tests.ksql_strategies import planned
+from tests.unit.cli.conftest import Program
+
+
+@pytest.fixture
+def left(headrace: Program, tmp_path: Path) -> Path:
+    """The folder of a query that has begun."""
+    headrace("topic", "create", "s")
+    folder = tmp_path / "data" / "checkpoints" / "orders" / "CTAS_O_0"
+    query = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
+    Checkpoint(folder).opened(query, "record", 2, ("s",))
+    return folder
+
+
+def test_what_queries_have_left(headrace: Program, left: Path) -> None:
+    (row,) = headrace("state", "list", "--json").json
+    assert (row["query"], row["way"], row["batches"], row["problem"]) == ("orders/CTAS_O_0", "record", 0, None)
+    assert "orders/CTAS_O_0" in headrace("state", "list").out
+    assert headrace("state", "remove", "ctas_o_0", "--yes").err == "query orders/CTAS_O_0 is forgotten\n"
+    assert not left.exists()
+    assert headrace("state", "list").err == "no query has left anything\n"
+    assert "unknown-query" in headrace("state", "remove", "CTAS_O_0", "--yes", code=1).err

@@ -1,0 +1,64 @@
+"""How the shell cuts a text, and where errors are in it."""
+
+from __future__ import annotations
+
+import pytest
+
+from headrace.cli.shell.statement_splitter import is_complete, is_exit, locate_error, split_input
+from headrace.errors import ColumnNotFound, LogBusy
+
+
+def cut(text: str) -> list[tuple[str, bool]]:
+    found = list(split_input(text))
+    assert all(text[piece.start :].startswith(piece.text) for piece in found)
+    return [(piece.text, piece.is_command) for piece in found]
+
+
+def test_statements_and_commands() -> None:
+    text = "SELECT ';' -- ; no\nFROM x;;\n  \\d x\n\\set a 'it\nLIST TOPICS; -- done\nlast"
+    assert cut(text) == [
+        ("SELECT ';' -- ; no\nFROM x;", False),
+        ("d x", True),
+        ("set a 'it", True),
+        ("LIST TOPICS;", False),
+        ("last", False),
+    ]
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "-- nothing", "/* nothing */ ;"])
+def test_nothing(text: str) -> None:
+    assert cut(text) == []
+
+
+def test_a_backslash_in_a_statement_is_no_command() -> None:
+    assert cut("SELECT\n\\d;") == [("SELECT\n\\d;", False)]
+
+
+def test_many_statements_are_cut_in_one_go() -> None:
+    assert len(cut("INSERT INTO x VALUES (1, 'a;b');\n" * 20_000)) == 20_000
+
+
+@pytest.mark.parametrize("text", ["", "\\d", "  \\q", "LIST TOPICS;", "A; B; -- c", "exit", "QUIT"])
+def test_enter_sends(text: str) -> None:
+    assert is_complete(text)
+
+
+@pytest.mark.parametrize("text", ["LIST TOPICS", "A; B", "SELECT 'a;", "SELECT `a;", "SELECT /* ;"])
+def test_enter_goes_on(text: str) -> None:
+    assert not is_complete(text)
+
+
+def test_farewells() -> None:
+    assert is_exit(" exit; ")
+    assert not is_exit("exit now;")
+
+
+def test_the_place_of_an_error_is_that_in_the_whole_text() -> None:
+    text = "LIST TOPICS;\n\n  SELECT a,\n  nothing FROM x;\n"
+    _, piece = split_input(text)
+    error = locate_error(ColumnNotFound("no", where="line 2:3"), piece, text, "x.ksql")
+    assert isinstance(error, ColumnNotFound)
+    assert (error.where, error.excerpt) == ("x.ksql:4:3", "  nothing FROM x;\n  ^^^^^^^")
+    assert locate_error(ColumnNotFound("no", where="line 1:8"), piece, text, None).where == "line 3:10"
+    assert locate_error(LogBusy("no", where="line 1:1"), piece, text, "x.ksql").where == "x.ksql:3:3"
+    assert locate_error(LogBusy("no", where="topic x"), piece, text, "x.ksql").where == "topic x"

@@ -1,0 +1,86 @@
+"""Who serves a data folder is read from the kernel's lock, and never taken from a file alone."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.control.admin.discovery import SERVER_PROGRAM, advertise, find_server, lock_holder, stop_server
+from headrace.control.admin.lock import ProgramLock
+from headrace.errors import ProgramRunning, ServerNotRunning, ServerUnreachable
+
+
+def folder(data: Path) -> Path:
+    return data / "checkpoints" / SERVER_PROGRAM
+
+
+def test_a_server_is_known_by_its_lock(tmp_path: Path) -> None:
+    assert find_server(tmp_path) is None
+    with ProgramLock(folder(tmp_path), SERVER_PROGRAM):
+        there = find_server(tmp_path)
+        assert there is not None
+        assert (there.pid, there.address) == (os.getpid(), None)
+        with advertise(tmp_path, "http://127.0.0.1:1"):
+            there = find_server(tmp_path)
+            assert there is not None
+            assert there.address == "http://127.0.0.1:1"
+        assert not (folder(tmp_path) / "server.json").exists()
+    assert find_server(tmp_path) is None
+
+
+def test_what_a_dead_server_left_is_not_believed(tmp_path: Path) -> None:
+    with ProgramLock(folder(tmp_path), SERVER_PROGRAM):
+        pass
+    left = {"pid": os.getpid(), "address": "http://127.0.0.1:1"}
+    (folder(tmp_path) / "server.json").write_text(json.dumps(left))
+    assert find_server(tmp_path) is None
+    with ProgramLock(folder(tmp_path), SERVER_PROGRAM):
+        (folder(tmp_path) / "server.json").write_text(json.dumps({**left, "pid": 1}))
+        there = find_server(tmp_path)
+        assert there is not None
+        assert there.address is None
+
+
+def test_to_look_keeps_nobody_from_starting(tmp_path: Path) -> None:
+    with ProgramLock(folder(tmp_path), SERVER_PROGRAM):
+        with pytest.raises(ProgramRunning):
+            ProgramLock(folder(tmp_path), SERVER_PROGRAM)
+        assert lock_holder(folder(tmp_path) / "program.lock") == os.getpid()
+    for _ in range(20):
+        assert find_server(tmp_path) is None
+        ProgramLock(folder(tmp_path), SERVER_PROGRAM).close()
+
+
+_HOLDING = """
+import signal, sys
+from pathlib import Path
+from headrace.control.admin.lock import ProgramLock
+with ProgramLock(Path(sys.argv[1]), "server"):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN if sys.argv[2] == "deaf" else signal.SIG_DFL)
+    print("held", flush=True)
+    signal.pause()
+"""
+
+
+@pytest.mark.parametrize("ears", ["deaf", "listening"])
+def test_the_process_that_has_the_lock_is_ended(tmp_path: Path, ears: str) -> None:
+    with pytest.raises(ServerNotRunning):
+        stop_server(tmp_path, 1)
+    command = [sys.executable, "-c", _HOLDING, str(folder(tmp_path)), ears]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "held\n"
+        if ears == "deaf":
+            with pytest.raises(ServerUnreachable, match=f"process {process.pid}"):
+                stop_server(tmp_path, 0.2)
+            process.kill()
+        else:
+            there, seconds = stop_server(tmp_path, 60)
+            assert there.pid == process.pid
+            assert seconds >= 0
+    assert find_server(tmp_path) is None

@@ -1,0 +1,43 @@
+"""One process at a time."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from headrace.control.admin.lock import ProgramLock
+from headrace.errors import ProgramRunning
+
+HOLDING = "import sys, time; from pathlib import Path; from headrace.control.admin.lock import ProgramLock\n"
+HOLDING += "held = ProgramLock(Path(sys.argv[1]), 'orders'); print('held', flush=True); time.sleep(60)"
+
+
+def test_the_second_of_a_name_is_told_who_has_it(tmp_path: Path) -> None:
+    with ProgramLock(tmp_path, "orders"), pytest.raises(ProgramRunning) as refused:
+        ProgramLock(tmp_path, "orders")
+    assert re.search(rf'"orders" is running already: process {os.getpid()}, since 20..-', refused.value.what)
+    ProgramLock(tmp_path, "orders").close()
+
+
+def test_the_lock_goes_with_the_process(tmp_path: Path) -> None:
+    with subprocess.Popen([sys.executable, "-c", HOLDING, str(tmp_path)], stdout=subprocess.PIPE) as other:
+        assert other.stdout is not None
+        other.stdout.readline()
+        with pytest.raises(ProgramRunning, match=f"process {other.pid}"):
+            ProgramLock(tmp_path, "orders")
+        other.send_signal(signal.SIGKILL)
+        other.wait()
+        ProgramLock(tmp_path, "orders").close()
+
+
+def test_a_damaged_lock_file_is_no_obstacle(tmp_path: Path) -> None:
+    with ProgramLock(tmp_path, "orders"):
+        (tmp_path / "program.lock").write_text("[]")
+        with pytest.raises(ProgramRunning, match="another process"):
+            ProgramLock(tmp_path, "orders")

@@ -1,0 +1,64 @@
+"""When a query may leave Spark."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from headrace.control.queries.idle import IdleTracker
+from headrace.engine.progress import Progress
+from headrace.lang.ksql.grammar.parser import parse_one
+from headrace.lang.ksql.statements.planner import Planner
+from headrace.plan.catalog import Catalog, Create
+
+CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');"
+COPY = "CREATE STREAM copy AS SELECT * FROM clicks;"
+FINAL = "CREATE TABLE t AS SELECT id, COUNT(*) FROM clicks WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY id EMIT FINAL;"
+
+
+def at_work(text: str, way: str = "record") -> Any:
+    planner = Planner(Catalog())
+    *_, made = [planner.plan(parse_one(statement), statement) for statement in (CLICKS, text)]
+    assert isinstance(made, Create)
+    running = SimpleNamespace(query=made.query, way=way, progress=Progress(), is_starting=False)
+    running.waiting = lambda: 0
+    return running
+
+
+@pytest.mark.parametrize(
+    ("text", "way", "batches", "deadline", "leaves"),
+    [
+        (COPY, "record", 1, None, True),
+        (COPY, "record", 0, None, True),
+        (COPY, "realtime", 1, None, False),
+        (FINAL, "record", 0, None, False),  # it may wait for something from before
+        (FINAL, "record", 1, None, True),
+        (FINAL, "record", 1, 3_600_000, False),
+    ],
+)
+def test_who_may_leave(text: str, way: str, batches: int, deadline: int | None, leaves: bool) -> None:
+    now, running = [0.0], at_work(text, way)
+    running.progress.batches, running.progress.deadlines = batches, {0: deadline}
+    idleness = IdleTracker(60.0, lambda: now[0])
+    assert not idleness.may_leave(running)
+    now[0] = 61.0
+    assert idleness.may_leave(running) is leaves
+
+
+def test_a_batch_makes_it_wait_anew_and_so_does_what_it_has_to_read() -> None:
+    now, running = [0.0], at_work(COPY)
+    idleness, never = IdleTracker(60.0, lambda: now[0]), IdleTracker(0.0, lambda: now[0])
+    for look in (idleness, never):
+        assert not look.may_leave(running)
+    now[0], running.progress.batches = 50.0, 1
+    assert not idleness.may_leave(running)
+    now[0] = 70.0
+    assert not idleness.may_leave(running)
+    now[0] = 111.0
+    running.waiting = lambda: 5
+    assert not idleness.may_leave(running)
+    running.waiting = lambda: 0
+    assert idleness.may_leave(running)
+    assert not never.may_leave(running)

@@ -1,0 +1,93 @@
+"""A question that was prepared says what the same question says as it is written, whatever its values are."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from headrace.control.serving.prepared import PreparedQueryCache
+from headrace.lang.ksql.describe.result_rows import ResultRowWriter
+from headrace.lang.ksql.query.prepared import parameterize
+from headrace.lang.ksql.query.transient import plan_transient_query as planned
+from headrace.views.pull_query import PullQuery
+from tests.unit.views.asked import asked, view_in
+from tests.unit.views.test_pull_query import CATALOG, SOURCE, conditions, numbers, rows
+
+
+def preparing() -> PreparedQueryCache:
+    return PreparedQueryCache(lambda query: planned(query, CATALOG, {}, ""))
+
+
+def said(pull: PullQuery, view: Any, made: ResultRowWriter) -> list[str]:
+    with pull.over(view) as found:
+        return sorted(repr(row) for batch in found.batches for row in made.of(batch))
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(st.dictionaries(numbers, rows, max_size=8), st.lists(conditions, min_size=1, max_size=4))
+def test_prepared_or_as_written(table: dict[int, Any], asked_for: list[str]) -> None:
+    prepared = preparing()
+    with TemporaryDirectory() as folder, closing(view_in(Path(folder), SOURCE)) as view:
+        view.apply(view.state(), [(abs(key), (key,), row) for key, row in table.items()], {0: 1})
+        for condition in [*asked_for, *asked_for]:
+            text = f"SELECT * FROM T WHERE {condition};"
+            ask = asked(CATALOG, text)
+            with prepared.taken(text) as question:
+                if question is not None:
+                    assert said(question.pull, view, question.rows) == said(
+                        PullQuery(ask.query), view, ResultRowWriter(ask)
+                    )
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "values"),
+    [
+        ("SELECT 1 FROM t WHERE a = 'x''y' LIMIT 5;", "SELECT 1 FROM t WHERE a = ?str LIMIT 5;", ["x'y"]),
+        (
+            "SELECT * FROM t where a1 = 7 AND b IN (1, 2.5)",
+            "SELECT * FROM t where a1 = ?int AND b IN (?int, 2.5)",
+            [7, 1],
+        ),
+        ('SELECT * FROM t WHERE "a 1" = 1 -- 2\n', 'SELECT * FROM t WHERE "a 1" = ?int -- 2\n', [1]),
+        ("SELECT * FROM t WHERE a = 99999999999", "SELECT * FROM t WHERE a = 99999999999", []),
+        ("SELECT * FROM t WHERE a = '${v}'", None, None),
+    ],
+)
+def test_shapes(text: str, shape: str | None, values: Any) -> None:
+    assert parameterize(text) == (None if shape is None else (shape, values))
+
+
+def test_of_one_shape_one_is_kept_for_each_who_asks_at_once() -> None:
+    prepared = preparing()
+    with prepared.taken("SELECT * FROM T WHERE ID = 1;") as one, prepared.taken("SELECT * FROM T WHERE ID = 2;") as two:
+        assert one is not None
+        assert two is not None
+        assert [cell.value for question in (one, two) for cell in question.cells] == [1, 2]
+    with prepared.taken("SELECT * FROM T WHERE ID = 3;") as again:
+        assert again in (one, two)
+    prepared.forget()
+    with prepared.taken("SELECT * FROM T WHERE ID = 3;") as new:
+        assert new not in (one, two)
+
+
+def test_at_hand_is_what_lies_ready_and_looks_up_few_rows() -> None:
+    prepared = preparing()
+    for text, there in (("SELECT * FROM T WHERE ID = 1;", True), ("SELECT * FROM T WHERE ID > 1;", False)):
+        with prepared.taken(text, at_hand=True) as question:
+            assert question is None
+        with prepared.taken(text) as made:
+            assert made is not None
+        with prepared.taken(text, at_hand=True) as question:
+            assert (question is made) is there
+
+
+@pytest.mark.parametrize("condition", ["DA = '1970-01-02'", "S LIKE 'a!%' ESCAPE '!'", "ID = 'x'", "NOTHING = 1"])
+def test_what_hangs_on_its_literals_is_planned_as_it_is_written(condition: str) -> None:
+    with preparing().taken(f"SELECT * FROM T WHERE {condition};") as question:
+        assert question is None

@@ -1,0 +1,84 @@
+"""Questions that go on, side by side: one that is slow does not hold up the others."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from headrace.contracts import Append
+from headrace.control.node import Node
+from headrace.control.serving import push
+from headrace.control.serving.push import PushSubscription
+from headrace.errors import QueryTimeLimitExceeded
+from headrace.log.embedded import EmbeddedLog
+from headrace.record import Record
+from headrace.settings import Settings
+from tests.unit.control.test_node import Nowhere
+from tests.wait import wait_until
+
+STREAM = "CREATE STREAM texts (text STRING) WITH (kafka_topic='texts', format='JSON', partitions=1);"
+SLOW = "SELECT text FROM texts WHERE REGEXP_EXTRACT('(a|aa)+$', text) IS NULL EMIT CHANGES;"
+QUICK = "SELECT text FROM texts EMIT CHANGES;"
+HARD, MANY = "a" * 60 + "!", 1_000
+
+
+@pytest.fixture
+def node(log: EmbeddedLog, settings: Settings) -> Iterator[Node]:
+    with Node(log, settings, isolation=Nowhere()) as node:
+        node.execute(STREAM)
+        yield node
+
+
+def asked(
+    node: Node, text: str, news: threading.Event | None = None, *, from_beginning: bool = True
+) -> PushSubscription:
+    notify = (news or threading.Event()).set
+    return node.pushes.subscribe(node.asked(text), from_beginning=from_beginning, notify=notify)
+
+
+def append(node: Node, *texts: str) -> None:
+    node.log.append([Append("texts", [Record(json.dumps({"TEXT": text}).encode()) for text in texts])])
+
+
+def test_others_have_their_turns_beside_a_slow_one(node: Node) -> None:
+    """Each of its records takes half a second: all would take minutes."""
+    append(node, *[HARD] * MANY)
+    asked(node, SLOW)
+    news = threading.Event()
+    quick = asked(node, QUICK, news, from_beginning=False)
+    began = time.monotonic()
+    for n in range(3):
+        append(node, f"row {n}")
+        assert news.wait(60)
+        news.clear()
+        assert f"row {n}" in str(quick.take())
+    assert time.monotonic() - began < 60
+
+
+def test_one_that_stays_slow_is_ended(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(push, "_CPU_BUDGET", 1.0)
+    quick, slow = asked(node, QUICK), asked(node, SLOW)
+    append(node, *[HARD] * MANY)
+    wait_until(lambda: slow.ended)
+    assert isinstance(slow.failure, QueryTimeLimitExceeded)
+    rows = []
+    wait_until(lambda: rows.extend(quick.take()) or len(rows) == MANY)
+    assert not quick.ended
+
+
+def test_one_that_has_much_to_read_goes_on(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However long that takes: it gives the others their turns."""
+    monkeypatch.setattr(push, "_CPU_BUDGET", 1.0)  # one turn may be slow, on a machine that has others to do
+    for _ in range(60):
+        append(node, *(f"row {n}" for n in range(MANY)))
+    news, taken = threading.Event(), 0
+    reader = asked(node, QUICK, news)
+    while taken < 60 * MANY:
+        assert news.wait(60)
+        news.clear()
+        taken += len(reader.take())
+    assert not reader.ended

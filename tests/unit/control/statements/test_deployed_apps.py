@@ -1,0 +1,198 @@
+"""Python code on a server, without any query at work: journalled, replaced, withdrawn, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.control.node import Node, StatementResult
+from headrace.engine.checkpoint import Checkpoint
+from headrace.errors import AppInUse, BadPython, FunctionExists, HeadraceError, PlanChanged, UnknownApp, UnknownFunction
+from headrace.lang.python.app_code import AppCode, CombinedSetup
+from headrace.log.embedded import EmbeddedLog
+from headrace.plan.functions import find, user_functions, withdraw
+from headrace.plan.functions.declaration import Function
+from headrace.settings import Settings
+from tests.unit.control.test_node import Nowhere
+
+SHOP = """
+import headrace as hr
+
+app = hr.App("shop")
+
+@app.function
+def masked(card: str) -> str:
+    return "*" * (len(card) - 4) + card[-4:]
+
+orders = app.stream("orders", "id BIGINT KEY, card STRING", topic="orders")
+orders.select("id", card=masked(hr.col.card)).to_stream("safe")
+app.ksql("INSERT INTO orders VALUES (1, '12345678');")
+"""
+MORE = SHOP + 'orders.where(hr.col.id > 1).to_stream("later")\n'
+OTHER = SHOP.replace('"*"', '"#"')
+GROUPED = """
+import headrace as hr
+
+app = hr.App("groups")
+
+@app.function
+def parity(n: int) -> int:
+    return n % 2
+
+numbers = app.stream("numbers", "n BIGINT KEY", topic="numbers")
+numbers.group_by(parity(hr.col.n)).agg(n=hr.count()).to_table("parities")
+"""
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    withdraw(user_functions())
+
+
+@pytest.fixture
+def opened(log: EmbeddedLog, settings: Settings) -> Iterator[Callable[[], Node]]:
+    made: list[Node] = []
+
+    def opened() -> Node:
+        for node in made:
+            node.close()
+        withdraw(user_functions())  # as in a new process
+        made[:] = [Node(log, settings, isolation=Nowhere())]
+        return made[0]
+
+    yield opened
+    for node in made:
+        node.close()
+
+
+def sent(node: Node, source: str, path: str = "shop.py") -> list[str]:
+    """Send an app; what was done of its statements."""
+    done: list[StatementResult] = []
+    node.deploy(AppCode(source, path), on_done=done.append)
+    return [outcome.text for outcome in done]
+
+
+def version(name: str) -> str:
+    function = find(name)
+    assert isinstance(function, Function)
+    return function.overloads[0].version
+
+
+def test_an_app_is_there_after_a_restart(opened: Callable[[], Node], log: EmbeddedLog) -> None:
+    node = opened()
+    assert len(sent(node, SHOP)) == 3
+    node.execute("CREATE STREAM safer AS SELECT id, MASKED(card) AS card FROM safe;")
+    for is_new in (False, True):
+        node = opened() if is_new else node
+        assert list(node.apps.known) == ["shop"]
+        assert list(node.supervisor.queries) == ["CSAS_SAFE_2", "CSAS_SAFER_3"]
+        assert node.broken == {}
+        for enlisted in node.supervisor.queries.values():
+            setup = node.apps.setup_of(enlisted.query)
+            assert isinstance(setup, CombinedSetup)
+            assert AppCode(SHOP) in setup.setups
+    assert log.bounds("orders")[0].end == 1
+
+
+def test_sent_again_only_what_is_new_is_done(opened: Callable[[], Node], log: EmbeddedLog) -> None:
+    node = opened()
+    sent(node, SHOP)
+    assert sent(node, SHOP) == []
+    (later,) = sent(node, MORE)
+    assert later.startswith("CREATE STREAM `LATER`")
+    assert log.bounds("orders")[0].end == 1
+    assert len(opened().supervisor.queries) == 2
+
+
+def test_changed_code_counts_for_queries_that_call_it(opened: Callable[[], Node]) -> None:
+    node = opened()
+    sent(node, SHOP)
+    before = node.supervisor.queries["CSAS_SAFE_2"].query
+    assert sent(node, OTHER) == []
+    after = node.supervisor.queries["CSAS_SAFE_2"].query
+    assert before != after
+    assert node.apps.setup_of(after) == CombinedSetup((node.apps.base, AppCode(OTHER)))
+    node = opened()
+    assert node.supervisor.queries["CSAS_SAFE_2"].query.id == after.id
+    assert node.apps.setup_of(node.supervisor.queries["CSAS_SAFE_2"].query) == CombinedSetup(
+        (node.apps.base, AppCode(OTHER))
+    )
+
+
+@pytest.mark.parametrize(
+    ("source", "error"),
+    [
+        (SHOP.replace("masked", "other"), UnknownFunction),  # a query calls what is no longer there
+        (SHOP + "1 / 0\n", BadPython),
+        (SHOP + "def (\n", BadPython),
+        (SHOP + 'app.ksql("CREATE STREAM x AS SELECT * FROM nowhere;")\n', HeadraceError),
+        (SHOP.replace('"shop"', '"second"'), FunctionExists),
+    ],
+)
+def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], source: str, error: type[HeadraceError]) -> None:
+    node = opened()
+    sent(node, SHOP)
+    before = version("MASKED"), dict(node.apps.known), list(node.supervisor.queries), node._journal.next
+    with pytest.raises(error):
+        sent(node, source)
+    assert (version("MASKED"), dict(node.apps.known), list(node.supervisor.queries), node._journal.next) == before
+    assert find("OTHER") is None
+
+
+def test_code_that_state_was_not_made_by_is_refused(opened: Callable[[], Node], settings: Settings) -> None:
+    node = opened()
+    sent(node, GROUPED, "groups.py")
+    query = node.supervisor.queries["CTAS_PARITIES_2"].query
+    node.supervisor.prepared(query.id)  # as if it had begun
+    assert Checkpoint(settings.data / "checkpoints" / "server" / query.id).manifest is not None
+    with pytest.raises(PlanChanged, match="function PARITY"):
+        sent(node, GROUPED.replace("% 2", "% 3"), "groups.py")
+    assert node.apps.known["groups"].code == AppCode(GROUPED)
+    assert sent(node, GROUPED.replace("n % 2", "n % 2  # of one"), "groups.py") == []
+
+
+def test_an_app_is_withdrawn_when_nothing_calls_it(opened: Callable[[], Node]) -> None:
+    node = opened()
+    sent(node, SHOP)
+    with pytest.raises(AppInUse, match="CSAS_SAFE_2"):
+        node.withdraw("shop")
+    node.execute("DROP STREAM safe;")
+    node.withdraw("shop")
+    for is_new in (False, True):
+        node = opened() if is_new else node
+        assert node.apps.known == {}
+        assert find("MASKED") is None
+        with pytest.raises(UnknownFunction):
+            node.execute("CREATE STREAM safe AS SELECT id, MASKED(card) AS card FROM orders;")
+    with pytest.raises(UnknownApp):
+        node.withdraw("shop")
+
+
+def test_a_shortened_journal_keeps_the_last_code(opened: Callable[[], Node], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headrace.control.node._COMPACT_AFTER", 3)
+    node = opened()
+    sent(node, SHOP)
+    for at in range(4):
+        sent(node, OTHER if at % 2 == 0 else SHOP)
+    node.execute("CREATE STREAM copy AS SELECT * FROM orders; DROP STREAM copy;" * 3)
+    assert len(node._journal.entries) < 8
+    node = opened()
+    assert node.apps.known["shop"].code == AppCode(SHOP)
+    assert node.broken == {}
+
+
+def test_code_that_cannot_be_executed_any_more_breaks_what_calls_it(
+    opened: Callable[[], Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "beside.py").write_text("STAR = '*'\n")
+    source = "from beside import STAR\n" + SHOP.replace('"*"', "STAR")
+    node = opened()
+    sent(node, source, str(tmp_path / "shop.py"))
+    (tmp_path / "beside.py").unlink()
+    monkeypatch.delitem(__import__("sys").modules, "beside")
+    node = opened()
+    assert [type(error) for error in node.broken.values()] == [BadPython, UnknownFunction]
+    assert list(node.catalog.sources) == ["ORDERS"]

@@ -1,0 +1,66 @@
+"""A journal over a log that fails in the worst moments: what was told to be done is there, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from headrace.clock import SystemClock
+from headrace.contracts import Append, Appended
+from headrace.control.statements.journal import Journal, read_journal
+from headrace.errors import LogBusy
+from headrace.log.embedded import EmbeddedLog
+from headrace.log.embedded.commit.writers import EmbeddedWriter
+
+FINE, NOT_DONE, DONE = "fine", "not done", "done"
+
+
+class Failing(EmbeddedLog):
+    """Its writers do what the next word says, and say that they have failed."""
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self.appends: list[str] = []
+        self.opens: list[str] = []
+
+    def writer(self, name: str) -> EmbeddedWriter:
+        if self.opens and self.opens.pop(0) != FINE:
+            raise LogBusy("nobody answers")
+        return FailingWriter(self, name)
+
+
+class FailingWriter(EmbeddedWriter):
+    def append(self, number: int, appends: Sequence[Append]) -> list[Appended] | None:
+        assert isinstance(self._log, Failing)
+        word = self._log.appends.pop(0) if self._log.appends else FINE
+        made = None if word == NOT_DONE else super().append(number, appends)
+        if word != FINE:
+            raise LogBusy("nobody answers")
+        return made
+
+
+words = st.lists(st.sampled_from([FINE, NOT_DONE, DONE]), min_size=1, max_size=8)
+
+
+@given(appends=words, opens=st.lists(st.sampled_from([FINE, NOT_DONE]), max_size=8))
+@example(appends=[DONE, FINE], opens=[NOT_DONE])
+def test_only_what_was_told_to_be_done_is_there(
+    appends: list[str], opens: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    log = Failing(tmp_path_factory.mktemp("log") / "data")
+    with log:
+        journal, told = Journal(log, SystemClock()), []
+        log.appends, log.opens = [*appends], [*opens]
+        for at in range(len(appends) + len(opens)):
+            with suppress(LogBusy):
+                told.append(journal.add(f"statement {at}", {}).number)
+        log.appends, log.opens = [], []
+        told.append(journal.add("the last", {}).number)
+        entries, following = read_journal(log)
+        assert [entry.number for entry in entries] == told == [entry.number for entry in journal.entries]
+        assert following == journal.next

@@ -1,0 +1,85 @@
+"""Which batches are cut anew: only what is too large, and of which nothing was written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from headrace.contracts import Append
+from headrace.engine.checkpoint import Checkpoint, Manifest
+from headrace.engine.io.oversized_batch import discard_oversized_batch
+from headrace.engine.io.sink import writer_name
+from headrace.errors import WriterFenced
+from headrace.log.embedded import EmbeddedLog
+from headrace.log.stored_rows import from_records
+from headrace.record import Record
+from headrace.settings import Settings
+from tests.ksql_strategies import planned
+
+QUERY = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path / "data", Settings(upkeep_every=timedelta(0))) as opened:
+        opened.create_topic("s")
+        opened.create_topic("o")
+        for _ in range(10):
+            opened.append([Append("s", from_records([Record(b"{}")]))])
+        yield opened
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path, log: EmbeddedLog) -> Checkpoint:
+    """Batch 0, of two records, is done; batch 1 has begun, with all others."""
+    made = Checkpoint(tmp_path / "q")
+    made.opened(QUERY, "record", 2, ("s",))
+    ends = {0: log.cut(["s"], 0, 2), 1: log.head(["s"])}
+    for kind, batches in (("offsets", (0, 1)), ("commits", (0,))):
+        (made.spark / kind).mkdir(parents=True)
+        for batch in batches:
+            (made.spark / kind / str(batch)).write_text(f"v1\n{{}}\n{json.dumps({'sequence': ends[batch]})}")
+            (made.spark / kind / f".{batch}.crc").write_bytes(b"crc")
+    return made
+
+
+def manifest(checkpoint: Checkpoint) -> Manifest:
+    found = checkpoint.manifest
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(("rows", "begun"), [(7, 0), (8, 1), (1000, 1)])
+def test_what_is_larger_than_it_should_be(log: EmbeddedLog, checkpoint: Checkpoint, rows: int, begun: int) -> None:
+    for _ in range(2):
+        discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], rows)
+        assert (checkpoint.done(), checkpoint.begun()) == (0, begun)
+    names = {path.name for path in (checkpoint.spark / "offsets").iterdir()}
+    assert names == {"0", ".0.crc"} | ({"1", ".1.crc"} if begun else set())
+
+
+def test_what_is_written_is_never_cut_anew(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
+    writer = log.writer(writer_name(manifest(checkpoint).run))
+    writer.append(1, [Append("o", from_records([Record(b"result")]))])
+    discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], 1)
+    assert checkpoint.begun() == 1
+
+
+def test_who_is_still_at_it_can_write_no_more(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
+    before = log.writer(writer_name(manifest(checkpoint).run))
+    discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], 1)
+    with pytest.raises(WriterFenced):
+        before.append(1, [Append("o", from_records([Record(b"result")]))])
+    assert checkpoint.begun() == 0
+
+
+def test_a_first_batch_leaves_no_state_behind(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
+    for path in (checkpoint.spark / "commits" / "0", checkpoint.spark / "offsets" / "1"):
+        path.unlink()
+    (checkpoint.spark / "state" / "0" / "0").mkdir(parents=True)
+    discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], 1)
+    assert (checkpoint.begun(), (checkpoint.spark / "state").exists()) == (-1, False)

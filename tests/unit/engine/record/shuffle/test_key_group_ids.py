@@ -1,0 +1,19 @@
+"""Pages over tasks."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from headrace.engine.record.shuffle.key_group_ids import key_group_ids, spark_hash
+
+
+@pytest.mark.parametrize("pages", [1, 2, 3, 8, 100])
+def test_pages_have_numbers_of_their_own(pages: int) -> None:
+    assert len(set(key_group_ids(pages))) == len(key_group_ids(pages)) == pages
+
+
+@pytest.mark.parametrize("tasks", [2, 4, 8])
+def test_every_task_has_as_many_pages(tasks: int) -> None:
+    assert set(Counter(spark_hash(number) % tasks for number in key_group_ids(8)).values()) == {8 // tasks}

@@ -1,0 +1,65 @@
+"""What Spark tells of a failure, and what is made of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from py4j.protocol import Py4JError, Py4JNetworkError
+
+from headrace.engine.spark.failures import failure_of, translate_errors
+from headrace.errors import QueryFailed, UnknownTopic
+
+FOLDER = Path("checkpoints/q")
+TRACE = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure
+Traceback (most recent call last):
+  File "pages.py", line 86, in run
+ValueError: 12 is odd
+
+During handling of the above exception, another exception occurred:
+
+Traceback (most recent call last):
+{last}
+\tat org.apache.spark.api.python.BasePythonRunner.handlePythonException(PythonRunner.scala:1)
+"""
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (Exception("Python worker failed to connect back."), "process-lost"),
+        (Exception("... Caused by: java.io.EOFException ..."), "process-lost"),
+        (Py4JError("An error occurred while calling o54.start"), "process-lost"),
+        (Py4JNetworkError("Answer from Java side is empty"), "process-lost"),
+        (ConnectionRefusedError(111, "Connection refused"), "process-lost"),
+        (Exception("java.io.IOException: No space left on device"), "disk-full"),
+        (Exception("java.lang.OutOfMemoryError: Java heap space"), "out-of-memory"),
+        (Exception("in run\nMemoryError\n\tat org.apache.spark"), "out-of-memory"),
+        (Exception("ValueError: no MemoryErrors here"), "query-failed"),
+        (UnknownTopic('topic "a" does not exist'), "unknown-topic"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else type(value).__name__,
+)
+def test_failures_have_codes(error: Exception, code: str) -> None:
+    assert failure_of(error, "q", FOLDER).code == code
+
+
+def test_an_error_of_ours_comes_through_as_it_was() -> None:
+    ours = QueryFailed("query q ended at a record", where="topic a, partition 0, offset 7", fix="set x to false")
+    told = failure_of(Exception(TRACE.format(last=f"headrace.errors.QueryFailed: {ours}")), "q", FOLDER)
+    assert told.as_dict() == ours.as_dict()
+    short = UnknownTopic('topic "a" does not exist')
+    told = failure_of(Exception(TRACE.format(last=f"headrace.errors.UnknownTopic: {short}")), "q", FOLDER)
+    assert (told.as_dict(), type(told)) == (short.as_dict(), UnknownTopic)
+
+
+def test_the_innermost_error_of_python_is_told() -> None:
+    told = failure_of(Exception(TRACE.format(last="pyspark.errors.PythonException: no")), "q", FOLDER)
+    assert told.what == "query q ended: ValueError: 12 is odd"
+
+
+def test_what_is_raised_inside_is_retold() -> None:
+    with pytest.raises(QueryFailed, match="query q ended: odd"), translate_errors("q", FOLDER):
+        raise RuntimeError("odd")
+    with pytest.raises(UnknownTopic), translate_errors("q", FOLDER):
+        raise UnknownTopic("no")

@@ -1,0 +1,84 @@
+"""Apps over HTTP, with queries that never begin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from headrace.client import Client as OwnClient
+from headrace.control.admin import dry_run
+from headrace.control.node import Node
+from headrace.errors import BadPython
+from headrace.plan.functions import user_functions, withdraw
+from headrace.serve.http.server import Server
+from tests.unit.cli.conftest import Program, headrace
+from tests.unit.control.statements.test_deployed_apps import SHOP
+from tests.unit.serve.api.conftest import Client
+
+__all__ = ["headrace"]
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    yield
+    withdraw(user_functions())
+
+
+def test_an_app_is_sent_shown_and_withdrawn(ask: Client) -> None:
+    told = ask.done("POST", "/apps", {"source": SHOP, "path": "shop.py"})
+    assert (told["name"], told["declares"], told["queries"]) == ("shop", ["function MASKED"], ["CSAS_SAFE_2"])
+    assert [one["did"] for one in told["done"]] == ["create", "create", "write"]
+    assert ask.done("GET", "/apps") == [{"name": "shop", "declares": ["function MASKED"], "queries": ["CSAS_SAFE_2"]}]
+    assert ask.done("GET", "/apps/shop")["source"] == SHOP
+    assert ask.done("GET", "/statements")[0]["app"] == "shop"
+    assert ask("DELETE", "/apps/shop")[1]["code"] == "app-in-use"
+    ask.done("POST", "/statements", {"text": "DROP STREAM safe;"})
+    assert ask("DELETE", "/apps/shop") == (204, None)
+    assert ask("DELETE", "/apps/shop")[0] == 404
+
+
+def test_what_is_wrong_is_told_with_its_line(ask: Client) -> None:
+    status, told = ask("POST", "/apps", {"source": "import headrace\n1 / 0\n", "path": "broken.py"})
+    assert (status, told["code"], told["where"]) == (400, "bad-python", "broken.py:2")
+
+
+@pytest.mark.parametrize(
+    ("source", "what"),
+    [
+        ("while True: pass", "not come to its end"),
+        ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "SIGKILL"),
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+    ],
+)
+def test_code_takes_no_server_down(ask: Client, source: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dry_run, "TIMEOUT_SECONDS", 5.0)
+    status, told = ask("POST", "/apps", {"source": source})
+    assert (status, told["code"]) == (400, "bad-python")
+    assert what in told["what"]
+    assert ask.done("GET", "/apps") == []
+
+
+def test_who_may_send_code(ask: Client, node: Node) -> None:
+    body = {"source": SHOP}
+    node.guard.book.add_user("alice", None, ["admin"], by="local")
+    afar = {"x_forwarded_for": "10.1.2.3", "authorization": f"Bearer {node.guard.make_token('alice')[0]}"}
+    assert ask("POST", "/apps", body, x_forwarded_for="10.1.2.3")[0] == 401  # by a proxy anybody seems to be here
+    assert ask("POST", "/apps", body, **afar)[1]["code"] == "code-refused"
+    node.settings = replace(node.settings, code_from="nowhere")
+    assert ask("POST", "/apps", body)[0] == 403
+    node.settings = replace(node.settings, code_from="everywhere")
+    assert ask("POST", "/apps", body)[1]["code"] == "bad-setting"
+    node.settings = replace(node.settings, code_from="anywhere")
+    assert ask("POST", "/apps", body, **afar)[0] == 200
+
+
+def test_our_client_and_the_command_line_send_apps(server: Server, headrace: Program) -> None:
+    with pytest.raises(BadPython):
+        OwnClient(server.address).deploy("1 / 0")
+    assert OwnClient(server.address).deploy(SHOP)["name"] == "shop"
+    Path("shop.py").write_text(SHOP.replace("12345678", "87654321"))
+    told = headrace("deploy", "shop.py", "--server", server.address)
+    assert "INSERT INTO orders VALUES (1, '87654321');" in told.out

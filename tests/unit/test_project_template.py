@@ -1,0 +1,24 @@
+"""A new project: its statements and questions are good, and it takes nobody's place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from headrace import demo, project_template
+from headrace.errors import BadOption
+from headrace.lang.ksql.scripts.checker import check_script
+
+
+def test_a_project_is_made_once(tmp_path: Path) -> None:
+    made = project_template.create_project(tmp_path / "clicks")
+    assert {path.name for path in made} == set(project_template.FILES)
+    compile((tmp_path / "clicks" / "feed.py").read_text(), "feed.py", "exec")
+    with pytest.raises(BadOption):
+        project_template.create_project(tmp_path / "clicks")
+
+
+@pytest.mark.parametrize("question", [*project_template.EXAMPLE_QUERIES, demo.PUSH_QUERY])
+def test_what_it_says_is_ksql(question: str) -> None:
+    assert not check_script(project_template.STATEMENTS + question, "clicks.ksql").errors
