@@ -40,6 +40,9 @@ class LogEnvironment(ABC):
     reads_ahead: ClassVar[bool] = False
     """Whether a consumer may hand out rows that were removed a moment ago."""
 
+    rebalances_late: ClassVar[bool] = False
+    """Whether members learn of a rebalance only when they poll or commit."""
+
     news: ClassVar[timedelta] = timedelta(0)
     """How long it may take until all members of a group know of a change."""
 
@@ -98,7 +101,8 @@ class KafkaEnvironment(LogEnvironment):
     forgets: ClassVar[tuple[str, ...]] = ("$deleted",)  # a message without a value keeps nothing but its key
     marks: ClassVar[int] = 1  # a transaction ends with one
     reads_ahead: ClassVar[bool] = True
-    news: ClassVar[timedelta] = timedelta(seconds=30)
+    rebalances_late: ClassVar[bool] = True
+    news: ClassVar[timedelta] = timedelta(seconds=60)
     looks: ClassVar[int | None] = 1
 
     def __init__(self, settings: Settings) -> None:

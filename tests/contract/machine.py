@@ -10,7 +10,7 @@ import itertools
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -256,8 +256,10 @@ class LogMachine(RuleBasedStateMachine):
         consumer = self.consumers[member]
         assert all(lag >= 0 for lag in consumer.lag().values())
         if self._polled(consumer, most) and commit:
-            consumer.commit()
-            self.model.commit({p: consumer.position(p) for p in consumer.assignment})
+            offsets = {p: consumer.position(p) for p in consumer.assignment}
+            with suppress(GroupFenced) if self.world.rebalances_late else nullcontext():
+                consumer.commit()
+                self.model.commit(offsets)
 
     def _polled(self, consumer: Consumer, most: int) -> bool:
         """Check what the consumer gets; whether it got on, and did not learn instead that rows were lost to it."""
@@ -272,10 +274,18 @@ class LogMachine(RuleBasedStateMachine):
             return False
         for batch in batches:
             place = TopicPartition(batch.topic, batch.partition)
-            # A poll may bring an assignment and rows of it: these begin where the group has committed.
-            begin = self.model.committed.get(place, self.model.bounds(place.topic)[place.partition].start)
-            self.model.check(batch, positions.get(place, begin), self.world.reads_ahead)
+            self.model.check(batch, self._expected_start(place, batch, positions), self.world.reads_ahead)
         return True
+
+    def _expected_start(self, place: TopicPartition, batch: Batch, positions: Mapping[TopicPartition, int]) -> int:
+        """Where the batch must start: at the position before the poll or, if the poll brought a new assignment (perhaps
+        of the same partition), at the group's committed offset."""
+        committed = self.model.committed.get(place, self.model.bounds(place.topic)[place.partition].start)
+        position = positions.get(place, committed)
+        if not self.world.rebalances_late:
+            return position
+        first = batch.rows.column("$offset")[0].as_py() if len(batch) else position
+        return committed if first < position else position
 
     @rule(member=members, partition=st.integers(0, 3))
     def commit_what_is_not_ours(self, member: str, partition: int) -> None:
