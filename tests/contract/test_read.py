@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pyarrow as pa
 import pytest
 
@@ -32,6 +34,26 @@ def test_reading_goes_on_where_it_stopped(log: Log, name: str) -> None:
     assert values(log, name) == [b"%d" % i for i in range(10)]
     at = records(log, name)[6].offset
     assert log.read(name, 0, at, max_records=2).rows.column("value").to_pylist() == [b"6", b"7"]
+
+
+def test_what_was_read_ahead_of_a_recreated_topic_disturbs_no_later_read(open_log: OpenLog, name: str) -> None:
+    log, other = open_log(), open_log()
+    topics = [f"{name}-{i}" for i in range(9)]
+    for topic in topics:
+        log.create_topic(topic)
+        for i in range(5):
+            put(log, topic, b"%d" % i)
+    for topic in topics[:8]:  # as many as a reader on Kafka caches
+        assert len(log.read(topic, 0, 0, max_records=2)) == 2
+    for topic in topics[:8]:
+        other.delete_topic(topic)
+        other.create_topic(topic)
+        for i in range(3):
+            put(other, topic, b"new %d" % i)
+    time.sleep(1.5)  # in which the client's fetches behind the new end of the topics fail
+    for topic in [topics[8], *topics[:8], topics[8]]:
+        found = [record.value for record in log.read(topic, 0, 0).records()]
+        assert found == ([b"%d" % i for i in range(5)] if topic == topics[8] else [b"new %d" % i for i in range(3)])
 
 
 def test_bounds_follow_what_is_appended_and_removed(log: Log, name: str) -> None:

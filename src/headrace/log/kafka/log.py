@@ -77,6 +77,7 @@ class KafkaLog:
 
     def delete_topic(self, name: str) -> None:
         self._open._topics.delete(name)
+        self._open._reader.forget(name)
 
     def topic(self, name: str) -> Topic:
         return self._open._topics.get(name, fresh=True)

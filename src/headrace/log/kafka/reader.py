@@ -9,6 +9,7 @@ all before the end of a partition.
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
 from collections.abc import Iterable, Mapping
@@ -107,6 +108,14 @@ class Reader:
             here: self._count(here, max(at, bounds[here].start), bounds[here].end) for here, at in positions.items()
         }
 
+    def forget(self, topic: str) -> None:
+        """Discard what was read ahead of a topic, because it is deleted."""
+        with self._lock:
+            gone = [cursor for cursor in self._idle if cursor.at is not None and cursor.at[0].topic == topic]
+            self._idle = [cursor for cursor in self._idle if cursor not in gone]
+        for cursor in gone:
+            cursor.close()
+
     def close(self) -> None:
         with self._lock:
             idle, self._idle = self._idle, []
@@ -135,6 +144,15 @@ class Reader:
         if offset >= end or max_records <= 0:
             return [], offset
         cursor = self._take(here, offset)
+        if cursor is not None:
+            # What it read ahead may be outdated: the topic may have been deleted and created again since.
+            with contextlib.suppress(OffsetOutOfRange):
+                return self._fetch_by(cursor, here, offset, end, max_records)
+        return self._fetch_by(Cursor(self._client), here, offset, end, max_records)
+
+    def _fetch_by(
+        self, cursor: Cursor, here: TopicPartition, offset: int, end: int, max_records: int
+    ) -> tuple[list[Message], int]:
         try:
             fetched = cursor.fetch(here, offset, end, max_records)
         except BaseException:
@@ -143,14 +161,14 @@ class Reader:
         self._give_back(cursor)
         return fetched
 
-    def _take(self, here: TopicPartition, offset: int) -> Cursor:
+    def _take(self, here: TopicPartition, offset: int) -> Cursor | None:
+        """An idle cursor: one that is at the offset or, if the cache is full, the oldest."""
         with self._lock:
             fitting = next((c for c in self._idle if c.at == (here, offset)), None)
             cursor = fitting or (self._idle[0] if len(self._idle) == _IDLE else None)
             if cursor is not None:
                 self._idle.remove(cursor)
-                return cursor
-        return Cursor(self._client)
+            return cursor
 
     def _give_back(self, cursor: Cursor) -> None:
         with self._lock:
@@ -204,6 +222,8 @@ class Cursor:
         return position
 
     def _accept(self, message: Any, messages: list[Message], position: int, here: TopicPartition) -> int:
+        if (message.topic(), message.partition()) != here and message.topic() is not None:
+            return position  # an error of an earlier assignment
         error = message.error()
         if error is None:
             messages.append(to_message(message))
