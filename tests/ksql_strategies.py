@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from headrace.lang.ksql.grammar.parser import parse
 from headrace.lang.ksql.statements.planner import Planner
-from headrace.plan.catalog import Catalog, Create
+from headrace.plan.actions import CreateSource
+from headrace.plan.catalog import Catalog
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
 
@@ -46,7 +47,7 @@ def planned(text: str) -> Query:
     assert not parsed.errors, parsed.errors
     actions = [planner.plan(statement, own) for statement, own in parsed.statements]
     last = actions[-1]
-    assert isinstance(last, Create)
+    assert isinstance(last, CreateSource)
     assert last.query is not None
     return last.query
 

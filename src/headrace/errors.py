@@ -356,6 +356,10 @@ class BadSetting(UserError, code="bad-setting"):
     """A setting is unknown or its value is invalid."""
 
 
+class UnknownDialect(UserError, code="unknown-dialect"):
+    """No dialect of that name is installed."""
+
+
 class UnknownComponent(UserError, code="unknown-component"):
     """No component of that kind and name is installed."""
 

@@ -66,7 +66,7 @@ def test_empty_topics_are_idle(log: EmbeddedLog, settings: Settings) -> None:
 
 def test_asserts_wait_for_results(log: EmbeddedLog, settings: Settings) -> None:
     script = NUMBERS + SUMS + insert(20) + "ASSERT VALUES sums (id, total) VALUES (1, 20);\n" + insert(22)
-    assert run(log, settings, script + "ASSERT VALUES sums (id, total) VALUES (1, 42);").questions.held == 2
+    assert run(log, settings, script + "ASSERT VALUES sums (id, total) VALUES (1, 42);").interpreter.assertions == 2
     with pytest.raises(AssertFailed):
         run(log, settings, script + "ASSERT VALUES sums (id, total) VALUES (1, 43);")
 

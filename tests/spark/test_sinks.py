@@ -97,7 +97,7 @@ def test_an_assert_sees_every_change(spark: SparkSession, tmp_path: Path) -> Non
     held = "ASSERT VALUES sums (page, total) VALUES ('/', 40); ASSERT VALUES sums (page, total) VALUES ('/', 84);"
     with EmbeddedLog(given.data, given) as log, Program(log, given) as program:
         program.execute(STATEMENTS.partition("CREATE TABLE few")[0] + rows + held)
-        assert program.questions.held == 2
+        assert program.interpreter.assertions == 2
 
 
 def test_one_that_has_begun_goes_on_as_it_was(spark: SparkSession, tmp_path: Path) -> None:

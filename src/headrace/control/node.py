@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Self
@@ -19,24 +19,23 @@ from typing import Any, Self
 from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.access.guard import Guard
 from headrace.clock import Clock, SystemClock
-from headrace.contracts import Append, Log
+from headrace.contracts import Log
 from headrace.control.alerts.delivery import AlertDelivery, send_test_message
 from headrace.control.alerts.history import AlertHistory, user_can_see_notices
 from headrace.control.queries.idle import IdleTracker
 from headrace.control.queries.reconciler import Reconciler
 from headrace.control.queries.supervisor import RegisteredQuery, Supervisor
 from headrace.control.serving.materialized_tables import MaterializedTables
-from headrace.control.serving.prepared import PreparedQueryCache
+from headrace.control.serving.prepared import ParameterizedPlan, PreparedQueryCache
 from headrace.control.serving.print_topic import TopicPrinter, source_of_topic
 from headrace.control.serving.pull import PullQueries
 from headrace.control.serving.push import PushQueries
-from headrace.control.statements.apply import StatementApplier
 from headrace.control.statements.deployed_apps import AppRegistry, DeployedApp
-from headrace.control.statements.describe import DescribeExecutor
 from headrace.control.statements.inserts import RowInserter
 from headrace.control.statements.journal import Journal, JournalEntry
 from headrace.control.statements.permissions import Permissions, redact_errors, with_row_filters
-from headrace.control.statements.replay import JOURNALED_STATEMENTS, Replay, empty_catalog
+from headrace.control.statements.replay import Replay, empty_catalog
+from headrace.control.statements.runtime import LogRuntime
 from headrace.control.workers.isolation import Isolation, SharedProcess, create_isolation
 from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.errors import (
@@ -49,18 +48,17 @@ from headrace.errors import (
     UnknownTopic,
     Unsupported,
 )
-from headrace.lang.ksql.ast import Query, Statement
-from headrace.lang.ksql.describe.listing import Listing
-from headrace.lang.ksql.grammar.limits import MAX_STATEMENTS
-from headrace.lang.ksql.grammar.parser import count_statements
-from headrace.lang.ksql.query.transient import plan_transient_query
-from headrace.lang.ksql.scripts.executor import ScriptExecutor
-from headrace.lang.ksql.statements.planner import Planner
+from headrace.lang.contract import MAX_STATEMENTS
+from headrace.lang.executor import ScriptExecutor
+from headrace.lang.interpreter import Interpreter
+from headrace.lang.listing import Listing
 from headrace.lang.python.app_code import AppCode
+from headrace.lang.registry import KSQL, dialect_of
 from headrace.notifiers.contract import Notice, SenderContext
 from headrace.notifiers.push_subscriptions import PushSubscriptions
-from headrace.plan import catalog as actions
-from headrace.plan.catalog import Action, Catalog, MetadataKind
+from headrace.plan import actions
+from headrace.plan.actions import Action, MetadataKind
+from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query as Plan
 from headrace.plan.notifiers import Notifier
 from headrace.settings import Settings
@@ -103,12 +101,10 @@ class Node:
         self.care = Reconciler(self.supervisor, IdleTracker(settings.park_after.total_seconds()), self._turn)
         self._journal = Journal(log, clock)
         self._replay = Replay(empty_catalog(log), AppRegistry(base=setup))
-        self._properties: Mapping[str, Any] = {}
-        self._deeds = StatementApplier(log, settings, self.supervisor, clock, lambda: self._properties)
         self.tables = MaterializedTables(log, store)
         self.pulls = PullQueries(log, self.tables, settings)
         self.pushes = PushQueries(log, clock, settings.push_queries)
-        self.preparing = PreparedQueryCache(self._planned)
+        self.preparing = PreparedQueryCache(dialect_of(), self._plan_parameterized)
         self.board = AlertHistory(log)
         self.means = SenderContext(settings, PushSubscriptions(log), self.is_shown)
         self._couriers = AlertDelivery(log, self.means, clock, self.is_muted)
@@ -163,11 +159,13 @@ class Node:
         properties: Mapping[str, Any] | None = None,
         variables: dict[str, str] | None = None,
         *,
+        language: str = KSQL,
         rights: Rights = ALL_RIGHTS,
         on_done: Callable[[StatementResult], None] = lambda outcome: None,
     ) -> None:
         """Apply statements in order and report each to `on_done`; the first error stops, earlier ones stay applied."""
-        if count_statements(text) > MAX_STATEMENTS:
+        dialect = dialect_of(language)
+        if dialect.count(text) > MAX_STATEMENTS:
             what = f"there are more than {MAX_STATEMENTS} statements"
             raise TooManyStatements(what, fix="send them in parts, or rows by POST /inserts-stream")
         with self._turn, redact_errors(rights):
@@ -188,12 +186,14 @@ class Node:
             def permits() -> Permissions:
                 return Permissions(rights, kept[0], self.log)
 
-            def look(statement: Statement) -> None:
-                permits().look(statement)
-
-            planner = Planner(self.catalog, properties)
-            named = {} if variables is None else variables
-            execution = ScriptExecutor(planner, apply, named, reads_files=False, look=look)
+            execution = ScriptExecutor(
+                dialect,
+                dialect.planner(self.catalog, properties),
+                apply,
+                {} if variables is None else variables,
+                reads_files=False,
+                before_planning=lambda statement: permits().check_named(statement),
+            )
             execution.run(text)
 
     def asked(
@@ -222,10 +222,17 @@ class Node:
         found: list[Action] = []
         with self._turn, redact_errors(rights):
             self.catalog.numbered = self._journal.next
-            planner = Planner(self.catalog.copy(), properties)
-            named = {} if variables is None else variables
+            dialect = dialect_of()
+            planner = dialect.planner(self.catalog.copy(), properties)
             permits = Permissions(rights, self.catalog, self.log)
-            ScriptExecutor(planner, lambda action, _: found.append(action), named, False, permits.look).run(text)
+            ScriptExecutor(
+                dialect,
+                planner,
+                lambda action, _: found.append(action),
+                {} if variables is None else variables,
+                reads_files=False,
+                before_planning=permits.check_named,
+            ).run(text)
         match found:
             case [actions.TransientSelect() as ask]:
                 return with_row_filters(ask, rights, planner.catalog)
@@ -236,42 +243,43 @@ class Node:
             "this is not one SELECT or PRINT", fix="send other statements to /ksql, and one question at a time"
         )
 
-    def _planned(self, query: Query) -> actions.TransientSelect:
+    def _plan_parameterized(self, text: str, values: Sequence[Any]) -> ParameterizedPlan | None:
         with self._turn:
-            return plan_transient_query(query, self.catalog, {}, "")
+            return dialect_of().plan_parameterized(text, values, self.catalog)
 
     def inlet(self, name: str, *, rights: Rights = ALL_RIGHTS) -> RowInserter:
         """An inserter of rows for a stream or table."""
         with self._turn, redact_errors(rights):
             inlet = RowInserter(self.log, self.catalog, name, self._clock)
-            Permissions(rights, self.catalog, self.log).check(actions.Write(inlet.source, (), ()))
+            Permissions(rights, self.catalog, self.log).check(actions.InsertRow(inlet.source, (), ()))
             return inlet
 
     def _do(self, action: Action, text: str, execution: ScriptExecutor, rights: Rights) -> StatementResult:
-        self._properties = execution.planner.properties
-        if _is_journaled(action):
+        answers: list[Listing] = []
+        runtime = LogRuntime(self.log, self.settings, self.supervisor, self._clock, rights)
+        interpreter = Interpreter(runtime, execution, answers.append)
+        if action.journaled:
             self.guard.audit.note("statement", rights.who.name, text=text)
-            return self._journalled(action, text)
-        if isinstance(action, actions.Write | actions.Delete):
-            self.log.append([Append(action.source.topic, self._deeds.rows(action))])
-        elif isinstance(action, actions.MetadataQuery) and action.about is not MetadataKind.TOPIC:
-            answer = DescribeExecutor(self.log, execution, rights).answer(action, self.supervisor.paused)
-            return StatementResult(text, action, answer=answer)
-        elif not isinstance(action, actions.Done):
-            raise _refused(action)
-        return StatementResult(text, action)
+            return self._journalled(action, text, execution, interpreter)
+        if (refused := _refused(action)) is not None:
+            raise refused
+        interpreter.run(action, text)
+        return StatementResult(text, action, answer=answers[0] if answers else None)
 
-    def _journalled(self, action: Action, text: str) -> StatementResult:
-        start, made_at = self._deeds.ready(action), None
-        if isinstance(action, actions.Drop) and action.delete_topic:
+    def _journalled(
+        self, action: Action, text: str, execution: ScriptExecutor, interpreter: Interpreter
+    ) -> StatementResult:
+        start, made_at = interpreter.prepare(action), None
+        if isinstance(action, actions.DropSource) and action.delete_topic:
             with suppress(UnknownTopic):
                 made_at = self.log.topic(action.source.topic).created_at
-        entry = self._journal.add(text, self._properties, start, made_at)
+        properties = execution.planner.properties
+        entry = self._journal.add(text, properties, start, made_at, language=execution.dialect.name)
         self._replay.add(entry, action)
         for query in _affected_queries(action):
             self.care.forget(query)
         try:
-            self._deeds.do(action, start)
+            interpreter.apply(action, text, start)
             self._settle()
             self.preparing.forget()
             self._shorten()
@@ -302,7 +310,7 @@ class Node:
                 replay = self._replay.with_app(empty_catalog(self.log), deployed)
                 changed = self._changed_by(replay, before, deployed)
                 left = "\n".join(deployed.left_to_do(before, {entry.text for entry in replay.needed()}))
-                ScriptExecutor(Planner(replay.catalog.copy()), lambda action, text: None, reads_files=False).run(left)
+                self._check_statements(left, replay.catalog.copy())
                 self.guard.audit.note("code", rights.who.name, app=deployed.name)
                 entry = self._journal.add_code(deployed.name, {"source": code.source, "path": code.path})
             replay.add_code(entry)
@@ -310,6 +318,10 @@ class Node:
             self._go_on_with(changed)
             self.execute(left, rights=rights, on_done=on_done)
         return deployed
+
+    def _check_statements(self, text: str, catalog: Catalog) -> None:
+        dialect = dialect_of()
+        ScriptExecutor(dialect, dialect.planner(catalog), lambda action, text: None, reads_files=False).run(text)
 
     def _setup_of(self, query: Plan) -> Setup:
         return self.apps.setup_of(query)
@@ -410,22 +422,20 @@ def _isolation(log: Log, settings: Settings) -> Isolation:
 
 def _affected_queries(action: Action) -> tuple[str, ...]:
     """Queries that an action creates, stops, pauses or resumes."""
-    if isinstance(action, actions.Create | actions.Insert):
+    if isinstance(action, actions.CreateSource | actions.StartQuery):
         return (action.query.id,) if action.query else ()
-    if isinstance(action, actions.Control):
+    if isinstance(action, actions.ControlQueries):
         return action.queries
-    return action.ends if isinstance(action, actions.Drop) else ()
+    return action.queries if isinstance(action, actions.DropSource) else ()
 
 
-def _is_journaled(action: Action) -> bool:
-    """Whether the action changes the catalog or a query, and so must survive a restart."""
-    if isinstance(action, actions.Done):
-        return isinstance(action.statement, JOURNALED_STATEMENTS)
-    return isinstance(action, actions.Create | actions.Insert | actions.Control | actions.Drop)
-
-
-def _refused(action: Action) -> Unsupported:
-    if isinstance(action, actions.TransientSelect | actions.MetadataQuery):
-        word = "a SELECT" if isinstance(action, actions.TransientSelect) else "PRINT"
-        return Unsupported(f"{word} has an answer of its own", fix="send it as a query")
-    return Unsupported("ASSERT is for scripts that are tested", fix="run it with `headrace test` or `headrace run`")
+def _refused(action: Action) -> Unsupported | None:
+    """The error for an action that a server does not apply as a statement."""
+    match action:
+        case actions.TransientSelect():
+            return Unsupported("a SELECT returns rows", fix="send it as a query, to /query-stream")
+        case actions.MetadataQuery(about=MetadataKind.TOPIC):
+            return Unsupported("PRINT returns rows", fix="send it as a query, to /query-stream")
+        case actions.ExpectRecord() | actions.ExpectSource():
+            return Unsupported("ASSERT is for scripts", fix="run it with `headrace test` or `headrace run`")
+    return None

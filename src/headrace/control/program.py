@@ -13,7 +13,7 @@ statement terminates, pauses or replaces does not run before that statement, in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Self
 
@@ -21,19 +21,20 @@ from headrace.clock import Clock, SystemClock
 from headrace.contracts import Log
 from headrace.control.queries.handle import QueryHandle
 from headrace.control.queries.supervisor import RegisteredQuery, Supervisor
-from headrace.control.statements.apply import StatementApplier
-from headrace.control.statements.describe import DescribeExecutor
 from headrace.control.statements.idempotent_inserts import IdempotentInserts
 from headrace.control.statements.replay import empty_catalog
+from headrace.control.statements.row_codec import encode_rows
+from headrace.control.statements.runtime import LogRuntime
 from headrace.control.workers.isolation import Isolation, create_isolation
 from headrace.engine.planning.serialization import Setup, no_setup
-from headrace.errors import HeadraceError, Unsupported
-from headrace.lang.ksql.ast import AssertSchema, AssertTopic
-from headrace.lang.ksql.describe.listing import Listing
-from headrace.lang.ksql.scripts.executor import ScriptExecutor
-from headrace.lang.ksql.statements.planner import Planner
-from headrace.plan import catalog as actions
-from headrace.plan.catalog import Action
+from headrace.errors import HeadraceError
+from headrace.lang.executor import ScriptExecutor
+from headrace.lang.interpreter import Interpreter
+from headrace.lang.listing import Listing
+from headrace.lang.registry import KSQL, dialect_of
+from headrace.plan.actions import Action
+from headrace.plan.catalog import SourceInfo
+from headrace.plan.chain.contract import Event
 from headrace.settings import Settings
 
 _PAUSE = 0.5  # seconds between checks of running queries
@@ -47,6 +48,7 @@ class Program:
         settings: Settings,
         *,
         name: str = "program",
+        language: str = KSQL,
         properties: Mapping[str, Any] | None = None,
         clock: Clock | None = None,
         on_answer: Callable[[Listing], None] = lambda listing: None,
@@ -63,25 +65,11 @@ class Program:
         """Any thread may set it, to stop `execute` and `wait`."""
         self.catalog = empty_catalog(log)
         self.inserts = IdempotentInserts(log, name)
-        self._text = ""
         self._was_read = False
-        self._execution = ScriptExecutor(Planner(self.catalog, properties), self._apply)
-        self.questions = DescribeExecutor(log, self._execution)
-        self._on_answer = on_answer
-        deeds = StatementApplier(log, settings, self._supervisor, clock, lambda: self._execution.planner.properties)
-        self._deeds: dict[type, Callable[[Any], None]] = {
-            actions.Create: lambda action: deeds.do(action, deeds.ready(action)),
-            actions.Insert: lambda action: deeds.do(action, deeds.ready(action)),
-            actions.Write: lambda action: self._write(action, deeds),
-            actions.Delete: lambda action: self._write(action, deeds),
-            actions.Control: deeds.do,
-            actions.Drop: deeds.do,
-            actions.ExpectRecord: self._expect,
-            actions.ExpectSource: self.questions.expect_source,
-            actions.MetadataQuery: lambda action: self._on_answer(self.questions.answer(action, self.paused)),
-            actions.TransientSelect: self._ask,
-            actions.Done: self._done,
-        }
+        dialect = dialect_of(language)
+        self._execution = ScriptExecutor(dialect, dialect.planner(self.catalog, properties), self._apply)
+        runtime = _ScriptRuntime(log, settings, self._supervisor, clock, self.inserts, self._run_until_idle)
+        self.interpreter = Interpreter(runtime, self._execution, on_answer)
 
     def __enter__(self) -> Self:
         return self
@@ -126,24 +114,10 @@ class Program:
     def _apply(self, action: Action, text: str) -> None:
         if self.stopping.is_set():
             raise _Stopping
-        self._text = text
-        self._deeds[type(action)](action)
+        self.interpreter.run(action, text)
 
-    def _write(self, action: actions.Write | actions.Delete, deeds: StatementApplier) -> None:
-        self.inserts.write(self._text, action.source.topic, deeds.rows(action))
-
-    def _ask(self, action: actions.TransientSelect) -> None:
-        raise select_not_allowed()
-
-    def _done(self, action: actions.Done) -> None:
-        """The planner has already changed the catalog; ASSERT TOPIC and ASSERT SCHEMA remain."""
-        if isinstance(action.statement, AssertTopic):
-            self.questions.expect_topic(action.statement)
-        elif isinstance(action.statement, AssertSchema):
-            raise Unsupported("ASSERT SCHEMA is not done in a script", fix="look with `headrace schema list`")
-
-    def _expect(self, action: actions.ExpectRecord) -> None:
-        """Check the topic once all queries are idle."""
+    def _run_until_idle(self) -> None:
+        """Before an ASSERT: run all queries until they are idle."""
         for name in self.queries.keys() - self.running.keys():
             # The comparison must not depend on how the input was split into batches.
             self.queries[name].query = replace(self.queries[name].query, every_change=True)
@@ -151,7 +125,6 @@ class Program:
         self.wait(until_idle=True)
         if self.stopping.is_set():
             raise _Stopping
-        self.questions.expect(action)
 
     # -- running ----------------------------------------------------------------------------------------------------
 
@@ -211,9 +184,25 @@ class _Stopping(Exception):
     """Raised to leave `execute` when `stopping` is set."""
 
 
-def select_not_allowed() -> Unsupported:
-    """The error for a SELECT in a script."""
-    return Unsupported(
-        "a query that answers somebody has no place in a script that is run",
-        fix="write CREATE STREAM ... AS or CREATE TABLE ... AS in front of it, and look with `headrace consume`",
-    )
+class _ScriptRuntime(LogRuntime):
+    """A script may be executed again: its rows are written once, and its ASSERTs wait for the queries."""
+
+    def __init__(
+        self,
+        log: Log,
+        settings: Settings,
+        supervisor: Supervisor,
+        clock: Clock,
+        inserts: IdempotentInserts,
+        run_until_idle: Callable[[], None],
+    ) -> None:
+        super().__init__(log, settings, supervisor, clock)
+        self._inserts = inserts
+        self._run_until_idle = run_until_idle
+
+    def write(self, source: SourceInfo, events: Sequence[Event], statement: str) -> None:
+        rows = encode_rows(self._log.topic(source.topic), source, events)
+        self._inserts.write(statement, source.topic, rows)
+
+    def wait_until_idle(self) -> None:
+        self._run_until_idle()

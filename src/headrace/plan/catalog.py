@@ -1,20 +1,18 @@
 """The catalog: streams and tables by name, user-defined types, running queries. A plain value that statements change.
 
-Planning a statement returns an *action*: the external effect to apply (create a topic, start a query, write a row).
-Planning changes the catalog at once, so that the next statement of a script sees it; `Catalog.copy` preserves the old
-one.
+Planning a statement changes the catalog at once, so that the next statement of a script sees it; `Catalog.copy`
+preserves the old one. The effects outside the catalog are `actions`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
 
-from headrace.plan.expressions import Expression
+from headrace.errors import BadQuery, SourceReadOnly
 from headrace.plan.nodes import Format, Kind, Query, Relation, SystemColumn, Timestamp, payload
 from headrace.plan.notifiers import Notifier
 from headrace.schema import Field
@@ -98,161 +96,20 @@ class Catalog:
         return [q.id for q in self.queries.values() if q.sink.name == name]
 
 
-# -- actions --------------------------------------------------------------------------------------------------------
+def check_insertable(source: SourceInfo) -> SourceInfo:
+    """Returns the source, if rows can be inserted into it."""
+    if source.read_only:
+        raise SourceReadOnly(f"Cannot insert values into read-only {source.kind}: {source.name}")
+    if source.relation.window is not None:
+        raise BadQuery(f"Cannot insert values into windowed {source.kind} {source.name}")
+    return source
 
 
-@dataclass(frozen=True)
-class Create:
-    """Creates a source; `query`, if set, fills it. `replaces` is the id of a query that is stopped for it."""
-
-    source: SourceInfo
-    query: Query | None = None
-    replaces: str | None = None
-
-
-@dataclass(frozen=True)
-class Insert:
-    """Starts a query that writes into an existing source."""
-
-    query: Query
-
-
-@dataclass(frozen=True)
-class Write:
-    """Writes one row (INSERT VALUES): the values of the key's and the payload's columns, as chain values."""
-
-    source: SourceInfo
-    key: tuple[Any, ...]
-    value: tuple[Any, ...]
-    timestamp: int | None = None
-
-
-@dataclass(frozen=True)
-class Delete:
-    """Deletes rows of a table: a tombstone is written for each key."""
-
-    source: SourceInfo
-    keys: tuple[tuple[Any, ...], ...]
-
-
-@dataclass(frozen=True)
-class Control:
-    """Stops, pauses or resumes queries; `verb` is TERMINATE, PAUSE or RESUME."""
-
-    verb: str
-    queries: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Drop:
-    source: SourceInfo
-    delete_topic: bool = False
-    ends: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class ResultColumn:
-    """A column of a result: its name there, and whether it is a key column or a bound of the window."""
-
-    name: str
-    type: pa.DataType
-    in_key: bool = False
-
-
-@dataclass(frozen=True)
-class TransientSelect:
-    """A transient query: a push query if `push`, else a pull query over materialized rows.
-
-    `columns` are those of SELECT in order; `order` is that of the rows, each with whether it is descending.
-    """
-
-    query: Query
-    push: bool
-    limit: int | None = None
-    columns: tuple[ResultColumn, ...] = ()
-    order: tuple[tuple[Expression, bool], ...] = ()
-
-
-@dataclass(frozen=True)
-class ExpectRecord:
-    """ASSERT VALUES: the next record of the source has these values; a `value` of None is a deletion."""
-
-    source: SourceInfo
-    columns: tuple[str, ...]
-    values: tuple[Any, ...]
-    null: bool = False
-
-
-@dataclass(frozen=True)
-class ExpectSource:
-    """ASSERT STREAM or TABLE: a source of that shape exists. `properties` are those given in the statement."""
-
-    name: str
-    expected: SourceInfo
-    properties: Mapping[str, Any]
-
-
-class MetadataKind(StrEnum):
-    """The subject of a metadata query: all objects of a kind, or one of them."""
-
-    STREAMS = "streams"
-    TABLES = "tables"
-    SOURCE = "source"
-    TOPICS = "topics"
-    TOPIC = "topic"
-    QUERIES = "queries"
-    QUERY = "query"
-    FUNCTIONS = "functions"
-    FUNCTION = "function"
-    TYPES = "types"
-    PROPERTIES = "properties"
-    VARIABLES = "variables"
-    ALERTS = "alerts"
-    ALERT = "alert"
-    NOTIFIERS = "notifiers"
-    CONNECTORS = "connectors"
-    PLUGINS = "connector plugins"
-
-
-@dataclass(frozen=True)
-class MetadataQuery:
-    """A metadata statement that `headrace.lang.ksql.describe` answers: LIST, DESCRIBE, EXPLAIN, PRINT.
-
-    `name` is that of the one object it is about; `query` is what EXPLAIN explains, its type PERSISTENT, PUSH or PULL.
-    `described` requests descriptions of all objects of the kind instead of their list; `all` includes those of the
-    system. The last three fields are those of PRINT.
-    """
-
-    about: MetadataKind
-    name: str = ""
-    text: str = field(default="", compare=False)
-    query: Query | None = None
-    query_type: str = "PERSISTENT"
-    extended: bool = False
-    described: bool = False
-    all: bool = False
-    from_beginning: bool = False
-    interval: int | None = None
-    limit: int | None = None
-
-
-@dataclass(frozen=True)
-class Done:
-    """The statement only changed the catalog or the settings."""
-
-    statement: Any = None
-
-
-Action = (
-    Create
-    | Insert
-    | Write
-    | Delete
-    | Control
-    | Drop
-    | TransientSelect
-    | ExpectRecord
-    | ExpectSource
-    | MetadataQuery
-    | Done
-)
+def check_key(source: SourceInfo, key: Sequence[Any]) -> None:
+    """Raises if a table's row has no primary key."""
+    if source.kind is Kind.TABLE and any(v is None for v in key):
+        names = ", ".join(f.name for f in source.relation.key)
+        raise BadQuery(
+            f"Failed to insert values into '{source.name}'. "
+            f"Value for primary key column(s) {names} is required for tables"
+        )

@@ -17,9 +17,9 @@ from decimal import Decimal
 from typing import Any
 
 from headrace.errors import BadTestCases, HeadraceError, ResultDiffers
-from headrace.lang.ksql.describe.listing import Listing
-from headrace.lang.ksql.describe.text_renderer import listing_text
-from headrace.lang.ksql.grammar.keywords import RESERVED
+from headrace.lang.listing import Listing
+from headrace.lang.listing_text import listing_text
+from headrace.lang.registry import dialect_of
 from headrace.testing import json_payloads
 from headrace.testing.case_records import case_document, produce, source_of
 from headrace.testing.world import World
@@ -54,7 +54,7 @@ class CaseReport:
 
     def answered(self) -> list[str]:
         """Each LIST, DESCRIBE, EXPLAIN and PRINT as it was written, followed by its result."""
-        return [f"{answer.statement}\n\n{listing_text(answer, RESERVED)}\n" for answer in self.answers]
+        return [f"{answer.statement}\n\n{listing_text(answer, dialect_of().reserved)}\n" for answer in self.answers]
 
     def __str__(self) -> str:
         return "\n".join([*self.answered(), *map(str, self.differences), self.closing])
@@ -78,8 +78,8 @@ def run_script(sql: str, script: str | None = None) -> CaseReport:
     try:
         world.execute(sql, script)
     except HeadraceError as error:
-        return CaseReport(world.held + 1, (Difference(script or "script", error),), tuple(world.answers))
-    return CaseReport(world.held, answers=tuple(world.answers))
+        return CaseReport(world.assertions + 1, (Difference(script or "script", error),), tuple(world.answers))
+    return CaseReport(world.assertions, answers=tuple(world.answers))
 
 
 def _read(cases: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[str, Any]]]:

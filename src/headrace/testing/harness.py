@@ -41,7 +41,7 @@ class Harness:
     @property
     def now(self) -> int:
         """The clock, in ms since 1970."""
-        return self.world.now
+        return self.world.time
 
     @property
     def problems(self) -> list[Problem]:
@@ -66,8 +66,8 @@ class Harness:
 
     def advance(self, by: timedelta | None = None, **units: float) -> None:
         """Advance the clock: `advance(minutes=5)`. Windows close and timers fire as they would without a record."""
-        self.world.now += millis(by or timedelta(**units))
-        self.world.tick(self.world.now)
+        self.world.time += millis(by or timedelta(**units))
+        self.world.tick(self.world.time)
 
     def rows(self, name: str) -> list[Row]:
         """All rows of a stream; for a table the last row of each key."""

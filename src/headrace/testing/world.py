@@ -13,29 +13,25 @@ topics in the order they were produced, then, from topics without inputs, what s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from headrace.errors import UnknownTopic, Unsupported
-from headrace.lang.ksql.ast import AssertSchema, AssertTopic
-from headrace.lang.ksql.describe.assertions import check_record, check_source, check_topic
-from headrace.lang.ksql.describe.context import DescribeContext, TopicStatistics
-from headrace.lang.ksql.describe.listing import Listing
-from headrace.lang.ksql.describe.lists import describe_metadata
-from headrace.lang.ksql.describe.print_topic import print_records
-from headrace.lang.ksql.scripts.executor import ScriptExecutor
-from headrace.lang.ksql.statements.metadata import DEFAULT_PROPERTIES
-from headrace.lang.ksql.statements.planner import Planner
-from headrace.plan import catalog as actions
-from headrace.plan.catalog import Action, Catalog, MetadataKind, SourceInfo
-from headrace.plan.chain.contract import Problem
+from headrace.errors import UnknownTopic
+from headrace.lang.contract import DescribeContext, TopicStatistics
+from headrace.lang.executor import ScriptExecutor
+from headrace.lang.interpreter import Interpreter
+from headrace.lang.listing import Listing
+from headrace.lang.registry import KSQL, dialect_of
+from headrace.plan.actions import Action
+from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.chain.contract import Event, Problem
 from headrace.plan.chain.fail_on_error import fail_if_configured
 from headrace.plan.chain.records import Headers, RawRecord
 from headrace.plan.chain.row_codec import encode_row
 from headrace.plan.nodes import Query
 from headrace.testing.memory_log import INPUT_ORIGIN, MemoryLog, MemoryRecord
-from headrace.testing.memory_query import InMemoryQuery, Stores, raw_record
+from headrace.testing.memory_query import InMemoryQuery, raw_record
 
 FIXED_NOW = 1_767_225_600_000
 """The current time for functions such as UNIX_TIMESTAMP: always 1 January 2026 in UTC, so that tests can state the
@@ -47,115 +43,105 @@ STATEMENT_ORIGIN = "statement"
 class World:
     def __init__(self, properties: Mapping[str, Any] | None = None, *, live: bool = True, now: int = 0) -> None:
         self.catalog = Catalog()
-        self.planner = Planner(self.catalog, dict(properties or {}))
         self.properties = dict(properties or {})
         self.variables: dict[str, str] = {}
         self.live = live
-        self.now = now
+        self.time = now
         """The timestamp of rows whose statement gives none."""
         self.topics = MemoryLog()
         self.running: dict[str, InMemoryQuery] = {}
         self.problems: list[Problem] = []
         self.declared: dict[str, SourceInfo] = {}
         """The first source over each topic, which decodes its records; retained after it is dropped."""
-        self.held = 0
-        """Number of ASSERTs that passed."""
         self.answers: list[Listing] = []
         """Results of LIST, DESCRIBE, EXPLAIN and PRINT, in order of execution."""
-        self._asserted: dict[str, int] = {}
-        self._execution = ScriptExecutor(self.planner, self.apply, self.variables)
-        self._deeds: dict[type, Callable[[Any], None]] = {
-            actions.Create: self._create,
-            actions.Insert: self._insert,
-            actions.Write: self._write,
-            actions.Delete: self._delete,
-            actions.Control: self._control,
-            actions.Drop: self._drop,
-            actions.ExpectRecord: self._expect,
-            actions.ExpectSource: self._expect_source,
-            actions.TransientSelect: self._ask,
-            actions.MetadataQuery: self._answer,
-            actions.Done: self._done,
-        }
+        self._interpreters: dict[str, tuple[ScriptExecutor, Interpreter]] = {}
+        self.planner = self._interpreter(KSQL)[0].planner
 
     # -- statements -------------------------------------------------------------------------------------------------
 
-    def execute(self, statements: str, name: str | None = None) -> list[Action]:
+    def execute(self, statements: str, name: str | None = None, *, language: str = KSQL) -> list[Action]:
         """Plan and apply statements in order. The first error stops execution; earlier statements stay applied.
 
         `name` is the script's file: errors show it, and RUN SCRIPT resolves paths relative to it.
         """
-        return self._execution.run(statements, name)
+        return self._interpreter(language)[0].run(statements, name)
 
     def apply(self, action: Action, text: str = "") -> None:
-        """Apply the action of a statement."""
-        del text
-        self._deeds[type(action)](action)
+        """Apply the action of a KSQL statement."""
+        self._interpreter(KSQL)[1].run(action, text)
 
-    def _create(self, action: actions.Create) -> None:
-        self._know(action.source)
-        ended = self.running.pop(action.replaces, None) if action.replaces else None
-        if action.query is not None:
-            self._start(action.query, ended.stores if ended else None)
+    @property
+    def assertions(self) -> int:
+        """Number of ASSERTs that passed."""
+        return sum(interpreter.assertions for _, interpreter in self._interpreters.values())
 
-    def _insert(self, action: actions.Insert) -> None:
-        self._start(action.query)
+    def _interpreter(self, language: str) -> tuple[ScriptExecutor, Interpreter]:
+        if language not in self._interpreters:
+            dialect = dialect_of(language)
+            planner = dialect.planner(self.catalog, self.properties)
 
-    def _write(self, action: actions.Write) -> None:
-        time = self.now if action.timestamp is None else action.timestamp
-        self._append(action.source.topic, encode_row(action.source, time, action.key, action.value), STATEMENT_ORIGIN)
+            def apply(action: Action, text: str) -> None:
+                interpreter.run(action, text)
 
-    def _delete(self, action: actions.Delete) -> None:
-        for key in action.keys:
-            self._append(action.source.topic, encode_row(action.source, self.now, key, None), STATEMENT_ORIGIN)
+            execution = ScriptExecutor(dialect, planner, apply, self.variables)
+            interpreter = Interpreter(self, execution, self.answers.append)
+            self._interpreters[language] = execution, interpreter
+        return self._interpreters[language]
 
-    def _control(self, action: actions.Control) -> None:
-        for query in action.queries:
-            if action.verb == "TERMINATE":
-                self.running.pop(query, None)
-            else:
-                self._feed(self.running[query], self.running[query].held(action.verb == "PAUSE"))
+    # -- effects of actions: see `lang.interpreter.Runtime` -----------------------------------------------------------
 
-    def _drop(self, action: actions.Drop) -> None:
-        for query in action.ends:
-            self.running.pop(query, None)
-        if action.delete_topic:
-            self.topics.drop(action.source.topic)
+    def prepare_query(self, query: Query, properties: Mapping[str, Any]) -> None:
+        del properties
+        sink = self.catalog.sources.get(query.sink.name)
+        if sink is not None and sink.derived:
+            self.create_topic(sink)
+        self.topics.make(query.sink.topic)
 
-    def _expect(self, action: actions.ExpectRecord) -> None:
-        topic = action.source.topic
-        place = self._asserted.get(topic, 0)
-        records = self.topics[topic]
-        check_record(action, raw_record(records[place]) if place < len(records) else None)
-        self._asserted[topic] = place + 1
-        self.held += 1
+    def create_topic(self, source: SourceInfo) -> None:
+        before = self.declared.get(source.topic)
+        if before is None or before.name == source.name or before.name not in self.catalog.sources:
+            self.declared[source.topic] = source
+        self.topics.make(source.topic)
 
-    def _expect_source(self, action: actions.ExpectSource) -> None:
-        check_source(action, self.catalog.sources.get(action.name))
-        self.held += 1
+    def start_query(self, query: Query, start: None, replaces: str | None) -> None:
+        del start
+        ended = self.running.pop(replaces, None) if replaces else None
+        stores = ended.stores if ended else None
+        self.running[query.id] = InMemoryQuery(query, partial(self._report, query), stores, FIXED_NOW)
 
-    def _ask(self, action: actions.TransientSelect) -> None:
-        raise Unsupported(
-            "a query that answers somebody has no place in a test in memory",
-            fix="create a table with it and look at the table's records",
-        )
+    def terminate_query(self, query: str) -> None:
+        self.running.pop(query, None)
 
-    def _answer(self, action: actions.MetadataQuery) -> None:
-        self.answers.append(
-            self._printed(action)
-            if action.about is MetadataKind.TOPIC
-            else describe_metadata(action, self._surroundings())
-        )
+    def pause_query(self, query: str, *, paused: bool) -> None:
+        self._feed(self.running[query], self.running[query].held(paused))
 
-    def _printed(self, action: actions.MetadataQuery) -> Listing:
-        """All current records, with or without FROM BEGINNING: a test does not wait for more."""
-        topic = action.name
+    def delete_topic(self, topic: str) -> None:
+        self.topics.drop(topic)
+
+    def now(self) -> int:
+        return self.time
+
+    def write(self, source: SourceInfo, events: Sequence[Event], statement: str) -> None:
+        del statement
+        for time, key, value in events:
+            self._append(source.topic, encode_row(source, time, key, value), STATEMENT_ORIGIN)
+
+    def wait_until_idle(self) -> None:
+        """A live world has processed every record at once."""
+
+    def source_of_topic(self, topic: str, catalog: Catalog) -> SourceInfo | None:
+        del catalog
+        return self.declared.get(topic)
+
+    def records(self, topic: str, source: SourceInfo | None) -> Iterable[RawRecord]:
+        del source
         if topic not in self.topics:
             known = ", ".join(sorted(self.topics)) or "none"
             raise UnknownTopic(f'topic "{topic}" does not exist', fix=f"topics: {known}")
-        return print_records(action, map(raw_record, self.topics[topic]), self.declared.get(topic))
+        return map(raw_record, self.topics[topic])
 
-    def _surroundings(self) -> DescribeContext:
+    def describe_context(self, execution: ScriptExecutor) -> DescribeContext:
         # Effectively one partition; the declared number is shown, as it would be in a log.
         made = {s.topic: s.partitions for s in self.catalog.sources.values() if s.partitions}
         partitions = {**made, **self.catalog.partitions}
@@ -163,28 +149,10 @@ class World:
             self.catalog,
             {t: TopicStatistics(partitions.get(t, 1), records=len(self.topics[t])) for t in self.topics},
             frozenset(name for name, running in self.running.items() if running.paused),
-            DEFAULT_PROPERTIES,
-            self.planner.properties,
+            execution.dialect.default_properties,
+            execution.planner.properties,
             self.variables,
         )
-
-    def _done(self, action: actions.Done) -> None:
-        """The planner has already changed the catalog; ASSERT TOPIC and ASSERT SCHEMA remain."""
-        if isinstance(action.statement, AssertSchema):
-            raise Unsupported("there is no schema registry in memory", fix="leave ASSERT SCHEMA out of tests in memory")
-        if isinstance(action.statement, AssertTopic):
-            check_topic(action.statement.topic, self.topics.by_name, exists=action.statement.exists)
-            self.held += 1
-
-    def _know(self, source: SourceInfo) -> None:
-        before = self.declared.get(source.topic)
-        if before is None or before.name == source.name or before.name not in self.catalog.sources:
-            self.declared[source.topic] = source
-        self.topics.make(source.topic)
-
-    def _start(self, query: Query, stores: Stores | None = None) -> None:
-        self.topics.make(query.sink.topic)
-        self.running[query.id] = InMemoryQuery(query, partial(self._report, query), stores, FIXED_NOW)
 
     # -- records ----------------------------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from operator import itemgetter
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import corpus_functions as f
+from pyspark.sql import functions as f
 from tests.conformance import corpus_functions
 
 from headrace.engine.planning.partitioning import scalar_calls

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from headrace.lang.ksql.describe.entity_reader import read_entity
-from headrace.lang.ksql.describe.listing import Listing
-from headrace.lang.ksql.describe.text_renderer import listing_text, table_cells
 from headrace.lang.ksql.grammar.keywords import RESERVED
+from headrace.lang.listing import Listing
+from headrace.lang.listing_text import listing_text, table_cells
 from headrace.testing import World
 from tests.unit.testing.test_answers import MADE, asked
 

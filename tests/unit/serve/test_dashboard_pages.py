@@ -20,13 +20,14 @@ from headrace.contracts import Append
 from headrace.control.node import Node
 from headrace.control.serving.print_topic import TopicPrinter
 from headrace.errors import NotAllowed, TooManyReaders
+from headrace.lang.registry import dialect_of
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Headers, Record
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources import dashboards
 from headrace.serve.api.resources.queries import list_queries
 from headrace.serve.console.pages.alerts import NoticesRequest
-from headrace.serve.console.pages.statements import completions, push_subscription
+from headrace.serve.console.pages.statements import push_subscription
 from headrace.serve.console.poller import SnapshotPoller
 from headrace.serve.console.recent_dead_letters import RecentDeadLetters
 from headrace.serve.console.widgets import number_format
@@ -134,7 +135,7 @@ def test_the_system_has_no_boxes(site: RequestContext) -> None:
 
 def test_functions_and_columns_are_offered(site: RequestContext) -> None:
     site.node.execute(CLICKS)
-    assert {"CLICKS", "PAGE", "SUM", "LCASE", "SELECT"} <= set(completions(site.node.catalog))
+    assert {"CLICKS", "PAGE", "SUM", "LCASE", "SELECT"} <= set(dialect_of().completions(site.node.catalog))
 
 
 def test_notices_are_looked_for_when_there_are_others(site: RequestContext) -> None:

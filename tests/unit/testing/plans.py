@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.plan.catalog import Create, SourceInfo
+from headrace.plan.actions import CreateSource
+from headrace.plan.catalog import SourceInfo
 from headrace.plan.expressions import Column, Compare, Comparison, Literal
 from headrace.plan.nodes import Filter, Format, Kind, Query, Relation, Sink, Source
 from headrace.plan.types import BOOLEAN, INT
@@ -18,11 +19,11 @@ def info(name: str, topic: str | None = None, relation: Relation = ROW) -> Sourc
 
 def above(
     name: str, source: SourceInfo, least: int, *, query: str | None = None, replaces: str | None = None
-) -> Create:
+) -> CreateSource:
     """CREATE STREAM name AS SELECT * FROM source WHERE V > least."""
     relation = source.relation
     read = Source(source.name, source.topic, relation, source.key_format, source.value_format)
     kept = Filter(read, relation, Comparison(BOOLEAN, Compare.GREATER, Column(INT, "V"), Literal(INT, least)))
     made = info(name, relation=relation)
     sink = Sink(kept, relation, name, made.topic, made.key_format, made.value_format)
-    return Create(made, Query(query or f"CSAS_{name}", sink), replaces)
+    return CreateSource(made, Query(query or f"CSAS_{name}", sink), replaces)

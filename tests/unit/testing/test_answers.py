@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from headrace.errors import UnknownTopic
-from headrace.lang.ksql.describe.listing import Listing
-from headrace.lang.ksql.describe.text_renderer import listing_text
 from headrace.lang.ksql.grammar.keywords import RESERVED
+from headrace.lang.listing import Listing
+from headrace.lang.listing_text import listing_text
 from headrace.testing import World, run_cases, run_script
 
 MADE = """

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from headrace.errors import AssertFailed, QueryFailed
-from headrace.plan.catalog import Create, Drop, ExpectRecord, ExpectSource, Write
+from headrace.plan.actions import CreateSource, DropSource, ExpectRecord, ExpectSource, InsertRow
 from headrace.plan.nodes import Kind, Relation
 from headrace.testing.json_payloads import read_json
 from headrace.testing.world import World
@@ -15,9 +15,9 @@ from tests.unit.testing.plans import ROW, above, info
 A = info("A", "a")
 
 
-def world(*creates: Create, live: bool = True) -> World:
+def world(*creates: CreateSource, live: bool = True) -> World:
     made = World(live=live)
-    made.apply(Create(A))
+    made.apply(CreateSource(A))
     for create in creates:
         made.catalog.sources[create.source.name] = create.source
         made.apply(create)
@@ -81,14 +81,14 @@ def test_a_replaced_query_ends() -> None:
 
 def test_a_dropped_source_takes_its_topic_along_if_asked() -> None:
     w = world(above("B", A, 0))
-    w.apply(Drop(info("B"), delete_topic=True, ends=("CSAS_B",)))
+    w.apply(DropSource(info("B"), delete_topic=True, queries=("CSAS_B",)))
     give(w, 5)
     assert w.topics["B"] == []
 
 
 def test_a_written_row_is_encoded_as_its_source_says() -> None:
     w = world(above("B", A, 0))
-    w.apply(Write(A, (3,), (4,), timestamp=8))
+    w.apply(InsertRow(A, (3,), (4,), timestamp=8))
     (entry,) = w.topics["B"]
     assert (entry.key, read_json(entry.value or b""), entry.timestamp) == (b"\0\0\0\3", {"V": 4}, 8)
 
@@ -110,9 +110,9 @@ def test_a_record_that_cannot_be_read_is_reported_or_ends_the_query() -> None:
 
 def test_an_assert_takes_the_next_record() -> None:
     w = world()
-    w.apply(Write(A, (1,), (4,), timestamp=8))
-    w.apply(Write(A, (1,), None))
-    w.apply(Write(A, (2,), (5,)))
+    w.apply(InsertRow(A, (1,), (4,), timestamp=8))
+    w.apply(InsertRow(A, (1,), None))
+    w.apply(InsertRow(A, (2,), (5,)))
     w.apply(ExpectRecord(A, ("ID", "V", "ROWTIME"), (1, 4, 8)))
     w.apply(ExpectRecord(A, ("ID",), (1,), null=True))
     w.apply(ExpectRecord(A, ("V",), (5,)))
@@ -131,7 +131,7 @@ def test_an_assert_takes_the_next_record() -> None:
 )
 def test_an_assert_that_does_not_hold(columns: Any, expected: Any, null: bool, message: str) -> None:
     w = world()
-    w.apply(Write(A, (1,), (4,), timestamp=8))
+    w.apply(InsertRow(A, (1,), (4,), timestamp=8))
     with pytest.raises(AssertFailed, match=message):
         w.apply(ExpectRecord(A, columns, expected, null))
 

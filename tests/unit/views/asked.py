@@ -9,7 +9,8 @@ from typing import Any
 from headrace.contracts import Append, Log, Topic, TopicSpec
 from headrace.lang.ksql.grammar.parser import read_statements
 from headrace.lang.ksql.statements.planner import Planner
-from headrace.plan.catalog import Action, Catalog, SourceInfo, TransientSelect
+from headrace.plan.actions import Action, TransientSelect
+from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.chain.contract import Event
 from headrace.plan.chain.row_codec import encode_row
 from headrace.record import Record

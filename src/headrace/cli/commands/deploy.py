@@ -10,7 +10,7 @@ import typer
 from headrace.cli.context import CommandContext
 from headrace.cli.io import output
 from headrace.cli.params.server import Server, TokenFile, connect
-from headrace.lang.ksql.scripts.files import read_script
+from headrace.lang.script_files import read_script
 
 File = Annotated[Path, typer.Argument(metavar="FILE.py", help="The file.", exists=True, dir_okay=False)]
 

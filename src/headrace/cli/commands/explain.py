@@ -13,8 +13,8 @@ from headrace.cli.context import CommandContext
 from headrace.cli.io import output
 from headrace.cli.params import script
 from headrace.errors import UnknownTopic
-from headrace.lang.ksql.scripts.checker import PlannedStatement
-from headrace.plan import catalog
+from headrace.lang.contract import PlannedStatement
+from headrace.plan import actions
 from headrace.plan.explain import graph, relation_text, tree
 from headrace.plan.nodes import Query
 
@@ -91,8 +91,8 @@ def _query(planned: PlannedStatement) -> Query | None:
 
 def _running(planned: PlannedStatement, rest: Sequence[PlannedStatement]) -> Query | None:
     """The query that the statement would start; none for a SELECT. With an ASSERT below it, it emits every change."""
-    query = _query(planned) if isinstance(planned.action, catalog.Create | catalog.Insert) else None
-    asserted = any(isinstance(below.action, catalog.ExpectRecord) for below in rest)
+    query = _query(planned) if isinstance(planned.action, actions.CreateSource | actions.StartQuery) else None
+    asserted = any(isinstance(below.action, actions.ExpectRecord) for below in rest)
     return replace(query, every_change=True) if query and asserted else query
 
 
@@ -135,10 +135,10 @@ def _topics(call: CommandContext) -> Iterator[Callable[[str], Topic | None]]:
 
 def describe_action(planned: PlannedStatement) -> str:
     """Describe in words what a statement does."""
-    return _WORDS[type(planned.action)](planned.action)
+    return _WORDS.get(type(planned.action), _words)(planned.action)
 
 
-def _created(action: catalog.Create) -> str:
+def _created(action: actions.CreateSource) -> str:
     source = action.source
     place = f'over topic "{source.topic}" ({source.value_format.name})'
     if action.query is None:
@@ -148,25 +148,28 @@ def _created(action: catalog.Create) -> str:
     return f"create {source.kind} {source.name} {place}, filled by query {action.query.id}{instead}"
 
 
-def _done(action: catalog.Done) -> str:
-    name = type(action.statement).__name__
+def _words(action: actions.Action) -> str:
+    """`CreateType` as `create type`."""
+    name = type(action).__name__
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
 
 
 _WORDS: Mapping[type, Callable[[Any], str]] = {
-    catalog.Create: _created,
-    catalog.Insert: lambda a: (
+    actions.CreateSource: _created,
+    actions.StartQuery: lambda a: (
         f"watch {a.query.alert.source} for alert {a.query.alert.name} by query {a.query.id}"
         if a.query.alert
         else f"fill {a.query.sink.name} also by query {a.query.id}"
     ),
-    catalog.Write: lambda a: f"write a row to {a.source.name}",
-    catalog.Delete: lambda a: f"delete rows of {a.source.name}",
-    catalog.Drop: lambda a: f"drop {a.source.kind} {a.source.name}" + (" and its topic" if a.delete_topic else ""),
-    catalog.TransientSelect: lambda a: "answer with every change" if a.push else "answer from what is there",
-    catalog.Control: lambda a: f"{a.verb.lower()} {', '.join(a.queries) or 'no query'}",
-    catalog.MetadataQuery: lambda a: f"answer what is asked about {f'{a.about} {a.name}'.strip()}",
-    catalog.ExpectRecord: lambda a: f"expect a record of {a.source.name}",
-    catalog.ExpectSource: lambda a: f"expect a {a.expected.kind} {a.name}",
-    catalog.Done: _done,
+    actions.InsertRow: lambda a: f"write a row to {a.source.name}",
+    actions.DeleteRows: lambda a: f"delete rows of {a.source.name}",
+    actions.DropSource: lambda a: (
+        f"drop {a.source.kind} {a.source.name}" + (" and its topic" if a.delete_topic else "")
+    ),
+    actions.TransientSelect: lambda a: "answer with every change" if a.push else "answer from what is there",
+    actions.ControlQueries: lambda a: f"{a.verb.lower()} {', '.join(a.queries) or 'no query'}",
+    actions.MetadataQuery: lambda a: f"answer what is asked about {f'{a.about} {a.name}'.strip()}",
+    actions.ExpectRecord: lambda a: f"expect a record of {a.source.name}",
+    actions.ExpectSource: lambda a: f"expect a {a.expected.kind} {a.name}",
+    actions.NoChange: lambda a: "change nothing",
 }

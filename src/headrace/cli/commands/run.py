@@ -16,8 +16,8 @@ import typer
 from headrace.cli.context import CommandContext
 from headrace.cli.io import output
 from headrace.cli.params.script import Script, ScriptText, analyze_script, exit_on_errors, load_script
-from headrace.lang.ksql.scripts.checker import CheckedScript
-from headrace.plan import catalog
+from headrace.lang.contract import CheckedScript
+from headrace.plan import actions
 
 if TYPE_CHECKING:
     from headrace.cli.io.progress import ProgressDisplay
@@ -73,9 +73,9 @@ def _named(name: str) -> str:
 
 def _refuse_queries(found: CheckedScript) -> None:
     """Reject SELECT statements before anything runs: there is no client to receive the rows."""
-    asks = [planned for planned in found.planned if isinstance(planned.action, catalog.TransientSelect)]
+    asks = [planned for planned in found.planned if isinstance(planned.action, actions.TransientSelect)]
     if asks:
-        from headrace.control.program import select_not_allowed
+        from headrace.lang.interpreter import select_not_allowed
 
         for planned in asks:
             error = select_not_allowed()
@@ -118,7 +118,9 @@ def _run(
 
 
 def _has_queries(found: CheckedScript) -> bool:
-    return any(isinstance(p.action, catalog.Create | catalog.Insert) and p.action.query for p in found.planned)
+    return any(
+        isinstance(p.action, actions.CreateSource | actions.StartQuery) and p.action.query for p in found.planned
+    )
 
 
 def _watched(
@@ -153,7 +155,7 @@ def _summary(program: Program, ended: str) -> dict[str, Any]:
         "program": program.name,
         "inserted": program.inserts.done,
         "repeated": program.inserts.repeated,
-        "asserts": program.questions.held,
+        "asserts": program.interpreter.assertions,
         "paused": sorted(program.paused),
         "left": program.left,
     }

@@ -14,7 +14,7 @@ from headrace.cli.io import output
 from headrace.cli.params.server import Server, TokenFile, connect
 from headrace.client import Client
 from headrace.errors import BadScript
-from headrace.lang.ksql.scripts.files import read_script
+from headrace.lang.script_files import read_script
 
 Form = Annotated[Literal["table", "json", "csv", "csv-exact"], typer.Option("--output", help="How results are shown.")]
 Script = Annotated[Path | None, typer.Option(help="A script to do.", exists=True, dir_okay=False, show_default=False)]

@@ -21,12 +21,12 @@ from rich.table import Table
 from rich.text import Text
 
 from headrace.cli.io import output
-from headrace.lang.ksql.describe.text_renderer import listing_text
-from headrace.lang.ksql.grammar.keywords import RESERVED
+from headrace.lang.listing_text import listing_text
+from headrace.lang.registry import dialect_of
 
 if TYPE_CHECKING:
     from headrace.control.queries.metrics import QueryMetrics
-    from headrace.lang.ksql.describe.listing import Listing
+    from headrace.lang.listing import Listing
 
 Statuses = Sequence["QueryMetrics"]
 
@@ -97,7 +97,7 @@ class LineProgress:
         return nullcontext()
 
     def answer(self, listing: Listing) -> None:
-        typer.echo(f"{listing.statement}\n\n{listing_text(listing, RESERVED)}\n")
+        typer.echo(f"{listing.statement}\n\n{listing_text(listing, dialect_of().reserved)}\n")
 
     @contextmanager
     def showing(self) -> Iterator[Callable[[Statuses], None]]:

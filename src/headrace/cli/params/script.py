@@ -11,38 +11,40 @@ import typer
 
 from headrace.cli.io import error_output, output
 from headrace.errors import HeadraceError, StatementError
-from headrace.lang.ksql.scripts.checker import CheckedScript, check_script
-from headrace.lang.ksql.scripts.files import read_script
+from headrace.lang.contract import CheckedScript
+from headrace.lang.registry import KSQL, dialect_of, dialect_of_file
+from headrace.lang.script_files import read_script
 
 Script = Annotated[Path, typer.Argument(metavar="FILE.ksql", help="The script.", exists=True, dir_okay=False)]
 
 
 @dataclass(frozen=True)
 class ScriptText:
-    """The KSQL of a file. For a Python file, `setup` must be called in every process that runs it."""
+    """The statements of a file. For a Python file, `setup` must be called in every process that runs it."""
 
     name: str
     """The name in error messages."""
     text: str
     program: str
     """The name of the program when it runs."""
+    language: str = KSQL
     setup: Callable[[], None] | None = None
 
 
 def load_script(file: Path) -> ScriptText:
     """The statements of a script, or of the app that a Python file defines."""
     if file.suffix != ".py":
-        return ScriptText(str(file), read_script(file), file.stem)
+        return ScriptText(str(file), read_script(file), file.stem, dialect_of_file(file).name)
     from headrace.lang.python.app_code import load
 
     code, app = load(file)
-    return ScriptText(f"{file}, in its KSQL", app.text, app.name or file.stem, code)
+    return ScriptText(f"{file}, in its KSQL", app.text, app.name or file.stem, setup=code)
 
 
 def analyze_script(script: Path | ScriptText) -> CheckedScript:
     """The script, checked."""
     statements = load_script(script) if isinstance(script, Path) else script
-    return check_script(statements.text, statements.name)
+    return dialect_of(statements.language).check(statements.text, statements.name)
 
 
 def exit_on_errors(found: CheckedScript, *, as_json: bool) -> None:

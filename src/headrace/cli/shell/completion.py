@@ -14,9 +14,9 @@ from headrace.cli.shell.catalog_cache import CatalogNames
 from headrace.cli.shell.meta_commands import COMMANDS
 from headrace.cli.shell.output_formats import OUTPUTS
 from headrace.cli.shell.statement_splitter import COMMAND, split_input
-from headrace.lang.ksql.describe.text_renderer import quote_identifier
 from headrace.lang.ksql.grammar.keywords import RESERVED, keywords
 from headrace.lang.ksql.grammar.tokens import Kind, Token, tokenize
+from headrace.lang.listing_text import quote_identifier
 from headrace.plan.types import identifier_text
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

@@ -18,8 +18,8 @@ from headrace.cli.shell.row_buffer import RowBuffer
 from headrace.cli.shell.text_table import TextTable, cell_text, escape_controls, vertical_row
 from headrace.client.decimal_json import format_json
 from headrace.lang.ksql.describe.entity_reader import read_entity
-from headrace.lang.ksql.describe.text_renderer import inline_row, listing_text, table_cells
 from headrace.lang.ksql.grammar.keywords import RESERVED
+from headrace.lang.listing_text import inline_row, listing_text, table_cells
 
 _FIRST = 200  # rows that determine the column widths
 _PATIENCE = 1.0  # seconds until the headings are shown even without a row

@@ -17,7 +17,7 @@ from headrace.client import Client
 from headrace.errors import HeadraceError
 from headrace.lang.ksql.grammar.tokens import Kind, Token, tokenize
 from headrace.lang.ksql.grammar.variables import substitute_variables
-from headrace.lang.ksql.scripts.files import named_script
+from headrace.lang.script_files import named_script
 
 
 class Session:

@@ -13,10 +13,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from headrace.control.serving.result_rows import ResultRowWriter
 from headrace.errors import HeadraceError
-from headrace.lang.ksql.describe.result_rows import ResultRowWriter
-from headrace.lang.ksql.query.prepared import parameterize, parse_parameterized
-from headrace.plan.catalog import TransientSelect
+from headrace.lang.contract import Dialect
+from headrace.plan.actions import TransientSelect
 from headrace.plan.expressions import Cast, Parameter, ParameterCell
 from headrace.plan.expressions import walk as walk_expression
 from headrace.plan.nodes import Filter, Kind, walk
@@ -25,8 +25,9 @@ from headrace.views.pull_query import PullQuery
 MAX_SHAPES = 200
 """Size of the cache in shapes; the least recently used one is evicted."""
 
-PlanSelect = Callable[[Any], TransientSelect]
-"""Plans the AST of a query."""
+ParameterizedPlan = tuple[TransientSelect, Sequence[ParameterCell]]
+PlanParameterized = Callable[[str, Sequence[Any]], ParameterizedPlan | None]
+"""Plans a query with parameters in place of the values in its text."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,8 @@ class QueryShape:
 class PreparedQueryCache:
     """`plan` plans a query with the current catalog."""
 
-    def __init__(self, plan: PlanSelect) -> None:
+    def __init__(self, dialect: Dialect, plan: PlanParameterized) -> None:
+        self._dialect = dialect
         self._plan = plan
         self._shapes: OrderedDict[str, QueryShape] = OrderedDict()
         self._lock = threading.Lock()
@@ -66,7 +68,7 @@ class PreparedQueryCache:
 
         With `at_hand`, only an instance that is ready and looks up a few rows, so that the caller does not block.
         """
-        found = parameterize(text)
+        found = self._dialect.parameterize(text)
         if found is None:
             yield None
             return
@@ -99,15 +101,15 @@ class PreparedQueryCache:
     def _made(self, shape: QueryShape, text: str, values: Sequence[Any]) -> PreparedPullQuery | None:
         """Errors are ignored here: planning the query as written reports them."""
         try:
-            found = parse_parameterized(text, values)
-            ask = None if found is None else self._plan(found[0])
+            planned = self._plan(text, values)
         except HeadraceError:
-            found = ask = None
-        if found is None or ask is None or ask.query.sources[0].relation.kind is Kind.STREAM or _is_cast(ask):
+            planned = None
+        if planned is None or planned[0].query.sources[0].relation.kind is Kind.STREAM or _is_cast(planned[0]):
             shape.fit = False
             return None
+        ask, cells = planned
         return PreparedPullQuery(
-            ask, found[1], PullQuery(ask.query, order=ask.order, limit=ask.limit), ResultRowWriter(ask)
+            ask, cells, PullQuery(ask.query, order=ask.order, limit=ask.limit), ResultRowWriter(ask)
         )
 
 

@@ -10,12 +10,13 @@ from itertools import count, islice
 
 from headrace.contracts import Batch, Log
 from headrace.control.serving.ordered_reader import OrderedReader
+from headrace.control.serving.result_rows import ResultRow
 from headrace.control.statements.row_codec import records_of_batch
 from headrace.errors import UnknownTopic
 from headrace.formats.serde.json_encoder import dumps
-from headrace.lang.ksql.describe.print_topic import record_cells, record_formats
-from headrace.lang.ksql.describe.result_rows import ResultRow
-from headrace.plan.catalog import Catalog, MetadataQuery, SourceInfo
+from headrace.lang.record_printer import record_cells, record_formats
+from headrace.plan.actions import MetadataQuery
+from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.chain.records import RawRecord
 
 _SAMPLE = 100  # records from which the format of a topic without a source is guessed

@@ -14,9 +14,9 @@ from headrace.contracts import Log
 from headrace.control.serving.limits import QueryLimits
 from headrace.control.serving.materialized_tables import MaterializedTables
 from headrace.control.serving.prepared import PreparedPullQuery
+from headrace.control.serving.result_rows import ResultRow, ResultRowWriter
 from headrace.control.serving.transient_query import TransientQuery
-from headrace.lang.ksql.describe.result_rows import ResultRow, ResultRowWriter
-from headrace.plan.catalog import TransientSelect
+from headrace.plan.actions import TransientSelect
 from headrace.plan.nodes import Kind
 from headrace.settings import Settings
 from headrace.views.contract import ViewState

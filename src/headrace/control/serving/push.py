@@ -24,11 +24,11 @@ from headrace.clock import Clock
 from headrace.contracts import Log
 from headrace.control.queries.ticks import EventTimePace, is_timed
 from headrace.control.serving.print_topic import TopicPrinter
+from headrace.control.serving.result_rows import ResultRow, ResultRowWriter
 from headrace.control.serving.transient_query import TransientQuery
 from headrace.errors import Closed, HeadraceError, QueryFailed, QueryTimeLimitExceeded, SlowConsumer, TooManyReaders
-from headrace.lang.ksql.describe.result_rows import ResultRow, ResultRowWriter
 from headrace.log.append_waiter import AppendWaiter
-from headrace.plan.catalog import TransientSelect
+from headrace.plan.actions import TransientSelect
 from headrace.plan.nodes import walk
 
 MAX_BUFFERED_ROWS = 10_000

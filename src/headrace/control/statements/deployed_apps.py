@@ -13,10 +13,9 @@ from dataclasses import dataclass, field
 
 from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.errors import FunctionExists, UnknownApp
-from headrace.lang.ksql.ast import InsertValues
-from headrace.lang.ksql.grammar.parser import parse_one
 from headrace.lang.python.app import App
 from headrace.lang.python.app_code import AppCode, CombinedSetup, app_of
+from headrace.lang.registry import dialect_of
 from headrace.plan.analysis.state_shape import user_code_versions
 from headrace.plan.nodes import Query
 
@@ -40,7 +39,7 @@ class DeployedApp:
     def left_to_do(self, before: DeployedApp | None, there: Set[str]) -> list[str]:
         """The app's statements that are not applied yet; rows that it inserted before are not inserted again."""
         done = () if before is None else before.app.statements
-        inserted = {text for text in done if isinstance(parse_one(text), InsertValues)}
+        inserted = {text for text in done if dialect_of().parse_one(text).inserts_rows}
         return [text for text in self.app.statements if text not in there | inserted]
 
 

@@ -10,9 +10,8 @@ from headrace.control.statements.bulk_inserts import bulk_decoder_for
 from headrace.control.statements.row_codec import encode_rows
 from headrace.errors import BadRecord, HeadraceError, SourceNotFound
 from headrace.formats.serde.json import JsonSerde
-from headrace.lang.ksql.statements.row_statements import check_insertable, check_key
 from headrace.plan import types as ty
-from headrace.plan.catalog import Catalog
+from headrace.plan.catalog import Catalog, check_insertable, check_key
 from headrace.plan.chain.contract import Event
 from headrace.plan.expressions import ROWTIME
 from headrace.schema import Field

@@ -21,6 +21,7 @@ from headrace.clock import Clock
 from headrace.contracts import Append, Log, Writer
 from headrace.engine.io.log_adapter import Position
 from headrace.errors import HeadraceError, StateUnreadable, WriterFenced
+from headrace.lang.registry import KSQL
 from headrace.log.stored_rows import from_records
 from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
@@ -44,6 +45,8 @@ class JournalEntry:
     at: int = 0
     app: str | None = None
     """The app, if the entry is code and not a statement."""
+    language: str = KSQL
+    """The dialect of the statement."""
     code: Mapping[str, str] | None = None
     """The app's `source`, and the `path` of its file; None if the app was removed."""
 
@@ -61,9 +64,16 @@ class Journal:
         """`next` is the number of the next entry; numbers are never reused."""
 
     def add(
-        self, text: str, properties: Mapping[str, Any], start: Position | None = None, deletes: int | None = None
+        self,
+        text: str,
+        properties: Mapping[str, Any],
+        start: Position | None = None,
+        deletes: int | None = None,
+        *,
+        language: str = KSQL,
     ) -> JournalEntry:
-        return self._add(JournalEntry(self.next, text, dict(properties), start, deletes, self._clock.now()))
+        now = self._clock.now()
+        return self._add(JournalEntry(self.next, text, dict(properties), start, deletes, now, language=language))
 
     def add_code(self, app: str, code: Mapping[str, str] | None) -> JournalEntry:
         """Add the code of an app, which replaces its earlier code; None removes the app."""

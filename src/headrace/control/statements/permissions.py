@@ -5,43 +5,22 @@ Persistent queries run without row filters, so their creator must be allowed to 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import singledispatchmethod
 from typing import Any, cast
 
 from headrace.access.authorization import Rights
 from headrace.access.grants import Privilege, Resource, ResourceType, source_resource, topic_resource
 from headrace.contracts import INTERNAL_PREFIX, Log
 from headrace.errors import BadTopicName, SourceNotFound, UnknownAlert, UnknownNotifier, UnknownTopic
-from headrace.lang.ksql.ast import (
-    CreateNotifier,
-    CreateType,
-    DropNotifier,
-    DropType,
-    InsertInto,
-    MuteAlert,
-    Statement,
-    UnmuteAlert,
-    sources_named,
-)
-from headrace.lang.ksql.query.row_filters import row_filter
+from headrace.lang.contract import ParsedStatement
+from headrace.lang.registry import dialect_of
+from headrace.plan import actions
+from headrace.plan.actions import Action, MetadataKind, TransientSelect
 from headrace.plan.analysis.rewrite import rewrite_nodes
-from headrace.plan.catalog import (
-    Action,
-    Catalog,
-    Control,
-    Create,
-    Delete,
-    Done,
-    Drop,
-    Insert,
-    MetadataKind,
-    MetadataQuery,
-    SourceInfo,
-    TransientSelect,
-    Write,
-)
+from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.nodes import Filter, Node, Query, Source
 
 _REDACTED_FIX = "look whether the name is right; what there is to see, LIST shows"
@@ -57,24 +36,29 @@ class Permissions:
 
     def check(self, action: Action) -> None:
         """Raises unless the action is allowed. A source over an internal topic is never allowed."""
-        if isinstance(action, Create) and action.source.topic.startswith(INTERNAL_PREFIX):
+        if isinstance(action, actions.CreateSource) and action.source.topic.startswith(INTERNAL_PREFIX):
             raise BadTopicName(f'topic "{action.source.topic}" is the system\'s own', fix="name another")
-        if not self.rights.is_admin and (needed := _CHECKS.get(type(action))) is not None:
-            needed(self, action)
+        if not self.rights.is_admin:
+            self._check(action)
 
-    def look(self, statement: Statement) -> None:
+    def check_named(self, statement: ParsedStatement) -> None:
         """Check before planning: a planning error would reveal columns that the principal may not see."""
         if self.rights.is_admin:
             return
-        if isinstance(statement, InsertInto) and (target := self.catalog.sources.get(statement.target)) is not None:
+        if (target := self.catalog.sources.get(statement.writes or "")) is not None:
             self._writes(target.name, target.topic)
-        for name in sources_named(statement):
+        for name in statement.reads:
             if (read := self.catalog.sources.get(name)) is not None:
                 self.rights.rows(read.name, read.topic)
 
     # -- statements -------------------------------------------------------------------------------------------------
 
-    def _create(self, action: Create) -> None:
+    @singledispatchmethod
+    def _check(self, action: Action) -> None:
+        """Other actions need no privilege: they change nothing that others see."""
+
+    @_check.register
+    def _(self, action: actions.CreateSource) -> None:
         made = action.source
         self.rights.check(Privilege.CREATE, source_resource(made.name))
         if action.query is not None:
@@ -93,35 +77,50 @@ class Permissions:
         if not made.read_only:
             self.rights.check(Privilege.WRITE, topic_resource(made.topic))
 
-    def _insert(self, action: Insert) -> None:
+    @_check.register
+    def _(self, action: actions.StartQuery) -> None:
         self._sees_all(action.query)
         if action.query.alert is not None:
             self.rights.check(Privilege.CREATE, source_resource(action.query.alert.name))
             return
         self._writes(action.query.sink.name, action.query.sink.topic)
 
-    def _write(self, action: Write | Delete) -> None:
+    @_check.register(actions.InsertRow)
+    @_check.register(actions.DeleteRows)
+    def _(self, action: actions.InsertRow | actions.DeleteRows) -> None:
         self._writes(action.source.name, action.source.topic)
 
-    def _control(self, action: Control) -> None:
+    @_check.register
+    def _(self, action: actions.ControlQueries) -> None:
         for query in action.queries:
             self.controls(self.catalog.queries[query])
 
-    def _drop(self, action: Drop) -> None:
+    @_check.register
+    def _(self, action: actions.DropSource) -> None:
         self.rights.check(Privilege.DROP, source_resource(action.source.name))
         if action.delete_topic:
             self.rights.check(Privilege.DROP, topic_resource(action.source.topic))
 
-    def _done(self, action: Done) -> None:
-        if isinstance(action.statement, CreateType | DropType):
-            deed = Privilege.CREATE if isinstance(action.statement, CreateType) else Privilege.DROP
-            self.rights.check(deed, Resource(ResourceType.TYPE, action.statement.name))
-        elif isinstance(action.statement, CreateNotifier | DropNotifier):
-            self.rights.check_admin("say where notices go")
-        elif isinstance(action.statement, MuteAlert | UnmuteAlert):
-            self.rights.check(Privilege.CONTROL, source_resource(action.statement.name))
+    @_check.register
+    def _(self, action: actions.CreateType) -> None:
+        self.rights.check(Privilege.CREATE, Resource(ResourceType.TYPE, action.name))
 
-    def _answer(self, action: MetadataQuery) -> None:
+    @_check.register
+    def _(self, action: actions.DropType) -> None:
+        self.rights.check(Privilege.DROP, Resource(ResourceType.TYPE, action.name))
+
+    @_check.register(actions.CreateNotifier)
+    @_check.register(actions.DropNotifier)
+    def _(self, action: Action) -> None:
+        self.rights.check_admin("say where notices go")
+
+    @_check.register(actions.MuteAlert)
+    @_check.register(actions.UnmuteAlert)
+    def _(self, action: actions.MuteAlert | actions.UnmuteAlert) -> None:
+        self.rights.check(Privilege.CONTROL, source_resource(action.name))
+
+    @_check.register
+    def _(self, action: actions.MetadataQuery) -> None:
         if action.about is MetadataKind.TOPIC:
             self.rights.check(Privilege.READ, topic_resource(action.name))
         elif action.about is MetadataKind.SOURCE:
@@ -154,18 +153,6 @@ class Permissions:
         except UnknownTopic:
             return False
         return True
-
-
-_CHECKS: Mapping[type, Callable[[Permissions, Any], None]] = {
-    Create: Permissions._create,
-    Insert: Permissions._insert,
-    Write: Permissions._write,
-    Delete: Permissions._write,
-    Control: Permissions._control,
-    Drop: Permissions._drop,
-    Done: Permissions._done,
-    MetadataQuery: Permissions._answer,
-}
 
 
 # -- visibility -----------------------------------------------------------------------------------------------------
@@ -207,7 +194,7 @@ def with_row_filters(ask: TransientSelect, rights: Rights, catalog: Catalog) -> 
     def change(node: Node) -> Node:
         if not isinstance(node, Source) or not (texts := rights.rows(node.name, node.topic)):
             return node
-        return Filter(node, node.relation, row_filter(catalog.sources[node.name], texts, catalog.types))
+        return Filter(node, node.relation, dialect_of().condition(texts, catalog.sources[node.name], catalog.types))
 
     return replace(ask, query=replace(ask.query, sink=cast(Any, rewrite_nodes(ask.query.sink, change))))
 

@@ -6,9 +6,10 @@ trace, so replaying a journal twice, or after any crash, gives the same result.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from functools import singledispatchmethod
+from typing import NamedTuple
 
 from headrace.clock import millis
 from headrace.contracts import Log
@@ -16,14 +17,11 @@ from headrace.control.queries.supervisor import RegisteredQuery
 from headrace.control.statements.deployed_apps import AppRegistry, DeployedApp
 from headrace.control.statements.journal import JournalEntry
 from headrace.errors import HeadraceError
-from headrace.lang.ksql.ast import CreateNotifier, CreateType, DropNotifier, DropType, MuteAlert, UnmuteAlert
-from headrace.lang.ksql.grammar.parser import parse_one
-from headrace.lang.ksql.statements.planner import Planner
 from headrace.lang.python.app_code import AppCode
-from headrace.plan.catalog import Action, Catalog, Control, Create, Done, Drop, Insert
-
-JOURNALED_STATEMENTS = (CreateType, DropType, CreateNotifier, DropNotifier, MuteAlert, UnmuteAlert)
-"""Statements that only change the catalog, and must survive a restart."""
+from headrace.lang.registry import dialect_of
+from headrace.plan import actions
+from headrace.plan.actions import Action, QueryVerb
+from headrace.plan.catalog import Catalog
 
 
 class MuteKey(NamedTuple):
@@ -75,7 +73,8 @@ class Replay:
         for entry in statements:
             self.catalog.numbered = entry.number
             try:
-                action = Planner(self.catalog, entry.properties).plan(parse_one(entry.text), entry.text)
+                dialect = dialect_of(entry.language)
+                action = dialect.planner(self.catalog, entry.properties).plan(dialect.parse_one(entry.text))
             except HeadraceError as error:
                 self.broken[entry.number] = error
                 self._about(f"broken {entry.number}", entry)
@@ -84,7 +83,7 @@ class Replay:
 
     def add(self, entry: JournalEntry, action: Action) -> None:
         """Add an entry whose action is already in the catalog."""
-        _HANDLERS[type(action)](self, entry, action)
+        self._add(action, entry)
 
     def add_code(self, entry: JournalEntry) -> None:
         """Add the entry of an app that is already loaded or removed."""
@@ -108,28 +107,35 @@ class Replay:
     def _about(self, thing: str, entry: JournalEntry) -> None:
         self._needed.setdefault(thing, []).append(entry)
 
-    def _create(self, entry: JournalEntry, action: Create) -> None:
+    @singledispatchmethod
+    def _add(self, action: Action, entry: JournalEntry) -> None:
+        raise LookupError(f"the action {type(action).__name__} is journaled, but cannot be replayed")
+
+    @_add.register
+    def _(self, action: actions.CreateSource, entry: JournalEntry) -> None:
         self._about(f"source {action.source.name}", entry)
         if action.query is not None:
             self._read[action.source.name] = {source.name for source in action.query.sources}
             self.queries.pop(action.replaces or "", None)
             self.queries[action.query.id] = RegisteredQuery(action.query, entry.start)
 
-    def _insert(self, entry: JournalEntry, action: Insert) -> None:
+    @_add.register
+    def _(self, action: actions.StartQuery, entry: JournalEntry) -> None:
         self._about(f"query {action.query.id}", entry)
         self.queries[action.query.id] = RegisteredQuery(action.query, entry.start)
 
-    def _control(self, entry: JournalEntry, action: Control) -> None:
+    @_add.register
+    def _(self, action: actions.ControlQueries, entry: JournalEntry) -> None:
         for query in action.queries:
             self._needed.pop(f"pause {query}", None)
-            if action.verb == "TERMINATE":
-                self._end(entry, query)
+            if action.verb is QueryVerb.TERMINATE:
+                self._terminate(entry, query)
                 continue
-            self.queries[query].paused = action.verb == "PAUSE"
-            if action.verb == "PAUSE":
+            self.queries[query].paused = action.verb is QueryVerb.PAUSE
+            if action.verb is QueryVerb.PAUSE:
                 self._about(f"pause {query}", entry)
 
-    def _end(self, entry: JournalEntry, query: str) -> None:
+    def _terminate(self, entry: JournalEntry, query: str) -> None:
         """A terminated INSERT INTO or alert leaves nothing; a source outlives its query, so that end is recorded."""
         ended = self.queries.pop(query)
         for muted in [muted for muted in self.mutes if ended.query.alert and muted.alert == ended.query.alert.name]:
@@ -137,44 +143,46 @@ class Replay:
         if self._needed.pop(f"query {query}", None) is None:
             self._about(f"source {ended.query.sink.name}", entry)
 
-    def _drop(self, entry: JournalEntry, action: Drop) -> None:
+    @_add.register
+    def _(self, action: actions.DropSource, entry: JournalEntry) -> None:
         gone = self._needed.pop(f"source {action.source.name}", [])
         self._read.pop(action.source.name, None)
         for name in (name for name, read in self._read.items() if action.source.name in read):
             # A source that was created from it, and whose query was terminated, cannot be planned without it.
             self._needed[f"source {name}"] = [*gone, entry, *self._needed[f"source {name}"]]
-        for query in action.ends:
+        for query in action.queries:
             self._needed.pop(f"pause {query}", None)
             self.queries.pop(query, None)
         if action.delete_topic and entry.deletes is not None:
             self.deleted.append((action.source.topic, entry.deletes))
 
-    def _done(self, entry: JournalEntry, action: Done) -> None:
+    @_add.register(actions.CreateType)
+    @_add.register(actions.DropType)
+    def _(self, action: Action, entry: JournalEntry) -> None:
         """Entries of types stay: sources that use a type must be plannable after the type is dropped."""
-        match action.statement:
-            case CreateNotifier(name=name):
-                self._about(f"notifier {name}", entry)
-            case DropNotifier(name=name):
-                self._needed.pop(f"notifier {name}", None)
-            case MuteAlert(name=name, key=key, duration=duration):
-                self._unmute(MuteKey(name, key))
-                self.mutes[MuteKey(name, key)] = entry.at + millis(duration)
-                self._about(f"mute {MuteKey(name, key)}", entry)
-            case UnmuteAlert(name=name, key=key):
-                for muted in [muted for muted in self.mutes if muted.alert == name and key in (None, muted.key)]:
-                    self._unmute(muted)
-            case _:
-                self._about("types", entry)
+        self._about("types", entry)
+
+    @_add.register
+    def _(self, action: actions.CreateNotifier, entry: JournalEntry) -> None:
+        self._about(f"notifier {action.notifier.name}", entry)
+
+    @_add.register
+    def _(self, action: actions.DropNotifier, entry: JournalEntry) -> None:
+        self._needed.pop(f"notifier {action.name}", None)
+
+    @_add.register
+    def _(self, action: actions.MuteAlert, entry: JournalEntry) -> None:
+        muted = MuteKey(action.name, action.key)
+        self._unmute(muted)
+        self.mutes[muted] = entry.at + millis(action.duration)
+        self._about(f"mute {muted}", entry)
+
+    @_add.register
+    def _(self, action: actions.UnmuteAlert, entry: JournalEntry) -> None:
+        ended = [m for m in self.mutes if m.alert == action.name and action.key in (None, m.key)]
+        for muted in ended:
+            self._unmute(muted)
 
     def _unmute(self, muted: MuteKey) -> None:
         self.mutes.pop(muted, None)
         self._needed.pop(f"mute {muted}", None)
-
-
-_HANDLERS: dict[type, Callable[[Replay, JournalEntry, Any], None]] = {
-    Create: Replay._create,
-    Insert: Replay._insert,
-    Control: Replay._control,
-    Drop: Replay._drop,
-    Done: Replay._done,
-}

@@ -14,7 +14,8 @@ from headrace.control.statements.journal import read_journal
 from headrace.control.statements.replay import Replay, empty_catalog
 from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.errors import UnknownQuery, UnknownTopic
-from headrace.plan.catalog import Catalog, Create, Insert, SourceInfo
+from headrace.plan.actions import CreateSource, StartQuery
+from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.nodes import Query
 
 
@@ -44,7 +45,7 @@ def script_targets(
     actions: Iterable[object], catalog: Catalog, data: Path, program: str, setup: Setup = no_setup
 ) -> list[VerifyTarget]:
     """The queries that a script creates, with the names that `headrace run` gives them."""
-    found = [action.query for action in actions if isinstance(action, Create | Insert)]
+    found = [action.query for action in actions if isinstance(action, CreateSource | StartQuery)]
     queries = [query for query in found if query]
     return _targets(queries, catalog.sources, data / "checkpoints" / program, lambda query: setup)
 

@@ -13,9 +13,10 @@ from contextlib import contextmanager
 from typing import Any, ParamSpec, TypeVar, overload
 
 from headrace.errors import BadPython, StatementError
+from headrace.lang.executor import ScriptExecutor
 from headrace.lang.ksql import ast
+from headrace.lang.ksql.dialect import KsqlPlanner
 from headrace.lang.ksql.grammar.limits import check_limits
-from headrace.lang.ksql.scripts.executor import ScriptExecutor
 from headrace.lang.ksql.statement_formatter import statement_sql
 from headrace.lang.ksql.statements.planner import Planner
 from headrace.lang.python.call_site import CallSite, call_site, locate
@@ -23,7 +24,9 @@ from headrace.lang.python.expressions import fold_name, written_columns
 from headrace.lang.python.operators import Operator, declare_operator
 from headrace.lang.python.relations import NamedRelation, properties_of
 from headrace.lang.python.user_functions import UserFunction, batch_function, row_function
-from headrace.plan.catalog import Action, Catalog, Create
+from headrace.lang.registry import dialect_of
+from headrace.plan.actions import Action, CreateSource
+from headrace.plan.catalog import Catalog
 from headrace.plan.operators import OperatorDefinition
 
 P = ParamSpec("P")
@@ -48,7 +51,7 @@ class App:
         self.name = _checked(name)
         self.catalog = Catalog()
         self._planner = Planner(self.catalog)
-        self._execution = ScriptExecutor(self._planner, self._keep)
+        self._execution = ScriptExecutor(dialect_of(), KsqlPlanner(self._planner), self._keep)
         self._texts: list[str] = []
         self._made: list[Action] = []
         for made in _WATCHED:
@@ -168,7 +171,7 @@ class App:
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the streams and tables that the app creates."""
-        return tuple(action.source.name for action in self._made if isinstance(action, Create))
+        return tuple(action.source.name for action in self._made if isinstance(action, CreateSource))
 
 
 def _checked(name: str) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.errors import BadRequest
-from headrace.plan.catalog import ResultColumn
+from headrace.plan.actions import ResultColumn
 from headrace.plan.nodes import Relation
 from headrace.plan.types import identifier_text as quoted
 from headrace.serve.api.request_context import RequestContext

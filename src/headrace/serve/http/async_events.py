@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 
 from headrace.control.serving.push import PushSubscription
-from headrace.lang.ksql.describe.result_rows import ResultRow
+from headrace.control.serving.result_rows import ResultRow
 
 
 def thread_safe_setter(news: asyncio.Event) -> Callable[[], None]:

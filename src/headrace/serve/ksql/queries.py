@@ -26,10 +26,10 @@ from headrace.access.authorization import Rights
 from headrace.control.node import Node
 from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.serving.push import PushSubscription, is_stateless
-from headrace.control.statements.describe import OFFSET_RESET
 from headrace.control.statements.permissions import can_see_all_rows
+from headrace.control.statements.runtime import OFFSET_RESET
 from headrace.errors import BadRequest, HeadraceError, UnknownQuery
-from headrace.plan.catalog import TransientSelect
+from headrace.plan.actions import TransientSelect
 from headrace.serve.authentication import request_rights
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
 from headrace.serve.ksql.response_formats import (

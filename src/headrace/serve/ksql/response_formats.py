@@ -17,15 +17,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
+from headrace.control.serving.result_rows import ResultRow
 from headrace.errors import HeadraceError
-from headrace.lang.ksql.describe.listing import Fact
-from headrace.lang.ksql.describe.result_rows import ResultRow
-from headrace.lang.ksql.describe.table_columns import RECORDS
-from headrace.lang.ksql.describe.text_renderer import inline_row
-from headrace.lang.ksql.formatter import identifier_text, type_text
-from headrace.plan.catalog import ResultColumn, TransientSelect
+from headrace.lang.listing import Fact
+from headrace.lang.listing_text import inline_row
+from headrace.lang.record_printer import RECORDS
+from headrace.plan.actions import ResultColumn, TransientSelect
 from headrace.plan.nodes import Kind
-from headrace.plan.types import INT, STRING
+from headrace.plan.types import INT, STRING, identifier_text, type_text
 from headrace.serve.ksql.errors import error_document
 
 OBJECTS, LINES, ARRAY = (

@@ -87,7 +87,7 @@ def test_the_time_is_over(headrace: Program, script: Script) -> None:
 
 def test_all_errors_are_told_before_anything_runs(headrace: Program, script: Script) -> None:
     said = headrace("run", script(CLICKS + "SELECT * FROM clicks EMIT CHANGES;\nCREATE STREM x;"), code=1).err
-    assert "unsupported: a query that answers somebody has no place in a script that is run\n  at " in said
+    assert "unsupported: a script cannot return the rows of a SELECT\n  at " in said
     assert "a.ksql:2:1" in said
     assert "fix: write CREATE STREAM ... AS" in said
     assert "syntax-error" in said

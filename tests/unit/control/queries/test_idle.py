@@ -11,7 +11,8 @@ from headrace.control.queries.idle import IdleTracker
 from headrace.engine.progress import Progress
 from headrace.lang.ksql.grammar.parser import parse_one
 from headrace.lang.ksql.statements.planner import Planner
-from headrace.plan.catalog import Catalog, Create
+from headrace.plan.actions import CreateSource
+from headrace.plan.catalog import Catalog
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');"
 COPY = "CREATE STREAM copy AS SELECT * FROM clicks;"
@@ -21,7 +22,7 @@ FINAL = "CREATE TABLE t AS SELECT id, COUNT(*) FROM clicks WINDOW TUMBLING (SIZE
 def at_work(text: str, way: str = "record") -> Any:
     planner = Planner(Catalog())
     *_, made = [planner.plan(parse_one(statement), statement) for statement in (CLICKS, text)]
-    assert isinstance(made, Create)
+    assert isinstance(made, CreateSource)
     running = SimpleNamespace(query=made.query, way=way, progress=Progress(), is_starting=False)
     running.waiting = lambda: 0
     return running

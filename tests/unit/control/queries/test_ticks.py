@@ -13,8 +13,8 @@ from headrace.clock import ManualClock
 from headrace.contracts import Append, TopicSpec
 from headrace.control.queries.ticks import Ticker
 from headrace.engine.progress import Progress
-from headrace.lang.ksql.scripts.executor import ScriptExecutor
-from headrace.lang.ksql.statements.planner import Planner
+from headrace.lang.executor import ScriptExecutor
+from headrace.lang.registry import dialect_of
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query
@@ -52,7 +52,7 @@ class Run:
 
 def planned(statement: str) -> Query:
     catalog = Catalog()
-    ScriptExecutor(Planner(catalog), lambda action, text: None).run(VIEWS + statement)
+    ScriptExecutor(dialect_of(), dialect_of().planner(catalog), lambda action, text: None).run(VIEWS + statement)
     (query,) = catalog.queries.values()
     return query
 

@@ -12,16 +12,17 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.control.serving.prepared import PreparedQueryCache
-from headrace.lang.ksql.describe.result_rows import ResultRowWriter
+from headrace.control.serving.result_rows import ResultRowWriter
 from headrace.lang.ksql.query.prepared import parameterize
-from headrace.lang.ksql.query.transient import plan_transient_query as planned
+from headrace.lang.registry import dialect_of
 from headrace.views.pull_query import PullQuery
 from tests.unit.views.asked import asked, view_in
 from tests.unit.views.test_pull_query import CATALOG, SOURCE, conditions, numbers, rows
 
 
 def preparing() -> PreparedQueryCache:
-    return PreparedQueryCache(lambda query: planned(query, CATALOG, {}, ""))
+    dialect = dialect_of()
+    return PreparedQueryCache(dialect, lambda text, values: dialect.plan_parameterized(text, values, CATALOG))
 
 
 def said(pull: PullQuery, view: Any, made: ResultRowWriter) -> list[str]:

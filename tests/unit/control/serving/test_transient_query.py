@@ -17,7 +17,8 @@ from headrace.control.serving.transient_query import TransientQuery
 from headrace.lang.ksql.grammar.parser import parse_one
 from headrace.lang.ksql.statements.planner import Planner
 from headrace.log.embedded import EmbeddedLog
-from headrace.plan.catalog import Catalog, TransientSelect
+from headrace.plan.actions import TransientSelect
+from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query
 from headrace.record import Record
 from headrace.schema import Schema

@@ -16,11 +16,11 @@ from headrace.access.grants import Grant, Privilege, ResourceType
 from headrace.access.principal import Principal
 from headrace.control.node import Node
 from headrace.control.serving.print_topic import TopicPrinter
+from headrace.control.serving.result_rows import ResultRowWriter
 from headrace.control.serving.transient_query import TransientQuery
 from headrace.errors import BadRowFilter, BadTopicName, HeadraceError, NotAllowed, RowsHidden
-from headrace.lang.ksql.describe.result_rows import ResultRowWriter
 from headrace.log.embedded import EmbeddedLog
-from headrace.plan.catalog import TransientSelect
+from headrace.plan.actions import TransientSelect
 from headrace.plan.nodes import Kind as Relational
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere

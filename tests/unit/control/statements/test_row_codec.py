@@ -10,7 +10,7 @@ from headrace.clock import ManualClock
 from headrace.contracts import TopicSpec
 from headrace.control.program import Program
 from headrace.errors import SchemaMismatch, Unsupported
-from headrace.lang.ksql.describe.listing import Listing
+from headrace.lang.listing import Listing
 from headrace.log.embedded import EmbeddedLog
 from headrace.schema import Schema
 from headrace.settings import Settings
@@ -37,7 +37,7 @@ def run(log: EmbeddedLog, sink: str, script: str = SCRIPT) -> list[Listing]:
     settings = Settings(data=log.folder, upkeep_every=timedelta(0), sink=sink)
     with Program(log, settings, name=sink, clock=ManualClock(), on_answer=told.append) as program:
         program.execute(script)
-        assert program.questions.held == script.count("ASSERT VALUES")
+        assert program.interpreter.assertions == script.count("ASSERT VALUES")
     return told
 
 

@@ -7,12 +7,12 @@ import struct
 import pyarrow as pa
 import pytest
 
-from headrace.lang.ksql.describe.listing import Column, Fact, Listing, Table, TypeCell
-from headrace.lang.ksql.describe.print_topic import NO_DATA, guess_format, print_records
 from headrace.lang.ksql.describe.schema_json import schema_json
-from headrace.lang.ksql.describe.text_renderer import listing_text, quote_identifier, shell_type_text
+from headrace.lang.listing import Column, Fact, Listing, Table, TypeCell
+from headrace.lang.listing_text import listing_text, quote_identifier, shell_type_text
+from headrace.lang.record_printer import NO_DATA, guess_format, print_records
 from headrace.plan import types as t
-from headrace.plan.catalog import MetadataKind, MetadataQuery
+from headrace.plan.actions import MetadataKind, MetadataQuery
 from headrace.plan.chain.records import RawRecord
 
 LISTING = Listing(

@@ -8,7 +8,8 @@ from headrace.errors import HeadraceError
 from headrace.lang.ksql.grammar.parser import parse
 from headrace.lang.ksql.statements.planner import Planner
 from headrace.plan import types as t
-from headrace.plan.catalog import Action, Catalog, Insert
+from headrace.plan.actions import Action, StartQuery
+from headrace.plan.catalog import Catalog
 
 SOURCE = (
     "CREATE STREAM s (k STRING KEY, a INT, b DECIMAL(4,1), l ARRAY<INT>, y BYTES)"
@@ -53,7 +54,7 @@ SINK = (
 )
 def test_a_number_widens_into_the_sink(column: str, kind: str) -> None:
     *_, insert = planned(SINK.format("STRING", kind, column))
-    assert isinstance(insert, Insert)
+    assert isinstance(insert, StartQuery)
     wanted = {"BIGINT": t.BIGINT, "DOUBLE": t.DOUBLE, "DECIMAL(5, 2)": t.decimal(5, 2)}[kind]
     assert [f.type for f in insert.query.sink.relation.value] == [wanted]
     assert [f.type for f in insert.query.sink.input.relation.value] == [wanted]

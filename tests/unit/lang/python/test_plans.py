@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace import F, col
+from headrace.lang.executor import ScriptExecutor
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.grammar.parser import parse_expression, parse_one
-from headrace.lang.ksql.scripts.executor import ScriptExecutor
 from headrace.lang.ksql.statement_formatter import duration_sql, expression_sql
-from headrace.lang.ksql.statements.planner import Planner
 from headrace.lang.python.expressions import Expr
 from headrace.lang.python.relations import Relation
+from headrace.lang.registry import dialect_of
 from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query
 
@@ -44,7 +44,7 @@ def sources() -> tuple[hr.App, hr.NamedRelation, hr.NamedRelation, hr.NamedRelat
 
 def planned(text: str) -> dict[str, Query]:
     catalog = Catalog()
-    ScriptExecutor(Planner(catalog), lambda action, text: None).run(SOURCES + text)
+    ScriptExecutor(dialect_of(), dialect_of().planner(catalog), lambda action, text: None).run(SOURCES + text)
     return catalog.queries
 
 

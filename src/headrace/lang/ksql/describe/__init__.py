@@ -1,5 +1,4 @@
 """Answers metadata statements: listings, descriptions, plans, the records of a topic. Results are data, not text.
 
-`listing` defines the shape of every result, `lists`, `descriptions` and `print_topic` create them, `text_renderer`
-renders them as text.
+`lang.listing` defines the shape of every result; `lists` and `descriptions` create them, with ksqlDB's field names.
 """

@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from headrace.lang.ksql.describe.context import DescribeContext, TopicStatistics
-from headrace.lang.ksql.describe.listing import Fact, Listing, Table
+from headrace.lang.contract import DescribeContext, TopicStatistics
 from headrace.lang.ksql.describe.schema_json import fields_table, window_type
 from headrace.lang.ksql.describe.table_columns import QUERIES, VARIATIONS, notes_of
+from headrace.lang.listing import Fact, Listing, Table
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.explain import graph, tree
 from headrace.plan.functions.declaration import AggregateFunction, Function

@@ -11,9 +11,10 @@ from dataclasses import replace
 from typing import Any
 
 from headrace.lang.ksql.describe import table_columns
-from headrace.lang.ksql.describe.listing import Column, Document, Fact, Listing, Table, TypeCell, unique_notes
 from headrace.lang.ksql.describe.schema_json import key_mark, type_from_json
-from headrace.lang.ksql.describe.table_columns import FIELDS, QUERIES, RECORDS, VARIATIONS, notes_of
+from headrace.lang.ksql.describe.table_columns import FIELDS, QUERIES, VARIATIONS, notes_of
+from headrace.lang.listing import Column, Document, Fact, Listing, Table, TypeCell, unique_notes
+from headrace.lang.record_printer import RECORDS
 from headrace.plan.nodes import Kind
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 
+from headrace.lang.contract import DescribeContext
 from headrace.lang.ksql.describe import table_columns
-from headrace.lang.ksql.describe.context import DescribeContext
 from headrace.lang.ksql.describe.descriptions import (
     describe_function,
     describe_source,
@@ -15,10 +15,11 @@ from headrace.lang.ksql.describe.descriptions import (
     queries_table,
     single_line,
 )
-from headrace.lang.ksql.describe.listing import Column, Fact, Listing, Table, TypeCell, unique_notes
 from headrace.lang.ksql.describe.schema_json import schema_json
+from headrace.lang.listing import Column, Fact, Listing, Table, TypeCell, unique_notes
 from headrace.plan import functions
-from headrace.plan.catalog import MetadataKind, MetadataQuery, SourceInfo
+from headrace.plan.actions import MetadataKind, MetadataQuery
+from headrace.plan.catalog import SourceInfo
 from headrace.plan.explain import tree, value_text
 from headrace.plan.nodes import Kind, Query
 from headrace.plan.notifiers import Notifier

@@ -7,8 +7,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.lang.ksql.describe.listing import Table, TypeCell
 from headrace.lang.ksql.describe.table_columns import FIELDS
+from headrace.lang.listing import Table, TypeCell
 from headrace.plan import types as t
 from headrace.plan.nodes import Kind, Relation, System, SystemColumn, Window
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headrace.lang.ksql.describe.listing import Column
+from headrace.lang.listing import Column
 from headrace.plan.nodes import Kind
 
 
@@ -44,7 +44,6 @@ QUERIES = (
     Column("statusCount"),
 )
 VARIATIONS = (Column("", "Variation"), Column("returnType", "Returns"), Column("arguments"), Column("description"))
-RECORDS = tuple(Column(name, name) for name in ("rowtime", "key", "value", "partition"))
 FUNCTIONS = (_name("Function Name"), Column("category", "Category"), Column("type"))
 TYPES = (_name("Type Name"), Column("", "Schema"), Column("schema"))
 PROPERTIES = (

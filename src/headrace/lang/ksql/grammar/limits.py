@@ -20,8 +20,6 @@ MAX_ERRORS = 100
 """Maximum number of errors reported for a text."""
 MAX_TEXT_LENGTH = 1 << 20
 """Maximum characters of a string or a name, after variable substitution."""
-MAX_STATEMENTS = 5_000
-"""Maximum statements in a text that is sent to a server."""
 
 
 def check_limits(tree: ast.Ast, text: str) -> None:

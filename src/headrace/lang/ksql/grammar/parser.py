@@ -19,6 +19,7 @@ from headrace.lang.ksql.grammar.limits import MAX_ERRORS, check_limits
 from headrace.lang.ksql.grammar.syntax_errors import syntax_error
 from headrace.lang.ksql.grammar.tokens import Kind, Token, tokenize
 from headrace.lang.ksql.grammar.variables import substitute_variables
+from headrace.span import Span
 
 
 @dataclass
@@ -31,12 +32,39 @@ class Parsed:
 
 @dataclass(frozen=True)
 class ParsedStatement:
-    """A statement with its own text, or the error; and in either case its tokens as written."""
+    """A statement with its own text, or the error; and in either case its tokens as written.
+
+    See `lang.contract.ParsedStatement`.
+    """
 
     tokens: Sequence[Token]
     statement: ast.Statement | None = None
     text: str = ""
     error: KsqlSyntaxError | None = None
+
+    @property
+    def span(self) -> Span:
+        return self.tokens[0].span if self.statement is None else self.statement.span or self.tokens[0].span
+
+    @property
+    def reads(self) -> frozenset[str]:
+        return frozenset(ast.sources_named(self.statement))
+
+    @property
+    def writes(self) -> str | None:
+        return self.statement.target if isinstance(self.statement, ast.InsertInto) else None
+
+    @property
+    def inserts_rows(self) -> bool:
+        return isinstance(self.statement, ast.InsertValues)
+
+    @property
+    def returns_rows(self) -> bool:
+        return isinstance(self.statement, ast.SelectStatement | ast.Print)
+
+    @property
+    def script(self) -> str | None:
+        return self.statement.path if isinstance(self.statement, ast.RunScript) else None
 
 
 def parse(text: str, *, name: str | None = None, variables: Mapping[str, str] | None = None) -> Parsed:

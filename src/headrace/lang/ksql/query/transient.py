@@ -19,8 +19,9 @@ from headrace.lang.ksql.query.partial_plan import PartialPlan
 from headrace.lang.ksql.query.select import QueryPlanner
 from headrace.plan import expressions as e
 from headrace.plan import types as t
+from headrace.plan.actions import ResultColumn, TransientSelect
 from headrace.plan.analysis.lookup import Alternative, extract_selection
-from headrace.plan.catalog import Catalog, ResultColumn, SourceInfo, TransientSelect
+from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.expressions import Compare
 from headrace.plan.nodes import Filter, Kind, Query, Sink, Source, walk
 from headrace.plan.rules import optimize

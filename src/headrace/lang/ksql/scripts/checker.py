@@ -8,46 +8,19 @@ script that contains it; DEFINE and SET apply from their position on.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from headrace.errors import BadScript, BadType, HeadraceError, KsqlSyntaxError, SourceNotFound, StatementError
+from headrace.lang.contract import CheckedScript, PlannedStatement
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.scope import parts_of
 from headrace.lang.ksql.grammar.parser import ParsedStatement, read_statements
 from headrace.lang.ksql.grammar.tokens import Kind, Token
-from headrace.lang.ksql.scripts.files import check_files_read, named_script
 from headrace.lang.ksql.scripts.fixes import with_fix
 from headrace.lang.ksql.statements.planner import Planner
-from headrace.plan.catalog import Action, Catalog
+from headrace.lang.script_files import check_files_read, named_script
+from headrace.plan.catalog import Catalog
 from headrace.span import place
-
-
-@dataclass(frozen=True)
-class PlannedStatement:
-    """An accepted statement, its position, and its action."""
-
-    statement: ast.Statement
-    text: str
-    where: str
-    action: Action
-
-
-@dataclass
-class CheckedScript:
-    """The actions of a script, and all its errors, in the order of its text."""
-
-    catalog: Catalog
-    planned: list[PlannedStatement] = field(default_factory=list)
-    errors: list[HeadraceError] = field(default_factory=list)
-    refused: int = 0
-    """Number of statements with errors; one may have several."""
-    following: int = 0
-    """Number of statements that were not checked, since something they need was rejected."""
-
-    @property
-    def statements(self) -> int:
-        return len(self.planned) + self.refused + self.following
 
 
 def check_script(
@@ -99,7 +72,7 @@ class _Check:
             self.script(inner, path)
         elif statement is not None:
             action = self.planner.plan(statement, reading.text)
-            self.result.planned.append(PlannedStatement(statement, reading.text, place(statement.span, name), action))
+            self.result.planned.append(PlannedStatement(reading.text, place(statement.span, name), action))
 
     def _refused(self, error: HeadraceError, reading: ParsedStatement) -> None:
         if self._follows(error, reading):

@@ -22,7 +22,8 @@ from headrace.lang.ksql.statements.with_properties import (
     WRAP_VALUES,
 )
 from headrace.plan import functions
-from headrace.plan.catalog import Action, Catalog, Create, Insert, MetadataKind, MetadataQuery, TransientSelect
+from headrace.plan.actions import Action, CreateSource, MetadataKind, MetadataQuery, StartQuery, TransientSelect
+from headrace.plan.catalog import Catalog
 from headrace.plan.functions.aggregates.collect import LIMIT, LIMITS
 
 DEFAULT_PROPERTIES: Mapping[str, str] = MappingProxyType(
@@ -79,7 +80,7 @@ def plan_explain(statement: ast.Explain, catalog: Catalog, text: str) -> Metadat
 
 def plan_explain_statement(action: Action, statement: ast.Statement, text: str) -> MetadataQuery:
     """Plans EXPLAIN of a statement; `action` is the statement's action."""
-    query = action.query if isinstance(action, Create | Insert | TransientSelect) else None
+    query = action.query if isinstance(action, CreateSource | StartQuery | TransientSelect) else None
     if query is None:
         raise BadQuery("The provided statement does not run a ksql query", span=statement.span, fix="EXPLAIN a SELECT")
     kind = ("PUSH" if action.push else "PULL") if isinstance(action, TransientSelect) else "PERSISTENT"

@@ -48,7 +48,27 @@ from headrace.lang.ksql.statements.with_properties import (
 from headrace.plan import expressions as e
 from headrace.plan import nodes
 from headrace.plan import types as t
-from headrace.plan.catalog import Action, Catalog, Control, Create, Done, Drop, ExpectSource, Insert, SourceInfo
+from headrace.plan.actions import (
+    Action,
+    ControlQueries,
+    CreateNotifier,
+    CreateSource,
+    CreateType,
+    DropNotifier,
+    DropSource,
+    DropType,
+    ExpectSchema,
+    ExpectSource,
+    ExpectTopic,
+    MuteAlert,
+    NoChange,
+    QueryVerb,
+    SetProperty,
+    StartQuery,
+    UnmuteAlert,
+    UnsetProperty,
+)
+from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.nodes import Kind, Query, Relation, Sink
 from headrace.schema import Field
 
@@ -70,7 +90,8 @@ class Planner:
 
     @singledispatchmethod
     def _plan(self, statement: ast.Statement, text: str) -> Action:
-        return Done(statement)
+        """DEFINE and UNDEFINE have their effect while the script is parsed."""
+        return NoChange()
 
     # -- sources ----------------------------------------------------------------------------------------------------
 
@@ -79,14 +100,14 @@ class Planner:
         self._check_or_replace(statement)
         existing = create_source.check_new(self.catalog, statement)
         if existing is not None and statement.if_not_exists:
-            return Done(statement)
+            return NoChange()
         info = replace(create_source.plan_create_source(statement, self.catalog, self.properties), text=text)
         if statement.or_replace and info.read_only:
             raise create_source.check_writable(info, statement)
         if existing is not None:
             create_source.check_replaceable(existing, info, statement)
         self.catalog.sources[info.name] = info
-        return Create(info)
+        return CreateSource(info)
 
     def _check_or_replace(self, statement: ast.CreateSource | ast.CreateAs) -> None:
         if statement.or_replace and str(self.properties.get(OR_REPLACE, "true")).lower() == "false":
@@ -109,14 +130,14 @@ class Planner:
             )
         info = create_source.plan_alter_source(statement, source, self.catalog.types)
         self.catalog.sources[info.name] = info
-        return Create(info)
+        return CreateSource(info)
 
     @_plan.register
     def _(self, statement: ast.DropSource, text: str) -> Action:
         source = self.catalog.sources.get(statement.name)
         if source is None:
             if statement.if_exists:
-                return Done(statement)
+                return NoChange()
             raise SourceNotFound(f"{statement.kind.capitalize()} {statement.name} does not exist.", span=statement.span)
         if source.kind != statement.kind.lower():
             raise WrongKind(
@@ -130,7 +151,7 @@ class Planner:
         for query in ends:
             del self.catalog.queries[query]
         del self.catalog.sources[source.name]
-        return Drop(source, statement.delete_topic, ends)
+        return DropSource(source, statement.delete_topic, ends)
 
     def _check_unused(self, source: SourceInfo, node: ast.Ast) -> None:
         readers = self.catalog.readers(source.name)
@@ -151,7 +172,7 @@ class Planner:
         kind = Kind(statement.kind.lower())
         existing = create_source.check_new(self.catalog, statement)
         if existing is not None and statement.if_not_exists:
-            return Done(statement)
+            return NoChange()
         properties = read_properties(statement.properties, self.properties, query=True)
         keyless = kind is Kind.STREAM and str(self.properties.get(NEW_PLANNER, "false")).lower() == "true"
         words = f"CREATE {statement.kind} AS SELECT"
@@ -162,7 +183,7 @@ class Planner:
         query = self._query(f"C{kind[0].upper()}AS_{info.name}", flow, info, text, properties, replaces)
         self.catalog.sources[info.name] = info
         self.catalog.queries[query.id] = query
-        return Create(info, query, replaces)
+        return CreateSource(info, query, replaces)
 
     def _check_kind(self, flow: PartialPlan, kind: Kind, statement: ast.CreateAs) -> None:
         if flow.kind is not kind:
@@ -272,7 +293,7 @@ class Planner:
         flow = _matched(flow, target, statement)
         query = self._query("INSERTQUERY", flow, target, text, properties)
         self.catalog.queries[query.id] = query
-        return Insert(query)
+        return StartQuery(query)
 
     @_plan.register
     def _(self, statement: ast.SelectStatement, text: str) -> Action:
@@ -286,48 +307,52 @@ class Planner:
         if statement.verb == "TERMINATE":
             for name in queries:
                 del self.catalog.queries[name]
-        return Control(statement.verb, queries)
+        return ControlQueries(QueryVerb(statement.verb), queries)
 
     # -- alerts -----------------------------------------------------------------------------------------------------
 
     @_plan.register
     def _(self, statement: ast.CreateAlert, text: str) -> Action:
         if not alerts.check_new(statement, self.catalog):
-            return Done()
+            return NoChange()
         query = replace(alerts.plan_alert(statement, self.catalog, text), strict=self._strict())
         self.catalog.queries[query.id] = query
-        return Insert(query)
+        return StartQuery(query)
 
     @_plan.register
     def _(self, statement: ast.DropAlert, text: str) -> Action:
         if statement.if_exists and statement.name not in self.catalog.alerts:
-            return Done()
+            return NoChange()
         query = alerts.known_alert(statement.name, self.catalog, statement)
         del self.catalog.queries[query.id]
-        return Control("TERMINATE", (query.id,))
+        return ControlQueries(QueryVerb.TERMINATE, (query.id,))
 
-    @_plan.register(ast.MuteAlert)
-    @_plan.register(ast.UnmuteAlert)
-    def _(self, statement: ast.MuteAlert | ast.UnmuteAlert, text: str) -> Action:
+    @_plan.register
+    def _(self, statement: ast.MuteAlert, text: str) -> Action:
         alerts.known_alert(statement.name, self.catalog, statement)
-        return Done(statement)
+        return MuteAlert(statement.name, statement.duration, statement.key)
+
+    @_plan.register
+    def _(self, statement: ast.UnmuteAlert, text: str) -> Action:
+        alerts.known_alert(statement.name, self.catalog, statement)
+        return UnmuteAlert(statement.name, statement.key)
 
     @_plan.register
     def _(self, statement: ast.CreateNotifier, text: str) -> Action:
         made = alerts.plan_notifier(statement, self.catalog)
         if made is None:
-            return Done()
+            return NoChange()
         self.catalog.notifiers[made.name] = made
-        return Done(statement)
+        return CreateNotifier(made)
 
     @_plan.register
     def _(self, statement: ast.DropNotifier, text: str) -> Action:
         if statement.if_exists and statement.name not in self.catalog.notifiers:
-            return Done()
+            return NoChange()
         alerts.known_notifier(statement.name, self.catalog, statement)
         alerts.check_notifier_unused(statement.name, self.catalog, statement)
         del self.catalog.notifiers[statement.name]
-        return Done(statement)
+        return DropNotifier(statement.name)
 
     # -- metadata ---------------------------------------------------------------------------------------------------
 
@@ -377,31 +402,39 @@ class Planner:
         return ExpectSource(statement.name, info, {p.name: p.value for p in statement.properties})
 
     @_plan.register
+    def _(self, statement: ast.AssertTopic, text: str) -> Action:
+        return ExpectTopic(statement.topic, statement.exists)
+
+    @_plan.register
+    def _(self, statement: ast.AssertSchema, text: str) -> Action:
+        return ExpectSchema(statement.subject, statement.schema_id, statement.exists)
+
+    @_plan.register
     def _(self, statement: ast.CreateType, text: str) -> Action:
         if statement.name in self.catalog.types:
             if statement.if_not_exists:
-                return Done(statement)
+                return CreateType(statement.name)
             raise BadType(
                 f"Cannot register custom type '{statement.name}' since it is already registered", span=statement.span
             )
         self.catalog.types[statement.name] = plan_type(statement.type, self.catalog.types)
-        return Done(statement)
+        return CreateType(statement.name)
 
     @_plan.register
     def _(self, statement: ast.DropType, text: str) -> Action:
         if self.catalog.types.pop(statement.name, None) is None and not statement.if_exists:
             raise BadType(f"Type {statement.name} does not exist.", span=statement.span)
-        return Done(statement)
+        return DropType(statement.name)
 
     @_plan.register
     def _(self, statement: ast.SetProperty, text: str) -> Action:
         self.properties[statement.name] = statement.value
-        return Done(statement)
+        return SetProperty(statement.name, statement.value)
 
     @_plan.register
     def _(self, statement: ast.UnsetProperty, text: str) -> Action:
         self.properties.pop(statement.name, None)
-        return Done(statement)
+        return UnsetProperty(statement.name)
 
     @_plan.register
     def _(self, statement: ast.CreateConnector, text: str) -> Action:

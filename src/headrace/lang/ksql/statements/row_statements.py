@@ -18,8 +18,9 @@ from headrace.lang.ksql.formatter import expression_text, type_text
 from headrace.lang.ksql.query.partial_plan import known_source
 from headrace.plan import expressions as e
 from headrace.plan import types as t
+from headrace.plan.actions import DeleteRows, ExpectRecord, InsertRow
 from headrace.plan.casts import caster
-from headrace.plan.catalog import Catalog, Delete, ExpectRecord, SourceInfo, Write
+from headrace.plan.catalog import Catalog, SourceInfo, check_insertable, check_key
 from headrace.plan.chain.codegen.compiler import evaluator
 from headrace.plan.chain.contract import Context
 from headrace.plan.nodes import Kind, Relation
@@ -28,7 +29,7 @@ _NOTHING = Relation(Kind.STREAM, (), ())
 _TEXT_LITERALS = (t.DATE, t.TIME, t.TIMESTAMP)
 
 
-def plan_insert(statement: ast.InsertValues, catalog: Catalog) -> Write:
+def plan_insert(statement: ast.InsertValues, catalog: Catalog) -> InsertRow:
     source = check_insertable(known_source(catalog, statement.target, statement))
     values = _by_column(statement.columns, statement.values, source, catalog, statement)
     headers = [c.name for c in source.system if c.name in values]
@@ -40,28 +41,10 @@ def plan_insert(statement: ast.InsertValues, catalog: Catalog) -> Write:
     check_key(source, key)
     names = [f.name for f in source.payload]
     time = values.get(e.ROWTIME)
-    return Write(source, key, tuple(values.get(n) for n in names), time)
+    return InsertRow(source, key, tuple(values.get(n) for n in names), time)
 
 
-def check_insertable(source: SourceInfo) -> SourceInfo:
-    """Returns the source, if it accepts INSERT VALUES."""
-    if source.read_only:
-        raise SourceReadOnly(f"Cannot insert values into read-only {source.kind}: {source.name}")
-    if source.relation.window is not None:
-        raise BadQuery(f"Cannot insert values into windowed {source.kind} {source.name}")
-    return source
-
-
-def check_key(source: SourceInfo, key: Sequence[Any]) -> None:
-    if source.kind is Kind.TABLE and any(v is None for v in key):
-        names = ", ".join(f.name for f in source.relation.key)
-        raise BadQuery(
-            f"Failed to insert values into '{source.name}'. "
-            f"Value for primary key column(s) {names} is required for tables"
-        )
-
-
-def plan_delete(statement: ast.DeleteFrom, catalog: Catalog) -> Delete:
+def plan_delete(statement: ast.DeleteFrom, catalog: Catalog) -> DeleteRows:
     """Plans a tombstone for every key that the condition names: `key = 1`, `key IN (1, 2)`, several columns by AND."""
     source = known_source(catalog, statement.target, statement)
     if source.kind is not Kind.TABLE:
@@ -78,7 +61,7 @@ def plan_delete(statement: ast.DeleteFrom, catalog: Catalog) -> Delete:
                 fix=f"write WHERE {' AND '.join(f'{f.name} = ...' for f in source.relation.key)}",
             )
         keys = [(*key, value) for key in keys for value in wanted[field.name]]
-    return Delete(source, tuple(keys))
+    return DeleteRows(source, tuple(keys))
 
 
 def _equalities(node: ast.Expr, source: SourceInfo, catalog: Catalog) -> dict[str, list[Any]]:

@@ -9,7 +9,7 @@ from typing import Any
 from headrace.control.node import StatementResult
 from headrace.control.statements.journal import read_journal
 from headrace.errors import HeadraceError
-from headrace.plan.catalog import Create, Drop, Insert, MetadataQuery, TransientSelect
+from headrace.plan.actions import CreateSource, DropSource, MetadataQuery, StartQuery, TransientSelect
 from headrace.serve.api.parameters import in_body
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
@@ -87,8 +87,8 @@ def list_journal(site: RequestContext) -> list[JournalEntry]:
 
 def result_of(outcome: StatementResult) -> ExecutedStatement:
     action = outcome.action
-    source = action.source.name if isinstance(action, Create | Drop) else None
-    query = action.query.id if isinstance(action, Create | Insert) and action.query is not None else None
+    source = action.source.name if isinstance(action, CreateSource | DropSource) else None
+    query = action.query.id if isinstance(action, CreateSource | StartQuery) and action.query is not None else None
     number = None if outcome.entry is None else outcome.entry.number
     answer = None if outcome.answer is None else outcome.answer.body()
     return ExecutedStatement(

@@ -18,10 +18,10 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from headrace.control.serving.push import PushSubscription
+from headrace.control.serving.result_rows import ResultRow
 from headrace.errors import BadQuery
-from headrace.lang.ksql.describe.result_rows import ResultRow
-from headrace.lang.ksql.formatter import type_text
-from headrace.plan.catalog import TransientSelect
+from headrace.plan.actions import TransientSelect
+from headrace.plan.types import type_text
 from headrace.serve.api.parameters import QUERY, in_query, read_parameters
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route

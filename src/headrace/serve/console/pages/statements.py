@@ -17,15 +17,12 @@ from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.serving.push import PushQueries, PushSubscription
 from headrace.control.statements.permissions import visible_catalog
 from headrace.errors import HeadraceError, NotAuthenticated, StatementError
-from headrace.lang.ksql import ast
-from headrace.lang.ksql.describe.listing import Listing
-from headrace.lang.ksql.describe.table_columns import RECORDS
-from headrace.lang.ksql.grammar.keywords import keywords
-from headrace.lang.ksql.grammar.parser import read_statements
-from headrace.lang.ksql.scripts.checker import CheckedScript, check_script
-from headrace.plan.catalog import Catalog, TransientSelect
+from headrace.lang.contract import CheckedScript
+from headrace.lang.listing import Listing
+from headrace.lang.record_printer import RECORDS
+from headrace.lang.registry import dialect_of
+from headrace.plan.actions import Action, SetProperty, TransientSelect, UnsetProperty
 from headrace.plan.explain import tree
-from headrace.plan.functions import AGGREGATES, SCALARS
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.statements import list_journal
 from headrace.serve.console.page_context import PageContext
@@ -37,7 +34,6 @@ MAX_SHOWN_ROWS = 500
 """Maximum rows of a result that a page shows."""
 _PAUSE = 0.4  # seconds after the last key press until the text is checked
 _EXAMPLE = "SHOW STREAMS;\n"
-_QUERY_STATEMENTS = (ast.SelectStatement, ast.Print)
 _RESET = "auto.offset.reset"
 _REMEMBERED = 20  # statements in the history of a page
 
@@ -61,7 +57,7 @@ class StatementsPage:
     def build(self) -> None:
         self._editor = ui.codemirror(_EXAMPLE, language="SQL", on_change=self._changed, line_wrapping=True)
         self._editor.classes("hr-editor").map_key("Ctrl-Enter", self.run)
-        names = completions(visible_catalog(self._desk.site.node.catalog, self._desk.rights))
+        names = dialect_of().completions(visible_catalog(self._desk.site.node.catalog, self._desk.rights))
         ui.run_javascript(f"headrace.editor({self._editor.id}, {json.dumps(names)})")
         self._errors = html_tag("ul").classes("hr-attention").props('aria-label="Errors" aria-live=polite')
         with html_tag("div").classes("hr-row"):
@@ -131,11 +127,11 @@ class StatementsPage:
         properties, variables = dict[str, str](), dict[str, str]()
         with self._answers:
             try:
-                for reading in read_statements(self._text, dict(variables)):
+                for reading in dialect_of().parse(self._text, dict(variables)):
                     if reading.error is not None:
                         raise reading.error
                     self._note(reading.text)
-                    if isinstance(reading.statement, _QUERY_STATEMENTS):
+                    if reading.returns_rows:
                         await self._ask(turn, reading.text, properties, variables)
                         break
                     done = await run_in_threadpool(_done, self._desk.site, reading.text, properties, variables)
@@ -143,7 +139,7 @@ class StatementsPage:
                         return
                     for outcome in done:
                         _shown(outcome)
-                    _remember(reading.statement, properties)
+                        _remember(outcome.action, properties)
             except HeadraceError as error:
                 if turn == self._turn:
                     error_text(error)
@@ -239,13 +235,6 @@ class StatementsPage:
                 ui.button("Edit", on_click=partial(self._editor.set_value, one)).props("flat dense no-caps")
 
 
-def completions(catalog: Catalog) -> list[str]:
-    """Names for completion in the editor."""
-    columns = {column.name for source in catalog.sources.values() for column in source.relation.columns}
-    functions = sorted({*SCALARS, *AGGREGATES})
-    return list(dict.fromkeys([*catalog.sources, *sorted(columns), *functions, *sorted(keywords())]))
-
-
 @asynccontextmanager
 async def push_subscription(
     pushes: PushQueries, asked: TransientSelect | TopicPrinter, notify: Callable[[], None], *, from_beginning: bool
@@ -322,16 +311,16 @@ def _done(
     return done
 
 
-def _remember(statement: ast.Statement | None, properties: dict[str, str]) -> None:
+def _remember(action: Action, properties: dict[str, str]) -> None:
     """Apply SET to the statements that follow in the same text."""
-    if isinstance(statement, ast.SetProperty):
-        properties[statement.name] = statement.value
-    elif isinstance(statement, ast.UnsetProperty):
-        properties.pop(statement.name, None)
+    if isinstance(action, SetProperty):
+        properties[action.name] = action.value
+    elif isinstance(action, UnsetProperty):
+        properties.pop(action.name, None)
 
 
 def _checked(site: RequestContext, text: str) -> CheckedScript:
-    return check_script(text, None, visible_catalog(site.node.catalog, site.rights), reads_files=False)
+    return dialect_of().check(text, None, visible_catalog(site.node.catalog, site.rights), reads_files=False)
 
 
 def _pulled(site: RequestContext, asked: TransientSelect) -> list[list[Any]]:

@@ -8,8 +8,9 @@ import pytest
 
 from headrace.errors import BadScript, HeadraceError
 from headrace.lang.ksql.scripts.checker import CheckedScript, check_script
-from headrace.lang.ksql.scripts.files import read_script
-from headrace.plan.catalog import Catalog, Create
+from headrace.lang.script_files import read_script
+from headrace.plan.actions import CreateSource
+from headrace.plan.catalog import Catalog
 from tests.unit.lang.ksql.corpus import cases
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', value_format='JSON');\n"
@@ -56,7 +57,7 @@ def test_a_statement_knows_what_the_ones_before_it_made() -> None:
     )
     assert not found.errors
     assert [planned.where for planned in found.planned] == ["line 1:1", "line 2:1", "line 3:1"]
-    assert isinstance(found.planned[-1].action, Create)
+    assert isinstance(found.planned[-1].action, CreateSource)
     assert set(found.catalog.sources) == {"CLICKS", "A"}
 
 

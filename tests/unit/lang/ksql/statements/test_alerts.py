@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import AlertExists, HeadraceError, NotifierExists, NotifierInUse, SourceInUse, UnknownAlert
-from headrace.lang.ksql.describe.text_renderer import listing_text
+from headrace.lang.listing_text import listing_text
 from headrace.testing.world import World
 
 STATEMENTS = """

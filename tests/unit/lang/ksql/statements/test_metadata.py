@@ -8,7 +8,7 @@ import pytest
 
 from headrace.errors import StatementError
 from headrace.lang.ksql.scripts.checker import CheckedScript, check_script
-from headrace.plan.catalog import MetadataKind, MetadataQuery
+from headrace.plan.actions import MetadataKind, MetadataQuery
 
 MADE = """
 CREATE STREAM s (id INT KEY, v STRING) WITH (KAFKA_TOPIC='s', FORMAT='JSON');

@@ -9,7 +9,8 @@ import pytest
 from headrace.errors import HeadraceError
 from headrace.lang.ksql.grammar.parser import parse
 from headrace.lang.ksql.statements.planner import Planner
-from headrace.plan.catalog import Action, Catalog, Create, Drop
+from headrace.plan.actions import Action, CreateSource, DropSource
+from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Kind
 from tests import golden
 
@@ -39,7 +40,7 @@ def planned(text: str, catalog: Catalog) -> list[Action]:
 def test_a_statement_sees_what_the_ones_before_it_made() -> None:
     catalog = Catalog()
     _, made = planned(CLICKS + COUNTS, catalog)
-    assert isinstance(made, Create)
+    assert isinstance(made, CreateSource)
     assert made.query is not None
     assert (made.source.kind, made.source.topic, made.query.id) == (Kind.TABLE, "COUNTS", "CTAS_COUNTS_0")
     assert (catalog.readers("CLICKS"), catalog.writers("COUNTS")) == (["CTAS_COUNTS_0"], ["CTAS_COUNTS_0"])
@@ -80,8 +81,8 @@ def test_drop_ends_the_query_that_fills_it() -> None:
     with pytest.raises(HeadraceError, match="source-in-use"):
         planned("DROP STREAM clicks;", catalog)
     (dropped,) = planned("DROP TABLE counts DELETE TOPIC;", catalog)
-    assert isinstance(dropped, Drop)
-    assert (dropped.ends, dropped.delete_topic) == (("CTAS_COUNTS_0",), True)
+    assert isinstance(dropped, DropSource)
+    assert (dropped.queries, dropped.delete_topic) == (("CTAS_COUNTS_0",), True)
     assert not catalog.queries
     planned("DROP STREAM clicks;", catalog)
     assert not catalog.sources
@@ -91,7 +92,7 @@ def test_a_replacement_names_the_query_that_ends_for_it() -> None:
     catalog = Catalog()
     planned(CLICKS + "CREATE STREAM pages AS SELECT id, page FROM clicks;", catalog)
     (made,) = planned("CREATE OR REPLACE STREAM pages AS SELECT id, page FROM clicks WHERE id > 0;", catalog)
-    assert isinstance(made, Create)
+    assert isinstance(made, CreateSource)
     assert made.replaces == "CSAS_PAGES_0"
 
 

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection
 from typing import Any
 
 from headrace.errors import AssertFailed
-from headrace.plan.catalog import ExpectRecord, ExpectSource, SourceInfo
+from headrace.plan.actions import ExpectRecord, ExpectSource
+from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.chain.row_codec import decode_row
 from headrace.plan.expressions import ROWTIME, WINDOWEND, WINDOWSTART

@@ -1,7 +1,7 @@
-"""Executes a script: each statement is planned and applied before the next is parsed.
+"""Executes a script of any dialect: each statement is planned and applied before the next is parsed.
 
-The caller defines how actions are applied (`World` in memory, `Program` on a log); this module has the common part:
-variables, RUN SCRIPT, and errors with their position. The first error stops the script; earlier statements stay
+The caller defines how actions are applied (see `interpreter`); this module has the common part: variables, scripts that
+execute other scripts, and errors with their position. The first error stops the script; earlier statements stay
 applied.
 """
 
@@ -11,23 +11,22 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.errors import HeadraceError, StatementError
-from headrace.lang.ksql import ast
-from headrace.lang.ksql.grammar.parser import ParsedStatement, read_statements
-from headrace.lang.ksql.scripts.files import check_files_read, named_script
-from headrace.lang.ksql.statements.planner import Planner
-from headrace.plan.catalog import Action
+from headrace.lang.contract import Dialect, ParsedStatement, StatementPlanner
+from headrace.lang.script_files import check_files_read, named_script
+from headrace.plan.actions import Action
 from headrace.span import place
 
 
 @dataclass
 class ScriptExecutor:
-    planner: Planner
+    dialect: Dialect
+    planner: StatementPlanner
     apply: Callable[[Action, str], None]
     """Applies an action; the second argument is the statement's text."""
     variables: dict[str, str] = field(default_factory=dict)
     reads_files: bool = True
     """Whether RUN SCRIPT is allowed: not for remote clients, which must not read this machine's files."""
-    look: Callable[[ast.Statement], None] = lambda statement: None
+    before_planning: Callable[[ParsedStatement], None] = lambda statement: None
     """Called with each statement before it is planned."""
     _scripts: list[str | None] = field(default_factory=list)
 
@@ -36,25 +35,26 @@ class ScriptExecutor:
         self._scripts.append(name)
         try:
             return [
-                action for reading in read_statements(text, self.variables, name=name) for action in self._do(reading)
+                action
+                for statement in self.dialect.parse(text, self.variables, name=name)
+                for action in self._execute(statement)
             ]
         except StatementError as error:
             raise error if error.where else error.located(text, name) from None
         finally:
             self._scripts.pop()
 
-    def _do(self, reading: ParsedStatement) -> list[Action]:
-        statement = reading.statement
-        if statement is None:
-            raise reading.error or LookupError("a statement or an error is read")
-        if isinstance(statement, ast.RunScript):
+    def _execute(self, statement: ParsedStatement) -> list[Action]:
+        if statement.error is not None:
+            raise statement.error
+        if statement.script is not None:
             check_files_read(statement.span, self.reads_files)
-            name, text = named_script(statement.path, statement.span, self._scripts)
+            name, text = named_script(statement.script, statement.span, self._scripts)
             return self.run(text, name)
         try:
-            self.look(statement)
-            action = self.planner.plan(statement, reading.text)
-            self.apply(action, reading.text)
+            self.before_planning(statement)
+            action = self.planner.plan(statement)
+            self.apply(action, statement.text)
         except StatementError as error:
             error.span = error.span or statement.span  # a failed ASSERT has no span
             raise

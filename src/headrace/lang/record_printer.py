@@ -11,10 +11,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Any
 
-from headrace.lang.ksql.describe.listing import Fact, Listing, Table
-from headrace.lang.ksql.describe.schema_json import window_type
-from headrace.lang.ksql.describe.table_columns import RECORDS
-from headrace.plan.catalog import MetadataQuery, SourceInfo
+from headrace.lang.listing import Column, Fact, Listing, Table
+from headrace.plan.actions import MetadataQuery
+from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.records import CODEC_ERRORS, RawRecord, key_serde, serde
 from headrace.plan.nodes import Format
 from headrace.plan.types import STRING, type_text
@@ -22,6 +21,8 @@ from headrace.schema import Field
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _JSON = Format("JSON")
+RECORDS = tuple(Column(name, name) for name in ("rowtime", "key", "value", "partition"))
+"""The columns of printed records."""
 NULL_TEXT = "<null>"
 NO_DATA = "unknown - no data processed"
 
@@ -126,8 +127,8 @@ def _declared(source: SourceInfo | None, *, is_key: bool) -> str | None:
         return None
     form = (source.key_format if is_key else source.value_format).name
     shown = f"KAFKA_{type_text(columns[0].type)}".replace("INTEGER", "INT") if form == "KAFKA" else form
-    window = window_type(source.relation.window) if is_key else None
-    return f"{window}({shown})" if window else shown
+    window = source.relation.window if is_key else None
+    return f"{window.kind.value.upper()}({shown})" if window else shown
 
 
 # -- guessed formats ------------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.lang.ksql.describe.listing import Column, Fact, Listing, Table, TypeCell
+from headrace.lang.listing import Column, Fact, Listing, Table, TypeCell
 from headrace.plan import types as t
 
 _HEADING_WIDTH = 20

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from headrace.formats.serde.json_encoder import dumps, row_writer
 from headrace.plan import expressions as e
-from headrace.plan.catalog import TransientSelect
+from headrace.plan.actions import TransientSelect
 from headrace.plan.chain.contract import Key
 from headrace.plan.nodes import Kind, Relation
 

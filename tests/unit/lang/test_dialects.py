@@ -1,0 +1,100 @@
+"""A dialect is one class: what is registered by a test alone is parsed, planned, run, journalled and restored."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from headrace.control.node import Node
+from headrace.errors import SourceNotFound, UnknownDialect
+from headrace.lang import registry
+from headrace.log.embedded import EmbeddedLog
+from headrace.settings import Settings
+from headrace.testing.world import World
+from tests.unit.control.test_node import Nowhere
+from tests.unit.lang.toy_dialects import Arrows, Lists, ToyDialect
+
+SCRIPTS = {"arrows": "A\nA > 3 -> B", "lists": "(stream A) (above B A 3)"}
+
+
+@pytest.fixture(autouse=True)
+def dialects() -> Iterator[None]:
+    toys: list[ToyDialect] = [Arrows(), Lists()]
+    for toy in toys:
+        registry.register(toy)
+    yield
+    for toy in toys:
+        registry.unregister(toy.name)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
+    with EmbeddedLog(tmp_path / "data") as log:
+        yield log
+
+
+@pytest.mark.parametrize("language", SCRIPTS)
+def test_statements_run_in_memory(language: str) -> None:
+    world = World()
+    world.execute(SCRIPTS[language], language=language)
+    world.execute("CREATE STREAM c AS SELECT id, v + 1 AS w FROM b;")  # KSQL reads what the other dialect created
+    for value in (1, 5, 3, 9):
+        world.produce("A", b"\0\0\0\1", b'{"V": %d}' % value)
+    assert [record.value for record in world.topics["B"]] == [b'{"V":5}', b'{"V":9}']
+    assert [record.value for record in world.topics["C"]] == [b'{"W":6}', b'{"W":10}']
+
+
+@pytest.mark.parametrize("language", SCRIPTS)
+def test_statements_are_journalled_in_their_language_and_restored(language: str, log: EmbeddedLog) -> None:
+    settings = Settings(data=log.folder)
+    with Node(log, settings, isolation=Nowhere()) as node:
+        node.execute(SCRIPTS[language], language=language)
+        node.execute("CREATE STREAM c AS SELECT id, v + 1 AS w FROM b;")
+        before = node.catalog.copy()
+    with Node(log, settings, isolation=Nowhere()) as node:
+        assert (node.catalog.sources, node.catalog.queries) == (before.sources, before.queries)
+        assert list(node.supervisor.queries) == ["CSAS_B", "CSAS_C_2"]
+        assert [entry.language for entry in node._journal.entries] == [language, language, "ksql"]
+        assert not node.broken
+
+
+def test_without_its_dialect_a_journalled_statement_is_broken_and_kept(log: EmbeddedLog) -> None:
+    settings = Settings(data=log.folder)
+    with Node(log, settings, isolation=Nowhere()) as node:
+        node.execute(SCRIPTS["arrows"], language="arrows")
+    registry.unregister("arrows")
+    with Node(log, settings, isolation=Nowhere()) as node:
+        assert [error.code for error in node.broken.values()] == ["unknown-dialect"] * 2
+        assert len(node._journal.entries) == 2
+    registry.register(Arrows())
+    with Node(log, settings, isolation=Nowhere()) as node:
+        assert set(node.catalog.sources) == {"A", "B"}
+
+
+def test_check_collects_all_errors_with_their_places() -> None:
+    found = registry.dialect_of("arrows").check("A\nwhat is this\nX > 1 -> Y\nA > 1 -> B", "app.arrows")
+    assert [(error.code, error.where) for error in found.errors] == [
+        ("toy-syntax-error", "app.arrows:2:1"),
+        ("source-not-found", "app.arrows:3:1"),
+    ]
+    assert [planned.text for planned in found.planned] == ["A", "A > 1 -> B"]
+    assert found.statements == 4
+
+
+def test_an_error_stops_a_script_and_earlier_statements_stay() -> None:
+    world = World()
+    with pytest.raises(SourceNotFound) as refused:
+        world.execute("A\nX > 1 -> Y\nA > 1 -> B", language="arrows")
+    assert refused.value.where == "line 2:1"
+    assert set(world.catalog.sources) == {"A"}
+
+
+def test_a_dialect_is_found_by_its_name_or_the_ending_of_a_file() -> None:
+    assert registry.dialect_of_file("app.lists").name == "lists"
+    assert registry.dialect_of_file("app.ksql").name == registry.dialect_of_file("app.txt").name == "ksql"
+    assert registry.names() == ["arrows", "ksql", "lists"]
+    with pytest.raises(UnknownDialect, match="kqsl") as refused:
+        registry.dialect_of("kqsl")
+    assert refused.value.fix == 'did you mean "ksql"?'
