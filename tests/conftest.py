@@ -36,7 +36,11 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalCluster]:
 
 @pytest.fixture(scope="session")
 def kafka_settings(cluster: LocalCluster) -> Settings:
-    return Settings(log="kafka", kafka_servers=cluster.bootstrap, group_session=timedelta(seconds=2))
+    return Settings.of(
+        storage_log="kafka",
+        kafka_bootstrap_servers=cluster.bootstrap,
+        storage_group_session_timeout=timedelta(seconds=2),
+    )
 
 
 @pytest.fixture(scope="session")

@@ -79,11 +79,11 @@ class MemoryEnvironment(LogEnvironment):
 class EmbeddedEnvironment(LogEnvironment):
     """A folder of its own for each place."""
 
-    SETTINGS = Settings(
-        upkeep_every=timedelta(0),
-        inline_bytes=Size(600),  # so that both kinds of extents, and merging over several sizes, are met
-        file_bytes=Size(20_000),
-        readable_after=timedelta(seconds=30),
+    SETTINGS = Settings.of(
+        storage_maintenance_interval=timedelta(0),
+        storage_inline_bytes=Size(600),  # so that both kinds of extents, and merging over several sizes, are met
+        storage_extent_file_bytes=Size(20_000),
+        storage_file_delete_delay=timedelta(seconds=30),
     )
 
     def begin(self) -> None:

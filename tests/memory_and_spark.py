@@ -27,13 +27,13 @@ Output = tuple[bytes | None, bytes | None, int]
 def settings(folder: Path, **more: object) -> Settings:
     """Record by record, and every change: that is what is compared with memory."""
     base = {
-        "spark_memory": Size(1 << 30),
-        "upkeep_every": timedelta(0),
-        "pages": 2,
-        "way": "record",
-        "changes": "record",
+        "spark_driver_memory": Size(1 << 30),
+        "storage_maintenance_interval": timedelta(0),
+        "query_key_groups": 2,
+        "query_execution_mode": "record",
+        "query_emit": "per-record",
     }
-    return Settings(data=folder / "data", **{**base, **more})  # type: ignore[arg-type]
+    return Settings.of(storage_data=folder / "data", **{**base, **more})  # type: ignore[arg-type]
 
 
 def in_memory(statements: str, inputs: Sequence[Input]) -> dict[str, list[Output]]:

@@ -25,7 +25,8 @@ from headrace.schema import Schema
 from headrace.serve.api.app import PREFIX, ROUTES
 from headrace.serve.api.parameters import PAYLOAD, Parameter, parameters_of
 from headrace.serve.api.route import Route
-from headrace.settings import Settings, Size, duration_text, size_text
+from headrace.settings import Size, declared_settings, duration_text, size_text
+from headrace.settings.sections import SECTIONS
 from tools.function_pages import functions
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -113,13 +114,20 @@ def _default(value: Any) -> str:
 def settings() -> Iterator[str]:
     yield "# Settings\n"
     yield (
-        "From `headrace.toml` in the working folder (or the file that `--config` or `HEADRACE_CONFIG` names), from the "
-        "environment (`HEADRACE_` and the name in capitals), and from flags, in rising order of weight. "
-        "`headrace settings` shows each value and its origin.\n"
+        "Settings come from `headrace.toml` in the working folder (or the file that `--config` or `HEADRACE_CONFIG` "
+        "names), from the environment, and from flags; later ones take precedence. `headrace settings` shows each "
+        "value and its origin.\n"
     )
-    fields = dataclasses.fields(Settings)
-    rows = [(f"`{f.name}`", f"`{_text(f.default)}`" if f.default != "" else "", f.metadata["doc"]) for f in fields]
-    yield _table(("setting", "default", "meaning"), rows)
+    yield (
+        "The file has a section for each group of settings. Elsewhere the name of the section comes first: "
+        "`HEADRACE_SPARK_MASTER` in the environment, `hr.run(app, spark_master=...)` in Python.\n"
+    )
+    yield '```toml\n[spark]\nmaster = "local[4]"\n```\n'
+    for section, kind in SECTIONS.items():
+        yield f"## {section}\n\n{inspect.cleandoc(kind.__doc__ or '')}\n"
+        specs = [spec for spec in declared_settings() if spec.section == section]
+        rows = [(f"`{s.name}`", f"`{_text(s.default)}`" if s.default != "" else "", s.doc) for s in specs]
+        yield _table(("setting", "default", "meaning"), rows)
 
 
 def errors() -> Iterator[str]:

@@ -38,8 +38,8 @@ _SILENCE = 90.0  # seconds without a result after which some must be lost; a fir
 
 def micro_batch(work: Work) -> Outcome:
     """A query of ours on the embedded log; Spark says how each batch spent its time."""
-    settings = ours.settings_of(work, sink="raw")
-    with closing(EmbeddedLog(settings.data, settings)) as log:
+    settings = ours.settings_of(work, query_sink_topics="raw")
+    with closing(EmbeddedLog(settings.storage.data, settings)) as log:
         log.create_topic("clicks", TopicSpec(schema=SCHEMA) if work["source"] == "typed" else TopicSpec())
         with ours.started_program(log, settings, work, "clicks", "results") as program:
             reader = log.consumer("bench", Subscription(("results",)))
@@ -85,7 +85,7 @@ def realtime_by_hand(work: Work) -> Outcome:
 
 
 def _every(settings: Settings) -> str:
-    return f"{settings.realtime_every.total_seconds():g} seconds"
+    return f"{settings.query.realtime_checkpoint_interval.total_seconds():g} seconds"
 
 
 def realtime(work: Work) -> Outcome:
@@ -93,7 +93,13 @@ def realtime(work: Work) -> Outcome:
     servers, name = work.services["kafka"], work.folder.name
     for topic in (f"{name}-clicks", f"{name}-results"):
         make_topic(servers, topic)
-    settings = ours.settings_of(work, log="kafka", kafka_servers=servers, way="realtime", spark_master="local[4]")
+    settings = ours.settings_of(
+        work,
+        storage_log="kafka",
+        kafka_bootstrap_servers=servers,
+        query_execution_mode="realtime",
+        spark_master="local[4]",
+    )
     with closing(KafkaLog(settings)) as log:
         partitions = log.topic(f"{name}-clicks").partitions
         with (

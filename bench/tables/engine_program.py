@@ -35,10 +35,16 @@ _PATIENCE = 5.0  # seconds
 def settings_of(work: Work, **more: Any) -> Settings:
     """The way that the case asks for (`check_way` sees to it that it was), results as columns where the log has them.
     Record by record every change is sent, as peers do."""
-    sized = {"batch_rows": work["batch_rows"], "spark_memory": Size(work["spark_memory_mb"] << 20)}
+    sized = {"query_max_batch_rows": work["batch_rows"], "spark_driver_memory": Size(work["spark_memory_mb"] << 20)}
     way = "auto" if work["way"] == "native" else work["way"]
-    asked = {"way": way, "changes": "record" if way == "record" else "batch", "sink": "typed"}
-    return Settings(data=work.folder / "data", upkeep_every=timedelta(0), **{**sized, **asked, **more})
+    asked = {
+        "query_execution_mode": way,
+        "query_emit": "per-record" if way == "record" else "per-batch",
+        "query_sink_topics": "typed",
+    }
+    return Settings.of(
+        storage_data=work.folder / "data", storage_maintenance_interval=timedelta(0), **{**sized, **asked, **more}
+    )
 
 
 def not_there(what: str) -> None:
@@ -49,7 +55,7 @@ def not_there(what: str) -> None:
 def embedded(work: Work) -> Outcome:
     """Over a topic of the embedded log, typed or raw as `source` says."""
     settings = settings_of(work)
-    with closing(EmbeddedLog(settings.data, settings)) as log:
+    with closing(EmbeddedLog(settings.storage.data, settings)) as log:
         fill = FILLERS[work["source"]]
         fill(log, "warming", work["warmup_records"], work["users"])
         fill(log, "clicks", work["records"], work["users"])
@@ -62,7 +68,7 @@ def embedded(work: Work) -> Outcome:
 def kafka(work: Work) -> Outcome:
     """Over JSON in Kafka, into Kafka."""
     servers = work.services["kafka"]
-    settings = settings_of(work, log="kafka", kafka_servers=servers)
+    settings = settings_of(work, storage_log="kafka", kafka_bootstrap_servers=servers)
     sizes, outs = (work["warmup_records"], work["records"]), ("warmed", "results")
     topics = [kafka_topic(servers, rows, work["users"]) for rows in sizes]
     run_id = work.folder.name

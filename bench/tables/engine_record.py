@@ -20,8 +20,8 @@ from headrace.log.embedded import EmbeddedLog
 
 def counted(work: Work) -> Outcome:
     """All rows that are there, then `small_batches` batches of `small_rows` each, one after the other."""
-    settings = ours.settings_of(work, pages=work["pages"])
-    with closing(EmbeddedLog(settings.data, settings)) as log:
+    settings = ours.settings_of(work, query_key_groups=work["pages"])
+    with closing(EmbeddedLog(settings.storage.data, settings)) as log:
         fill = FILLERS[work["source"]]
         fill(log, "warming", work["warmup_records"], work["users"])
         fill(log, "clicks", work["records"], work["users"])

@@ -58,7 +58,7 @@ _QUERIES: Mapping[str, Callable[[DataFrame], DataFrame]] = {"filter": filter, "k
 
 def embedded(work: Work) -> Outcome:
     settings, query = settings_of(work), work["query"]
-    with closing(EmbeddedLog(settings.data, settings)) as log:
+    with closing(EmbeddedLog(settings.storage.data, settings)) as log:
         fill_typed(log, "warming", work["warmup_records"], work["users"])
         fill_typed(log, "clicks", work["records"], work["users"])
         for out in ("warmed", "results"):
@@ -73,10 +73,10 @@ def embedded(work: Work) -> Outcome:
 def _embedded(spark: SparkSession, log: EmbeddedLog, settings: Settings, query: str, topic: str, out: str) -> float:
     started = time.perf_counter()
     columns = ["user", "page", "amount", "$timestamp"] if query == "windowed" else ["user", "page", "amount"]
-    rows = read_stream(spark, log.folder, [topic], columns=columns, max_rows=settings.batch_rows)
+    rows = read_stream(spark, log.folder, [topic], columns=columns, max_rows=settings.query.max_batch_rows)
     rows = rows.withColumnRenamed("$timestamp", "at")
     sink = EmbeddedSink(log, f"by-hand-{out}", [out])
-    finish(_written(_QUERIES[query](rows), query, settings.data / out).foreachBatch(sink.write).start())
+    finish(_written(_QUERIES[query](rows), query, settings.storage.data / out).foreachBatch(sink.write).start())
     return time.perf_counter() - started
 
 

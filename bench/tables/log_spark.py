@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -114,7 +113,7 @@ def through(work: Work) -> Outcome:
     """Append everything, then let a streaming query take it in bounded batches; Spark and its workers count apart."""
     count = work["records"] // work["batch_rows"]
     rows = list(batches(pool(work), work["batch_rows"]))
-    settings = replace(Settings(), spark_memory=Size(1 << 30))
+    settings = Settings().replace(spark_driver_memory=Size(1 << 30))
     with closing(EmbeddedLog(work.folder / "log")) as log:
         log.create_topic("through", TopicSpec())
         started = time.perf_counter()

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -104,8 +104,8 @@ def run(console: Console, settings: Settings, *, seconds: float | None, plain: b
     scene, news = DemoState(), threading.Event()
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-demo-")))
-        given = replace(settings, data=folder / "data", log="embedded")
-        log = stack.enter_context(EmbeddedLog(given.data, given))
+        given = settings.replace(storage_data=folder / "data", storage_log="embedded")
+        log = stack.enter_context(EmbeddedLog(given.storage.data, given))
         with console.status("starting the system, Spark with it ..."):
             node = stack.enter_context(Node(log, given))
             node.execute(project_template.STATEMENTS)

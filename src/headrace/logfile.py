@@ -15,46 +15,33 @@ import sys
 import time
 from collections.abc import Iterator
 from logging.handlers import RotatingFileHandler
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from headrace.errors import BadSetting, HeadraceError, ReadOnly
 from headrace.secrets import redact
+from headrace.settings import Settings
 
 LEVELS = ("debug", "info", "warning", "error")
 _USUAL = {*vars(logging.makeLogRecord({})), "message", "asctime", "taskName"}
 
 
-class LogFileSettings(Protocol):
-    """The settings that the log file uses."""
-
-    @property
-    def data(self) -> Path: ...
-    @property
-    def log_level(self) -> str: ...
-    @property
-    def log_file_bytes(self) -> int: ...
-    @property
-    def log_file_count(self) -> int: ...
-
-
-def configure(settings: LogFileSettings) -> logging.Handler:
+def configure(settings: Settings) -> logging.Handler:
     """Send the log messages of headrace's modules to the data folder's log file; replaces an earlier log file."""
-    if settings.log_level.lower() not in LEVELS:
+    if settings.logging.level.lower() not in LEVELS:
         raise BadSetting(
-            f'setting "log_level" cannot be "{settings.log_level}"', fix=f"choose one of: {', '.join(LEVELS)}"
+            f'setting "logging.level" cannot be "{settings.logging.level}"', fix=f"choose one of: {', '.join(LEVELS)}"
         )
-    path = settings.data / "logs" / "headrace.log"
+    path = settings.storage.data / "logs" / "headrace.log"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handler = SharedFile(path, maxBytes=settings.log_file_bytes, backupCount=settings.log_file_count)
+        handler = SharedFile(path, maxBytes=settings.logging.max_file_bytes, backupCount=settings.logging.max_files)
     except OSError as error:
         raise ReadOnly(f'log file "{path}" cannot be written: {error.strerror}', fix="check its owner") from error
     handler.setFormatter(JsonLines())
     logger = logging.getLogger("headrace")
     close()
     logger.addHandler(handler)
-    logger.setLevel(settings.log_level.upper())
+    logger.setLevel(settings.logging.level.upper())
     logger.propagate = False
     return handler
 

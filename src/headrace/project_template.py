@@ -71,7 +71,7 @@ killed, goes on where it was.
 """
 
 FILES: Mapping[str, str] = {
-    "headrace.toml": '# Every setting: `headrace settings`\ndata = "data"\n',
+    "headrace.toml": '# Every setting: `headrace settings`\n[storage]\ndata = "data"\n',
     "clicks.ksql": STATEMENTS,
     "feed.py": _FEED,
     "README.md": _README,

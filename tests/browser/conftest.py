@@ -25,7 +25,7 @@ from tests.notifier_receivers import MailReceiver, WebhookReceiver, mail_receive
 
 PATIENCE = 60_000
 """Milliseconds: Spark may have to begin a query."""
-SETTINGS = {"spark_memory": "512MB"}
+SETTINGS = {"spark_driver_memory": "512MB"}
 STATEMENTS = """
 CREATE STREAM clicks (visitor STRING KEY, page STRING, dwell DOUBLE)
   WITH (kafka_topic='clicks', format='JSON', partitions=2);
@@ -51,7 +51,10 @@ def office() -> Iterator[MailReceiver]:
 @pytest.fixture(scope="session")
 def there(tmp_path_factory: pytest.TempPathFactory, office: MailReceiver) -> Iterator[Server]:
     """A server with a stream that somebody clicks on, a table over it, and a record that nobody can read."""
-    told = {"smtp": f"smtp://127.0.0.1:{office.port}?tls=none", "webhook_private": "127.0.0.1"}
+    told = {
+        "notifiers_smtp_url": f"smtp://127.0.0.1:{office.port}?tls=none",
+        "notifiers_webhook_allowed_private": "127.0.0.1",
+    }
     with server(tmp_path_factory.mktemp("dashboard") / "data", **SETTINGS, **told) as running:
         running.ksql(STATEMENTS)
         running.post(

@@ -31,7 +31,7 @@ def closed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     command(folder, "role", "grant", "looker", "read", "topic", "open.to.bob")
     command(folder, "user", "add", "ada", "--role", "admin", text=f"{PASSWORDS['ada']}\n")
     command(folder, "user", "add", "bob", "--role", "looker", text=f"{PASSWORDS['bob']}\n")
-    with server(folder, auth="required", spark_memory="512MB") as running:
+    with server(folder, auth_mode="required", spark_driver_memory="512MB") as running:
         yield running
 
 

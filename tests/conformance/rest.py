@@ -106,11 +106,14 @@ class ServerUnderTest:
 @contextmanager
 def server_under_test() -> Iterator[ServerUnderTest]:
     with tempfile.TemporaryDirectory(prefix="headrace-rest-") as folder:
-        settings = Settings(
-            data=Path(folder), spark_memory=Size(1 << 30), upkeep_every=timedelta(0), park_after=timedelta(0)
+        settings = Settings.of(
+            storage_data=Path(folder),
+            spark_driver_memory=Size(1 << 30),
+            storage_maintenance_interval=timedelta(0),
+            query_suspend_after=timedelta(0),
         )
         with (
-            EmbeddedLog(settings.data, settings) as log,
+            EmbeddedLog(settings.storage.data, settings) as log,
             Node(log, settings, setup=corpus_functions.install) as node,
             Server(application(node)).running() as server,
         ):

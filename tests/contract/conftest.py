@@ -36,7 +36,9 @@ def open_log(log_kind: str, request: pytest.FixtureRequest, tmp_path: Path) -> I
         else:
 
             def open_log(clock: Clock | None = None) -> Log:
-                settings = Settings(upkeep_every=timedelta(0), group_session=timedelta(seconds=2))
+                settings = Settings.of(
+                    storage_maintenance_interval=timedelta(0), storage_group_session_timeout=timedelta(seconds=2)
+                )
                 return stack.enter_context(EmbeddedLog(tmp_path / "data", settings, clock))
 
         yield open_log

@@ -46,7 +46,9 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
         def open_one(what: SourceInfo | Relation) -> View:
             info = replace(source, relation=what) if isinstance(what, Relation) else what
             store = stack.enter_context(
-                closing(open_store(Settings(data=tmp_path, views=request.param, views_url=url)))
+                closing(
+                    open_store(Settings.of(storage_data=tmp_path, views_backend=request.param, views_postgres_url=url))
+                )
             )
             return stack.enter_context(closing(store.open(info, Topic(info.topic, TopicSpec(), 7))))
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -30,12 +29,12 @@ LONG, TEXTS = 900_000, 600
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return memory_and_spark.settings(tmp_path, isolation="process", spark_memory=Size(512 << 20))
+    return memory_and_spark.settings(tmp_path, query_isolation="process", spark_driver_memory=Size(512 << 20))
 
 
 @pytest.fixture
 def log(settings: Settings) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(settings.data, settings) as opened:
+    with EmbeddedLog(settings.storage.data, settings) as opened:
         yield opened
 
 
@@ -51,7 +50,7 @@ def test_who_runs_out_of_memory_is_told_so_and_takes_no_other_along(
         with pytest.raises(OutOfMemory) as caught:  # in the end, when the others have done all there is
             program.wait(until_idle=True)
         assert caught.value.what == "query CTAS_LENGTHS_0 ran out of memory"
-        assert "spark_memory" in (caught.value.fix or "")
+        assert "spark.driver_memory" in (caught.value.fix or "")
         assert [text for text in caplog.messages if "is started again" in text] == [
             "query CTAS_LENGTHS_0 is started again: query CTAS_LENGTHS_0 ran out of memory"
         ]
@@ -65,7 +64,7 @@ def test_who_runs_out_of_memory_is_told_so_and_takes_no_other_along(
     assert _counts(log) == [1]
 
     lengths = SCRIPT.partition("CREATE STREAM copy")[0]
-    with Program(log, replace(settings, batch_rows=40)) as program:  # as the fix says
+    with Program(log, settings.replace(query_max_batch_rows=40)) as program:  # as the fix says
         program.execute(lengths)
         program.wait(until_idle=True)
         assert program.left == ["CSAS_COPY_1"]

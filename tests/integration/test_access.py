@@ -99,10 +99,13 @@ class Running:
 def running(certificate: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """On every address of this machine: the three conditions hold."""
     folder = tmp_path_factory.mktemp("up")
-    program = Program(folder, {"HEADRACE_AUTH": "required"})
+    program = Program(folder, {"HEADRACE_AUTH_MODE": "required"})
     program("user", "add", "root", "--role", "admin", given=f"{PASSWORD}\n")
     program("user", "add", "alice", "--role", "reader", given=f"{PASSWORD}\n")
-    tls = {"HEADRACE_TLS_CERT": str(certificate / "cert.pem"), "HEADRACE_TLS_KEY": str(certificate / "key.pem")}
+    tls = {
+        "HEADRACE_SERVER_TLS_CERT": str(certificate / "cert.pem"),
+        "HEADRACE_SERVER_TLS_KEY": str(certificate / "key.pem"),
+    }
     told = folder / "up.txt"
     with told.open("w") as output:
         process = subprocess.Popen(
@@ -187,13 +190,13 @@ def test_http_2_is_agreed_upon(running: Running) -> None:
 
 def test_the_command_line_shows_a_token(running: Running) -> None:
     token = json.loads(running.token("root"))["token"]
-    shown = {"HEADRACE_TOKEN": token, "HEADRACE_CA": running.ca}
+    shown = {"HEADRACE_CLIENT_TOKEN": token, "HEADRACE_CLIENT_CA_CERT": running.ca}
     assert "running" not in running.program("status", **shown)  # no query runs
     assert json.loads(running.program("status", "--json", **shown).splitlines()[0])["address"] == running.address
     assert "S" in running.program("sql", "--execute", "LIST STREAMS;", **shown)
     file = running.program.folder / "root.token"
     file.write_text(f"{token}\n")
-    ca = {"HEADRACE_CA": running.ca}
+    ca = {"HEADRACE_CLIENT_CA_CERT": running.ca}
     assert "S" in running.program("sql", "--token-file", str(file), "--execute", "LIST STREAMS;", **ca)
     assert "not-authenticated" in running.program("sql", "--execute", "LIST STREAMS;", code=1, **ca)
     assert "not-authenticated" in running.program("status", code=1, **ca)

@@ -39,7 +39,7 @@ from headrace.serve.application import application
 from headrace.serve.http.server import Server
 from headrace.settings import Settings
 folder = Path(sys.argv[1])
-with EmbeddedLog(folder) as log, Node(log, Settings(data=folder)) as node:
+with EmbeddedLog(folder) as log, Node(log, Settings.of(storage_data=folder)) as node:
     server = Server(application(node))
     print(server.port, flush=True)
     server.run()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,7 +23,7 @@ pytestmark = pytest.mark.kafka
 
 @contextmanager
 def serving(settings: Settings, folder: Path) -> Iterator[Node]:
-    own = replace(settings, data=folder, webhook_private="127.0.0.1")
+    own = settings.replace(storage_data=folder, notifiers_webhook_allowed_private="127.0.0.1")
     with KafkaLog(own) as log, Node(log, own, isolation=Nowhere()) as node:
         yield node
 

@@ -43,7 +43,10 @@ def values_of(log: KafkaLog, topic: str) -> list[bytes]:
 
 @pytest.mark.faults
 def test_a_broker_that_was_killed_comes_back_with_its_rows(tmp_path: Path) -> None:
-    with LocalCluster.start(tmp_path) as cluster, KafkaLog(Settings(kafka_servers=cluster.bootstrap)) as log:
+    with (
+        LocalCluster.start(tmp_path) as cluster,
+        KafkaLog(Settings.of(kafka_bootstrap_servers=cluster.bootstrap)) as log,
+    ):
         log.create_topic("t")
         append(log, "t", b"a")
         append(log, "t", b"b", b"c")
@@ -53,7 +56,7 @@ def test_a_broker_that_was_killed_comes_back_with_its_rows(tmp_path: Path) -> No
         append(log, "t", b"d")
         assert values_of(log, "t") == [b"a", b"b", b"c", b"d"]
     assert not cluster.broker(1).alive
-    with LocalCluster.start(tmp_path) as again, KafkaLog(Settings(kafka_servers=again.bootstrap)) as log:
+    with LocalCluster.start(tmp_path) as again, KafkaLog(Settings.of(kafka_bootstrap_servers=again.bootstrap)) as log:
         assert values_of(log, "t") == [b"a", b"b", b"c", b"d"]
 
 
@@ -70,7 +73,10 @@ def create_beside_the_register(log: KafkaLog, topic: str) -> int:
 
 @pytest.mark.faults
 def test_three_brokers_lose_their_leader_but_no_row(tmp_path: Path) -> None:
-    with LocalCluster.start(tmp_path, nodes=3) as cluster, KafkaLog(Settings(kafka_servers=cluster.bootstrap)) as log:
+    with (
+        LocalCluster.start(tmp_path, nodes=3) as cluster,
+        KafkaLog(Settings.of(kafka_bootstrap_servers=cluster.bootstrap)) as log,
+    ):
         leader = create_beside_the_register(log, "t")
         writer = log.writer("w")
         append(log, "t", b"single")
@@ -119,14 +125,14 @@ def test_a_taken_port_is_said(tmp_path: Path) -> None:
 def test_missing_jars_are_said_with_the_fix(tmp_path: Path) -> None:
     for wanted in (jars.broker_classpath, jars.spark_jars):
         with pytest.raises(KafkaNotInstalled) as caught:
-            wanted(Settings(jars=tmp_path))
+            wanted(Settings.of(kafka_jars=tmp_path))
         assert caught.value.fix == "headrace kafka jars"
 
 
 def test_jars_that_cannot_be_fetched_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(KafkaNotInstalled) as caught:
-        jars.fetch(Settings(jars=tmp_path / "jars"))
+        jars.fetch(Settings.of(kafka_jars=tmp_path / "jars"))
     assert "mvn" in caught.value.what
     assert list((tmp_path / "jars").iterdir()) == []
 
@@ -150,7 +156,7 @@ def test_the_command_runs_brokers_until_it_is_interrupted(cluster: LocalCluster,
     assert running.stdout is not None
     said = next(line for line in running.stdout if "Kafka runs at" in line)
     assert re.search(rf"127\.0\.0\.1:{port}\b", said)
-    with KafkaLog(Settings(kafka_servers=f"{HOST}:{port}")) as log:
+    with KafkaLog(Settings.of(kafka_bootstrap_servers=f"{HOST}:{port}")) as log:
         assert log.topics() == []
     taken = subprocess.run([*command, "--folder", str(tmp_path / "b")], capture_output=True, text=True, check=False)
     assert (taken.returncode, "port-in-use" in taken.stderr) == (1, True)

@@ -213,7 +213,7 @@ def test_reads_pass_over_the_marks_of_transactions(log: KafkaLog, name: str) -> 
 def test_an_open_transaction_is_not_seen(log: KafkaLog, cluster: object, kafka_settings: Settings, name: str) -> None:
     log.create_topic(name)
     log.append([Append(name, records(b"before"))])
-    foreign = Producer({"bootstrap.servers": kafka_settings.kafka_servers, "transactional.id": name})
+    foreign = Producer({"bootstrap.servers": kafka_settings.kafka.bootstrap_servers, "transactional.id": name})
     foreign.init_transactions()
     foreign.begin_transaction()
     foreign.produce(name, b"open")
@@ -249,7 +249,7 @@ def test_a_compacted_topic_keeps_the_latest_of_each_key(log: KafkaLog, name: str
 
 def test_what_does_not_fit_becomes_a_dead_letter_and_reading_goes_on(log: KafkaLog, name: str) -> None:
     log.create_topic(name, TopicSpec(schema=Schema.parse("id bigint key, name string")))
-    foreign = Producer({"bootstrap.servers": log.settings.kafka_servers})
+    foreign = Producer({"bootstrap.servers": log.settings.kafka.bootstrap_servers})
     for value in (b'{"id": 1, "name": "a"}', b"not JSON", b'{"id": 2, "name": "b"}', b'{"id": "x"}'):
         foreign.produce(name, value, b"key", headers=[("h", b"1")])
     assert foreign.flush(10) == 0
@@ -398,7 +398,7 @@ def test_rows_lost_under_a_running_consumer(log: KafkaLog, name: str) -> None:
 
 def test_no_broker_is_said_with_its_address() -> None:
     with (
-        KafkaLog(Settings(log="kafka", kafka_servers="127.0.0.1:1")) as log,
+        KafkaLog(Settings.of(storage_log="kafka", kafka_bootstrap_servers="127.0.0.1:1")) as log,
         pytest.raises(BrokerUnreachable) as caught,
     ):
         log.topics()

@@ -1,4 +1,4 @@
-"""SASL and TLS: what `kafka_options` says reaches every client, and a refusal is told as one."""
+"""SASL and TLS: what `kafka.client_options` says reaches every client, and a refusal is told as one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,9 @@ class Secured(NamedTuple):
 
     def settings(self, way: str, options: str) -> Settings:
         options = f"security.protocol={way},{options}".rstrip(",").replace("AUTHORITY", str(self.authority))
-        return Settings(log="kafka", kafka_servers=self.listeners[way].address, kafka_options=options)
+        return Settings.of(
+            storage_log="kafka", kafka_bootstrap_servers=self.listeners[way].address, kafka_client_options=options
+        )
 
 
 @pytest.fixture(scope="module")
@@ -115,5 +117,5 @@ def test_who_may_not_is_told_so(secured: Secured, name: str, case: str) -> None:
         pytest.raises(BrokerRefused, match="does not let us in") as refused,
     ):
         log.create_topic(name)
-    assert "kafka_options" in (refused.value.fix or "")
+    assert "kafka.client_options" in (refused.value.fix or "")
     assert "guess" not in str(refused.value)

@@ -84,7 +84,9 @@ def test_a_number_is_found_behind_the_open_transaction_of_another(log: KafkaLog,
     log.create_topic(name)
     writer = log.writer(name)
     place = log._marks._place(name)
-    neighbour = Producer({"bootstrap.servers": log.settings.kafka_servers, "transactional.id": f"{name}-neighbour"})
+    neighbour = Producer(
+        {"bootstrap.servers": log.settings.kafka.bootstrap_servers, "transactional.id": f"{name}-neighbour"}
+    )
     neighbour.init_transactions()
     neighbour.begin_transaction()
     neighbour.produce(place.topic, b"0", b"neighbour", place.partition)
@@ -107,7 +109,7 @@ from headrace.record import Record
 from headrace.settings import Settings
 
 servers, name = sys.argv[1:]
-writer = KafkaLog(Settings(log="kafka", kafka_servers=servers)).writer(name)
+writer = KafkaLog(Settings.of(storage_log="kafka", kafka_bootstrap_servers=servers)).writer(name)
 writer.append(1, [Append(name, from_records([Record(b"one"), Record(b"two")]))])
 """
 
@@ -120,7 +122,7 @@ def test_a_crash_around_the_commit_changes_nothing(
     log.create_topic(name)
     log.writer(name).append(0, [Append(name, rows(b"zero"))])
     crash = subprocess.run(
-        [sys.executable, "-c", CRASH, log.settings.kafka_servers, name],
+        [sys.executable, "-c", CRASH, log.settings.kafka.bootstrap_servers, name],
         env={**os.environ, "HEADRACE_FAULTPOINT": f"{point}:1:{tmp_path / 'mark'}"},
         capture_output=True,
         check=False,

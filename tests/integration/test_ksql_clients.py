@@ -27,7 +27,7 @@ EARLIEST = {"auto.offset.reset": "earliest"}
 def address(tmp_path: Path) -> Iterator[str]:
     with (
         EmbeddedLog(tmp_path / "data") as log,
-        Node(log, Settings(data=log.folder), isolation=Nowhere()) as node,
+        Node(log, Settings.of(storage_data=log.folder), isolation=Nowhere()) as node,
         Server(application(node)).running() as server,
     ):
         yield server.address

@@ -32,7 +32,8 @@ from tests.integration.test_views_killed import SOURCE
 
 folder, kind, url = Path(sys.argv[1]), *sys.argv[2:]
 with EmbeddedLog(folder) as log:
-    view = open_store(Settings(data=folder, views=kind, views_url=url)).open(SOURCE, log.topic("t"))
+    settings = Settings.of(storage_data=folder, views_backend=kind, views_postgres_url=url)
+    view = open_store(settings).open(SOURCE, log.topic("t"))
     keeper = ViewMaterializer(log, SOURCE, view, at_once=500)
     while keeper.step():
         pass
@@ -62,7 +63,9 @@ def test_a_kill_in_a_transaction_leaves_nothing_half(
             )
             assert done.returncode == -9
             assert mark.read_text() == point
-        with closing(open_store(Settings(data=tmp_path, views=kind, views_url=url))) as store:
+        with closing(
+            open_store(Settings.of(storage_data=tmp_path, views_backend=kind, views_postgres_url=url))
+        ) as store:
             view = store.open(SOURCE, log.topic("t"))
             assert view.state().version == 2  # the first died before it had committed anything, the second after two
             keeper = ViewMaterializer(log, SOURCE, view, at_once=500)

@@ -14,7 +14,7 @@ from tests.soak.load import STATEMENTS, Load
 from tests.soak.samples import Sample, sample
 from tests.soak.trend import Trend, trends
 
-SETTINGS = {"spark_memory": "512MB", "park_after": "15s"}
+SETTINGS = {"spark_driver_memory": "512MB", "query_suspend_after": "15s"}
 _BEGIN = 180.0  # seconds until a first result is there
 
 

@@ -18,7 +18,7 @@ from tests import memory_and_spark
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    settings = Settings(spark_memory=Size(1 << 30))
+    settings = Settings.of(spark_driver_memory=Size(1 << 30))
     jars.fetch(settings)
     session = spark_session(settings, "tests", jars=jars.spark_jars(settings))
     yield session
@@ -34,7 +34,10 @@ def settings(spark: SparkSession, tmp_path: Path) -> Settings:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(tmp_path / "data", Settings(upkeep_every=timedelta(0), readable_after=timedelta(0))) as opened:
+    with EmbeddedLog(
+        tmp_path / "data",
+        Settings.of(storage_maintenance_interval=timedelta(0), storage_file_delete_delay=timedelta(0)),
+    ) as opened:
         yield opened
 
 

@@ -37,7 +37,7 @@ SALES = (
     " at STRUCT<x INT, y STRING>) WITH (kafka_topic='sales', format='JSON', partitions=1);"
 )
 SCHEMA = "shop string key, item string, amount bigint, price double, tags array<string>, at struct<x int, y string>"
-SETTINGS = Settings(batch_rows=9)
+SETTINGS = Settings.of(query_max_batch_rows=9)
 
 
 def planned(statements: str) -> Query:

@@ -47,7 +47,7 @@ PIECES = [[*DAYS, user(1, 2), user(2, 3)], [*LAST, user(3, None), user(4, 5)]]
 
 @pytest.fixture
 def log(settings: Settings) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(settings.data, settings) as opened:
+    with EmbeddedLog(settings.storage.data, settings) as opened:
         yield opened
 
 

@@ -58,17 +58,17 @@ def readings(log: EmbeddedLog, life: int) -> None:
 @pytest.mark.faults
 def test_notices_are_written_once_and_sent_over_kills(tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path)
-    with webhook_receiver() as there, mail_receiver() as post, EmbeddedLog(settings.data, settings) as log:
+    with webhook_receiver() as there, mail_receiver() as post, EmbeddedLog(settings.storage.data, settings) as log:
         environment = {
-            "HEADRACE_WEBHOOK_PRIVATE": "127.0.0.1",
-            "HEADRACE_SMTP": f"smtp://127.0.0.1:{post.port}?tls=none",
+            "HEADRACE_NOTIFIERS_WEBHOOK_ALLOWED_PRIVATE": "127.0.0.1",
+            "HEADRACE_NOTIFIERS_SMTP_URL": f"smtp://127.0.0.1:{post.port}?tls=none",
             "PAGER_SECRET": "planted-in-environment",
         }
-        save_secret("word", "planted-in-folder", settings.data)
+        save_secret("word", "planted-in-folder", settings.storage.data)
         for life, point in enumerate(("alert-planned", "alert-sent", "")):
             mark = tmp_path / f"mark-{life}"
             death = {VARIABLE: f"{point}:1:{mark}"} if point else {}
-            with server(settings.data, {**environment, **death}) as (process, address):
+            with server(settings.storage.data, {**environment, **death}) as (process, address):
                 if not life:
                     done(address, STATEMENTS.format(url=there.url))
                 readings(log, life)
@@ -87,7 +87,7 @@ def test_notices_are_written_once_and_sent_over_kills(tmp_path: Path) -> None:
     assert len(there.posted) <= len({posted.headers["idempotency-key"] for posted in there.posted}) + 1
     assert sum("d0 is hot" in mail for mail in post.mails) >= 1
     assert all("word=planted-in-folder" in posted.path for posted in there.posted)
-    assert files_with(b"planted", settings.data) == [settings.data / "secrets" / "word"]
+    assert files_with(b"planted", settings.storage.data) == [settings.storage.data / "secrets" / "word"]
 
 
 def files_with(word: bytes, folder: Path) -> list[Path]:

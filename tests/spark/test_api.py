@@ -28,7 +28,7 @@ def order(number: int, amount: Any) -> dict[str, Any]:
 def test_what_was_written_is_read_and_what_could_not_be_used_is_shown(tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path)
     with (
-        EmbeddedLog(settings.data, settings) as log,
+        EmbeddedLog(settings.storage.data, settings) as log,
         Node(log, settings) as node,
         Server(application(node)).running() as server,
     ):

@@ -60,7 +60,7 @@ def test_a_script_that_was_killed_goes_on_and_repeats_nothing(tmp_path: Path) ->
     assert sorted(seen, key=str) == [{"word": "a", "n": 2}, {"word": "b", "n": 1}]
     second = run(tmp_path, "second")
     assert second.returncode == 0, second.stderr
-    with EmbeddedLog(tmp_path / "data", Settings(data=tmp_path / "data")) as log:
+    with EmbeddedLog(tmp_path / "data", Settings.of(storage_data=tmp_path / "data")) as log:
         assert values(log, "COUNTED") == {b'"ann"': ['{"N":1}', '{"N":2}', '{"N":3}'], b'"bob"': ['{"N":1}']}
         assert values(log, "PER_WORD")[b'"a"'][-1] == '{"N":3}'
         assert values(log, "DOUBLED")[b'"ann"'] == ['{"WORD":"aa"}', '{"WORD":"bb"}', '{"WORD":"aa"}']

@@ -22,8 +22,8 @@ def processes(program: Program) -> list[psutil.Process]:
 
 
 def test_queries_of_one_process(tmp_path: Path) -> None:
-    settings = memory_and_spark.settings(tmp_path, way="record", changes="record")
-    with EmbeddedLog(settings.data, settings) as log:
+    settings = memory_and_spark.settings(tmp_path, query_execution_mode="record", query_emit="per-record")
+    with EmbeddedLog(settings.storage.data, settings) as log:
         aside = SharedProcess("aside", log, settings)
         with Program(log, settings, isolation=aside) as program:
             program.execute(NUMBERS + BIG + SUMS + insert(20))

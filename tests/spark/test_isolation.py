@@ -27,12 +27,14 @@ PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return memory_and_spark.settings(tmp_path, isolation="process", way="record", changes="record")
+    return memory_and_spark.settings(
+        tmp_path, query_isolation="process", query_execution_mode="record", query_emit="per-record"
+    )
 
 
 @pytest.fixture
 def log(settings: Settings) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(settings.data, settings) as opened:
+    with EmbeddedLog(settings.storage.data, settings) as opened:
         yield opened
 
 
@@ -79,8 +81,8 @@ def test_what_dies_takes_no_other_along(log: EmbeddedLog, settings: Settings) ->
 def test_queries_end_with_their_program(settings: Settings, tmp_path: Path) -> None:
     script = tmp_path / "sums.ksql"
     script.write_text(NUMBERS + SUMS + insert(1))
-    command = [*PROGRAM, "--data", str(settings.data), "run", str(script), "--json"]
-    env = {**os.environ, "HEADRACE_ISOLATION": "process"}
+    command = [*PROGRAM, "--data", str(settings.storage.data), "run", str(script), "--json"]
+    env = {**os.environ, "HEADRACE_QUERY_ISOLATION": "process"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env) as running:
         assert running.stdout is not None
         for line in running.stdout:

@@ -98,7 +98,7 @@ def test_a_replaced_driver_commits_nothing(spark: SparkSession, kafka: KafkaLog,
 def test_a_misfit_becomes_a_dead_letter(spark: SparkSession, kafka: KafkaLog, name: str) -> None:
     kafka.create_topic(name, WORDS)
     kafka.append([Append(name, words(0, 10))])
-    stranger = Producer({"bootstrap.servers": kafka.settings.kafka_servers})
+    stranger = Producer({"bootstrap.servers": kafka.settings.kafka.bootstrap_servers})
     stranger.produce(name, b"no json", b"k", 0)
     stranger.flush()
     topic = kafka.topic(name)

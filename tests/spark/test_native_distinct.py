@@ -60,7 +60,7 @@ def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog,
     assert choose_native(query, {"sales": topic}).way == NATIVE
     rows = sales(11, 60)
     pieces = [[Append("sales", typed_batch(part)) for part in (p[:6], p[6:])] for p in halves(rows)]
-    found = natively(spark, log, query, pieces, tmp_path / "q", Settings(batch_rows=17), forget=True)
+    found = natively(spark, log, query, pieces, tmp_path / "q", Settings.of(query_max_batch_rows=17), forget=True)
     wanted = in_memory(query, in_order(log, rows, 3))
     assert_same(query, found, wanted)
     assert 3 < len(wanted.written) < 55
@@ -84,7 +84,7 @@ def test_spark_drops_no_row_that_is_on_time_and_closed_windows_go(
         ensure_topic(log, topic)
     for part in halves(rows):
         log.append([Append("sales", typed_batch(part))])
-        flow = compile_native_query(spark, log, query, Settings(batch_rows=30), tmp_path / "q", "run")
+        flow = compile_native_query(spark, log, query, Settings.of(query_max_batch_rows=30), tmp_path / "q", "run")
         progress += drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     wanted = in_memory(query, as_records(rows))
     assert memory_and_spark.by_key(memory_and_spark.written(log, "O")) == memory_and_spark.by_key(wanted.written)
@@ -105,7 +105,7 @@ def test_rows_go_on_with_their_headers_and_in_their_order(
     rows = [({**dict.fromkeys(TYPED.schema.names), "shop": "oslo", "amount": n * 7 % 31}, n) for n in range(60)]
     headers = pa.array([[{"name": "n", "value": bytes([n])}] for n in range(60)], HEADERS_TYPE)
     log.append([Append("sales", typed_batch(rows).append_column("$headers", headers))])
-    flow = compile_native_query(spark, log, query, Settings(batch_rows=25), tmp_path / "q", "run")
+    flow = compile_native_query(spark, log, query, Settings.of(query_max_batch_rows=25), tmp_path / "q", "run")
     drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     names = [*TYPED.schema.names, "$timestamp", "$headers"]
     given, found = (log.read(t, 0, 0, max_records=100).rows.select(names).to_pylist() for t in ("sales", "O"))
@@ -142,7 +142,9 @@ def test_it_is_chosen_where_all_rows_would_have_to_meet(log: EmbeddedLog) -> Non
     topics = {"sales": log.create_topic("sales", TYPED), "O": log.create_topic("O", TYPED)}
 
     def way(select: str, asked: str, begun: str | None = None) -> str:
-        return choose_execution(query_of(select), topics, Settings(way=asked), embedded=True, begun=begun).way
+        return choose_execution(
+            query_of(select), topics, Settings.of(query_execution_mode=asked), embedded=True, begun=begun
+        ).way
 
     anywhere, by_key = STATEMENTS["on"], "SELECT DISTINCT ON (shop, item) * FROM sales"
     assert [way(anywhere, asked) for asked in ("auto", "record", "native")] == [NATIVE, RECORD, NATIVE]

@@ -86,7 +86,7 @@ def by_the_chain(query: Query, inputs: Sequence[tuple[str, RawRecord]]) -> Found
 
 def ran(spark: SparkSession, log: EmbeddedLog, query: Query, folder: Path, rows: int, *, ticks: str = TICKS) -> Any:
     reports: list[TaskReport] = []
-    given_settings = Settings(batch_rows=rows)
+    given_settings = Settings.of(query_max_batch_rows=rows)
     flow = compile_native_query(
         spark, log, query, given_settings, folder, "run", lambda _, more: reports.extend(more), ticks=ticks
     )
@@ -208,7 +208,7 @@ ROW = {"shop": "oslo", "item": "i", "amount": 1, "price": 1.0, "tags": None, "at
 def test_explain_says_so(log: EmbeddedLog) -> None:
     topics(log)
     known = {name: log.topic(name) for name in ("sales", "O")}
-    (line,) = choose_execution(final("hopping"), known, Settings(changes="record"), embedded=True).lines()
+    (line,) = choose_execution(final("hopping"), known, Settings.of(query_emit="per-record"), embedded=True).lines()
     assert line == (
         "runs natively, by Spark's own operators; sends the last result of each window, once; delivered exactly once"
     )
@@ -237,7 +237,7 @@ def test_rows_and_clocks_tell_which_windows_are_closed(
     query, inputs = final(name), list[tuple[str, RawRecord]]()
     if name == "tumbling":
         query = planned(f"{SALES}CREATE TABLE o AS {FINAL[name].replace('shop', 'item')}")
-    with EmbeddedLog(tmp_path_factory.mktemp("log"), Settings(upkeep_every=timedelta(0))) as log:
+    with EmbeddedLog(tmp_path_factory.mktemp("log"), Settings.of(storage_maintenance_interval=timedelta(0))) as log:
         topics(log, partitions)
         for one in made:
             if isinstance(one, int):
@@ -360,9 +360,9 @@ def test_of_many_pieces_the_widest_gaps_stay() -> None:
 @pytest.mark.spark
 def test_windows_close_while_nothing_comes(spark: SparkSession, tmp_path: Path) -> None:
     del spark
-    config, clock = memory_and_spark.settings(tmp_path, way="auto"), ManualClock(1_000_000_000)
+    config, clock = memory_and_spark.settings(tmp_path, query_execution_mode="auto"), ManualClock(1_000_000_000)
     script = f"{SALES}CREATE TABLE o AS {FINAL['tumbling']}"
-    with EmbeddedLog(config.data, config) as log:
+    with EmbeddedLog(config.storage.data, config) as log:
         log.create_topic("sales", TopicSpec(schema=Schema.parse(SCHEMA)))
         log.append([Append("sales", typed_batch([(ROW, 1_000), (ROW, 1_500)]))])
         with Program(log, config, clock=clock) as program:

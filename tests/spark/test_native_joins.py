@@ -35,7 +35,7 @@ from tests.spark.sales import assert_same, halves, in_memory, natively, planned
 
 pytestmark = pytest.mark.spark
 
-CUT = Settings(batch_rows=17)
+CUT = Settings.of(query_max_batch_rows=17)
 PLANS = {
     "inner": "CREATE STREAM o AS SELECT a.id, x, y FROM a JOIN b WITHIN 4 SECONDS GRACE PERIOD 1 SECOND"
     " ON a.id = b.id;",
@@ -95,7 +95,7 @@ def test_no_pair_is_lost_to_the_watermark(
         (topic, {**BLANK[topic], "id": key} if there else None, at * 1_000 + (lag * 1_000 if topic == "b" else 0))
         for topic, key, at, there in made
     ]
-    with EmbeddedLog(tmp_path_factory.mktemp("log"), Settings(upkeep_every=timedelta(0))) as log:
+    with EmbeddedLog(tmp_path_factory.mktemp("log"), Settings.of(storage_maintenance_interval=timedelta(0))) as log:
         topics(log)
         for append in typed_appends(rows):
             log.append([append])
@@ -174,7 +174,7 @@ def test_spark_drops_no_row_and_state_is_cleaned(
     for part in halves(rows):
         for append in typed_appends(part):
             log.append([append])
-        flow = compile_native_query(spark, log, query, Settings(batch_rows=40), tmp_path / "q", "run")
+        flow = compile_native_query(spark, log, query, Settings.of(query_max_batch_rows=40), tmp_path / "q", "run")
         progress += drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     wanted = in_memory(query, as_records(rows))
     assert memory_and_spark.by_key(memory_and_spark.written(log, "O")) == memory_and_spark.by_key(
@@ -192,7 +192,9 @@ def test_a_batch_that_runs_again_changes_nothing(spark: SparkSession, log: Embed
     topics(log)
     rows = arrivals(5, 80)
     pieces = [typed_appends(part) for part in halves(rows)]
-    found = natively(spark, log, query, [*pieces, []], tmp_path / "q", Settings(batch_rows=25), forget=True)
+    found = natively(
+        spark, log, query, [*pieces, []], tmp_path / "q", Settings.of(query_max_batch_rows=25), forget=True
+    )
     assert_same(query, found, in_memory(query, as_records(rows)))
 
 
@@ -211,7 +213,7 @@ def test_raw_topics(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> No
     rows = arrivals(8, 300)  # enough to be read as columns
     bad = Append("a", pa.RecordBatch.from_pydict({"value": pa.array([b"{", b"3"], pa.binary())}))
     pieces = [[*raw_appends(part), bad] for part in halves(rows)]
-    found = natively(spark, log, query, pieces, tmp_path / "q", Settings(batch_rows=160))
+    found = natively(spark, log, query, pieces, tmp_path / "q", Settings.of(query_max_batch_rows=160))
     assert found.dead.pop("bad-record") == 4
     assert_same(query, found, in_memory(query, as_records(rows)))
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import orjson
@@ -43,7 +42,7 @@ QUERIES = {
 
 @pytest.fixture
 def kafka(kafka_settings: Settings, tmp_path: Path) -> Iterator[KafkaLog]:
-    with KafkaLog(replace(kafka_settings, data=tmp_path / "data", way="native")) as opened:
+    with KafkaLog(kafka_settings.replace(storage_data=tmp_path / "data", query_execution_mode="native")) as opened:
         yield opened
 
 

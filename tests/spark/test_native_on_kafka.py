@@ -9,7 +9,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -64,7 +63,7 @@ Plain = tuple[bytes | None, bytes | None, int]
 
 @pytest.fixture
 def kafka(kafka_settings: Settings, tmp_path: Path) -> Iterator[KafkaLog]:
-    with KafkaLog(replace(kafka_settings, data=tmp_path / "data", way="native")) as opened:
+    with KafkaLog(kafka_settings.replace(storage_data=tmp_path / "data", query_execution_mode="native")) as opened:
         yield opened
 
 

@@ -149,7 +149,7 @@ def test_spark_drops_no_row_that_is_on_time_and_state_is_cleaned(
         ensure_topic(log, topic)
     for part in halves(rows):
         log.append([Append("sales", typed_batch(part))])
-        flow = compile_native_query(spark, log, query, Settings(batch_rows=30), tmp_path / "q", "run")
+        flow = compile_native_query(spark, log, query, Settings.of(query_max_batch_rows=30), tmp_path / "q", "run")
         progress += drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     wanted = in_memory(query, as_records(rows))
     assert last(memory_and_spark.written(log, "O")) == last(wanted.written)
@@ -175,7 +175,7 @@ def test_the_reader_knows_what_is_late(
     """Without Spark: however the log is cut, rows that come out count in the windows in which they count in memory."""
     query = planned(SALES + TYPED[name].replace("shop, COUNT", "item, COUNT").replace("BY shop", "BY item"))
     rows: list[Row] = [({**BLANK, "item": item, "shop": item} if there else None, at) for at, item, there in made]
-    with EmbeddedLog(tmp_path_factory.mktemp("log"), Settings(upkeep_every=timedelta(0))) as log:
+    with EmbeddedLog(tmp_path_factory.mktemp("log"), Settings.of(storage_maintenance_interval=timedelta(0))) as log:
         spec = TopicSpec(partitions=partitions, schema=Schema.parse(SCHEMA))
         log.create_topic("sales", spec)
         for start in range(0, len(rows), 7):
@@ -231,7 +231,9 @@ def test_a_batch_that_runs_again_changes_nothing(spark: SparkSession, log: Embed
     log.create_topic("sales", TopicSpec(schema=Schema.parse(SCHEMA)))
     rows = sales(3, 40)
     pieces = [[Append("sales", typed_batch(part))] for part in halves(rows)]
-    found = natively(spark, log, query, [*pieces, []], tmp_path / "q", Settings(batch_rows=15), forget=True)
+    found = natively(
+        spark, log, query, [*pieces, []], tmp_path / "q", Settings.of(query_max_batch_rows=15), forget=True
+    )
     assert_same(query, found, in_memory(query, as_records(rows)))
 
 

@@ -30,8 +30,8 @@ def until_sums(node: Node, log: EmbeddedLog, *totals: int) -> None:
 
 
 def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
-    settings: Settings = memory_and_spark.settings(tmp_path, way="record", changes="record")
-    with EmbeddedLog(settings.data, settings) as log:
+    settings: Settings = memory_and_spark.settings(tmp_path, query_execution_mode="record", query_emit="per-record")
+    with EmbeddedLog(settings.storage.data, settings) as log:
         with Node(log, settings) as node:
             node.execute(NUMBERS + SUMS)
             node.execute(insert(1))
@@ -52,7 +52,7 @@ def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
             node.execute("DROP TABLE sums DELETE TOPIC;" + SUMS)
             until_sums(node, log, 1, 3, 6)
             assert list(node.supervisor.queries) == ["CTAS_SUMS_5"]
-        assert not (settings.data / "checkpoints" / "server" / "CTAS_SUMS_1").exists()
+        assert not (settings.storage.data / "checkpoints" / "server" / "CTAS_SUMS_1").exists()
 
 
 def test_a_query_leaves_spark_while_it_has_nothing_to_do(
@@ -61,9 +61,12 @@ def test_a_query_leaves_spark_while_it_has_nothing_to_do(
     monkeypatch.setattr(isolation, "_MOST_STARTS", 1)
     caplog.set_level("INFO", logger="headrace.control")
     settings: Settings = memory_and_spark.settings(
-        tmp_path, way="record", changes="record", park_after=timedelta(milliseconds=500)
+        tmp_path,
+        query_execution_mode="record",
+        query_emit="per-record",
+        query_suspend_after=timedelta(milliseconds=500),
     )
-    with EmbeddedLog(settings.data, settings) as log:
+    with EmbeddedLog(settings.storage.data, settings) as log:
         for first in (True, False):
             with Node(log, settings) as node:
                 if first:
@@ -101,9 +104,9 @@ numbers.operate(Running).to_stream("totals")
 
 
 def test_an_app_that_is_sent_runs_and_its_code_is_replaced(tmp_path: Path) -> None:
-    settings: Settings = memory_and_spark.settings(tmp_path, way="record", changes="record")
+    settings: Settings = memory_and_spark.settings(tmp_path, query_execution_mode="record", query_emit="per-record")
     try:
-        with EmbeddedLog(settings.data, settings) as log:
+        with EmbeddedLog(settings.storage.data, settings) as log:
 
             def comes(topic: str, *wanted: object) -> None:
                 wait_until(

@@ -38,8 +38,8 @@ INPUTS: list[memory_and_spark.Input] = [("clicks", str(n % 9), _value(n), n) for
 
 @pytest.mark.parametrize("way", ["record", "auto"])
 def test_large_batches_give_what_memory_gives(way: str, spark: SparkSession, tmp_path: Path) -> None:
-    given = memory_and_spark.settings(tmp_path, way=way)
-    with EmbeddedLog(given.data, given) as log:
+    given = memory_and_spark.settings(tmp_path, query_execution_mode=way)
+    with EmbeddedLog(given.storage.data, given) as log:
         ensure_topic(log, "clicks")
         for half in (INPUTS[:700], INPUTS[700:]):
             records = [Record(_bytes(v), _bytes(k), occurred_at=at) for _, k, v, at in half]

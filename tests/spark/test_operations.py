@@ -34,7 +34,7 @@ def told(data: Path, *words: str) -> Any:
 
 
 def test_a_server_is_operated(tmp_path: Path) -> None:
-    data = memory_and_spark.settings(tmp_path).data
+    data = memory_and_spark.settings(tmp_path).storage.data
     with EmbeddedLog(data) as log, server(data) as (process, address):
         done(address, NUMBERS + SUMS + insert(1, 2))
         wait_until(lambda: values(log, "SUMS")[-1:] == [{"TOTAL": 3}])

@@ -30,7 +30,7 @@ FINAL = (
 
 @pytest.fixture
 def log(settings: Settings) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(settings.data, settings) as opened:
+    with EmbeddedLog(settings.storage.data, settings) as opened:
         yield opened
 
 
@@ -74,7 +74,7 @@ def test_asserts_wait_for_results(log: EmbeddedLog, settings: Settings) -> None:
 def test_latest_begins_at_the_end_and_stays_there(log: EmbeddedLog, settings: Settings) -> None:
     script = NUMBERS + insert(20) + "SET 'auto.offset.reset' = 'latest';\n" + BIG
     run(log, settings, script)
-    manifest = Checkpoint(settings.data / "checkpoints" / "program" / "CSAS_BIG_0").manifest
+    manifest = Checkpoint(settings.storage.data / "checkpoints" / "program" / "CSAS_BIG_0").manifest
     assert manifest is not None
     assert manifest.start == {"sequence": log.head(["numbers"])}
     memory_and_spark.append(log, "numbers", "1", '{"N": 30}', 0)  # while it is not running, and before its first batch
@@ -114,7 +114,7 @@ def test_a_terminated_query_leaves_nothing_and_begins_anew(log: EmbeddedLog, set
         program.execute(NUMBERS + BIG + insert(20))
         program.wait(until_idle=True)
         program.execute("TERMINATE CSAS_BIG_0; DROP STREAM big DELETE TOPIC;")
-        assert not (settings.data / "checkpoints" / "program" / "CSAS_BIG_0").exists()
+        assert not (settings.storage.data / "checkpoints" / "program" / "CSAS_BIG_0").exists()
         program.execute(BIG)  # the same id, batches that are numbered from 0 again
         program.wait(until_idle=True)
     assert values(log, "BIG") == [{"N": 20}]
@@ -154,7 +154,7 @@ def test_a_failing_query_ends_the_program_with_its_error(log: EmbeddedLog, setti
 
 
 def test_a_batch_under_way_ends_and_no_other_begins(log: EmbeddedLog, tmp_path: Path, spark: SparkSession) -> None:
-    settings = memory_and_spark.settings(tmp_path, batch_rows=1)
+    settings = memory_and_spark.settings(tmp_path, query_max_batch_rows=1)
     script = NUMBERS + SUMS + insert(*range(40))
     with Program(log, settings) as program:
         program.execute(script)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -111,7 +110,11 @@ UNSURE = (b'{"PAGE":1.50}', b'{"PAGE":{"a":1}}', b'{"N":1e17}', b'{"N":0.9999999
 @pytest.fixture
 def kafka(kafka_settings: Settings, spark: SparkSession, tmp_path: Path) -> Iterator[KafkaLog]:
     with KafkaLog(
-        replace(kafka_settings, way="realtime", realtime_every=timedelta(seconds=5), data=tmp_path / "data")
+        kafka_settings.replace(
+            query_execution_mode="realtime",
+            query_realtime_checkpoint_interval=timedelta(seconds=5),
+            storage_data=tmp_path / "data",
+        )
     ) as opened:
         yield opened
 
@@ -339,7 +342,7 @@ def test_it_is_refused_with_reasons(case: str) -> None:
     statements, reason, topic, embedded = _refused(case)
     query = planned(statements.format(name="t"))
     topics = {name: Topic(name, topic, 0) for name in ("t", "O", "t-out")}
-    told = choose_execution(query, topics, Settings(way="realtime"), embedded=embedded)
+    told = choose_execution(query, topics, Settings.of(query_execution_mode="realtime"), embedded=embedded)
     assert told.refused
     assert any(reason in said for said in told.reasons), told.reasons
     assert any("not in real time" in line for line in told.lines())
@@ -373,13 +376,16 @@ def test_a_query_does_not_change_its_way(kafka: KafkaLog, name: str) -> None:
     kafka.create_topic(name)
     statements = (CLICKS + PASSED).format(name=name)
     run(kafka, statements, [records(GOOD[:1])])
-    with Program(kafka, replace(kafka.settings, way="record")) as program, pytest.raises(PlanChanged, match="realtime"):
+    with (
+        Program(kafka, kafka.settings.replace(query_execution_mode="record")) as program,
+        pytest.raises(PlanChanged, match="realtime"),
+    ):
         program.execute(statements)
 
 
 def test_explain_says_that_results_may_come_again() -> None:
     query = planned((CLICKS + PASSED).format(name="t"))
     topics = {name: Topic(name, TopicSpec(), 0) for name in ("t", "t-out")}
-    told = choose_execution(query, topics, Settings(way="realtime"), embedded=False)
+    told = choose_execution(query, topics, Settings.of(query_execution_mode="realtime"), embedded=False)
     assert not told.refused
     assert "at least once" in told.lines()[0]

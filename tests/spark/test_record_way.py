@@ -21,7 +21,7 @@ def test_a_program_writes_what_memory_writes(scene, spark: SparkSession, tmp_pat
     half = len(scene.inputs) // 2
     pieces = [scene.inputs[:half], scene.inputs[half:]]
     given = memory_and_spark.settings(tmp_path)
-    with EmbeddedLog(given.data, given) as log:
+    with EmbeddedLog(given.storage.data, given) as log:
         found = memory_and_spark.on_spark(scene.statements, pieces, log, given)
     assert _by_key(found) == _by_key(memory_and_spark.in_memory(scene.statements, scene.inputs))
 
@@ -51,7 +51,9 @@ def test_a_program_on_kafka_writes_what_memory_writes(
     users = [(f"{name}.users", str(n % 4), f'{{"WHO": "u{n}"}}', n + 1) for n in range(8)]
     clicks = [(f"{name}.clicks", str(n % 5), f'{{"PAGE": "/{n % 3}"}}', 100 + n) for n in range(40)]
     pieces = [users, clicks[:15], clicks[15:]]
-    given = memory_and_spark.settings(tmp_path, log="kafka", kafka_servers=kafka_settings.kafka_servers)
+    given = memory_and_spark.settings(
+        tmp_path, storage_log="kafka", kafka_bootstrap_servers=kafka_settings.kafka.bootstrap_servers
+    )
     with KafkaLog(given) as log:
         found = memory_and_spark.on_spark(statements, pieces, log, given)
     wanted, counts = memory_and_spark.in_memory(statements, users + clicks), f"{name}.counts"

@@ -31,8 +31,8 @@ def held(spark: SparkSession) -> dict[str, int]:
 
 
 def test_a_query_that_comes_and_goes_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
-    settings = memory_and_spark.settings(tmp_path, way="native")
-    with EmbeddedLog(settings.data, settings) as log, Program(log, settings) as program:
+    settings = memory_and_spark.settings(tmp_path, query_execution_mode="native")
+    with EmbeddedLog(settings.storage.data, settings) as log, Program(log, settings) as program:
         program.execute(NUMBERS + BIG)
 
         def come_and_go() -> None:

@@ -34,12 +34,12 @@ ALL = "CREATE STREAM everything AS SELECT * FROM numbers;\n"
 @pytest.fixture
 def settings(spark: SparkSession, tmp_path: Path) -> Settings:
     del spark  # there before any program asks for it
-    return memory_and_spark.settings(tmp_path, changes="record")
+    return memory_and_spark.settings(tmp_path, query_emit="per-record")
 
 
 @pytest.fixture
 def log(settings: Settings) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(settings.data, settings) as opened:
+    with EmbeddedLog(settings.storage.data, settings) as opened:
         yield opened
 
 

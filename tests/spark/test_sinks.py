@@ -4,7 +4,6 @@ same table; and which way is chosen by itself."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -61,8 +60,8 @@ def table_of(records: Iterable[memory_and_spark.Output]) -> dict[bytes | None, t
 
 
 def test_columns_that_a_second_query_reads(spark: SparkSession, tmp_path: Path) -> None:
-    given = memory_and_spark.settings(tmp_path, sink="typed")
-    with EmbeddedLog(given.data, given) as log:
+    given = memory_and_spark.settings(tmp_path, query_sink_topics="typed")
+    with EmbeddedLog(given.storage.data, given) as log:
         ensure_topic(log, "FEW")  # the last is looked at as bytes
         run(log, given, INPUTS[:25])
         run(log, given, INPUTS[25:40], INPUTS[40:])
@@ -76,37 +75,43 @@ def test_columns_that_a_second_query_reads(spark: SparkSession, tmp_path: Path) 
     )
 
 
-@pytest.mark.parametrize("more", [{"sink": "typed"}, {"way": "record"}], ids=["native", "record"])
+@pytest.mark.parametrize(
+    "more", [{"query_sink_topics": "typed"}, {"query_execution_mode": "record"}], ids=["native", "record"]
+)
 def test_merged_changes_come_to_the_same_table(more: dict, spark: SparkSession, tmp_path: Path) -> None:
-    defaults = {"way": Settings().way, "changes": Settings().changes}
+    defaults = {"query_execution_mode": Settings().query.execution_mode, "query_emit": Settings().query.emit}
     given = memory_and_spark.settings(tmp_path, **{**defaults, **more})
-    with EmbeddedLog(given.data, given) as log:
+    with EmbeddedLog(given.storage.data, given) as log:
         ensure_topic(log, "FEW")
         ways = run(log, given, INPUTS[:25], INPUTS[25:])
         found = memory_and_spark.written(log, "FEW")
         sums = log.bounds("SUMS")[0].end
-    assert ways == ["record"] * 3 if "way" in more else ["native", "native", "record"]
+    assert ways == ["record"] * 3 if "query_execution_mode" in more else ["native", "native", "record"]
     memory = memory_and_spark.in_memory(STATEMENTS, INPUTS)
     assert table_of(found) == table_of(memory["FEW"])
     assert sums < len(memory["SUMS"])
 
 
 def test_an_assert_sees_every_change(spark: SparkSession, tmp_path: Path) -> None:
-    given = replace(Settings(), data=tmp_path / "data", spark_memory=Size(1 << 30))
+    given = Settings().replace(storage_data=tmp_path / "data", spark_driver_memory=Size(1 << 30))
     rows = "INSERT INTO clicks VALUES (1, '/', 20); INSERT INTO clicks VALUES (1, '/', 22);"
     held = "ASSERT VALUES sums (page, total) VALUES ('/', 40); ASSERT VALUES sums (page, total) VALUES ('/', 84);"
-    with EmbeddedLog(given.data, given) as log, Program(log, given) as program:
+    with EmbeddedLog(given.storage.data, given) as log, Program(log, given) as program:
         program.execute(STATEMENTS.partition("CREATE TABLE few")[0] + rows + held)
         assert program.interpreter.assertions == 2
 
 
 def test_one_that_has_begun_goes_on_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
     copied, sums = (STATEMENTS.partition(f"CREATE TABLE {name}")[0] for name in ("sums", "few"))
-    given = memory_and_spark.settings(tmp_path, way="auto", changes="batch")
-    with EmbeddedLog(given.data, given) as log:
-        assert run(log, replace(given, way="record"), INPUTS[:5], statements=copied) == ["record"]
+    given = memory_and_spark.settings(tmp_path, query_execution_mode="auto", query_emit="per-batch")
+    with EmbeddedLog(given.storage.data, given) as log:
+        assert run(log, given.replace(query_execution_mode="record"), INPUTS[:5], statements=copied) == ["record"]
         assert run(log, given, INPUTS[5:10], statements=sums) == ["record", "native"]
         with pytest.raises(PlanChanged, match="way to run was record"):
-            run(log, replace(given, way="native"), statements=copied)
+            run(log, given.replace(query_execution_mode="native"), statements=copied)
         with pytest.raises(BadSetting, match="every change is to be sent"):
-            run(log, replace(given, way="native", changes="record"), statements=sums.replace("copied", "other"))
+            run(
+                log,
+                given.replace(query_execution_mode="native", query_emit="per-record"),
+                statements=sums.replace("copied", "other"),
+            )

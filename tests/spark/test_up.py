@@ -25,7 +25,7 @@ PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
 def server(data: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Its process and its address."""
     command = [*PROGRAM, "--data", str(data), "up", "--port", "0"]
-    env = {**os.environ, "HEADRACE_WAY": "record", "HEADRACE_CHANGES": "record"}
+    env = {**os.environ, "HEADRACE_QUERY_EXECUTION_MODE": "record", "HEADRACE_QUERY_EMIT": "record"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as process:
         assert process.stderr is not None
         told = next(line for line in process.stderr if "listens on" in line)
@@ -40,14 +40,14 @@ def server(data: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def test_a_server_that_is_killed_goes_on(tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path)
-    with EmbeddedLog(settings.data, settings) as log:
-        with server(settings.data) as (process, address):
+    with EmbeddedLog(settings.storage.data, settings) as log:
+        with server(settings.storage.data) as (process, address):
             done(address, NUMBERS + SUMS + insert(1))
             wait_until(lambda: values(log, "SUMS") == [{"TOTAL": 1}])
             below = psutil.Process(process.pid).children(recursive=True)
             process.kill()
             assert psutil.wait_procs(below, timeout=30)[1] == []  # nothing is left behind
-        with server(settings.data) as (process, address):
+        with server(settings.storage.data) as (process, address):
             done(address, insert(2))
             wait_until(lambda: values(log, "SUMS") == [{"TOTAL": 1}, {"TOTAL": 3}])
             (queries,) = done(address, "SHOW QUERIES;")

@@ -28,9 +28,11 @@ BOUND = 20
 def test_the_files_of_a_query_are_bounded(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each life is shorter than the minute after which Spark would look after the state by itself."""
     monkeypatch.setattr(session, "CONF", {**session.CONF, "spark.sql.streaming.minBatchesToRetain": str(KEPT)})
-    settings = memory_and_spark.settings(tmp_path, way="auto", changes="batch", batch_rows=1)
+    settings = memory_and_spark.settings(
+        tmp_path, query_execution_mode="auto", query_emit="per-batch", query_max_batch_rows=1
+    )
     ways: dict[str, Path] = {}
-    with EmbeddedLog(settings.data, settings) as log:
+    with EmbeddedLog(settings.storage.data, settings) as log:
         for life in range(LIVES):
             with Program(log, settings) as program:
                 program.execute(SCRIPT)
@@ -44,6 +46,6 @@ def test_the_files_of_a_query_are_bounded(spark: SparkSession, tmp_path: Path, m
     assert ways.keys() == {"native", "record"}
     for folder in ways.values():
         changes = Counter(path.parent for path in folder.glob("state/**/*.changelog"))
-        assert len(changes) == settings.spark_shuffle_partitions
+        assert len(changes) == settings.spark.shuffle_partitions
         assert max(changes.values()) <= BOUND < LIVES * BATCHES
         assert all(len(list((folder / kind).glob("[0-9]*"))) <= KEPT + 2 for kind in ("offsets", "commits"))

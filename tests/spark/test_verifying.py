@@ -7,7 +7,6 @@ import sqlite3
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from threading import Thread
 
@@ -44,9 +43,9 @@ CREATE TABLE names AS SELECT id, UCASE(name) AS name FROM users WHERE name <> 'u
 """
 QUERIES = ("big", "sums", "closed", "hops", "who", "names")
 WAYS = {
-    "natively, merged": {"way": "auto", "changes": "batch"},
-    "record by record": {"way": "record", "changes": "record"},
-    "with columns": {"way": "auto", "changes": "batch", "sink": "typed"},
+    "natively, merged": {"query_execution_mode": "auto", "query_emit": "per-batch"},
+    "record by record": {"query_execution_mode": "record", "query_emit": "per-record"},
+    "with columns": {"query_execution_mode": "auto", "query_emit": "per-batch", "query_sink_topics": "typed"},
 }
 
 
@@ -54,7 +53,7 @@ WAYS = {
 def log(spark: SparkSession, tmp_path: Path) -> Iterator[EmbeddedLog]:
     del spark  # there before any program asks for it
     given = memory_and_spark.settings(tmp_path)
-    with EmbeddedLog(given.data, given) as opened:
+    with EmbeddedLog(given.storage.data, given) as opened:
         yield opened
 
 
@@ -78,7 +77,7 @@ def ran(log: Log, settings: Settings, script: str, prefix: str = "") -> None:
 def subject(settings: Settings, name: str, script: str = SCRIPT) -> VerifyTarget:
     checked = check_script(script)
     actions = [planned.action for planned in checked.planned]
-    return find_target(script_targets(actions, checked.catalog, settings.data, "program"), name, fix="")
+    return find_target(script_targets(actions, checked.catalog, settings.storage.data, "program"), name, fix="")
 
 
 def verdict(log: Log, settings: Settings, name: str, script: str = SCRIPT) -> VerifyResult:
@@ -90,7 +89,7 @@ def verdict(log: Log, settings: Settings, name: str, script: str = SCRIPT) -> Ve
     [pytest.param(way, id=name, marks=[pytest.mark.long] if at else []) for at, (name, way) in enumerate(WAYS.items())],
 )
 def test_what_was_written_is_the_batch_answer(log: EmbeddedLog, tmp_path: Path, way: dict[str, str]) -> None:
-    settings = memory_and_spark.settings(tmp_path, batch_rows=50, **way)
+    settings = memory_and_spark.settings(tmp_path, query_max_batch_rows=50, **way)
     ran(log, settings, SCRIPT)
     for name in QUERIES:
         found = verdict(log, settings, name)
@@ -99,7 +98,7 @@ def test_what_was_written_is_the_batch_answer(log: EmbeddedLog, tmp_path: Path, 
 
 
 def test_while_the_queries_run(log: EmbeddedLog, tmp_path: Path) -> None:
-    settings = memory_and_spark.settings(tmp_path, way="auto", batch_rows=20)
+    settings = memory_and_spark.settings(tmp_path, query_execution_mode="auto", query_max_batch_rows=20)
     with Program(log, settings, clock=ManualClock()) as program:
         program.execute(SCRIPT)
         fed = Thread(target=feed, args=(log, range(1, 2000)))
@@ -162,7 +161,7 @@ def tamper(log: EmbeddedLog, topic: str, change: Callable[[bytes], bytes] | None
 
 @pytest.mark.long
 def test_changed_rows_are_found(log: EmbeddedLog, tmp_path: Path) -> None:
-    settings = memory_and_spark.settings(tmp_path, batch_rows=30)
+    settings = memory_and_spark.settings(tmp_path, query_max_batch_rows=30)
     ran(log, settings, PAIR)
     rows = tamper(log, "BIG", _changed)
     found = verdict(log, settings, "big", PAIR)
@@ -178,7 +177,7 @@ def test_changed_rows_are_found(log: EmbeddedLog, tmp_path: Path) -> None:
 
 
 def test_removed_and_added_rows_are_found(log: EmbeddedLog, tmp_path: Path) -> None:
-    settings = memory_and_spark.settings(tmp_path, batch_rows=30)
+    settings = memory_and_spark.settings(tmp_path, query_max_batch_rows=30)
     ran(log, settings, PAIR)
     log.append([Append("SUMS", from_records([Record(b'{"N":1}', b"77", occurred_at=5)]))])
     found = verdict(log, settings, "sums", PAIR)
@@ -193,11 +192,11 @@ def test_removed_and_added_rows_are_found(log: EmbeddedLog, tmp_path: Path) -> N
 
 
 def test_a_view_is_held_against_its_topic(log: EmbeddedLog, tmp_path: Path) -> None:
-    settings = memory_and_spark.settings(tmp_path, changes="batch")
+    settings = memory_and_spark.settings(tmp_path, query_emit="per-batch")
     ran(log, settings, PAIR)
     source = subject(settings, "sums", PAIR).source
     assert source is not None
-    view = open_view(settings.data, source, log.topic("SUMS"))
+    view = open_view(settings.storage.data, source, log.topic("SUMS"))
     keeper = ViewMaterializer(log, source, view)
     while keeper.step():
         pass
@@ -258,8 +257,13 @@ def test_on_kafka(spark: SparkSession, kafka_settings: Settings, tmp_path: Path)
     """In the order of the journalled cuts."""
     del spark
     folder = memory_and_spark.settings(tmp_path)
-    ours = {"data": folder.data, "spark_memory": folder.spark_memory, "batch_rows": 50, "pages": 2}
-    settings = replace(kafka_settings, changes="batch", **ours)
+    ours = {
+        "storage_data": folder.storage.data,
+        "spark_driver_memory": folder.spark.driver_memory,
+        "query_max_batch_rows": 50,
+        "query_key_groups": 2,
+    }
+    settings = kafka_settings.replace(query_emit="per-batch", **ours)
     script = re.sub(rf"\b(clicks|users|{'|'.join(QUERIES)})\b", r"kv_\1", SCRIPT)  # tests share a cluster
     with KafkaLog(settings) as log:
         ran(log, settings, script, prefix="kv_")

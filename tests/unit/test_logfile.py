@@ -30,7 +30,7 @@ def written(folder: Path) -> list[dict]:
 
 
 def test_a_line_is_a_json_object(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    logfile.configure(Settings(data=tmp_path))
+    logfile.configure(Settings.of(storage_data=tmp_path))
     logging.getLogger("headrace.log").info("merged %d extents", 3, extra={"topic": "orders"})
     (line,) = written(tmp_path)
     assert (line["level"], line["logger"], line["message"]) == ("info", "headrace.log", "merged 3 extents")
@@ -40,7 +40,7 @@ def test_a_line_is_a_json_object(tmp_path: Path, capsys: pytest.CaptureFixture[s
 
 
 def test_errors_keep_their_code(tmp_path: Path) -> None:
-    logfile.configure(Settings(data=tmp_path))
+    logfile.configure(Settings.of(storage_data=tmp_path))
     logger = logging.getLogger("headrace.x")
     for error in (LogBusy("busy", where="here", fix="wait"), ValueError("odd")):
         try:
@@ -54,16 +54,16 @@ def test_errors_keep_their_code(tmp_path: Path) -> None:
 
 
 def test_levels(tmp_path: Path) -> None:
-    logfile.configure(Settings(data=tmp_path, log_level="warning"))
+    logfile.configure(Settings.of(storage_data=tmp_path, logging_level="warning"))
     logging.getLogger("headrace").info("no")
     logging.getLogger("headrace").warning("yes")
     assert [line["message"] for line in written(tmp_path)] == ["yes"]
     with pytest.raises(BadSetting):
-        logfile.configure(Settings(data=tmp_path, log_level="loud"))
+        logfile.configure(Settings.of(storage_data=tmp_path, logging_level="loud"))
 
 
 def test_rotation_keeps_so_many_files(tmp_path: Path) -> None:
-    logfile.configure(Settings(data=tmp_path, log_file_bytes=Size(1000), log_file_count=2))
+    logfile.configure(Settings.of(storage_data=tmp_path, logging_max_file_bytes=Size(1000), logging_max_files=2))
     for i in range(100):
         logging.getLogger("headrace").info("line %d", i)
     files = [p for p in (tmp_path / "logs").iterdir() if p.suffix != ".lock"]
@@ -73,15 +73,15 @@ def test_rotation_keeps_so_many_files(tmp_path: Path) -> None:
 
 
 def test_configuring_again_replaces_the_file(tmp_path: Path) -> None:
-    logfile.configure(Settings(data=tmp_path / "one"))
-    logfile.configure(Settings(data=tmp_path / "two"))
+    logfile.configure(Settings.of(storage_data=tmp_path / "one"))
+    logfile.configure(Settings.of(storage_data=tmp_path / "two"))
     logging.getLogger("headrace").info("x")
     assert written(tmp_path / "one") == []
     assert len(written(tmp_path / "two")) == 1
 
 
 def _log_much(folder: Path, number: int) -> None:
-    logfile.configure(Settings(data=folder, log_file_bytes=Size(5_000), log_file_count=1_000))
+    logfile.configure(Settings.of(storage_data=folder, logging_max_file_bytes=Size(5_000), logging_max_files=1_000))
     for i in range(LINES):
         logging.getLogger("headrace").info("%d", i, extra={"process_number": number})
 
@@ -103,7 +103,7 @@ def test_processes_share_the_file_and_its_rotation(tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_told_of_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    handler = logfile.configure(Settings(data=tmp_path))
+    handler = logfile.configure(Settings.of(storage_data=tmp_path))
     logger = logging.getLogger("headrace.a")
 
     def full(*_: object) -> None:

@@ -1,4 +1,4 @@
-"""Settings come from a file, the environment and flags; what is wrong says where it stands."""
+"""Settings come from a file, the environment and flags; an error says where it is and what to write."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from headrace.errors import BadSetting
 from headrace.settings import (
     Settings,
     Size,
+    declared_settings,
     duration_text,
     load_settings,
     parse_duration,
@@ -21,6 +22,8 @@ from headrace.settings import (
     resolve_settings,
     size_text,
 )
+from headrace.settings.loader import _FORMER_NAMES
+from headrace.settings.sections import find_setting
 
 
 @pytest.fixture
@@ -30,19 +33,34 @@ def file(tmp_path: Path) -> Path:
 
 def test_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert load_settings(environ={}).linger == Settings().linger
+    assert load_settings(environ={}).storage.linger == Settings().storage.linger
     assert {o.origin for o in resolve_settings(environ={})} == {"default"}
 
 
-def test_layers_weigh_more_and_more(file: Path) -> None:
-    file.write_text('batch_rows = 1\nlog = "kafka"\nlinger = "5ms"\ninline_bytes = "1 KB"\nupkeep_every = 2.5')
-    environ = {"HEADRACE_BATCH_ROWS": "2", "HEADRACE_LOG": "embedded", "HOME": "/"}
-    settings = load_settings({"batch_rows": 3, "data": None}, environ=environ, file=file)
-    assert (settings.batch_rows, settings.log, settings.data) == (3, "embedded", Path("headrace-data"))
-    assert (settings.linger, settings.inline_bytes) == (timedelta(milliseconds=5), 1024)
-    assert settings.upkeep_every == timedelta(seconds=2.5)
-    origins = {o.name: o.origin for o in resolve_settings({"batch_rows": 3}, environ=environ, file=file)}
-    assert [origins[n] for n in ("batch_rows", "log", "linger", "jars")] == [
+def test_flags_override_the_environment_which_overrides_the_file(file: Path) -> None:
+    file.write_text(
+        """
+        [query]
+        max_batch_rows = 1
+        [storage]
+        log = "kafka"
+        linger = "5ms"
+        inline_bytes = "1 KB"
+        maintenance_interval = 2.5
+        """
+    )
+    environ = {"HEADRACE_QUERY_MAX_BATCH_ROWS": "2", "HEADRACE_STORAGE_LOG": "embedded", "HOME": "/"}
+    flags = {"query_max_batch_rows": 3, "storage_data": None}
+    settings = load_settings(flags, environ=environ, file=file)
+    assert settings == Settings.of(
+        query_max_batch_rows=3,
+        storage_linger=timedelta(milliseconds=5),
+        storage_inline_bytes=Size(1024),
+        storage_maintenance_interval=timedelta(seconds=2.5),
+        kafka_jars=settings.kafka.jars,
+    )
+    origins = {o.name: o.origin for o in resolve_settings(flags, environ=environ, file=file)}
+    assert [origins[n] for n in ("query.max_batch_rows", "storage.log", "storage.linger", "kafka.jars")] == [
         "flag",
         "environment",
         str(file),
@@ -51,48 +69,88 @@ def test_layers_weigh_more_and_more(file: Path) -> None:
 
 
 def test_the_environment_names_the_file(file: Path) -> None:
-    file.write_text("batch_rows = 9")
-    assert load_settings(environ={"HEADRACE_CONFIG": str(file)}).batch_rows == 9
+    file.write_text("[query]\nmax_batch_rows = 9")
+    assert load_settings(environ={"HEADRACE_CONFIG": str(file)}).query.max_batch_rows == 9
 
 
 def test_paths_are_expanded() -> None:
-    assert "~" not in str(load_settings({"data": "~/x"}, environ={}).data)
+    assert "~" not in str(load_settings({"storage_data": "~/x"}, environ={}).storage.data)
 
 
 def test_secrets_are_marked() -> None:
-    secret = ["kafka_options", "token_secret", "token", "views_url", "smtp"]
+    secret = ["kafka.client_options", "auth.token_secret", "client.token", "views.postgres_url", "notifiers.smtp_url"]
     assert [o.name for o in resolve_settings(environ={}) if o.secret] == secret
 
 
+def test_a_copy_has_other_values() -> None:
+    settings = Settings.of(spark_master="local[4]", query_emit="per-record")
+    assert (settings.spark.master, settings.query.emit) == ("local[4]", "per-record")
+    assert settings.replace(**{"spark.master": "local[2]"}) == Settings.of(query_emit="per-record")
+    with pytest.raises(BadSetting, match="spark_memory"):
+        settings.replace(spark_memory=1)
+
+
+def test_every_setting_has_a_unique_variable_and_a_sentence() -> None:
+    specs = declared_settings()
+    assert len({spec.variable for spec in specs}) == len(specs)
+    assert all(spec.doc[0].isupper() and spec.doc.endswith(".") for spec in specs)
+    assert {find_setting(name) for name in _FORMER_NAMES.values()} <= set(specs)
+
+
 @pytest.mark.parametrize(
-    ("text", "where"),
+    ("text", "what", "fix"),
     [
-        ("batch_rows = 'many'", "file"),
-        ("batch_rows = true", "file"),
-        ("linger = [1]", "file"),
-        ("inline_bytes = '1 XB'", "file"),
-        ("colour = 'red'", "file"),
-        ("batch_rows = ", "file"),
+        ("[query]\nmax_batch_rows = 'many'", "max_batch_rows in section [query] cannot be 'many'", "Maximum number"),
+        ("[query]\nmax_batch_rows = true", "max_batch_rows in section [query] cannot be True", "Maximum number"),
+        ("[storage]\nlinger = [1]", "linger in section [storage] cannot be [1]", "producer"),
+        ("[storage]\ninline_bytes = '1 XB'", "inline_bytes in section [storage]", "Appends"),
+        ("[query]\nmax_batch_rows = ", "not TOML", "correct that line"),
+        ("[sparc]\nmaster = 'x'", "no section [sparc]", "did you mean [spark]?"),
+        ("[colours]\nred = 1", "no section [colours]", "sections are: storage, kafka, spark"),
+        ("[spark]\nmastr = 'x'", 'section [spark] has no setting "mastr"', "did you mean master in section [spark]?"),
+        ("[spark]\ncolour = 'x'", 'section [spark] has no setting "colour"', "`headrace settings` lists"),
+        ("[spark]\nmax_files = 1", 'section [spark] has no setting "max_files"', "max_files in section [logging]"),
+        ("[query]\nbatch_rows = 1", 'section [query] has no setting "batch_rows"', "max_batch_rows in section [query]"),
+        ("batch_rows = 1", '"batch_rows" is outside a section', "write max_batch_rows in section [query]"),
+        ("data = 'd'", '"data" is outside a section', "write data in section [storage]"),
+        ("auth = 'required'", '"auth" is outside a section', "write mode in section [auth]"),
+        ("colour = 'red'", '"colour" is outside a section', "`headrace settings` lists"),
     ],
 )
-def test_what_is_wrong_in_the_file_is_told(file: Path, text: str, where: str) -> None:
+def test_an_error_in_the_file_names_file_section_and_fix(file: Path, text: str, what: str, fix: str) -> None:
     file.write_text(text)
     with pytest.raises(BadSetting) as raised:
         load_settings(environ={}, file=file)
     assert raised.value.where == str(file)
-    assert raised.value.fix
+    assert what in raised.value.what
+    assert fix in (raised.value.fix or "")
 
 
-def test_what_is_wrong_elsewhere_is_told(tmp_path: Path) -> None:
-    for given_, where in (
-        ({"environ": {"HEADRACE_LINGER": "soon"}}, "environment"),
-        ({"flags": {"linger": "soon"}}, "flag"),
-    ):
-        with pytest.raises(BadSetting) as raised:
-            load_settings(**{"environ": {}, **given_})
-        assert raised.value.where == where
-    with pytest.raises(BadSetting, match="batch_rows"):
-        load_settings(environ={"HEADRACE_BATCH_ROW": "1"})
+@pytest.mark.parametrize(
+    ("variable", "what", "fix"),
+    [
+        ("HEADRACE_STORAGE_LINGER", "HEADRACE_STORAGE_LINGER cannot be 'soon'", "producer"),
+        ("HEADRACE_QUERY_MAX_BATCH_ROW", "HEADRACE_QUERY_MAX_BATCH_ROW", "mean HEADRACE_QUERY_MAX_BATCH_ROWS?"),
+        ("HEADRACE_BATCH_ROWS", "HEADRACE_BATCH_ROWS", "write HEADRACE_QUERY_MAX_BATCH_ROWS"),
+        ("HEADRACE_DATA", "HEADRACE_DATA", "write HEADRACE_STORAGE_DATA"),
+        ("HEADRACE_SPARK_MEMORY", "HEADRACE_SPARK_MEMORY", "write HEADRACE_SPARK_DRIVER_MEMORY"),
+    ],
+)
+def test_an_error_in_the_environment_names_the_variable(variable: str, what: str, fix: str) -> None:
+    with pytest.raises(BadSetting) as raised:
+        load_settings(environ={variable: "soon"})
+    assert raised.value.where == "environment"
+    assert what in raised.value.what
+    assert fix in (raised.value.fix or "")
+
+
+def test_an_error_in_a_flag_or_a_missing_file(tmp_path: Path) -> None:
+    with pytest.raises(BadSetting, match="storage_linger cannot be") as raised:
+        load_settings({"storage_linger": "soon"}, environ={})
+    assert raised.value.where == "flag"
+    with pytest.raises(BadSetting) as raised:
+        load_settings({"isolation": "process"}, environ={})
+    assert raised.value.fix == "write query_isolation"
     with pytest.raises(BadSetting, match="does not exist"):
         load_settings(environ={}, file=tmp_path / "no.toml")
     with pytest.raises(BadSetting, match="does not exist"):

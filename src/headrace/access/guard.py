@@ -43,8 +43,8 @@ class Guard:
     """Thread-safe."""
 
     def __init__(self, log: Log, settings: Settings, clock: Clock) -> None:
-        if settings.auth not in AUTH:
-            raise BadSetting(f'setting "auth" cannot be "{settings.auth}"', fix=f"choose {' or '.join(AUTH)}")
+        if settings.auth.mode not in AUTH:
+            raise BadSetting(f'setting "auth.mode" cannot be "{settings.auth.mode}"', fix=f"choose {' or '.join(AUTH)}")
         self.settings = settings
         self.audit = Audit(log, clock)
         self.book = UserStore(log, clock, self.audit)
@@ -59,7 +59,7 @@ class Guard:
 
     @property
     def is_required(self) -> bool:
-        return self.settings.auth == REQUIRED
+        return self.settings.auth.mode == REQUIRED
 
     def rights(self, who: Principal) -> Rights:
         return self.book.state.rights(who)
@@ -104,7 +104,7 @@ class Guard:
         user = self.book.state.users.get(name)
         if user is None:
             raise NotAuthenticated(f'there is no user "{name}"', fix="`headrace user list` names them")
-        return self.tokens.make(name, user.generation, life or self.settings.token_life)
+        return self.tokens.make(name, user.generation, life or self.settings.auth.token_ttl)
 
     def still(self, who: Principal) -> Principal:
         """The principal with its current roles; credentials from before a password change are rejected."""

@@ -69,13 +69,13 @@ class Tokens:
     """Issues and verifies tokens. Thread-safe."""
 
     def __init__(self, settings: Settings) -> None:
-        if settings.token_jwks and not (settings.token_issuer and settings.token_audience):
+        if settings.auth.token_jwks and not (settings.auth.token_issuer and settings.auth.token_audience):
             raise BadSetting(
-                'setting "token_jwks" needs "token_issuer" and "token_audience"',
+                'setting "auth.token_jwks" needs "auth.token_issuer" and "auth.token_audience"',
                 fix="name both: an issuer signs tokens for others, too, and these must not count here",
             )
         self._settings = settings
-        self._keys = JwksKeys(settings.token_jwks) if settings.token_jwks else None
+        self._keys = JwksKeys(settings.auth.token_jwks) if settings.auth.token_jwks else None
         self._known: dict[str, tuple[Claims, float]] = {}
         """Recently verified tokens, and until when they are cached: verifying a signature is slow."""
         self._own: bytes | None = None
@@ -124,20 +124,20 @@ class Tokens:
             token,
             key,
             algorithms=[algorithm],
-            issuer=OWN if own else self._settings.token_issuer,
-            audience=None if own else self._settings.token_audience,
+            issuer=OWN if own else self._settings.auth.token_issuer,
+            audience=None if own else self._settings.auth.token_audience,
             leeway=_LEEWAY,
             options={"verify_aud": not own, "require": ["exp", "sub"]},
         )
 
     def _secret(self) -> bytes:
         if self._own is None:
-            given = resolve_secrets(self._settings.token_secret, self._settings.data).reveal().encode()
+            given = resolve_secrets(self._settings.auth.token_secret, self._settings.storage.data).reveal().encode()
             if given and len(given) < SHORTEST_SECRET:
                 raise BadSetting(
-                    f'setting "token_secret" has fewer than {SHORTEST_SECRET} bytes', fix="take a longer one, by chance"
+                    f'setting "auth.token_secret" has fewer than {SHORTEST_SECRET} bytes', fix="use a longer random one"
                 )
-            self._own = given or load_secret(self._settings.data)
+            self._own = given or load_secret(self._settings.storage.data)
         return self._own
 
 
@@ -222,7 +222,9 @@ class JwksKeys:
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:
             raise NotAuthenticated(
-                f"the issuer's keys cannot be had: {error}", where=self._place, fix='look at the setting "token_jwks"'
+                f"the issuer's keys cannot be had: {error}",
+                where=self._place,
+                fix='check the setting "auth.token_jwks"',
             ) from error
 
     def _text(self) -> bytes:

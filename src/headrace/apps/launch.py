@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def run(app: App, *, until_idle: bool = False, data: Path | str | None = None, **settings: Any) -> None:
-    """Run the app's queries on Spark. `data` is the embedded log's folder; pass other settings by name."""
+    """Run the app's queries on Spark. `data` is the embedded log's folder; pass other settings like `spark_master`."""
     if is_loading():
         return  # the file is only loaded for its declarations
     with start(app, data=data, **settings) as running:

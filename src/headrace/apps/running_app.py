@@ -30,7 +30,7 @@ _LATEST = 10_000
 
 def start(app: App, data: Path | str | None, settings: Mapping[str, Any]) -> RunningApp:
     """Open the log and start the app's queries."""
-    given = load_settings({**settings, **({} if data is None else {"data": Path(data)})})
+    given = load_settings({**settings, **({} if data is None else {"storage_data": Path(data)})})
     log = open_log(given)
     try:
         code = script_code()

@@ -33,7 +33,8 @@ def options(
     config: Annotated[Path | None, typer.Option(help="The settings file.", show_default=False)] = None,
     json: Annotated[bool, typer.Option("--json", help="Listings and errors as JSON.")] = False,
 ) -> None:
-    ctx.obj = CommandContext({"data": data, "log": log, "kafka_servers": servers}, config, json)
+    flags = {"storage_data": data, "storage_log": log, "kafka_bootstrap_servers": servers}
+    ctx.obj = CommandContext(flags, config, json)
 
 
 def main() -> None:

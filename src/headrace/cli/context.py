@@ -37,8 +37,8 @@ class CommandContext:
         from headrace.log import open_log
 
         settings = self.settings()
-        if settings.log == "embedded" and not create:
-            require_data_folder(settings.data)
+        if settings.storage.log == "embedded" and not create:
+            require_data_folder(settings.storage.data)
         if long:
             logfile.configure(settings)
         opened = open_log(settings)
@@ -57,10 +57,10 @@ class CommandContext:
     def folder(self) -> Path:
         """The data folder of the embedded log."""
         settings = self.settings()
-        if settings.log != "embedded":
+        if settings.storage.log != "embedded":
             raise NotOnThisLog("this command is for the embedded log", fix="use Kafka's own tools, or --log embedded")
-        require_data_folder(settings.data)
-        return settings.data
+        require_data_folder(settings.storage.data)
+        return settings.storage.data
 
 
 def require_data_folder(folder: Path) -> None:

@@ -98,12 +98,12 @@ class Node:
         isolation = isolation or _isolation(log, settings)
         self.supervisor = Supervisor(log, settings, PROGRAM_NAME, isolation, clock, self._setup_of)
         self._turn = threading.RLock()
-        self.care = Reconciler(self.supervisor, IdleTracker(settings.park_after.total_seconds()), self._turn)
+        self.care = Reconciler(self.supervisor, IdleTracker(settings.query.suspend_after.total_seconds()), self._turn)
         self._journal = Journal(log, clock)
         self._replay = Replay(empty_catalog(log), AppRegistry(base=setup))
         self.tables = MaterializedTables(log, store)
         self.pulls = PullQueries(log, self.tables, settings)
-        self.pushes = PushQueries(log, clock, settings.push_queries)
+        self.pushes = PushQueries(log, clock, settings.query.max_push_queries)
         self.preparing = PreparedQueryCache(dialect_of(), self._plan_parameterized)
         self.board = AlertHistory(log)
         self.means = SenderContext(settings, PushSubscriptions(log), self.is_shown)
@@ -397,8 +397,8 @@ class Node:
         """Apply the settings that take effect without a restart (see `settings_reload`)."""
         with self._turn:
             self.settings = self.pulls.settings = settings
-            self.pushes.most = settings.push_queries
-            self.care.park_after(settings.park_after.total_seconds())
+            self.pushes.most = settings.query.max_push_queries
+            self.care.park_after(settings.query.suspend_after.total_seconds())
 
     def close(self) -> None:
         """Finish the current batches and stop; the next node resumes from there."""
@@ -415,7 +415,7 @@ def _isolation(log: Log, settings: Settings) -> Isolation:
     """The server's own process has no Spark: shared isolation uses one worker process for all queries."""
     return (
         SharedProcess(PROGRAM_NAME, log, settings)
-        if settings.isolation == "shared"
+        if settings.query.isolation == "shared"
         else create_isolation(PROGRAM_NAME, log, settings)
     )
 

@@ -264,7 +264,7 @@ def start_query(
     begin, run = prepared.ground.starting(manifest.start, ticks), manifest.run
     with translate_errors(query.id, folder):
         prepared.checkpoint.settle()
-        discard_oversized_batch(log, prepared.checkpoint, manifest, running.topics, settings.batch_rows)
+        discard_oversized_batch(log, prepared.checkpoint, manifest, running.topics, settings.query.max_batch_rows)
         if manifest.way == NATIVE:
             flow = compile_native_query(
                 spark, log, query, settings, folder, run, running.report, start=begin, setup=setup, ticks="".join(ticks)
@@ -272,7 +272,8 @@ def start_query(
         elif manifest.way == REALTIME:
             from headrace.engine.realtime.compiler import compile_realtime_query  # needs an extra
 
-            flow = compile_realtime_query(spark, log, query, manifest.run, manifest.start, settings.realtime_every)  # type: ignore[arg-type]
+            interval = settings.query.realtime_checkpoint_interval
+            flow = compile_realtime_query(spark, log, query, manifest.run, manifest.start, interval)  # type: ignore[arg-type]
         else:
             flow = _record_flow(spark, log, running, manifest, begin, setup, merges_changes(query, settings))
         running.run(flow)

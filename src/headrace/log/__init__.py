@@ -17,15 +17,17 @@ if TYPE_CHECKING:
 def open_log(settings: Settings, clock: Clock | None = None) -> Log:
     """Open the log that the settings name."""
     openers = {"embedded": _embedded, "kafka": _kafka}
-    if settings.log not in openers:
-        raise BadSetting(f'setting "log" cannot be "{settings.log}"', fix=f"choose one of: {', '.join(openers)}")
-    return openers[settings.log](settings, clock)
+    if settings.storage.log not in openers:
+        raise BadSetting(
+            f'setting "storage.log" cannot be "{settings.storage.log}"', fix=f"choose one of: {', '.join(openers)}"
+        )
+    return openers[settings.storage.log](settings, clock)
 
 
 def _embedded(settings: Settings, clock: Clock | None) -> Log:
     from headrace.log.embedded import EmbeddedLog
 
-    return EmbeddedLog(settings.data, settings, clock)
+    return EmbeddedLog(settings.storage.data, settings, clock)
 
 
 def _kafka(settings: Settings, clock: Clock | None) -> Log:

@@ -3,7 +3,7 @@
 A user who may write statements may name any URL, so the server could be made to call hosts that only it can reach:
 itself, its neighbours, the metadata service of a cloud. Therefore the host name is resolved here, each address is
 checked, and the connection goes to a checked address: a later DNS answer has no effect. Private addresses are reachable
-only if setting `webhook_private` lists them.
+only if setting `notifiers.webhook_allowed_private` lists them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def connect(host: str, port: int, listed: str, timeout: float) -> socket.socket:
     if not allowed:
         raise DeliveryRefused(
             f'"{host}" is a private address ({", ".join(addresses)})',
-            fix='list it in setting "webhook_private" if messages are meant to go there',
+            fix='list it in setting "notifiers.webhook_allowed_private" if messages are meant to go there',
         )
     return _first(host, port, allowed, timeout)
 
@@ -78,5 +78,7 @@ def _is_listed(host: str, address: Address, entry: str) -> bool:
         return address in ip_network(entry)
     except ValueError:
         if "/" in entry:
-            raise BadSetting(f'setting "webhook_private" names no network: {entry}', fix="write 10.1.0.0/16") from None
+            raise BadSetting(
+                f'setting "notifiers.webhook_allowed_private" names no network: {entry}', fix="write 10.1.0.0/16"
+            ) from None
         return False

@@ -1,4 +1,4 @@
-"""Sends e-mails through the SMTP server that setting `smtp` names.
+"""Sends e-mails through the SMTP server that setting `notifiers.smtp_url` names.
 
 The message's id is the Message-ID, so a repeated mail can be recognized. Values of records appear only in the text or,
 on one line, in the subject: they cannot inject headers. A recipient that has the mail does not get it again because
@@ -95,9 +95,10 @@ class EmailSender:
     def _mail(self, message: Message) -> EmailMessage:
         mail = EmailMessage()
         try:
-            mail["From"] = _address(self._settings.smtp_from)
+            mail["From"] = _address(self._settings.notifiers.smtp_from)
             mail["To"] = tuple(
-                _address(one) for one in resolve_secrets(self._options["to"], self._settings.data).reveal().split(",")
+                _address(one)
+                for one in resolve_secrets(self._options["to"], self._settings.storage.data).reveal().split(",")
             )
         except (ValueError, IndexError, MessageError) as error:  # the library raises IndexError for an empty text
             raise DeliveryRefused(f"an address is wrong: {error}", fix="write name@example.com") from error
@@ -122,10 +123,15 @@ def _address(text: str) -> Address:
 
 
 def _server(settings: Settings) -> SplitResult:
-    url = urlsplit(resolve_secrets(settings.smtp, settings.data, lambda secret: quote(secret, safe="")).reveal())
+    url = urlsplit(
+        resolve_secrets(
+            settings.notifiers.smtp_url, settings.storage.data, lambda secret: quote(secret, safe="")
+        ).reveal()
+    )
     if url.scheme not in _PORTS or not url.hostname or not _has_port(url):
         raise BadSetting(
-            'setting "smtp" names no mail server', fix="write smtp://user:password@host:587, or smtps://host:465"
+            'setting "notifiers.smtp_url" names no mail server',
+            fix="write smtp://user:password@host:587, or smtps://host:465",
         )
     return url
 

@@ -126,10 +126,10 @@ class WebPushSender:
             "TTL": str(_KEPT),
             "Urgency": _URGENCY[message.severity],
             "Authorization": vapid_authorization(
-                load_server_key(settings.data), subscription.endpoint, settings.smtp_from
+                load_server_key(settings.storage.data), subscription.endpoint, settings.notifiers.smtp_from
             ),
         }
-        status = post(subscription.endpoint, body, headers, settings.webhook_private)
+        status = post(subscription.endpoint, body, headers, settings.notifiers.webhook_allowed_private)
         if status in _GONE:
             self._means.subscriptions.remove(subscription.id)
             del self._round.tries[subscription.id]
@@ -157,7 +157,7 @@ def public_key(means: SenderContext) -> str:
     require_library()
     from headrace.notifiers.push_encryption import base64url_encode, load_server_key, public_bytes
 
-    return base64url_encode(public_bytes(load_server_key(means.settings.data)))
+    return base64url_encode(public_bytes(load_server_key(means.settings.storage.data)))
 
 
 def check_subscription(subscription: PushSubscription) -> PushSubscription:

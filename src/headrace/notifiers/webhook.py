@@ -21,8 +21,8 @@ from headrace.secrets import resolve_secrets
 class WebhookSender:
     def __init__(self, notifier: Notifier, means: SenderContext) -> None:
         self._options = notifier.options
-        self._private = means.settings.webhook_private
-        self._data = means.settings.data
+        self._private = means.settings.notifiers.webhook_allowed_private
+        self._data = means.settings.storage.data
 
     def send(self, message: Message) -> None:
         body = json.dumps(message.document()).encode()

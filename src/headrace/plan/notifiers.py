@@ -40,7 +40,7 @@ WEBHOOK, EMAIL, PUSH, LOG = (
         ),
         (
             "email",
-            "An e-mail, by the SMTP server of setting `smtp`.",
+            "An e-mail, by the SMTP server of setting `notifiers.smtp_url`.",
             (
                 Option("to", str, "Addresses, with commas between them."),
                 Option("subject", str, "What the subject begins with.", "[headrace]"),

@@ -1,9 +1,9 @@
 """Authenticates requests: determines the principal once, before routing, from the request's credentials.
 
 Credentials are a token (`Authorization: Bearer`), a name and a password (`Basic`, which ksqlDB's clients send), or a
-session cookie. Without credentials, a request from this machine is accepted if `auth` is `local`. Invalid credentials
-are refused. A request without credentials reaches only the public paths. A long-running response is cut off when its
-credentials become invalid.
+session cookie. Without credentials, a request from this machine is accepted if `auth.mode` is `local`. Invalid
+credentials are refused. A request without credentials reaches only the public paths. A long-running response is cut off
+when its credentials become invalid.
 """
 
 from __future__ import annotations

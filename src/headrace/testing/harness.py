@@ -9,7 +9,7 @@
     ...     trial.rows("per_page")
     [{'page': '/', 'n': 2}]
 
-Everything runs as on Spark with `changes = "record"`: the same plan and the same steps, record by record.
+Everything runs as on Spark with `query.emit = "per-record"`: the same plan and the same steps, record by record.
 """
 
 from __future__ import annotations

@@ -332,5 +332,5 @@ def _check_encoding(db: PostgresSession) -> None:
     if encoding != "UTF8":
         raise DatabaseRefused(
             f"the database of the views is encoded as {encoding}, which cannot hold every text",
-            fix="CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and name that one in views_url",
+            fix="CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and name that one in views.postgres_url",
         )

@@ -107,7 +107,7 @@ class PostgresAddress:
 
 
 def _bad_url(what: str) -> BadSetting:
-    return BadSetting(f'setting "views_url" {what}', fix=_FIX)
+    return BadSetting(f'setting "views.postgres_url" {what}', fix=_FIX)
 
 
 class PostgresSession:
@@ -187,7 +187,7 @@ class PostgresSession:
         return DatabaseRefused(
             f"the database of the views refuses: {reason}",
             where=str(self._address),
-            fix="mend the setting views_url, or the rights of its user, who must be able to create a schema",
+            fix="mend the setting views.postgres_url, or the rights of its user, who must be able to create a schema",
         )
 
     def close(self) -> None:

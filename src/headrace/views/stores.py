@@ -1,4 +1,4 @@
-"""Opens the store for the views of a data folder, as the setting `views` selects."""
+"""Opens the store for the views of a data folder, as the setting `views.backend` selects."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ class SqliteStore:
 
 
 def open_store(settings: Settings) -> ViewStore:
-    kinds = {"sqlite": lambda: SqliteStore(settings.data), "postgres": lambda: _postgres(settings)}
-    if settings.views not in kinds:
-        raise BadSetting(f'setting "views" cannot be "{settings.views}"', fix=f"choose one of: {', '.join(kinds)}")
-    return kinds[settings.views]()
+    kinds = {"sqlite": lambda: SqliteStore(settings.storage.data), "postgres": lambda: _postgres(settings)}
+    if settings.views.backend not in kinds:
+        raise BadSetting(
+            f'setting "views.backend" cannot be "{settings.views.backend}"', fix=f"choose one of: {', '.join(kinds)}"
+        )
+    return kinds[settings.views.backend]()
 
 
 def _postgres(settings: Settings) -> ViewStore:
@@ -52,5 +54,5 @@ def _postgres(settings: Settings) -> ViewStore:
         raise MissingDependency(
             'views in PostgreSQL need the library "pg8000"', fix="pip install 'headrace[postgres]'"
         ) from None
-    url = resolve_secrets(settings.views_url, settings.data, lambda secret: quote(secret, safe=""))
-    return PostgresStore(settings.data, url.reveal())
+    url = resolve_secrets(settings.views.postgres_url, settings.storage.data, lambda secret: quote(secret, safe=""))
+    return PostgresStore(settings.storage.data, url.reveal())

@@ -103,7 +103,9 @@ def run(cases: Sequence[Case], jobs: int) -> list[Outcome]:
     """All cases, in a few Spark jobs. Scripts with assertions in between (suite "sql") are no batches: in memory."""
     planned = {case["id"]: _planned(case) for case in cases if case["suite"] != "sql"}
     ready = [BatchCase(p) for p in planned.values() if isinstance(p, Planned) and p.accepted]
-    session = spark_session(Settings(spark_memory=Size(1 << 30), spark_master=f"local[{max(jobs, 1)}]"), "conformance")
+    session = spark_session(
+        Settings.of(spark_driver_memory=Size(1 << 30), spark_master=f"local[{max(jobs, 1)}]"), "conformance"
+    )
     try:
         for level in _levels(ready):
             _run_level(session, level)

@@ -62,8 +62,12 @@ class Lane:
     """A log for one case after another. There are few: a process cannot open very many."""
 
     def __init__(self, folder: Path) -> None:
-        self.settings = Settings(
-            data=folder, spark_memory=Size(1 << 30), upkeep_every=timedelta(0), way="record", changes="record"
+        self.settings = Settings.of(
+            storage_data=folder,
+            spark_driver_memory=Size(1 << 30),
+            storage_maintenance_interval=timedelta(0),
+            query_execution_mode="record",
+            query_emit="per-record",
         )
         self.log = EmbeddedLog(folder, self.settings)
 
@@ -82,7 +86,7 @@ class StreamCase:
         self.sinks = list(dict.fromkeys(running.query.sink.topic for running in self.world.running.values()))
         self._course = schedule_for(self.planned, seed)
         self._lane = lane
-        self._settings = Settings(**{**vars(lane.settings), "pages": self._course.pages})
+        self._settings = lane.settings.replace(query_key_groups=self._course.pages)
 
     def run(self) -> Outcome:
         memory.conclude(self.planned, self._process)

@@ -7,7 +7,6 @@ again, in the same process. After the first batch it leaves `LIFE.working` in `n
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 from tests.faults.engine import job
@@ -24,7 +23,7 @@ WHOLE = 1000  # rows of a batch of the undisturbed life
 def main(folder: str, servers: str, master: str, notes: str, life: str, until: str) -> int:
     die_with_parent()
     rows = WHOLE if until == "idle" else job.BATCH_ROWS
-    given = replace(job.settings(Path(folder), "" if servers == "-" else servers, master), batch_rows=rows)
+    given = job.settings(Path(folder), "" if servers == "-" else servers, master).replace(query_max_batch_rows=rows)
     with job.open_log(given) as log:
         while True:
             try:

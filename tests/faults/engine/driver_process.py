@@ -84,8 +84,8 @@ def start_driver(name: str, given: Settings, notes: Path, until: str, point: str
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     if point:
         environment[VARIABLE] = f"{point}:{notes / name}.mark"
-    servers = given.kafka_servers if given.log == "kafka" else "-"
-    arguments = (str(given.data), servers, given.spark_master, str(notes), name, until)
+    servers = given.kafka.bootstrap_servers if given.storage.log == "kafka" else "-"
+    arguments = (str(given.storage.data), servers, given.spark.master, str(notes), name, until)
     with open(notes / f"{name}.err", "wb") as errors:
         process = subprocess.Popen(
             [sys.executable, "-m", "tests.faults.engine.driver", *arguments],
@@ -131,9 +131,9 @@ def what_of(process: psutil.Process) -> str:
 
 def under_way(given: Settings, program: str = PROGRAM) -> str:
     """What a program is, or died, inside of."""
-    written = _written(given) if given.log == "embedded" else {}
+    written = _written(given) if given.storage.log == "embedded" else {}
     inside = ""
-    for checkpoint, begun in _begun(given.data / "checkpoints" / program):
+    for checkpoint, begun in _begun(given.storage.data / "checkpoints" / program):
         manifest = checkpoint.manifest
         if manifest is not None and written.get(f"query.{manifest.run}", -1) >= begun:
             return BETWEEN
@@ -152,5 +152,7 @@ def _begun(folder: Path) -> Iterator[tuple[Checkpoint, int]]:
 
 
 def _written(given: Settings) -> dict[str, int]:
-    with contextlib.closing(sqlite3.connect(f"file:{given.data / 'log.db'}?mode=ro", uri=True, timeout=30)) as db:
+    with contextlib.closing(
+        sqlite3.connect(f"file:{given.storage.data / 'log.db'}?mode=ro", uri=True, timeout=30)
+    ) as db:
         return dict(db.execute("SELECT name, last FROM writers WHERE last IS NOT NULL").fetchall())

@@ -71,23 +71,23 @@ def _value(topic: str, n: int, chance: random.Random) -> dict[str, object]:
 
 def settings(folder: Path, servers: str = "", master: str = "local[2]") -> Settings:
     """The same for the job and for who feeds it; with servers, on Kafka."""
-    return Settings(
-        data=folder,
-        log="kafka" if servers else "embedded",
-        kafka_servers=servers or "127.0.0.1:9092",
-        spark_memory=Size(1 << 30),
+    return Settings.of(
+        storage_data=folder,
+        storage_log="kafka" if servers else "embedded",
+        kafka_bootstrap_servers=servers or "127.0.0.1:9092",
+        spark_driver_memory=Size(1 << 30),
         spark_master=master,
-        batch_rows=BATCH_ROWS,
-        pages=2,
-        way="auto",
-        changes="record",
-        upkeep_every=timedelta(0),
+        query_max_batch_rows=BATCH_ROWS,
+        query_key_groups=2,
+        query_execution_mode="auto",
+        query_emit="per-record",
+        storage_maintenance_interval=timedelta(0),
     )
 
 
 def open_log(given: Settings) -> EmbeddedLog | KafkaLog:
-    if given.log == "embedded":
-        return EmbeddedLog(given.data, given)
+    if given.storage.log == "embedded":
+        return EmbeddedLog(given.storage.data, given)
     return KafkaLog(given)
 
 

@@ -12,7 +12,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count, islice
 from pathlib import Path
 
@@ -105,7 +105,7 @@ class Scenario:
 
     def _begin(self, until: str, point: str = "", master: str = "local[2]") -> DriverProcess:
         name = f"life-{next(self._names)}"
-        given = replace(self.given, spark_master=master)
+        given = self.given.replace(spark_master=master)
         life = driver_process.start_driver(name, given, self.notes, until, point)
         self._lives.append(life)
         return life
@@ -280,7 +280,7 @@ def _verified(scene: Scenario, *, batch: bool) -> Findings:
 
     if isinstance(scene.log, KafkaLog):
         kafka_scenario._await_settled(scene.log)
-    spark = spark_session(job.settings(scene.given.data)) if batch and not scene.failures else None
+    spark = spark_session(job.settings(scene.given.storage.data)) if batch and not scene.failures else None
     found = Findings() if scene.failures else check(scene.log, scene.given, scene.fed, spark)
     for failure in scene.failures:
         found.add(DAMAGE, failure)

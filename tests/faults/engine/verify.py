@@ -91,7 +91,7 @@ def arrived(log: Log, given: Settings, query: Query) -> list[Input]:
     rows = [row for source in dict.fromkeys(s.topic for s in query.sources) for row in stored(log, source)]
     if isinstance(log, EmbeddedLog):
         return [_input(row) for row in sorted(rows, key=lambda row: row.sequence or 0)]
-    manifest = Checkpoint(given.data / "checkpoints" / PROGRAM / query.id).manifest
+    manifest = Checkpoint(given.storage.data / "checkpoints" / PROGRAM / query.id).manifest
     assert manifest is not None
     cuts = [Cut(**json.loads(row.value or b"{}")) for row in stored(log, f"__cuts.{manifest.run}")]
     ordered = sorted(rows, key=_by_time if manifest.state or len(query.sources) > 1 else _by_place)
@@ -148,7 +148,7 @@ def _world(fed: Iterable[Fed]) -> dict[str, list[Output]]:
 
 
 def check_answer(log: Log, given: Settings, query: Query, found: Findings, spark: SparkSession) -> None:
-    subject = VerifyTarget(query, checkpoint_folder(given.data / "checkpoints" / PROGRAM, query.id))
+    subject = VerifyTarget(query, checkpoint_folder(given.storage.data / "checkpoints" / PROGRAM, query.id))
     for one in verify(log, given, subject, spark=spark).differences:
         kind = DIFFERS if one.expected and one.found else LOST if one.expected else DUPLICATE
         where = f"{query.sink.topic} beside the batch answer, key {one.key}"

@@ -59,7 +59,7 @@ def play_round(
     with (
         tempfile.TemporaryDirectory(prefix="headrace-faults-") as folder,
         LocalCluster.start(Path(folder) / "kafka", nodes) as cluster,
-        KafkaLog(Settings(log="kafka", kafka_servers=cluster.bootstrap)) as log,
+        KafkaLog(Settings.of(storage_log="kafka", kafka_bootstrap_servers=cluster.bootstrap)) as log,
     ):
         spec = TopicSpec(partitions=2, replication=nodes)
         create_topics(log, dict.fromkeys(("single", "bulk-a", "bulk-b", "exact"), spec))

@@ -23,7 +23,7 @@ _BATCH = 400  # rows of a micro-batch: many small ones give many moments to die 
 
 def stream(folder: Path, pulse: ActivityPage, *, drain: bool) -> None:
     """Run both queries until killed; to `drain` is to read what there is, and end."""
-    spark = spark_session(Settings(spark_memory=Size(1 << 30)), "faults", conf=_QUICK)
+    spark = spark_session(Settings.of(spark_driver_memory=Size(1 << 30)), "faults", conf=_QUICK)
     log = EmbeddedLog(folder, SETTINGS)
     most = None if drain else _BATCH
     rows, more = (read_stream(spark, folder, ["single"], columns=["key", "value"], max_rows=most) for _ in range(2))

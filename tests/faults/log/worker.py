@@ -26,11 +26,11 @@ KAFKA = "kafka:"
 _PR_SET_PDEATHSIG = 1
 
 # Small, so that files, merges and archives happen all the time.
-SETTINGS = Settings(
-    inline_bytes=Size(4096),
-    upkeep_every=timedelta(0),
-    readable_after=timedelta(milliseconds=300),
-    group_session=timedelta(seconds=2),
+SETTINGS = Settings.of(
+    storage_inline_bytes=Size(4096),
+    storage_maintenance_interval=timedelta(0),
+    storage_file_delete_delay=timedelta(milliseconds=300),
+    storage_group_session_timeout=timedelta(seconds=2),
 )
 
 
@@ -39,7 +39,13 @@ def open_log(place: str) -> Log:
         return EmbeddedLog(place, SETTINGS)
     from headrace.log.kafka import KafkaLog
 
-    return KafkaLog(Settings(log="kafka", kafka_servers=place.removeprefix(KAFKA), group_session=timedelta(seconds=6)))
+    return KafkaLog(
+        Settings.of(
+            storage_log="kafka",
+            kafka_bootstrap_servers=place.removeprefix(KAFKA),
+            storage_group_session_timeout=timedelta(seconds=6),
+        )
+    )
 
 
 class WithoutPandas:

@@ -39,7 +39,12 @@ ALL_AGAIN = 0.3  # after so many kills all queries are awaited; else the next on
 STARTS = 12.0  # seconds, at most, after which a server that is being started is killed
 DOWN = 4.0  # seconds that a broker is away, at most
 DISK_BYTES = 192 << 20
-_SETTINGS = {"spark_memory": "512MB", "batch_rows": "10000", "pages": "2", "upkeep_every": "5s"}
+_SETTINGS = {
+    "spark_driver_memory": "512MB",
+    "query_max_batch_rows": "10000",
+    "query_key_groups": "2",
+    "storage_maintenance_interval": "5s",
+}
 _PAUSE = 0.1
 Beat = Callable[[str], None]
 
@@ -185,7 +190,7 @@ def _broker(scene: Scenario) -> None:
 
 def _full(scene: Scenario) -> None:
     """On a full disk what is refused is refused with a code, and tables can be asked; no server starts on it."""
-    _fill(ballast := scene.given.data / "ballast")
+    _fill(ballast := scene.given.storage.data / "ballast")
     _await_answers(scene.load, DiskFull.code)
     _await_answers(scene.load, "pulled")
     scene.note("tree", "full disk")
@@ -283,17 +288,17 @@ def _begun(part: str, seed: int, beat: Beat, stack: contextlib.ExitStack) -> Sce
     """A server that serves the program."""
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-faults-")))
     (notes := folder / "notes").mkdir()
-    cluster, settings = None, {**_SETTINGS, "sink": "typed"}
+    cluster, settings = None, {**_SETTINGS, "query_sink_topics": "typed"}
     if part == KAFKA:
         jars.fetch(Settings())
         cluster = stack.enter_context(LocalCluster.start(folder / "kafka"))
-        settings = {**_SETTINGS, "log": "kafka", "kafka_servers": cluster.bootstrap}
+        settings = {**_SETTINGS, "storage_log": "kafka", "kafka_bootstrap_servers": cluster.bootstrap}
     if part == DISK:
         stack.enter_context(small_disk(folder / "disk"))
     data = folder / "disk" / "data" if part == DISK else folder / "data"
     server = Server(data, notes, settings)
     stack.callback(server.clear)
-    given = Settings(data=data, log=settings.get("log", EMBEDDED))
+    given = Settings.of(storage_data=data, storage_log=settings.get("storage_log", EMBEDDED))
     load = Load(server, seed, typed=part != KAFKA)
     scene = Scenario(given, server, load, random.Random(f"scene.{part}.{seed}"), beat, cluster)
     scene.start()

@@ -19,7 +19,7 @@ from headrace.settings import Settings
 from tests.unit.log.embedded.rows import extents, files, line, process, put, raw, values
 
 NOBODY = 65534
-QUIET = Settings(upkeep_every=timedelta(0))
+QUIET = Settings.of(storage_maintenance_interval=timedelta(0))
 
 
 @pytest.fixture

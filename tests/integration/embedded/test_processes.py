@@ -27,7 +27,7 @@ from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.settings import Settings
 folder, name, count, size = sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])
-log = EmbeddedLog(folder, Settings(upkeep_every=timedelta(0)))
+log = EmbeddedLog(folder, Settings.of(storage_maintenance_interval=timedelta(0)))
 print("ready", flush=True)
 sys.stdin.readline()
 for i in range(count):
@@ -126,7 +126,7 @@ def test_files_of_a_killed_process_are_removed(log: EmbeddedLog, folder: Path, t
 
 
 def test_a_stopped_process_with_the_lock_makes_others_say_so(open_log: OpenLog, folder: Path) -> None:
-    log = open_log(lock_timeout=timedelta(milliseconds=200))
+    log = open_log(storage_lock_timeout=timedelta(milliseconds=200))
     log.create_topic("t")
     with process(HOLDER, folder) as child:
         assert line(child) == "held"
@@ -160,7 +160,7 @@ sys.stdin.readline()
 
 @pytest.mark.parametrize("taken", [False, True])
 def test_a_stopped_leader_does_not_hold_up_others_for_ever(open_log: OpenLog, folder: Path, taken: bool) -> None:
-    log = open_log(lock_timeout=timedelta(milliseconds=400))
+    log = open_log(storage_lock_timeout=timedelta(milliseconds=400))
     log.create_topic("t")
     with process(LEADER, folder) as child:
         assert line(child) == "leads"
@@ -188,7 +188,9 @@ from datetime import timedelta
 from headrace.contracts import Subscription
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
-log = EmbeddedLog(sys.argv[1], Settings(upkeep_every=timedelta(0), group_session=timedelta(seconds=float(sys.argv[2]))))
+session = timedelta(seconds=float(sys.argv[2]))
+settings = Settings.of(storage_maintenance_interval=timedelta(0), storage_group_session_timeout=session)
+log = EmbeddedLog(sys.argv[1], settings)
 consumer = log.consumer("g", Subscription(("t",)))
 print(len(consumer.assignment), flush=True)
 sys.stdin.readline()
@@ -200,7 +202,7 @@ sys.stdin.readline()
 def test_a_member_that_dies_or_stops_is_replaced(
     open_log: OpenLog, folder: Path, how: signal.Signals, session: float, busy: bool
 ) -> None:
-    log = open_log(group_session=timedelta(seconds=session))
+    log = open_log(storage_group_session_timeout=timedelta(seconds=session))
     log.create_topic("t", TopicSpec(partitions=2))
     with process(CONSUMER, folder, session) as child:
         assert line(child) == "2"
@@ -225,7 +227,7 @@ import sys
 from datetime import timedelta
 from headrace.log.embedded.log import EmbeddedLog
 from headrace.settings import Settings
-log = EmbeddedLog(sys.argv[1], Settings(upkeep_every=timedelta(0)))
+log = EmbeddedLog(sys.argv[1], Settings.of(storage_maintenance_interval=timedelta(0)))
 print("ready", flush=True)
 seen = 0
 while seen < 60:
@@ -240,7 +242,7 @@ print("fine", flush=True)
 def test_readers_in_other_processes_are_not_disturbed_by_upkeep(open_log: OpenLog, folder: Path) -> None:
     from headrace.settings import Size
 
-    log = open_log(readable_after=timedelta(0), inline_bytes=Size(300))
+    log = open_log(storage_file_delete_delay=timedelta(0), storage_inline_bytes=Size(300))
     log.create_topic("t", TopicSpec(compact=True))
     with process(READER, folder) as child:
         assert line(child) == "ready"

@@ -24,7 +24,12 @@ INSERT INTO numbers VALUES (1, 22);
 
 def started(data: Path, *arguments: object, **how: object) -> subprocess.Popen[str]:
     command = [*PROGRAM, "--data", str(data), "run", "sums.ksql", *map(str, arguments)]
-    environment = {**os.environ, "HEADRACE_SPARK_MEMORY": "1 GB", "HEADRACE_CHANGES": "record", "COLUMNS": "160"}
+    environment = {
+        **os.environ,
+        "HEADRACE_SPARK_DRIVER_MEMORY": "1 GB",
+        "HEADRACE_QUERY_EMIT": "record",
+        "COLUMNS": "160",
+    }
     return subprocess.Popen(command, cwd=data.parent, env=environment, text=True, **how)  # type: ignore[call-overload]
 
 

@@ -37,12 +37,12 @@ def key() -> rsa.RSAPrivateKey:
 def settings(tmp_path: Path, key: rsa.RSAPrivateKey) -> Settings:
     jwks = tmp_path / "jwks.json"
     jwks.write_text(json.dumps({"keys": [_public(key, "k1"), {"kty": "oct", "kid": "weak", "k": "c2VjcmV0"}]}))
-    return Settings(
-        data=tmp_path / "data",
-        token_secret=SECRET,
-        token_jwks=str(jwks),
-        token_issuer="https://issuer.example",
-        token_audience="headrace",
+    return Settings.of(
+        storage_data=tmp_path / "data",
+        auth_token_secret=SECRET,
+        auth_token_jwks=str(jwks),
+        auth_token_issuer="https://issuer.example",
+        auth_token_audience="headrace",
     )
 
 
@@ -94,8 +94,8 @@ def test_the_secret_is_made_once_and_for_the_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "data" / "token.secret"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [one.name for one in path.parent.iterdir()] == ["token.secret"]
-    made = Tokens(Settings(data=tmp_path / "data")).make("alice", 0, HOUR)[0]
-    assert Tokens(Settings(data=tmp_path / "data")).claims(made).name == "alice"
+    made = Tokens(Settings.of(storage_data=tmp_path / "data")).make("alice", 0, HOUR)[0]
+    assert Tokens(Settings.of(storage_data=tmp_path / "data")).claims(made).name == "alice"
 
 
 # -- that do not ----------------------------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ def test_lives_and_secrets_have_bounds(tmp_path: Path, tokens: Tokens) -> None:
         with pytest.raises(BadAccessToken):
             tokens.make("alice", 0, life)
     with pytest.raises(BadSetting):
-        Tokens(Settings(data=tmp_path, token_secret="short")).make("alice", 0, HOUR)
+        Tokens(Settings.of(storage_data=tmp_path, auth_token_secret="short")).make("alice", 0, HOUR)
 
 
 # -- keys from an address -------------------------------------------------------------------------------------------
@@ -250,10 +250,12 @@ def test_keys_do_not_come_in_the_clear_from_elsewhere() -> None:
         JwksKeys("http://issuer.example/keys").get("k1")
 
 
-@pytest.mark.parametrize("missing", ["token_issuer", "token_audience"])
+@pytest.mark.parametrize("missing", ["auth_token_issuer", "auth_token_audience"])
 def test_an_issuer_is_named_with_whom_its_tokens_are_for(tmp_path: Path, missing: str) -> None:
-    named: dict[str, Any] = {"token_jwks": "keys.json", "token_issuer": "us", "token_audience": "headrace"} | {
-        missing: ""
-    }
+    named: dict[str, Any] = {
+        "auth_token_jwks": "keys.json",
+        "auth_token_issuer": "us",
+        "auth_token_audience": "headrace",
+    } | {missing: ""}
     with pytest.raises(BadSetting, match="token_audience"):
-        Tokens(Settings(data=tmp_path, **named))
+        Tokens(Settings.of(storage_data=tmp_path, **named))

@@ -54,7 +54,7 @@ class Program:
 @pytest.fixture
 def headrace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Program]:
     monkeypatch.chdir(tmp_path)  # where no headrace.toml lies
-    for name in ("HEADRACE_DATA", "HEADRACE_LOG", "HEADRACE_CONFIG"):
+    for name in ("HEADRACE_STORAGE_DATA", "HEADRACE_STORAGE_LOG", "HEADRACE_CONFIG"):
         monkeypatch.delenv(name, raising=False)
     yield Program(tmp_path / "data")
     logfile.close()

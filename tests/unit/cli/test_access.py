@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -35,7 +34,7 @@ def test_users(headrace: Program) -> None:
     ]
     assert _typed(headrace, "another password\n", "user", "password", "alice") == 0
     headrace("user", "remove", "shop")
-    with EmbeddedLog(headrace.data) as log, Guard(log, Settings(data=headrace.data), SystemClock()) as guard:
+    with EmbeddedLog(headrace.data) as log, Guard(log, Settings.of(storage_data=headrace.data), SystemClock()) as guard:
         assert list(guard.book.state.users) == ["alice"]
         assert verify_password("another password", guard.book.state.users["alice"].password)
     assert _typed(headrace, "short\n", "user", "password", "alice") == 1
@@ -63,10 +62,10 @@ def test_tokens(headrace: Program) -> None:
     headrace("user", "add", "shop", "--no-password", "--role", "writer")
     plain = headrace("token", "create", "shop").out.strip()
     made = headrace("token", "create", "shop", "--life", "30d", "--json").json
-    with EmbeddedLog(headrace.data) as log, Guard(log, Settings(data=headrace.data), SystemClock()) as guard:
+    with EmbeddedLog(headrace.data) as log, Guard(log, Settings.of(storage_data=headrace.data), SystemClock()) as guard:
         assert guard.by_token(plain).name == guard.by_token(made["token"]).name == "shop"
     headrace("token", "revoke", made["id"])
-    with EmbeddedLog(headrace.data) as log, Guard(log, Settings(data=headrace.data), SystemClock()) as guard:
+    with EmbeddedLog(headrace.data) as log, Guard(log, Settings.of(storage_data=headrace.data), SystemClock()) as guard:
         assert made["id"] in guard.book.state.revoked
     headrace("token", "revoke", "--user", "shop")
     headrace("token", "revoke", code=2)
@@ -95,28 +94,28 @@ def test_audit(headrace: Program) -> None:
 @pytest.mark.parametrize(
     ("settings", "has_admin", "missing"),
     [
-        (Settings(), False, ["openssl", "HEADRACE_AUTH=required", "headrace user add"]),
-        (Settings(tls_cert="c"), False, ["HEADRACE_AUTH=required", "headrace user add"]),
-        (Settings(tls_cert="c", auth="required"), False, ["headrace user add"]),
-        (Settings(auth="required"), True, ["openssl"]),
-        (Settings(tls_cert="c"), True, ["HEADRACE_AUTH=required"]),
-        (Settings(tls_cert="c", auth="required"), True, []),
+        (Settings(), False, ["openssl", "HEADRACE_AUTH_MODE=required", "headrace user add"]),
+        (Settings.of(server_tls_cert="c"), False, ["HEADRACE_AUTH_MODE=required", "headrace user add"]),
+        (Settings.of(server_tls_cert="c", auth_mode="required"), False, ["headrace user add"]),
+        (Settings.of(auth_mode="required"), True, ["openssl"]),
+        (Settings.of(server_tls_cert="c"), True, ["HEADRACE_AUTH_MODE=required"]),
+        (Settings.of(server_tls_cert="c", auth_mode="required"), True, []),
     ],
 )
 def test_a_public_address_needs_all_three(host: str, settings: Settings, has_admin: bool, missing: list[str]) -> None:
-    public = replace(settings, host=host)
+    public = settings.replace(server_host=host)
     if not missing:
         check_bind(public, has_admin=has_admin)
         return
     with pytest.raises(PublicBind) as refused:
         check_bind(public, has_admin=has_admin)
-    for command in ("openssl", "HEADRACE_AUTH=required", "headrace user add"):
+    for command in ("openssl", "HEADRACE_AUTH_MODE=required", "headrace user add"):
         assert (command in (refused.value.fix or "")) == (command in missing)
 
 
 def test_this_machine_needs_nothing() -> None:
     for host in ("127.0.0.1", "localhost", "127.8.8.8", "::1"):
-        check_bind(Settings(host=host), has_admin=False)
+        check_bind(Settings.of(server_host=host), has_admin=False)
 
 
 def test_up_and_the_registry_refuse_a_public_address(headrace: Program) -> None:
@@ -127,6 +126,9 @@ def test_up_and_the_registry_refuse_a_public_address(headrace: Program) -> None:
 def test_files_of_tls_that_are_none(tmp_path: Path) -> None:
     assert tls_files(Settings()) is None
     (tmp_path / "cert.pem").write_text("hello")
-    for settings in (Settings(tls_cert=str(tmp_path / "cert.pem")), Settings(tls_cert=str(tmp_path / "none.pem"))):
+    for settings in (
+        Settings.of(server_tls_cert=str(tmp_path / "cert.pem")),
+        Settings.of(server_tls_cert=str(tmp_path / "none.pem")),
+    ):
         with pytest.raises(BadSetting):
             tls_files(settings)

@@ -181,18 +181,23 @@ def test_how_queries_run_hangs_on_the_settings(headrace: Program, script: Path) 
     config = script.parent / "headrace.toml"
 
     def told(**settings: object) -> list[str]:
-        config.write_text("".join(f"{name} = {json.dumps(value)}\n" for name, value in settings.items()))
+        lines = [f"{name} = {json.dumps(value)}\n" for name, value in settings.items()]
+        config.write_text("[query]\n" + "".join(lines))
         return [line[5:] for line in headrace("explain", "a.ksql").out.splitlines() if line.startswith("--   ")]
 
-    assert told(way="record", pages=7)[:2] == [
+    assert told(execution_mode="record", key_groups=7)[:2] == [
         "runs record by record, on 7 pages; sends the last change of each key in a batch; delivered exactly once",
-        'not natively: the setting "way" says so',
+        'not natively: the setting "query.execution_mode" is record',
     ]
-    assert told(changes="record")[0] == "runs record by record, on 4 pages; sends every change; delivered exactly once"
-    assert told(way="native")[2:] == ["is refused", "not natively: what a table held before is known record by record"]
-    for name in ("sink", "changes", "way"):
-        config.write_text(f'{name} = "other"\n')
-        assert headrace("explain", "a.ksql", code=1).err.startswith(f'bad-setting: setting "{name}" cannot be "other"')
+    assert told(emit="per-record")[0] == "runs record by record, on 4 pages; sends every change; delivered exactly once"
+    assert told(execution_mode="native")[2:] == [
+        "is refused",
+        "not natively: what a table held before is known record by record",
+    ]
+    for name in ("sink_topics", "emit", "execution_mode"):
+        config.write_text(f'[query]\n{name} = "other"\n')
+        error = headrace("explain", "a.ksql", code=1).err
+        assert error.startswith(f'bad-setting: setting "query.{name}" cannot be "other"')
 
 
 def test_how_a_query_runs_hangs_on_the_topics_that_are_there(headrace: Program, script: Path) -> None:

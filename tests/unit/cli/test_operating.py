@@ -72,32 +72,36 @@ def test_the_doctor_looks_at_everything(headrace: Program) -> None:
 
 def test_the_doctor_survives_bad_settings(headrace: Program, tmp_path: Path) -> None:
     config = tmp_path / "bad.toml"
-    config.write_text("batch_rowz = 1\n")
+    config.write_text("[query]\nmax_batch_rowz = 1\n")
     first, *_ = headrace("--config", config, "doctor", "--json", code=1).json
-    assert (first["check"], first["state"], first["fix"]) == ("settings", "fail", 'did you mean "batch_rows"?')
+    assert (first["check"], first["state"], first["fix"]) == (
+        "settings",
+        "fail",
+        "did you mean max_batch_rows in section [query]?",
+    )
 
 
 def test_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     (java,) = doctor.check_java(Settings())
     assert (java.state, java.fix) == ("fail", "apt-get install openjdk-17-jre-headless")
-    (memory,) = doctor.check_memory(Settings(spark_memory=Size(1 << 60)))
+    (memory,) = doctor.check_memory(Settings.of(spark_driver_memory=Size(1 << 60)))
     assert memory.state == "warn"
     (tmp_path / "FORMAT").write_text("headrace 999\n")
-    (form,) = doctor.check_data_format(Settings(data=tmp_path))
+    (form,) = doctor.check_data_format(Settings.of(storage_data=tmp_path))
     assert form.state == "fail"
     (tmp_path / "FORMAT").unlink()
     (tmp_path / "letters").touch()
-    (form,) = doctor.check_data_format(Settings(data=tmp_path))
+    (form,) = doctor.check_data_format(Settings.of(storage_data=tmp_path))
     assert form.state == "fail"
-    missing = Settings(data=tmp_path, jars=tmp_path / "jars")
+    missing = Settings.of(storage_data=tmp_path, kafka_jars=tmp_path / "jars")
     assert [f.state for f in doctor.check_kafka(missing) if f.check == "kafka jars"] == ["warn"]
 
 
 @pytest.mark.parametrize("name", ["logs", "secrets", "token.secret", "push.key", "kafka", "checkpoints", "views"])
 def test_what_headrace_makes_before_the_first_topic_is_not_strange(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    (form,) = doctor.check_data_format(Settings(data=tmp_path))
+    (form,) = doctor.check_data_format(Settings.of(storage_data=tmp_path))
     assert form.state == "ok"
     with EmbeddedLog(tmp_path):  # which is of the same mind
         assert (tmp_path / "FORMAT").exists()
@@ -105,6 +109,6 @@ def test_what_headrace_makes_before_the_first_topic_is_not_strange(tmp_path: Pat
 
 def test_kafka_that_does_not_answer_is_a_failure_where_it_is_used(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
-        used = Settings(log="kafka", kafka_servers=f"127.0.0.1:{server.getsockname()[1]}")
+        used = Settings.of(storage_log="kafka", kafka_bootstrap_servers=f"127.0.0.1:{server.getsockname()[1]}")
         assert [f.state for f in doctor.check_kafka(used) if f.check == "kafka servers"] == ["ok"]
     assert [f.state for f in doctor.check_kafka(used) if f.check == "kafka servers"] == ["fail"]

@@ -85,12 +85,12 @@ def test_a_folder_does_not_appear_because_one_looks(headrace: Program) -> None:
 
 def test_the_settings_file_is_read(headrace: Program, tmp_path: Path) -> None:
     config = tmp_path / "other.toml"
-    config.write_text('batch_rows = 7\nkafka_options = "sasl.password=hunter2"\n')
+    config.write_text('[query]\nmax_batch_rows = 7\n[kafka]\nclient_options = "sasl.password=hunter2"\n')
     rows = {row["name"]: row for row in headrace("--config", config, "settings", "--json").json}
-    assert (rows["batch_rows"]["value"], rows["batch_rows"]["origin"]) == (7, str(config))
-    assert rows["data"]["origin"] == "flag"
-    assert rows["readable_after"]["value"] == "10m"
-    assert "hunter2" not in rows["kafka_options"]["value"]
+    assert (rows["query.max_batch_rows"]["value"], rows["query.max_batch_rows"]["origin"]) == (7, str(config))
+    assert rows["storage.data"]["origin"] == "flag"
+    assert rows["storage.file_delete_delay"]["value"] == "10m"
+    assert "hunter2" not in rows["kafka.client_options"]["value"]
     assert "hunter2" not in headrace("--config", config, "settings").out
 
 

@@ -32,7 +32,7 @@ VALUE = "Anna Smith"
 
 @contextmanager
 def served(data: Path) -> Iterator[Node]:
-    settings = Settings(data=data)
+    settings = Settings.of(storage_data=data)
     with (
         EmbeddedLog(data) as log,
         Node(log, settings, isolation=Nowhere()) as node,
@@ -83,12 +83,12 @@ def test_without_one_the_shell_tries_the_usual_address(headrace: Program, monkey
 
 
 def test_a_bundle_has_no_secrets_and_no_records(headrace: Program, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HEADRACE_KAFKA_OPTIONS", f"sasl.username=me,sasl.password={SECRET}")
+    monkeypatch.setenv("HEADRACE_KAFKA_CLIENT_OPTIONS", f"sasl.username=me,sasl.password={SECRET}")
     with served(headrace.data) as node:
         node.execute(CLICKS + COUNTS, {"ksql.sasl.password": SECRET})
         node.execute(f"CREATE STREAM odd AS SELECT *, 'password={SECRET}' AS p FROM clicks;")
         node.log.append([Append("clicks", from_records([Record(json.dumps({"PAGE": VALUE}).encode(), b"1")]))])
-        logfile.configure(Settings(data=headrace.data))
+        logfile.configure(Settings.of(storage_data=headrace.data))
         logging.getLogger("headrace.a").warning("query CTAS_COUNTS_1 has failed: '%s' is no number", VALUE)
         logging.getLogger("headrace.a").warning("connected with %s to topic %r", SECRET, "clicks")
         try:
@@ -107,7 +107,9 @@ def test_a_bundle_has_no_secrets_and_no_records(headrace: Program, monkeypatch: 
     assert "CREATE TABLE counts" in parts["statements.json"]
     assert "topic 'clicks'" in parts["headrace.log"]
     assert json.loads(parts["status.json"])["queries"]
-    assert {one["name"]: one for one in json.loads(parts["settings.json"])}["kafka_options"]["value"] == "********"
+    assert {one["name"]: one for one in json.loads(parts["settings.json"])}["kafka.client_options"][
+        "value"
+    ] == "********"
 
 
 def test_a_bundle_without_a_server_or_a_log(headrace: Program) -> None:
@@ -127,7 +129,7 @@ def test_a_bundle_without_a_server_or_a_log(headrace: Program) -> None:
 
 def test_logs_are_filtered_over_rotated_files(headrace: Program) -> None:
     headrace("topic", "create", "a")
-    logfile.configure(Settings(data=headrace.data, log_file_bytes=Size(1000)))
+    logfile.configure(Settings.of(storage_data=headrace.data, logging_max_file_bytes=Size(1000)))
     logger = logging.getLogger("headrace.a")
     for n in range(30):
         logger.log(logging.WARNING if n % 10 == 0 else logging.INFO, "query CTAS_%s_1 did %s", "AB"[n % 2], n)

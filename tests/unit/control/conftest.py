@@ -14,10 +14,10 @@ from headrace.settings import Settings
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Settings:
-    return Settings(data=tmp_path / "data", upkeep_every=timedelta(0))
+    return Settings.of(storage_data=tmp_path / "data", storage_maintenance_interval=timedelta(0))
 
 
 @pytest.fixture
 def log(settings: Settings) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(settings.data, settings) as opened:
+    with EmbeddedLog(settings.storage.data, settings) as opened:
         yield opened

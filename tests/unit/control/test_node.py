@@ -208,8 +208,8 @@ _STATEMENTS = st.sampled_from(
 @example(statements=[CLICKS, COUNTS, "TERMINATE ALL;", "DROP STREAM clicks;"])
 @given(statements=st.lists(_STATEMENTS, max_size=25))
 def test_a_shortened_journal_comes_to_the_same(statements: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
-    given = Settings(data=tmp_path_factory.mktemp("node"))
-    with EmbeddedLog(given.data, given) as log:
+    given = Settings.of(storage_data=tmp_path_factory.mktemp("node"))
+    with EmbeddedLog(given.storage.data, given) as log:
         with Node(log, given, isolation=Nowhere()) as node:
             for statement in statements:
                 with suppress(HeadraceError):

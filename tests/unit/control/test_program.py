@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar
 
@@ -96,5 +95,5 @@ def test_a_start_that_fails_is_tried_a_few_times(log: EmbeddedLog, settings: Set
 
 
 def test_an_isolation_that_there_is_not_is_refused(log: EmbeddedLog, settings: Settings) -> None:
-    with pytest.raises(BadSetting, match='"isolation" cannot be "container"'):
-        Program(log, replace(settings, isolation="container"))
+    with pytest.raises(BadSetting, match='isolation" cannot be "container"'):
+        Program(log, settings.replace(query_isolation="container"))

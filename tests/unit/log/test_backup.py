@@ -20,7 +20,9 @@ from headrace.log.embedded.maintenance.backup import backup, restore
 from headrace.log.embedded.maintenance.check import check
 from headrace.settings import Settings, Size
 
-SETTINGS = Settings(inline_bytes=Size(500), upkeep_every=timedelta(0), readable_after=timedelta(0))
+SETTINGS = Settings.of(
+    storage_inline_bytes=Size(500), storage_maintenance_interval=timedelta(0), storage_file_delete_delay=timedelta(0)
+)
 RAW = pa.schema({"key": pa.binary(), "value": pa.binary()})
 
 # Appends numbers for ever, merges all the time, and removes what it merged at once.

@@ -18,7 +18,9 @@ from headrace.log.embedded.maintenance.check import check
 from headrace.schema import Schema
 from headrace.settings import Settings, Size
 
-SETTINGS = Settings(inline_bytes=Size(2_000), upkeep_every=timedelta(0), readable_after=timedelta(0))
+SETTINGS = Settings.of(
+    storage_inline_bytes=Size(2_000), storage_maintenance_interval=timedelta(0), storage_file_delete_delay=timedelta(0)
+)
 
 
 def rows(start: int, count: int) -> pa.RecordBatch:

@@ -36,7 +36,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> I
     opened: Log = (
         ModelLog(clock)
         if request.param == "model"
-        else EmbeddedLog(tmp_path, Settings(upkeep_every=timedelta(0)), clock)
+        else EmbeddedLog(tmp_path, Settings.of(storage_maintenance_interval=timedelta(0)), clock)
     )
     opened.create_topic("jobs", TopicSpec(partitions=2, partitioner="round-robin"))
     yield opened

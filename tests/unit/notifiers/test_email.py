@@ -22,7 +22,9 @@ from tests.unit.deliver.messages import means, message, notice, notifier
 
 
 def mail(post: MailReceiver, to: str = "ann@example.com, bob@example.com", **options: Any) -> EmailSender:
-    settings = Settings(smtp=f"smtp://127.0.0.1:{post.port}?tls=none", smtp_from="headrace@example.com")
+    settings = Settings.of(
+        notifiers_smtp_url=f"smtp://127.0.0.1:{post.port}?tls=none", notifiers_smtp_from="headrace@example.com"
+    )
     return EmailSender(notifier("email", {"to": to, **options}), means(settings))
 
 
@@ -94,7 +96,9 @@ def test_a_mail_that_was_taken_is_taken_whatever_the_good_bye(bye: str) -> None:
 
 def test_it_is_not_sent_in_clear_text_unless_that_is_asked_for() -> None:
     with mail_receiver() as post:
-        careful = EmailSender(notifier("email", {"to": "a@b.c"}), means(Settings(smtp=f"smtp://127.0.0.1:{post.port}")))
+        careful = EmailSender(
+            notifier("email", {"to": "a@b.c"}), means(Settings.of(notifiers_smtp_url=f"smtp://127.0.0.1:{post.port}"))
+        )
         with pytest.raises(RetryLater, match="STARTTLS"):
             careful.send(message())
     assert post.mails == []
@@ -118,8 +122,8 @@ def test_a_password_with_signs_of_addresses_is_none_of_its_parts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PW", "hunter2/x:y@z")
-    url = _server(Settings(data=tmp_path, smtp="smtp://user:${env:PW}@host.example:587"))
+    url = _server(Settings.of(storage_data=tmp_path, notifiers_smtp_url="smtp://user:${env:PW}@host.example:587"))
     assert (url.hostname, url.port, unquote(url.password or "")) == ("host.example", 587, "hunter2/x:y@z")
     with pytest.raises(BadSetting) as refused:
-        _server(Settings(data=tmp_path, smtp="smtp://host.example:hunter2"))
+        _server(Settings.of(storage_data=tmp_path, notifiers_smtp_url="smtp://host.example:hunter2"))
     assert "hunter2" not in str(refused.value)

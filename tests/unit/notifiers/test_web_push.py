@@ -93,7 +93,7 @@ def test_the_proof_is_signed_by_the_key_that_it_names() -> None:
 def test_the_servers_key_is_made_once_and_for_its_owner(tmp_path: Path) -> None:
     first = public_bytes(load_server_key(tmp_path))
     assert public_bytes(load_server_key(tmp_path)) == first
-    assert public_key(means(Settings(data=tmp_path))) == base64url_encode(first)
+    assert public_key(means(Settings.of(storage_data=tmp_path))) == base64url_encode(first)
     (file,) = tmp_path.iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
 
@@ -107,7 +107,7 @@ def test_browsers_are_told_and_forgotten_when_they_are_gone(tmp_path: Path, monk
         webhook_receiver(lambda number: (410, {})) as gone,
         webhook_receiver(lambda number: (201 if number else 503, {})) as slow,
     ):
-        given = means(Settings(data=tmp_path, webhook_private="127.0.0.1"), log)
+        given = means(Settings.of(storage_data=tmp_path, notifiers_webhook_allowed_private="127.0.0.1"), log)
         push = WebPushSender(notifier("push", {}), given)
         for there in (well, gone, slow):
             url = there.url.replace("http:", "https:")
@@ -151,7 +151,7 @@ def test_what_is_no_subscription_is_refused(endpoint: str, p256dh: str, auth: st
 
 def test_a_push_service_inside_is_not_reached(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
-        given = means(Settings(data=tmp_path), log)
+        given = means(Settings.of(storage_data=tmp_path), log)
         given.subscriptions.add(PushSubscription("OPS", "https://169.254.169.254/latest", BROWSER, AUTH))
         with pytest.raises(DeliveryRefused):
             WebPushSender(notifier("push", {}), given).send(message())
@@ -160,7 +160,7 @@ def test_a_push_service_inside_is_not_reached(tmp_path: Path) -> None:
 def test_one_that_does_not_take_it_hinders_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_post, "_checked", lambda url: urlsplit(url.replace("https:", "http:")))
     with EmbeddedLog(tmp_path) as log, webhook_receiver(lambda number: (400, {})) as bad, webhook_receiver() as well:
-        given = means(Settings(data=tmp_path, webhook_private="127.0.0.1"), log)
+        given = means(Settings.of(storage_data=tmp_path, notifiers_webhook_allowed_private="127.0.0.1"), log)
         for there in (bad, well):
             url = there.url.replace("http:", "https:")
             given.subscriptions.add(PushSubscription("OPS", url, BROWSER, AUTH))
@@ -173,7 +173,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[SenderCon
     """Receivers speak plain HTTP; only the scheme is put in the place of the other."""
     monkeypatch.setattr(http_post, "_checked", lambda url: urlsplit(url.replace("https:", "http:")))
     with EmbeddedLog(tmp_path) as log:
-        yield means(Settings(data=tmp_path, webhook_private="127.0.0.1"), log)
+        yield means(Settings.of(storage_data=tmp_path, notifiers_webhook_allowed_private="127.0.0.1"), log)
 
 
 def subscribe(given: SenderContext, there: WebhookReceiver, owner: str = "") -> str:

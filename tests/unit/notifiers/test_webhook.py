@@ -31,7 +31,7 @@ from headrace.settings import Settings
 from tests.notifier_receivers import webhook_receiver
 from tests.unit.deliver.messages import means, message, notifier
 
-HERE = Settings(webhook_private="127.0.0.1")
+HERE = Settings.of(notifiers_webhook_allowed_private="127.0.0.1")
 
 
 def webhook(url: str, settings: Settings = HERE, **options: Any) -> WebhookSender:
@@ -240,4 +240,6 @@ def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> Non
         context.wrap_socket(taken, server_side=True).recv(10)
 
     with speaking(shake_hands) as port, pytest.raises(DeliveryRefused, match="certificate"):
-        webhook(f"https://localhost:{port}/", Settings(webhook_private="localhost")).send(message())
+        webhook(f"https://localhost:{port}/", Settings.of(notifiers_webhook_allowed_private="localhost")).send(
+            message()
+        )

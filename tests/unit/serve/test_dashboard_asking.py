@@ -56,7 +56,7 @@ def sale(number: int) -> Record:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RequestContext]:
     """Over a view with more rows than a chart is drawn of."""
     folder: Path = tmp_path_factory.mktemp("asking") / "data"
-    with EmbeddedLog(folder) as log, Node(log, Settings(data=folder), isolation=Nowhere()) as node:
+    with EmbeddedLog(folder) as log, Node(log, Settings.of(storage_data=folder), isolation=Nowhere()) as node:
         node.execute(DECLARED)
         append(node, *map(sale, range(ROWS)))
         yield RequestContext(node).by(ALL_RIGHTS)

@@ -46,7 +46,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 
 @pytest.fixture
 def site(log: EmbeddedLog) -> Iterator[RequestContext]:
-    with Node(log, Settings(data=log.folder), isolation=Nowhere()) as node:
+    with Node(log, Settings.of(storage_data=log.folder), isolation=Nowhere()) as node:
         yield RequestContext(node).by(ALL_RIGHTS)
 
 

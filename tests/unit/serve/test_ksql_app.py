@@ -27,7 +27,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 
 @pytest.fixture
 def address(log: EmbeddedLog) -> Iterator[str]:
-    settings = Settings(data=log.folder)
+    settings = Settings.of(storage_data=log.folder)
     with Node(log, settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
         yield server.address
 

@@ -10,7 +10,6 @@ import threading
 import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -80,7 +79,7 @@ def client(tmp_path: Path) -> Iterator[Client]:
 def serving(tmp_path: Path) -> Iterator[Client]:
     with (
         EmbeddedLog(tmp_path / "data") as log,
-        Node(log, Settings(data=log.folder), isolation=Nowhere()) as node,
+        Node(log, Settings.of(storage_data=log.folder), isolation=Nowhere()) as node,
         Server(application(node)).running() as server,
     ):
         node.execute(DECLARED)
@@ -327,7 +326,7 @@ def test_many_rows_come_while_they_are_read(client: Client) -> None:
 def test_who_does_not_take_an_answer_holds_no_state_for_ever(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends, too: without the end of the answer."""
     monkeypatch.setattr(queries, "PULL_READ_GRACE", 0.5)
-    client.node.pulls.settings = replace(client.node.settings, query_time=timedelta(seconds=1))
+    client.node.pulls.settings = client.node.settings.replace(query_pull_timeout=timedelta(seconds=1))
     let_go, answered = threading.Event(), client.node.pulls.answered
 
     @contextmanager
@@ -354,7 +353,7 @@ def test_who_does_not_take_an_answer_holds_no_state_for_ever(client: Client, mon
 
 
 def test_a_table_that_is_dropped_leaves_no_file(client: Client) -> None:
-    folder = client.node.settings.data / "views"
+    folder = client.node.settings.storage.data / "views"
     assert (folder / "PAGES.sqlite").exists()
     client.node.execute("DROP TABLE pages;")
     assert not list(folder.iterdir())

@@ -13,20 +13,20 @@ from headrace.views.stores import SqliteStore, open_store
 
 
 def test_files_are_the_default(tmp_path: Path) -> None:
-    assert isinstance(open_store(Settings(data=tmp_path)), SqliteStore)
+    assert isinstance(open_store(Settings.of(storage_data=tmp_path)), SqliteStore)
 
 
 def test_a_store_that_is_not_known_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(BadSetting, match='"views" cannot be "oracle"'):
-        open_store(Settings(data=tmp_path, views="oracle"))
+    with pytest.raises(BadSetting, match='backend" cannot be "oracle"'):
+        open_store(Settings.of(storage_data=tmp_path, views_backend="oracle"))
 
 
 @pytest.mark.parametrize(
     "url", ["", "mysql://h/d", "postgresql://h:x/d", "postgresql://h/d?sslmode=no", "postgresql://h/d?option=1"]
 )
 def test_a_url_that_is_none_is_refused(tmp_path: Path, url: str) -> None:
-    with pytest.raises(BadSetting, match="views_url"):
-        open_store(Settings(data=tmp_path, views="postgres", views_url=url))
+    with pytest.raises(BadSetting, match=r"views\.postgres_url"):
+        open_store(Settings.of(storage_data=tmp_path, views_backend="postgres", views_postgres_url=url))
 
 
 def test_a_driver_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -35,4 +35,4 @@ def test_a_driver_that_is_not_installed_is_named(tmp_path: Path, monkeypatch: py
     for module in ("pg8000", "pg8000.native", "pg8000.exceptions"):
         monkeypatch.setitem(sys.modules, module, None)
     with pytest.raises(MissingDependency, match="pg8000"):
-        open_store(Settings(data=tmp_path, views="postgres"))
+        open_store(Settings.of(storage_data=tmp_path, views_backend="postgres"))

@@ -25,7 +25,7 @@ def deploy(
     """Deploy the app of a Python file to a server: its functions, operators and statements.
 
     Deploying again replaces the code, also for running queries, and executes only the statements that are new. A server
-    accepts code only from clients on its own machine, unless the setting `code_from` allows others.
+    accepts code only from clients on its own machine, unless the setting `server.accept_code` allows others.
 
     Example: headrace deploy shop.py
     """

@@ -27,7 +27,7 @@ def down(
 
     call: CommandContext = ctx.obj
     call.json |= as_json
-    data = call.settings().data
+    data = call.settings().storage.data
     require_data_folder(data)
     there, seconds = discovery.stop_server(data, timeout.total_seconds())
     if call.json:

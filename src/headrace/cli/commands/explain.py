@@ -112,12 +112,12 @@ def _outlooks(call: CommandContext, planned: Sequence[PlannedStatement]) -> list
 def _topics(call: CommandContext) -> Iterator[Callable[[str], Topic | None]]:
     """Look up topics of the embedded log, if there is one. Kafka is not contacted: no output depends on its topics."""
     settings = call.settings()
-    if settings.log != "embedded" or not (settings.data / "log.db").exists():
+    if settings.storage.log != "embedded" or not (settings.storage.data / "log.db").exists():
         yield lambda name: None
         return
     from headrace.log.embedded.storage.read_only import ReadOnlyLog
 
-    view = ReadOnlyLog(settings.data)
+    view = ReadOnlyLog(settings.storage.data)
 
     def find(name: str) -> Topic | None:
         with contextlib.suppress(UnknownTopic):

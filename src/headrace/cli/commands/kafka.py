@@ -33,7 +33,7 @@ def up(
     call: CommandContext = ctx.obj
     settings = call.settings()
     jar_sets.fetch(settings, output.note)
-    place = (folder or settings.data / "kafka").absolute()
+    place = (folder or settings.storage.data / "kafka").absolute()
     with output.stderr_console().status(f"starting {nodes} Kafka broker{'s' if nodes > 1 else ''} ..."):
         cluster = LocalCluster.start(place, nodes, range(port, port + nodes), settings)
     with cluster:

@@ -33,8 +33,8 @@ def logs(
 ) -> None:
     """Show the last log lines of the processes of this data folder, oldest first.
 
-    The files are in the folder `logs` of the data folder, and are rotated by size: see the settings log_level,
-    log_file_bytes and log_file_count. Spark's own log is in `spark.log` beside them.
+    The files are in the folder `logs` of the data folder, and are rotated by size: see the settings logging.level,
+    logging.max_file_bytes and logging.max_files. Spark's own log is in `spark.log` beside them.
 
     Example: headrace logs -f --query CTAS_SALES_1
     """
@@ -42,7 +42,7 @@ def logs(
     call.json |= as_json
     if level not in logfile.LEVELS:
         raise typer.BadParameter(f"choose one of: {', '.join(logfile.LEVELS)}")
-    data = call.settings().data
+    data = call.settings().storage.data
     require_data_folder(data)
     path, wanted = data / "logs" / "headrace.log", _wanted(query, level)
     following = follow_log_lines(path) if follow else ()

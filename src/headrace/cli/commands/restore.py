@@ -30,9 +30,9 @@ def restore(
     call: CommandContext = ctx.obj
     call.json |= as_json
     settings = call.settings()
-    if settings.log != "embedded":
+    if settings.storage.log != "embedded":
         raise NotOnThisLog("only an embedded log can be restored", fix="use Kafka's own tools, or --log embedded")
-    folder = data or settings.data
+    folder = data or settings.storage.data
     with output.progress() as bar:
         task = bar.add_task("restoring", total=None)
         copied = restore_to(source, folder, lambda done, total: bar.update(task, completed=done, total=total))

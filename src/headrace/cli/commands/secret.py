@@ -25,7 +25,7 @@ def set_secret(ctx: typer.Context, name: Name) -> None:
     """
     call: CommandContext = ctx.obj
     typed = typer.prompt("secret", hide_input=True) if sys.stdin.isatty() else sys.stdin.read().rstrip("\r\n")
-    secrets.save_secret(name, typed, call.settings().data)
+    secrets.save_secret(name, typed, call.settings().storage.data)
     output.note(f"{name} is kept: write ${{secret:{name}}}")
 
 
@@ -37,7 +37,7 @@ def list_secrets(ctx: typer.Context, as_json: output.Json = False) -> None:
     """
     call: CommandContext = ctx.obj
     call.json |= as_json
-    rows = [{"name": name} for name in secrets.secret_names(call.settings().data)]
+    rows = [{"name": name} for name in secrets.secret_names(call.settings().storage.data)]
     output.print_rows(rows, as_json=call.json, columns=("name",), empty="no secrets are kept")
 
 
@@ -48,6 +48,6 @@ def remove(ctx: typer.Context, name: Name) -> None:
     Example: headrace secret remove kafka
     """
     call: CommandContext = ctx.obj
-    require_data_folder(call.settings().data)
-    secrets.delete_secret(name, call.settings().data)
+    require_data_folder(call.settings().storage.data)
+    secrets.delete_secret(name, call.settings().storage.data)
     output.note(f"{name} is removed")

@@ -18,7 +18,8 @@ app = typer.Typer()
 def settings(ctx: typer.Context, as_json: output.Json = False) -> None:
     """Show every setting with its value and its origin. Secrets are masked.
 
-    Set a setting by a line in headrace.toml, or by an environment variable: HEADRACE_ and its name in capitals.
+    To change spark.master, write `master = "local[4]"` in section `[spark]` of headrace.toml, or set the environment
+    variable HEADRACE_SPARK_MASTER.
 
     Example: headrace settings --json
     """

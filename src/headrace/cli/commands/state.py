@@ -71,12 +71,12 @@ def remove(
 
 def _folder(call: CommandContext) -> Path:
     """The folder of the checkpoints, which is in the data folder for every kind of log."""
-    data = call.settings().data
+    data = call.settings().storage.data
     require_data_folder(data)
     return data / "checkpoints"
 
 
-_ANEW = 'to look inside, run it with the setting way = "record", under another --name'
+_ANEW = 'to look inside, run it with the setting query.execution_mode = "record", under another --name'
 
 
 @app.command()

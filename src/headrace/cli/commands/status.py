@@ -39,7 +39,7 @@ def status(ctx: typer.Context, token_file: TokenFile = None, as_json: output.Jso
 
     call: CommandContext = ctx.obj
     call.json |= as_json
-    data = call.settings().data
+    data = call.settings().storage.data
     require_data_folder(data)
     if (there := find_server(data)) is None:
         raise _nobody(data)
@@ -56,7 +56,7 @@ def status(ctx: typer.Context, token_file: TokenFile = None, as_json: output.Jso
 def fetch_status(call: CommandContext, there: ServerInfo, token_file: Path | None = None) -> dict[str, Any]:
     """Fetch the status document of a server."""
     path = there.reached_at + _PATH
-    shown = Credentials(resolve_token(call, token_file), call.settings().ca or None)
+    shown = Credentials(resolve_token(call, token_file), call.settings().client.ca_cert or None)
     try:
         # The server is on this machine: ignore proxies that the environment configures.
         direct = build_opener(ProxyHandler({}), HTTPSHandler(context=shown.context))

@@ -86,7 +86,7 @@ def log_stats(ctx: typer.Context, as_json: output.Json = False) -> None:
 
 def _run(log: EmbeddedLog, topics: list[str] | None) -> MaintenanceReport:
     """Run one round of maintenance; waits while another process runs one."""
-    deadline = time.monotonic() + log.settings.lock_timeout.total_seconds()
+    deadline = time.monotonic() + log.settings.storage.lock_timeout.total_seconds()
     while time.monotonic() < deadline:
         report = log.upkeep.run(force_compaction=True, topics=topics)
         if report is not None:

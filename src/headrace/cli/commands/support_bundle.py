@@ -29,7 +29,7 @@ def support_bundle(
     from headrace.log.embedded.storage.store import translate_errors
 
     call: CommandContext = ctx.obj
-    require_data_folder(call.settings().data)
+    require_data_folder(call.settings().storage.data)
     path = file or Path(time.strftime("headrace-support-%Y%m%d-%H%M%S.zip", time.gmtime()))
     if path.exists():
         raise typer.BadParameter(f"{path} is there already")

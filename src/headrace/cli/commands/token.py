@@ -21,7 +21,7 @@ def create(
     ctx: typer.Context,
     user: Annotated[str, typer.Argument(help="The user's name.")],
     life: Annotated[
-        timedelta | None, duration_option("How long it lives; else as the setting token_life says.")
+        timedelta | None, duration_option("How long it lives; else as the setting auth.token_ttl says.")
     ] = None,
     as_json: output.Json = False,
 ) -> None:
@@ -38,7 +38,7 @@ def create(
         found = book.state.users.get(user)
         if found is None:
             raise UnknownUser(f'there is no user "{user}"', fix="`headrace user list` names them")
-        token, mark, ends_at = Tokens(settings).make(user, found.generation, life or settings.token_life)
+        token, mark, ends_at = Tokens(settings).make(user, found.generation, life or settings.auth.token_ttl)
         book.audit.note("token-made", LOCAL_PRINCIPAL, user=user, token=mark)
     if call.json:
         output.print_json({"token": token, "id": mark, "expires_at": ends_at})

@@ -25,7 +25,7 @@ def up(
 
     Everything that was created exists again after a restart. Ctrl-C or `headrace down` stops the server after the
     batches in progress; SIGHUP reloads the settings. The server listens on this machine only; any other address
-    requires TLS, `auth = "required"` and an admin.
+    requires TLS, `auth.mode = "required"` and an admin.
 
     Example: headrace up --port 8088
 
@@ -42,18 +42,18 @@ def up(
     from headrace.serve.http.server import Server
 
     call: CommandContext = ctx.obj
-    call.flags["host"] = host
+    call.flags["server_host"] = host
     settings = call.settings()
     tls = tls_files(settings)
     with call.log(create=True, long=True) as log, Node(log, settings) as node:
         check_bind(settings, has_admin=node.guard.book.state.has_admin)
-        crowd = ConnectionLimits(settings.connections, settings.connections_each)
-        server = Server(application(node, dashboard=True), settings.host, port, crowd=crowd, tls=tls)
+        crowd = ConnectionLimits(settings.server.max_connections, settings.server.max_connections_per_address)
+        server = Server(application(node, dashboard=True), settings.server.host, port, crowd=crowd, tls=tls)
         server.stop_on_signals()
         _reload_on_signal(call, settings, node)
         output.note(f"headrace listens on {server.address}; Ctrl-C ends it")
         output.note(f"its dashboard: {server.address}/ui/")
-        with advertise(settings.data, server.address):
+        with advertise(settings.storage.data, server.address):
             server.run()
 
 

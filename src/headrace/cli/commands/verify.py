@@ -57,7 +57,7 @@ def verify(
     call: CommandContext = ctx.obj
     call.json |= as_json
     settings = call.settings()
-    require_data_folder(settings.data)
+    require_data_folder(settings.storage.data)
     with call.log() as log:
         subjects = _subjects(log, settings, file, name)
         verdicts = list(_verdicts(log, settings, _chosen(subjects, query), alone=query is not None))
@@ -75,14 +75,14 @@ def _subjects(log: Log, settings: Settings, file: Path | None, name: str | None)
     from headrace.control.verify import targets
 
     if file is None:
-        return targets.server_targets(log, settings.data)
+        return targets.server_targets(log, settings.storage.data)
     from headrace.engine.planning.serialization import no_setup
 
     given = script.load_script(file)
     found = script.analyze_script(given)
     program = name or re.sub(r"[^A-Za-z0-9._-]", "-", given.program)
     actions = [one.action for one in found.planned]
-    return targets.script_targets(actions, found.catalog, settings.data, program, given.setup or no_setup)
+    return targets.script_targets(actions, found.catalog, settings.storage.data, program, given.setup or no_setup)
 
 
 def _chosen(subjects: list[VerifyTarget], query: str | None) -> list[VerifyTarget]:

@@ -47,7 +47,7 @@ class BundleSources:
 
     @property
     def data(self) -> Path:
-        return self.call.settings().data
+        return self.call.settings().storage.data
 
     @cached_property
     def subjects(self) -> list[VerifyTarget]:
@@ -69,7 +69,7 @@ class BundleSources:
 
 def collect_bundle(call: CommandContext, lines: int) -> Iterator[tuple[str, str]]:
     """The files of the bundle: names and contents."""
-    mask = redactor_for(call.origins(), call.settings().data)
+    mask = redactor_for(call.origins(), call.settings().storage.data)
     yield "README.txt", _README
     with ExitStack() as closing:
         gathering = BundleSources(call, lines, closing)

@@ -30,11 +30,11 @@ TokenFile = Annotated[
 def resolve_token(call: CommandContext, file: Path | None = None) -> str | None:
     """The token to authenticate with, if there is one."""
     settings = call.settings()
-    chosen = file or (Path(settings.token_file) if settings.token_file else None)
+    chosen = file or (Path(settings.client.token_file) if settings.client.token_file else None)
     try:
         if chosen is not None:
             return chosen.read_text().strip() or None
-        return resolve_secrets(settings.token, settings.data).reveal() or None
+        return resolve_secrets(settings.client.token, settings.storage.data).reveal() or None
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"the token cannot be read: {error}", where=str(chosen), fix="name another file") from error
 
@@ -43,6 +43,8 @@ def connect(call: CommandContext, server: str | None, token_file: Path | None = 
     """A client of the named server, else of this data folder's server, else of the default address."""
     from headrace.control.admin.discovery import find_server
 
-    if server is None and (there := find_server(call.settings().data)) is not None:
+    if server is None and (there := find_server(call.settings().storage.data)) is not None:
         server = there.reached_at
-    return Client(server or DEFAULT_ADDRESS, token=resolve_token(call, token_file), ca=call.settings().ca or None)
+    return Client(
+        server or DEFAULT_ADDRESS, token=resolve_token(call, token_file), ca=call.settings().client.ca_cert or None
+    )

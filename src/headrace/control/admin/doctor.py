@@ -67,21 +67,23 @@ def check_memory(settings: Settings) -> Iterator[CheckResult]:
     except (OSError, IndexError):
         yield CheckResult("memory", WARN, "cannot be told on this system")
         return
-    wanted = settings.spark_memory
+    wanted = settings.spark.driver_memory
     found = f"{size_text(free)} free, Spark takes up to {size_text(wanted)}"
     yield (
-        CheckResult("memory", OK, found) if free >= wanted else CheckResult("memory", WARN, found, "lower spark_memory")
+        CheckResult("memory", OK, found)
+        if free >= wanted
+        else CheckResult("memory", WARN, found, "lower spark.driver_memory")
     )
 
 
 def check_disk(settings: Settings) -> Iterator[CheckResult]:
-    place = _existing(settings.data)
+    place = _existing(settings.storage.data)
     free = shutil.disk_usage(place).free
     state = OK if free > _GB else WARN if free > _GB // 10 else FAIL
     yield CheckResult("disk", state, f"{size_text(free)} free at {place}", "" if state == OK else "free some space")
     try:
         with tempfile.TemporaryFile(dir=place):
-            yield CheckResult("data folder", OK, f"{settings.data} can be written")
+            yield CheckResult("data folder", OK, f"{settings.storage.data} can be written")
     except OSError as error:
         fix = "change its owner or permissions, or name another with --data"
         yield CheckResult("data folder", FAIL, f"{place} cannot be written: {error.strerror}", fix)
@@ -90,15 +92,17 @@ def check_disk(settings: Settings) -> Iterator[CheckResult]:
 def check_data_format(settings: Settings) -> Iterator[CheckResult]:
     from headrace.log.embedded.storage.store import foreign_files, open_folder
 
-    mark = settings.data / "FORMAT"
+    mark = settings.storage.data / "FORMAT"
     if not mark.exists():
-        strange = settings.data.is_dir() and foreign_files(settings.data)
-        found = f"{settings.data} holds other things" if strange else "there is none yet; the first topic makes it"
+        strange = settings.storage.data.is_dir() and foreign_files(settings.storage.data)
+        found = (
+            f"{settings.storage.data} holds other things" if strange else "there is none yet; the first topic makes it"
+        )
         fix = "name another folder with --data" if strange else ""
         yield CheckResult("data format", FAIL if strange else OK, found, fix)
         return
     try:
-        open_folder(settings.data)
+        open_folder(settings.storage.data)
     except HeadraceError as error:
         yield CheckResult("data format", FAIL, error.what, error.fix or "")
     else:
@@ -106,7 +110,7 @@ def check_data_format(settings: Settings) -> Iterator[CheckResult]:
 
 
 def check_wal(settings: Settings) -> Iterator[CheckResult]:
-    path = settings.data / "log.db-wal"
+    path = settings.storage.data / "log.db-wal"
     size = path.stat().st_size if path.exists() else 0
     fix = "end the process that has been reading for long, then: headrace storage compact"
     state = OK if size < _WAL_LIMIT else WARN
@@ -118,7 +122,7 @@ def check_clock(settings: Settings) -> Iterator[CheckResult]:
     if now < _OLDEST_POSSIBLE:
         yield CheckResult("clock", FAIL, time.strftime("it says %Y-%m-%d", time.gmtime(now)), "set the clock, use NTP")
         return
-    ahead = _newest(settings.data / "log.db") / 1000 - now
+    ahead = _newest(settings.storage.data / "log.db") / 1000 - now
     if ahead > 60:
         yield CheckResult(
             "clock", WARN, f"the log was last written {ahead:.0f} s in the future", "set the clock, use NTP"
@@ -136,7 +140,7 @@ def check_spark(settings: Settings) -> Iterator[CheckResult]:
 
 def check_kafka(settings: Settings) -> Iterator[CheckResult]:
     """A missing client or jar is a failure only if the log is Kafka."""
-    needed = settings.log == "kafka"
+    needed = settings.storage.log == "kafka"
     missing = FAIL if needed else WARN
     if util.find_spec("confluent_kafka") is None:
         yield CheckResult("kafka client", missing, "confluent-kafka is not installed", "pip install 'headrace[kafka]'")
@@ -159,15 +163,15 @@ def _port(settings: Settings) -> CheckResult:
 
 
 def _reachable(settings: Settings) -> CheckResult:
-    for server in settings.kafka_servers.split(","):
+    for server in settings.kafka.bootstrap_servers.split(","):
         host, _, port = server.strip().rpartition(":")
         try:
             with socket.create_connection((host or server, int(port or 9092)), timeout=3):
                 return CheckResult("kafka servers", OK, f"{server} answers")
         except (OSError, ValueError):
             continue
-    fix = "start it (headrace kafka up), or set kafka_servers"
-    return CheckResult("kafka servers", FAIL, f"{settings.kafka_servers} does not answer", fix)
+    fix = "start it (headrace kafka up), or set kafka.bootstrap_servers"
+    return CheckResult("kafka servers", FAIL, f"{settings.kafka.bootstrap_servers} does not answer", fix)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -6,23 +6,23 @@ restart, which takes seconds and loses nothing. Mixing old and new ones would gi
 
 from __future__ import annotations
 
-import dataclasses
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from headrace import logfile
 from headrace.errors import HeadraceError
-from headrace.settings import Settings
+from headrace.settings import Settings, declared_settings
 
 LIVE_SETTINGS = (
-    "log_level",
-    "log_file_bytes",
-    "log_file_count",
-    "park_after",
-    "query_time",
-    "query_rows",
-    "push_queries",
+    "logging.level",
+    "logging.max_file_bytes",
+    "logging.max_files",
+    "query.suspend_after",
+    "query.pull_timeout",
+    "query.pull_max_rows",
+    "query.max_push_queries",
 )
 """Settings that take effect at once, in the server's own process."""
 _logger = logging.getLogger(__name__)
@@ -30,20 +30,19 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class ReloadResult:
-    """`settings` are in effect now; `changed` names the new ones, `waiting` those that need a restart."""
+    """`settings` are in effect now; `changed` holds the new values, `pending` names those that need a restart."""
 
     settings: Settings
-    changed: tuple[str, ...]
-    waiting: tuple[str, ...]
+    changed: Mapping[str, Any]
+    pending: tuple[str, ...]
 
 
 def merge_live(old: Settings, new: Settings) -> ReloadResult:
     """Merge those new settings that can take effect at once into the old ones."""
-    names = [field.name for field in dataclasses.fields(Settings)]
-    differing = [name for name in names if getattr(old, name) != getattr(new, name)]
-    changed = tuple(name for name in differing if name in LIVE_SETTINGS)
-    now = replace(old, **{name: getattr(new, name) for name in changed})
-    return ReloadResult(now, changed, tuple(name for name in differing if name not in LIVE_SETTINGS))
+    differing = {spec.key: new.value(spec) for spec in declared_settings() if old.value(spec) != new.value(spec)}
+    changed = {key: value for key, value in differing.items() if key in LIVE_SETTINGS}
+    pending = tuple(key for key in differing if key not in LIVE_SETTINGS)
+    return ReloadResult(old.replace(**changed), changed, pending)
 
 
 def reload_settings(old: Settings, load: Callable[[], Settings]) -> Settings:
@@ -53,13 +52,13 @@ def reload_settings(old: Settings, load: Callable[[], Settings]) -> Settings:
         if found.changed:
             logfile.configure(found.settings)
     except HeadraceError as error:
-        _logger.error("settings were not read again: %s", error)
+        _logger.error("settings were not reloaded: %s", error)
         return old
-    _logger.info("settings were read again: %s", _told(found))
+    _logger.info("settings were reloaded: %s", _summary(found))
     return found.settings
 
 
-def _told(found: ReloadResult) -> str:
-    now = [f"{name} is {getattr(found.settings, name)}" for name in found.changed]
-    later = [f"{', '.join(found.waiting)} will count after a restart"] if found.waiting else []
+def _summary(found: ReloadResult) -> str:
+    now = [f"{name} is now {value}" for name, value in found.changed.items()]
+    later = [f"{', '.join(found.pending)} will take effect after a restart"] if found.pending else []
     return "; ".join([*now, *later]) or "nothing has changed"

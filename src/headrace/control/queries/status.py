@@ -61,8 +61,8 @@ def server_status(node: Node, watch: MetricsSampler, rights: Rights = ALL_RIGHTS
     broken = {number: error.as_dict() for number, error in sorted(node.broken.items()) if rights.is_admin}
     return {
         "version": version("headrace"),
-        "log": node.settings.log,
-        "data": str(node.settings.data.resolve()) if rights.is_admin else None,
+        "log": node.settings.storage.log,
+        "data": str(node.settings.storage.data.resolve()) if rights.is_admin else None,
         "queries": [asdict(one) for one in query_statuses(node, watch, rights)],
         "views": view_statuses(node, rights),
         "broken": broken,

@@ -58,7 +58,7 @@ class Supervisor:
         clock: Clock,
         setup_of: Callable[[Query], Setup] = lambda query: no_setup,
     ) -> None:
-        self.folder = folder = settings.data / "checkpoints" / name
+        self.folder = folder = settings.storage.data / "checkpoints" / name
         self._log = log
         self._settings = settings
         self.isolation = isolation

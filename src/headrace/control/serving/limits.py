@@ -17,7 +17,7 @@ class QueryLimits:
     """The limits of one query, which starts now. A setting of 0 means no limit."""
 
     def __init__(self, settings: Settings) -> None:
-        self._seconds, self._most = settings.query_time.total_seconds(), settings.query_rows
+        self._seconds, self._most = settings.query.pull_timeout.total_seconds(), settings.query.pull_max_rows
         self._began = time.monotonic()
 
     def in_time(self, read: Iterator[Item]) -> Iterator[Item]:
@@ -25,7 +25,7 @@ class QueryLimits:
         for batch in read:
             if self._seconds and time.monotonic() - self._began > self._seconds:
                 raise QueryTimeLimitExceeded(
-                    f"the question took more than {self._seconds:g} s", fix=_FIX.format("query_time")
+                    f"the question took more than {self._seconds:g} s", fix=_FIX.format("query.pull_timeout")
                 )
             yield batch
 
@@ -34,5 +34,5 @@ class QueryLimits:
         for batch in answered:
             count += len(batch)
             if self._most and count > self._most:
-                raise TooManyRows(f"the answer has more than {self._most} rows", fix=_FIX.format("query_rows"))
+                raise TooManyRows(f"the answer has more than {self._most} rows", fix=_FIX.format("query.pull_max_rows"))
             yield batch

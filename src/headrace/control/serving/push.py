@@ -189,7 +189,7 @@ class PushQueries:
 
     def _check_room(self) -> None:
         if 0 < self.most <= len(self):
-            fix = "try again later, ask without EMIT CHANGES, or raise the setting push_queries"
+            fix = "try again later, ask without EMIT CHANGES, or raise the setting query.max_push_queries"
             raise TooManyReaders(f"{self.most} questions go on already", fix=fix)
 
     def unsubscribe(self, reader: PushSubscription) -> None:

@@ -27,7 +27,7 @@ class ExecutionExplainer:
         for source in query.sources:
             self._ensure(source.topic, TopicSpec())
         self._ensure(query.sink.topic, sink_topic_spec(query.sink, self._settings))
-        return choose_execution(query, self._topics, self._settings, embedded=self._settings.log == "embedded")
+        return choose_execution(query, self._topics, self._settings, embedded=self._settings.storage.log == "embedded")
 
     def _ensure(self, name: str, spec: TopicSpec) -> None:
         if name not in self._topics:

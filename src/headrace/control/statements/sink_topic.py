@@ -1,9 +1,9 @@
 """Chooses the spec of the topic that a query creates for its results: raw, or with columns.
 
 Raw is the default: the bytes are in the formats that the statement names, and other readers of the topic rely on that.
-With `sink = typed` the topic has the columns of the result instead, so that queries write and read it without encoding
-rows. Windowed results include WINDOWSTART and WINDOWEND. Results with times or maps inside other types stay raw, since
-they could not be read back as columns. Notices of alerts are raw, and the oldest are removed.
+With `query.sink_topics = typed` the topic has the columns of the result instead, so that queries write and read it
+without encoding rows. Windowed results include WINDOWSTART and WINDOWEND. Results with times or maps inside other types
+stay raw, since they could not be read back as columns. Notices of alerts are raw, and the oldest are removed.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ ALERT_RETENTION_BYTES = Size(256 << 20)
 
 def sink_topic_spec(sink: Sink, settings: Settings) -> TopicSpec:
     """The spec of the topic for a query's results."""
-    if settings.sink not in (RAW, TYPED):
-        raise BadSetting(f'setting "sink" cannot be "{settings.sink}"', fix="choose raw or typed")
+    if settings.query.sink_topics not in (RAW, TYPED):
+        raise BadSetting(
+            f'setting "query.sink_topics" cannot be "{settings.query.sink_topics}"', fix="choose raw or typed"
+        )
     if sink.topic == alerts.TOPIC:
         return TopicSpec(retention_bytes=ALERT_RETENTION_BYTES)
     raw = TopicSpec(partitions=sink.partitions or 1)
-    if settings.sink == RAW or settings.log != "embedded":
+    if settings.query.sink_topics == RAW or settings.storage.log != "embedded":
         return raw
     schema = _schema(sink)
     return raw if schema is None else replace(raw, schema=schema)

@@ -174,7 +174,7 @@ def _in_topic(
 
 
 def _session(settings: Settings) -> SparkSession:
-    with redirect_output(settings.data / "logs" / "spark.log"):
+    with redirect_output(settings.storage.data / "logs" / "spark.log"):
         return spark_session(settings, "headrace verify")
 
 

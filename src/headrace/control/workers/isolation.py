@@ -87,8 +87,8 @@ class InProcess(IsolationContext):
 
     def _session(self) -> SparkSession:
         """The process's Spark session; created on first use."""
-        with redirect_output(self.settings.data / "logs" / "spark.log"):
-            jars = spark_jars(self.settings) if self.settings.log == "kafka" else ()
+        with redirect_output(self.settings.storage.data / "logs" / "spark.log"):
+            jars = spark_jars(self.settings) if self.settings.storage.log == "kafka" else ()
             return spark_session(self.settings, f"headrace {self.program}", jars=jars)
 
 
@@ -153,8 +153,9 @@ _ISOLATIONS: Mapping[str, Callable[[str, Log, Settings], Isolation]] = {"shared"
 
 def create_isolation(program: str, log: Log, settings: Settings) -> Isolation:
     """The isolation that the settings name."""
-    if settings.isolation not in _ISOLATIONS:
+    if settings.query.isolation not in _ISOLATIONS:
         raise BadSetting(
-            f'setting "isolation" cannot be "{settings.isolation}"', fix=f"choose {' or '.join(_ISOLATIONS)}"
+            f'setting "query.isolation" cannot be "{settings.query.isolation}"',
+            fix=f"choose {' or '.join(_ISOLATIONS)}",
         )
-    return _ISOLATIONS[settings.isolation](program, log, settings)
+    return _ISOLATIONS[settings.query.isolation](program, log, settings)

@@ -50,7 +50,7 @@ class WorkerProcess:
         self._ended = threading.Event()
         self._closed = False
         self._scratch = ScratchDirectory()  # for Spark, which does not clean up when it is killed
-        self._process = _spawn(post.settings.data / "logs" / "spark.log", str(self._scratch.folder))
+        self._process = _spawn(post.settings.storage.data / "logs" / "spark.log", str(self._scratch.folder))
         self._send(post)
         self._listener = threading.Thread(target=self._listen, name=f"headrace-{self.pid}", daemon=True)
         self._listener.start()

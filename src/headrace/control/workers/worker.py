@@ -35,7 +35,7 @@ _SHORT_PAUSE = 0.05  # while it is starting
 class Worker:
     def __init__(self, post: WorkerConfig, orders: BinaryIO, out: TextIO) -> None:
         # The parent maintains the log: merging and retention must not run again in each worker.
-        self.settings = replace(post.settings, upkeep_every=timedelta(0))
+        self.settings = post.settings.replace(storage_maintenance_interval=timedelta(0))
         self.post = post
         self._orders = orders
         self._out = out
@@ -69,7 +69,7 @@ class Worker:
         """The log and the Spark session, created on first use."""
         with self._making:
             if self._ground is None:
-                jars = spark_jars(self.settings) if self.settings.log == "kafka" else ()
+                jars = spark_jars(self.settings) if self.settings.storage.log == "kafka" else ()
                 spark = spark_session(self.settings, f"headrace {self.post.program}", jars=jars)
                 self._ground = open_log(self.settings), spark
             return self._ground

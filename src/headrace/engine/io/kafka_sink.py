@@ -39,7 +39,7 @@ class KafkaBatchCommitter:
         self._folder = folder.resolve() / _STAGED
         shutil.rmtree(self._folder, ignore_errors=True)
         self._folder.mkdir(parents=True)
-        self.staging = ExtentEncoder(self._folder, secrets.token_hex(6), int(log.settings.inline_bytes))
+        self.staging = ExtentEncoder(self._folder, secrets.token_hex(6), int(log.settings.storage.inline_bytes))
 
     @property
     def last(self) -> int | None:

@@ -95,7 +95,7 @@ _Reader = TypeVar("_Reader", DataFrameReader, DataStreamReader)
 def subscribe(reader: _Reader, settings: Settings, topics: Sequence[Topic]) -> _Reader:
     return reader.options(
         **{
-            "kafka.bootstrap.servers": settings.kafka_servers,
+            "kafka.bootstrap.servers": settings.kafka.bootstrap_servers,
             **{f"kafka.{name}": value for name, value in java_client_options(client_options(settings)).items()},
             "subscribe": ",".join(topic.name for topic in topics),
             "includeHeaders": "true",

@@ -87,14 +87,16 @@ class EmbeddedLogAdapter:
         self._settings = settings
 
     def pages(self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str) -> DataFrame:
-        return read_key_groups(spark, self._log.folder, work, topics, max_rows=self._settings.batch_rows, start=start)
+        return read_key_groups(
+            spark, self._log.folder, work, topics, max_rows=self._settings.query.max_batch_rows, start=start
+        )
 
     def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
-        rows = self._settings.batch_rows
+        rows = self._settings.query.max_batch_rows
         return read_rows(spark, self._log.folder, work.source.topic, work, max_rows=rows, start=start)
 
     def both(self, spark: SparkSession, join: JoinTaskSpec, start: str) -> DataFrame:
-        return read_both(spark, self._log.folder, join, max_rows=self._settings.batch_rows, start=start)
+        return read_both(spark, self._log.folder, join, max_rows=self._settings.query.max_batch_rows, start=start)
 
     def telling(self, folder: Path, work: NativeWork | JoinTaskSpec) -> StreamTimeProvider:
         del folder, work
@@ -133,19 +135,19 @@ class KafkaLogAdapter:
         from headrace.engine.record import kafka_source
 
         return kafka_source.read_key_groups(
-            spark, self._log, work, topics, max_rows=self._settings.batch_rows, start=start
+            spark, self._log, work, topics, max_rows=self._settings.query.max_batch_rows, start=start
         )
 
     def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
         from headrace.engine.native import kafka_source
 
-        rows = self._settings.batch_rows
+        rows = self._settings.query.max_batch_rows
         return kafka_source.read_rows(spark, self._log, work.source.topic, work, max_rows=rows, start=start)
 
     def both(self, spark: SparkSession, join: JoinTaskSpec, start: str) -> DataFrame:
         from headrace.engine.native.stream_join import kafka_source
 
-        return kafka_source.read_both(spark, self._log, join, max_rows=self._settings.batch_rows, start=start)
+        return kafka_source.read_both(spark, self._log, join, max_rows=self._settings.query.max_batch_rows, start=start)
 
     def telling(self, folder: Path, work: NativeWork | JoinTaskSpec) -> StreamTimeProvider:
         from headrace.engine.native.kafka_source import DriverStreamTime

@@ -1,7 +1,8 @@
 """Discards a batch that has started but has not been committed, so that it is cut again.
 
 Spark stores what a batch reads before it runs, and repeats exactly that after any crash. A batch that is too large for
-the memory, or on Kafka for the transaction timeout, would thus never complete, however small `batch_rows` is set.
+the memory, or on Kafka for the transaction timeout, would thus never complete, however small
+`query.max_batch_rows` is set.
 """
 
 from __future__ import annotations
@@ -33,7 +34,9 @@ def discard_oversized_batch(
     writer = log.writer(writer_name(manifest.run))  # opening it fences any earlier writer
     writer.close()
     if writer.last is None or writer.last < begun:
-        _logger.warning("batch %s of query %s is larger than batch_rows says, and cut anew", begun, manifest.query)
+        _logger.warning(
+            "batch %s of query %s is larger than query.max_batch_rows says, and cut anew", begun, manifest.query
+        )
         checkpoint.forget(begun)
 
 

@@ -62,7 +62,9 @@ class EmbeddedBatchCommitter:
         self._writer = log.writer(writer_name(query))
         self.topic = log.topic
         # Files belong to the driver: they are removed when it ends.
-        self.staging = ExtentEncoder(log.folder.resolve() / "extents", log.owner, int(log.settings.inline_bytes))
+        self.staging = ExtentEncoder(
+            log.folder.resolve() / "extents", log.owner, int(log.settings.storage.inline_bytes)
+        )
 
     @property
     def last(self) -> int | None:

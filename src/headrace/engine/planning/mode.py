@@ -25,7 +25,7 @@ from headrace.plan.analysis.state_shape import state_shape
 from headrace.settings import Settings
 
 AUTO = "auto"
-EMIT_PER_BATCH, EMIT_PER_RECORD = "batch", "record"
+EMIT_PER_BATCH, EMIT_PER_RECORD = "per-batch", "per-record"
 _WAYS = (AUTO, RECORD, NATIVE, REALTIME)
 
 
@@ -81,15 +81,15 @@ def choose_execution(
     query: n.Query, topics: Mapping[str, Topic], settings: Settings, *, embedded: bool, begun: str | None = None
 ) -> ExecutionChoice:
     """Chooses for a query over these topics; `begun` is the mode that it has used so far, if it resumes."""
-    if settings.way == REALTIME:
+    if settings.query.execution_mode == REALTIME:
         return _in_real_time(query, topics, embedded=embedded)
     reasons = native_obstacles(query, topics, settings, embedded=embedded) or _rather_not(query, settings, begun)
     way = _chosen(reasons, settings, begun)
     keeps = bool(state_shape(query)) or len(query.sources) > 1 or not embedded
     found = key_group_assigner(query, timed=True)
-    pages = (settings.pages if found.are_several else 1) if keeps else 0
+    pages = (settings.query.key_groups if found.are_several else 1) if keeps else 0
     reason = found.reason if keeps else None
-    refused = bool(reasons) and settings.way == NATIVE
+    refused = bool(reasons) and settings.query.execution_mode == NATIVE
     early = _by_arrow(query) if way == NATIVE and len(query.sources) == 1 else ()
     return ExecutionChoice(way, reasons, pages, reason, _changes(query, way, settings), refused=refused, by_arrow=early)
 
@@ -116,7 +116,7 @@ def choose_execution_on(log: Log, query: n.Query, settings: Settings, begun: str
     told = choose_execution(query, topics, settings, embedded=embedded, begun=begun)
     if told.refused:
         manner, reasons = _ADVERB[told.asked], "; ".join(told.reasons)
-        raise BadSetting(f"query {query.id} cannot run {manner}: {reasons}", fix='set "way" to auto')
+        raise BadSetting(f"query {query.id} cannot run {manner}: {reasons}", fix='set "query.execution_mode" to auto')
     return told
 
 
@@ -124,13 +124,13 @@ def native_obstacles(
     query: n.Query, topics: Mapping[str, Topic], settings: Settings, *, embedded: bool
 ) -> tuple[str, ...]:
     reasons = choose_native(query, topics, every_change=_every(query, settings), kafka=not embedded).reasons
-    asked = ('the setting "way" says so',) if settings.way == RECORD else ()
+    asked = ('the setting "query.execution_mode" is record',) if settings.query.execution_mode == RECORD else ()
     return (*asked, *reasons)
 
 
 def _rather_not(query: n.Query, settings: Settings, begun: str | None) -> tuple[str, ...]:
     """Why a query that could run natively should not, unless it is requested."""
-    if settings.way != AUTO or begun == NATIVE:
+    if settings.query.execution_mode != AUTO or begun == NATIVE:
         return ()
     if len(query.sources) > 1:
         return (_DEAR.format("Spark's join of streams"),)
@@ -139,7 +139,7 @@ def _rather_not(query: n.Query, settings: Settings, begun: str | None) -> tuple[
     return ()
 
 
-_DEAR = "{} takes more work for each row, and pays on many cores; `way = native` asks for it"
+_DEAR = "{} takes more work for each row, and pays on many cores; `query.execution_mode = native` requests it"
 
 
 def merges_changes(query: n.Query, settings: Settings) -> bool:
@@ -148,16 +148,21 @@ def merges_changes(query: n.Query, settings: Settings) -> bool:
 
 
 def _every(query: n.Query, settings: Settings) -> bool:
-    if settings.changes not in (EMIT_PER_BATCH, EMIT_PER_RECORD):
-        raise BadSetting(f'setting "changes" cannot be "{settings.changes}"', fix="choose batch or record")
-    return settings.changes == EMIT_PER_RECORD or query.every_change
+    if settings.query.emit not in (EMIT_PER_BATCH, EMIT_PER_RECORD):
+        raise BadSetting(
+            f'setting "query.emit" cannot be "{settings.query.emit}"', fix="choose per-batch or per-record"
+        )
+    return settings.query.emit == EMIT_PER_RECORD or query.every_change
 
 
 def _chosen(reasons: tuple[str, ...], settings: Settings, begun: str | None) -> str:
     """A query that started record by record stays so, unless configured otherwise: its state is stored in that form."""
-    if settings.way not in _WAYS:
-        raise BadSetting(f'setting "way" cannot be "{settings.way}"', fix=f"choose {', '.join(_WAYS)}")
-    return RECORD if reasons or (settings.way == AUTO and begun == RECORD) else NATIVE
+    if settings.query.execution_mode not in _WAYS:
+        raise BadSetting(
+            f'setting "query.execution_mode" cannot be "{settings.query.execution_mode}"',
+            fix=f"choose {', '.join(_WAYS)}",
+        )
+    return RECORD if reasons or (settings.query.execution_mode == AUTO and begun == RECORD) else NATIVE
 
 
 def _changes(query: n.Query, way: str, settings: Settings) -> str:

@@ -109,7 +109,7 @@ def _options(log: KafkaLog, sink: n.Sink) -> dict[str, str]:
     given = java_client_options(client_options(settings))
     largest = max(log.topic(name).spec.max_record_bytes for name in (sink.topic, dead_letter_topic(sink.topic)))
     return {
-        "kafka.bootstrap.servers": settings.kafka_servers,
+        "kafka.bootstrap.servers": settings.kafka.bootstrap_servers,
         "kafka.max.request.size": str(largest),
         **{f"kafka.{name}": value for name, value in given.items()},
     }

@@ -23,7 +23,7 @@ def check_free_slots(spark: SparkSession, query: str, wanted: int) -> None:
         raise BadSetting(
             f"query {query} cannot run in real time: its topic has {wanted} partitions, each of which holds a slot of "
             f"Spark's as long as it runs, and {there - taken} of {there} are free",
-            fix=f'set "spark_master" to local[{wanted + taken}] or more; there may be more slots than cores',
+            fix=f'set "spark.master" to local[{wanted + taken}] or more; there may be more slots than cores',
         )
 
 

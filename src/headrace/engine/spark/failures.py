@@ -27,8 +27,8 @@ _MEMORY = re.compile(r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|Cannot 
 _OUT_OF_MEMORY = (3, 52)
 """Java's exit codes when it runs out of memory: its own, and Spark's."""
 _MORE = (
-    "give it more with `spark_memory`, or smaller batches with `batch_rows` (on Kafka a batch that was begun keeps its "
-    "size), then run it again: it goes on where it was"
+    "raise `spark.driver_memory` or lower `query.max_batch_rows` (on Kafka a batch that has started keeps its size), "
+    "then run it again: it resumes where it stopped"
 )
 _SECONDS = 5.0  # for a process whose pipes are closed to end
 _NO_SPACE = "No space left on device"

@@ -70,7 +70,7 @@ def spark_session(
     os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
     # Everything below uses loopback; Spark would otherwise look for, and warn about, an external address.
     os.environ.setdefault("SPARK_LOCAL_IP", "127.0.0.1")
-    builder = SparkSession.builder.appName(name).master(settings.spark_master)
+    builder = SparkSession.builder.appName(name).master(settings.spark.master)
     for key, value in {**CONF, **_sized(settings), **(conf or {})}.items():
         builder = builder.config(key, value)
     if jars:
@@ -135,8 +135,8 @@ def java_options(environ: Mapping[str, str]) -> str:
 def _sized(settings: Settings) -> dict[str, str]:
     return {
         "spark.python.unix.domain.socket.dir": _sockets(),
-        "spark.driver.memory": f"{settings.spark_memory >> 20}m",
+        "spark.driver.memory": f"{settings.spark.driver_memory >> 20}m",
         "spark.driver.extraJavaOptions": f"-Dlog4j2.configurationFile={_LOGGING.as_uri()} {java_options(os.environ)}",
-        "spark.sql.shuffle.partitions": str(settings.spark_shuffle_partitions),
-        **(_ON_KAFKA if settings.log == "kafka" else {}),
+        "spark.sql.shuffle.partitions": str(settings.spark.shuffle_partitions),
+        **(_ON_KAFKA if settings.storage.log == "kafka" else {}),
     }

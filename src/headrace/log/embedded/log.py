@@ -64,12 +64,14 @@ class EmbeddedLog:
         with translate_errors(self.folder):
             self._owner = Owner(self.folder / "owners")
             self._mailbox = Mailbox(self.folder, self._owner.id)
-        self.encoder = ExtentEncoder(self.folder / "extents", self._owner.id, self.settings.inline_bytes)
-        self.committer = Committer(self.store, self.encoder, self._mailbox, self.clock.now, self.settings.lock_timeout)
+        self.encoder = ExtentEncoder(self.folder / "extents", self._owner.id, self.settings.storage.inline_bytes)
+        self.committer = Committer(
+            self.store, self.encoder, self._mailbox, self.clock.now, self.settings.storage.lock_timeout
+        )
         self.catalog = TopicCatalog(self.store)
         self._changes = TopicChanges(self.catalog, self.committer)
         self.reader = ExtentReader(self.store)
-        self._groups = GroupStore(self.folder, self.clock, self.settings.group_session)
+        self._groups = GroupStore(self.folder, self.clock, self.settings.storage.group_session_timeout)
         self.upkeep = Maintenance(self)
         self._closed = False
 
@@ -174,7 +176,7 @@ class EmbeddedLog:
         (record,) = append.rows
         size = record_size(record)
         partition = single_partition(record, entry.topic, append.partition)
-        if partition is None or size > min(entry.topic.spec.max_record_bytes, self.settings.inline_bytes):
+        if partition is None or size > min(entry.topic.spec.max_record_bytes, self.settings.storage.inline_bytes):
             return None
         at = (entry.topic, entry.id, entry.version, partition)
         return Part(*at, 1, size, records=append.rows)
@@ -182,7 +184,7 @@ class EmbeddedLog:
     def _part(self, entry: TopicEntry, partition: int, piece: pa.RecordBatch) -> Part:
         at = (entry.topic, entry.id, entry.version, partition, piece.num_rows)
         size = piece.nbytes
-        if size <= self.settings.inline_bytes:
+        if size <= self.settings.storage.inline_bytes:
             return Part(*at, size, rows=piece)
         extent = self.encoder.stage(piece)
         return Part(*at, extent.bytes, extent=extent)
@@ -194,7 +196,7 @@ class EmbeddedLog:
                 remove_unnamed(self.store, part.extent.file)
 
     def producer(self, *, ack: Ack = Ack.ALL, linger: timedelta | None = None) -> EmbeddedProducer:
-        return EmbeddedProducer(self._open, ack, self.settings.linger if linger is None else linger)
+        return EmbeddedProducer(self._open, ack, self.settings.storage.linger if linger is None else linger)
 
     def writer(self, name: str) -> EmbeddedWriter:
         return EmbeddedWriter(self._open, name)

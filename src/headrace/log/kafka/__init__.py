@@ -16,7 +16,7 @@ __all__ = ["KafkaLog"]
 def _open(servers: str, options: str) -> KafkaLog:
     from headrace.log.kafka.log import KafkaLog
 
-    return KafkaLog(Settings(log="kafka", kafka_servers=servers, kafka_options=options))
+    return KafkaLog(Settings.of(storage_log="kafka", kafka_bootstrap_servers=servers, kafka_client_options=options))
 
 
 def __getattr__(name: str) -> Any:

@@ -84,7 +84,7 @@ _CODES: Mapping[type[HeadraceError], Iterable[str]] = {
 }
 _CLASSES = {getattr(KafkaError, name): cls for cls, names in _CODES.items() for name in names}
 _FIXES: Mapping[type[HeadraceError], str] = {
-    BrokerUnreachable: "start a broker with `headrace kafka up`, or set kafka_servers to one that runs",
+    BrokerUnreachable: "start a broker with `headrace kafka up`, or set kafka.bootstrap_servers to one that runs",
     UnknownTopic: "`headrace topic list` shows those that exist",
     TopicExists: "choose another name, or alter or delete it",
     BadTopicOption: "choose a value that this Kafka cluster allows",
@@ -139,7 +139,7 @@ class Client:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.servers = settings.kafka_servers
+        self.servers = settings.kafka.bootstrap_servers
         self._options = client_options(settings)
         self._admin: AdminClient | None = None
         self._denials: Denials = deque(maxlen=1)
@@ -217,7 +217,7 @@ class Client:
         return BrokerRefused(
             f"Kafka at {self.servers} does not let us in: {denial.str()}",
             where=where,
-            fix="mend security.protocol, sasl.* and ssl.* in kafka_options",
+            fix="mend security.protocol, sasl.* and ssl.* in kafka.client_options",
         )
 
 
@@ -240,9 +240,9 @@ def callbacks() -> Iterator[None]:
 
 
 def client_options(settings: Settings) -> dict[str, str]:
-    """The options of setting `kafka_options`, with secrets resolved."""
-    given = parse_options(settings.kafka_options)
-    return {name: resolve_secrets(value, settings.data).reveal() for name, value in given.items()}
+    """The options of setting `kafka.client_options`, with secrets resolved."""
+    given = parse_options(settings.kafka.client_options)
+    return {name: resolve_secrets(value, settings.storage.data).reveal() for name, value in given.items()}
 
 
 def parse_options(text: str) -> dict[str, str]:
@@ -256,7 +256,7 @@ def parse_options(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not equals or not re.fullmatch(r"[a-z][a-z0-9._]*", name.strip()):
             raise BadSetting(
-                'setting "kafka_options" cannot be understood', fix="write key=value pairs separated by commas"
+                'setting "kafka.client_options" cannot be understood', fix="write key=value pairs separated by commas"
             )
         options[name.strip()] = value.strip()
     return options

@@ -72,7 +72,7 @@ class KafkaConsumer:
         self._subscribe(set(wanted))
 
     def _config(self, name: str) -> dict[str, Any]:
-        session = millis(self._client.settings.group_session)
+        session = millis(self._client.settings.storage.group_session_timeout)
         return self._client.config(
             group_id=self.group,
             client_id=name or "headrace",

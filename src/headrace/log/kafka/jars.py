@@ -28,7 +28,7 @@ class JarSet:
     transitive: bool
 
     def folder(self, settings: Settings) -> Path:
-        return settings.jars.expanduser() / self.name
+        return settings.kafka.jars.expanduser() / self.name
 
 
 def _spark(token_provider: str) -> tuple[str, ...]:

@@ -102,7 +102,7 @@ class KafkaLog:
         return [] if ack is Ack.NONE else placed
 
     def producer(self, *, ack: Ack = Ack.ALL, linger: timedelta | None = None) -> KafkaProducer:
-        patience = self.settings.linger if linger is None else linger
+        patience = self.settings.storage.linger if linger is None else linger
         return KafkaProducer(self._open._client, self._topics, self.clock, ack, patience)
 
     def writer(self, name: str) -> KafkaWriter:

@@ -75,4 +75,4 @@ def _patience(settings: Settings) -> timedelta:
     """The transaction timeout. A large batch must be written within it; but a transaction that a crash left open holds
     readers back for as long.
     """
-    return min(max(DELIVERY_TIMEOUT, timedelta(seconds=settings.batch_rows / _SLOWEST)), _LONGEST)
+    return min(max(DELIVERY_TIMEOUT, timedelta(seconds=settings.query.max_batch_rows / _SLOWEST)), _LONGEST)

@@ -8,17 +8,19 @@ from headrace.errors import BadSetting, CodeRefused
 from headrace.serve.authentication import is_local_request
 from headrace.settings import Settings
 
-_HERE, _ANYWHERE, _NOWHERE = "here", "anywhere", "nowhere"
+_LOCAL, _ANY, _NONE = "local", "any", "none"
 
 
 def check_code_origin(request: Request, settings: Settings) -> None:
-    allowed = settings.code_from
-    if allowed not in (_HERE, _ANYWHERE, _NOWHERE):
-        raise BadSetting(f'setting "code_from" cannot be "{allowed}"', fix=f"choose {_HERE}, {_ANYWHERE} or {_NOWHERE}")
-    if allowed == _NOWHERE:
-        raise CodeRefused("this server takes no code", fix='its setting "code_from" says so')
-    if allowed == _HERE and not is_local_request(request.scope):
+    allowed = settings.server.accept_code
+    if allowed not in (_LOCAL, _ANY, _NONE):
+        raise BadSetting(
+            f'setting "server.accept_code" cannot be "{allowed}"', fix=f"choose {_LOCAL}, {_ANY} or {_NONE}"
+        )
+    if allowed == _NONE:
+        raise CodeRefused("this server accepts no code", fix='its setting "server.accept_code" is "none"')
+    if allowed == _LOCAL and not is_local_request(request.scope):
         raise CodeRefused(
-            "this server takes code only from programs on its own machine",
-            fix='send it from there, or start the server with code_from = "anywhere"',
+            "this server accepts code only from programs on its own machine",
+            fix='send it from there, or set server.accept_code to "any" on the server',
         )

@@ -14,17 +14,22 @@ _CERTIFICATE = "openssl req -x509 -newkey rsa:3072 -nodes -days 365 -subj /CN=NA
 
 def check_bind(settings: Settings, *, has_admin: bool) -> None:
     """Refuse an address that other machines can reach, unless there is TLS, authentication and an admin."""
-    if is_loopback(settings.host):
+    if is_loopback(settings.server.host):
         return
     needed = {
-        "TLS": (bool(settings.tls_cert), f"{_CERTIFICATE}; export HEADRACE_TLS_CERT=cert.pem HEADRACE_TLS_KEY=key.pem"),
-        "authentication": (settings.auth == REQUIRED, f"export HEADRACE_AUTH={REQUIRED}"),
+        "TLS": (
+            bool(settings.server.tls_cert),
+            f"{_CERTIFICATE}; export HEADRACE_SERVER_TLS_CERT=cert.pem HEADRACE_SERVER_TLS_KEY=key.pem",
+        ),
+        "authentication": (settings.auth.mode == REQUIRED, f"export HEADRACE_AUTH_MODE={REQUIRED}"),
         "an admin": (has_admin, "headrace user add NAME --role admin"),
     }
     missing = {what: mend for what, (is_there, mend) in needed.items() if not is_there}
     if missing:
         raise PublicBind(
-            f'others can reach "{settings.host}", and there is no {" and no ".join(missing)}'.replace("no an", "no"),
+            f'others can reach "{settings.server.host}", and there is no {" and no ".join(missing)}'.replace(
+                "no an", "no"
+            ),
             fix=" && ".join(missing.values()),
         )
 
@@ -40,12 +45,16 @@ def check_plain_bind(host: str) -> None:
 
 def tls_files(settings: Settings) -> tuple[str, str] | None:
     """The certificate and key files, checked to match; None without TLS."""
-    if not settings.tls_cert and not settings.tls_key:
+    if not settings.server.tls_cert and not settings.server.tls_key:
         return None
     try:
-        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(settings.tls_cert, settings.tls_key or None)
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(
+            settings.server.tls_cert, settings.server.tls_key or None
+        )
     except (OSError, ValueError) as error:
         raise BadSetting(
-            f'"tls_cert" and "tls_key" cannot be used: {error}', where=settings.tls_cert, fix="name two files in PEM"
+            f'"server.tls_cert" and "server.tls_key" cannot be used: {error}',
+            where=settings.server.tls_cert,
+            fix="name two files in PEM",
         ) from error
-    return settings.tls_cert, settings.tls_key or settings.tls_cert
+    return settings.server.tls_cert, settings.server.tls_key or settings.server.tls_cert

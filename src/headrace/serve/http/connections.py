@@ -60,10 +60,10 @@ class ConnectionLimits:
     def refusal(self, peer: str, open: Collection[Any]) -> bytes | None:
         """The error response for one more connection, if it exceeds a limit."""
         if 0 < self.most <= len(open):
-            return _refusal(f"there are {len(open)} connections already", "connections")
+            return _refusal(f"there are {len(open)} connections already", "server.max_connections")
         count = sum(_peer(one) == peer for one in open) if self.each else 0
         if 0 < self.each <= count:
-            return _refusal(f"there are {count} connections with {peer} already", "connections_each")
+            return _refusal(f"there are {count} connections with {peer} already", "server.max_connections_per_address")
         return None
 
 

@@ -46,7 +46,7 @@ from headrace.serve.ksql.response_formats import (
 
 LIMIT_REACHED, QUERY_COMPLETED = "Limit Reached", "Query Completed"
 PULL_READ_GRACE = 30.0
-"""Seconds beyond `query_time` in which the client must have read the result."""
+"""Seconds beyond `query.pull_timeout` in which the client must have read the result."""
 Body = Mapping[str, Any]
 _logger = logging.getLogger(__name__)
 
@@ -127,7 +127,7 @@ class QueryEndpoints:
 
     async def _pulled(self, ask: TransientSelect, shape: ResponseFormat) -> Response:
         """Most results are short: they are computed on a thread in one go."""
-        seconds = self._node.pulls.settings.query_time.total_seconds()
+        seconds = self._node.pulls.settings.query.pull_timeout.total_seconds()
         ends_at = anyio.current_time() + seconds + PULL_READ_GRACE if seconds else math.inf
         parts = self._parts(ask, shape)
         begun = await run_in_threadpool(lambda: list(itertools.islice(parts, 2)))
@@ -198,7 +198,9 @@ class PullResponse(StreamingResponse):
             with anyio.CancelScope(deadline=self._ends_at) as reading:
                 await super().__call__(scope, receive, send)
             if reading.cancelled_caught:  # without its end, the server closes the connection
-                _logger.warning("an answer was not read within query_time and %g s, so it was ended", PULL_READ_GRACE)
+                _logger.warning(
+                    "an answer was not read within query.pull_timeout and %g s, so it was ended", PULL_READ_GRACE
+                )
         finally:
             with anyio.CancelScope(shield=True), suppress(ValueError):  # at server stop the thread may still run
                 await run_in_threadpool(self._parts.close)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,14 +40,16 @@ def planted(headrace: Program, folder: Path, monkeypatch: pytest.MonkeyPatch) ->
     assert PLANTED["kept"] not in result.output
     options = f"sasl.username=me, sasl.password=${{env:PLANTED}}, ssl.key.password=${{file:{folder / 'elsewhere'}}}"
     url = "postgresql://me:${secret:db}@127.0.0.1:1/db"
-    (folder / "headrace.toml").write_text(f"kafka_options = {json.dumps(options)}\nviews_url = {json.dumps(url)}\n")
+    (folder / "headrace.toml").write_text(
+        f"[kafka]\nclient_options = {json.dumps(options)}\n[views]\npostgres_url = {json.dumps(url)}\n"
+    )
 
 
 def broken(settings: Settings) -> None:
     """Secrets are used, and a library that tells everything fails."""
     logger = logging.getLogger("headrace.test")
     logfile.configure(settings)
-    secret = resolve_secrets("${secret:db}", settings.data)
+    secret = resolve_secrets("${secret:db}", settings.storage.data)
     assert KafkaClient(settings).config()["sasl.password"] == PLANTED["env"]
     try:
         raise OSError(f"connection to {secret.reveal()} with {PLANTED['env']} and {PLANTED['file']} refused")
@@ -60,8 +61,8 @@ def broken(settings: Settings) -> None:
 def served(settings: Settings) -> str:
     """What a server answers whose database cannot be reached."""
     with (
-        EmbeddedLog(settings.data) as log,
-        Node(log, replace(settings, views="postgres"), isolation=Nowhere()) as node,
+        EmbeddedLog(settings.storage.data) as log,
+        Node(log, settings.replace(views_backend="postgres"), isolation=Nowhere()) as node,
         Server(application(node)).running() as server,
     ):
         ask = Client(server.host, server.port)
@@ -77,7 +78,7 @@ def served(settings: Settings) -> str:
 
 def test_a_secret_is_nowhere_to_be_found(headrace: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     planted(headrace, tmp_path, monkeypatch)
-    settings = load_settings({"data": headrace.data})
+    settings = load_settings({"storage_data": headrace.data})
     broken(settings)
     said = {"served": served(settings)}
     assert "${secret:db}" in said["served"]
@@ -99,5 +100,5 @@ def test_a_secret_is_nowhere_to_be_found(headrace: Program, tmp_path: Path, monk
 
 def test_a_secret_that_is_missing_is_named(headrace: Program, tmp_path: Path) -> None:
     with pytest.raises(HeadraceError, match="headrace secret set nothing"):
-        KafkaClient(Settings(data=tmp_path, kafka_options="sasl.password=${secret:nothing}"))
+        KafkaClient(Settings.of(storage_data=tmp_path, kafka_client_options="sasl.password=${secret:nothing}"))
     assert headrace("secret", "remove", "nothing", code=1).err.startswith("not-a-data-folder: ")

@@ -14,7 +14,7 @@ OPTIONS = "security.protocol=SASL_SSL,sasl.username=anna,sasl.password=hunter2,s
 
 
 def test_secrets_of_the_settings_are_found_anywhere(tmp_path: Path) -> None:
-    mask = redactor_for(resolve_settings({"kafka_options": OPTIONS}, environ={}), tmp_path)
+    mask = redactor_for(resolve_settings({"kafka_client_options": OPTIONS}, environ={}), tmp_path)
     text = mask.text(f"options {OPTIONS}; anna said hunter2 over SASL_SSL with ca.pem")
     assert text == f"options {MASK}; {MASK} said {MASK} over SASL_SSL with ca.pem"
 
@@ -68,13 +68,16 @@ def test_names_of_secrets(text: str, masked: str) -> None:
 @pytest.mark.parametrize("name", ["sasl.password", "SASL-Password"])
 def test_a_password_may_have_commas(tmp_path: Path, name: str) -> None:
     options = f"{name}=abc,defghij,ssl.ca.location=ca.pem"
-    mask = redactor_for(resolve_settings({"kafka_options": options}, environ={}), tmp_path)
+    mask = redactor_for(resolve_settings({"kafka_client_options": options}, environ={}), tmp_path)
     assert mask.text("the password is abc,defghij with ca.pem") == f"the password is {MASK} with ca.pem"
 
 
 @pytest.mark.parametrize("shown", ["p%40ss%2Fword", "p@ss/word"])
 def test_the_password_of_a_url_is_masked_by_itself(tmp_path: Path, shown: str) -> None:
-    settings = {"views_url": "postgresql://anna:p%40ss%2Fword@host:5432/db", "smtp": "smtp://[broken"}
+    settings = {
+        "views_postgres_url": "postgresql://anna:p%40ss%2Fword@host:5432/db",
+        "notifiers_smtp_url": "smtp://[broken",
+    }
     mask = redactor_for(resolve_settings(settings, environ={}), tmp_path)
     assert mask.text(f'user "anna" with {shown} was refused') == f'user "anna" with {MASK} was refused'
 
@@ -86,5 +89,5 @@ def test_a_secret_that_cannot_be_read_hides_no_other(tmp_path: Path, monkeypatch
     (tmp_path / "secrets" / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "secrets" / "kept").write_text("hunter-three")
     options = "sasl.username=${env:MISSING},sasl.password=${env:THERE},x=${file:/a\0b}"
-    mask = redactor_for(resolve_settings({"kafka_options": options}, environ={}), tmp_path)
+    mask = redactor_for(resolve_settings({"kafka_client_options": options}, environ={}), tmp_path)
     assert mask.text("hunter-two and hunter-three") == f"{MASK} and {MASK}"

@@ -27,7 +27,7 @@ CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clic
 
 @pytest.fixture
 def folder(settings: Settings) -> Path:
-    return settings.data / "checkpoints"
+    return settings.storage.data / "checkpoints"
 
 
 def begun(log: EmbeddedLog, folder: Path, name: str) -> tuple[Checkpoint, str]:

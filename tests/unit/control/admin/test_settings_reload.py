@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -17,35 +16,39 @@ from headrace.settings import Settings
 
 @pytest.fixture
 def settings(tmp_path: Path) -> Iterator[Settings]:
-    given = Settings(data=tmp_path)
+    given = Settings.of(storage_data=tmp_path)
     logfile.configure(given)
     yield given
     logfile.close()
 
 
 def lines(settings: Settings) -> str:
-    return (settings.data / "logs" / "headrace.log").read_text()
+    return (settings.storage.data / "logs" / "headrace.log").read_text()
 
 
 def test_only_what_may_change_does(settings: Settings) -> None:
-    new = replace(settings, log_level="debug", way="record", batch_rows=5)
+    new = settings.replace(logging_level="debug", query_execution_mode="record", query_max_batch_rows=5)
     found = merge_live(settings, new)
-    assert found.settings == replace(settings, log_level="debug")
-    assert (found.changed, found.waiting) == (("log_level",), ("batch_rows", "way"))
+    assert found.settings == settings.replace(logging_level="debug")
+    assert found.changed == {"logging.level": "debug"}
+    assert found.pending == ("query.execution_mode", "query.max_batch_rows")
 
 
 def test_the_level_counts_at_once(settings: Settings) -> None:
-    assert reload_settings(settings, lambda: replace(settings, log_level="error", pages=9)).log_level == "error"
+    assert (
+        reload_settings(settings, lambda: settings.replace(logging_level="error", query_key_groups=9)).logging.level
+        == "error"
+    )
     assert logging.getLogger("headrace").level == logging.ERROR
-    again = reload_settings(replace(settings, log_level="error"), lambda: settings)
+    again = reload_settings(settings.replace(logging_level="error"), lambda: settings)
     assert again == settings
-    assert "log_level is info" in lines(settings)
+    assert "logging.level is now info" in lines(settings)
 
 
 def test_a_wrong_setting_changes_nothing(settings: Settings) -> None:
     def refuse() -> Settings:
-        raise BadSetting('setting "pages" cannot be "x"')
+        raise BadSetting('setting "query.key_groups" cannot be "x"')
 
     assert reload_settings(settings, refuse) == settings
-    assert reload_settings(settings, lambda: replace(settings, log_level="loud")) == settings
-    assert lines(settings).count("were not read again") == 2
+    assert reload_settings(settings, lambda: settings.replace(logging_level="loud")) == settings
+    assert lines(settings).count("were not reloaded") == 2

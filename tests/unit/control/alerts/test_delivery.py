@@ -41,12 +41,16 @@ class Server:
 
     def __init__(self, folder: Path, clock: ManualClock) -> None:
         self.clock = clock
-        self.settings = Settings(data=folder, upkeep_every=timedelta(0), webhook_private="127.0.0.1")
+        self.settings = Settings.of(
+            storage_data=folder,
+            storage_maintenance_interval=timedelta(0),
+            notifiers_webhook_allowed_private="127.0.0.1",
+        )
 
     @contextmanager
     def up(self) -> Iterator[Node]:
         with (
-            EmbeddedLog(self.settings.data, self.settings) as log,
+            EmbeddedLog(self.settings.storage.data, self.settings) as log,
             Node(log, self.settings, clock=self.clock, isolation=Nowhere()) as node,
         ):
             yield node

@@ -59,7 +59,7 @@ def planned(statement: str) -> Query:
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(tmp_path / "data", Settings(upkeep_every=timedelta(0))) as opened:
+    with EmbeddedLog(tmp_path / "data", Settings.of(storage_maintenance_interval=timedelta(0))) as opened:
         opened.create_topic(TICKS, TopicSpec())
         yield opened
 

@@ -147,7 +147,7 @@ def test_code_that_state_was_not_made_by_is_refused(opened: Callable[[], Node], 
     sent(node, GROUPED, "groups.py")
     query = node.supervisor.queries["CTAS_PARITIES_2"].query
     node.supervisor.prepared(query.id)  # as if it had begun
-    assert Checkpoint(settings.data / "checkpoints" / "server" / query.id).manifest is not None
+    assert Checkpoint(settings.storage.data / "checkpoints" / "server" / query.id).manifest is not None
     with pytest.raises(PlanChanged, match="function PARITY"):
         sent(node, GROUPED.replace("% 2", "% 3"), "groups.py")
     assert node.apps.known["groups"].code == AppCode(GROUPED)

@@ -34,7 +34,7 @@ PEOPLE = [(1, "EU", "ann"), (2, "US", "bob"), (3, "EU", "cid")]
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Node]:
     folder: Path = tmp_path_factory.mktemp("permits") / "data"
-    with EmbeddedLog(folder) as log, Node(log, Settings(data=folder), isolation=Nowhere()) as node:
+    with EmbeddedLog(folder) as log, Node(log, Settings.of(storage_data=folder), isolation=Nowhere()) as node:
         for name, rows in ROWS.items():
             made = f"(ID INT KEY, G INT) WITH (KAFKA_TOPIC='{name.lower()}', VALUE_FORMAT='JSON', PARTITIONS=1);"
             node.execute(f"CREATE STREAM {name} {made}")

@@ -34,7 +34,7 @@ USERS = TopicSpec(schema=Schema.parse("id int key, name string"))
 
 def run(log: EmbeddedLog, sink: str, script: str = SCRIPT) -> list[Listing]:
     told: list[Listing] = []
-    settings = Settings(data=log.folder, upkeep_every=timedelta(0), sink=sink)
+    settings = Settings.of(storage_data=log.folder, storage_maintenance_interval=timedelta(0), query_sink_topics=sink)
     with Program(log, settings, name=sink, clock=ManualClock(), on_answer=told.append) as program:
         program.execute(script)
         assert program.interpreter.assertions == script.count("ASSERT VALUES")

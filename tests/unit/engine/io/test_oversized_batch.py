@@ -25,7 +25,7 @@ QUERY = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
 
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
-    with EmbeddedLog(tmp_path / "data", Settings(upkeep_every=timedelta(0))) as opened:
+    with EmbeddedLog(tmp_path / "data", Settings.of(storage_maintenance_interval=timedelta(0))) as opened:
         opened.create_topic("s")
         opened.create_topic("o")
         for _ in range(10):

@@ -21,7 +21,7 @@ TICKS = "__ticks.q"
 @pytest.fixture
 def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
     """Ten records of a topic, each with a tick behind it."""
-    with EmbeddedLog(tmp_path / "data", Settings(upkeep_every=timedelta(0))) as opened:
+    with EmbeddedLog(tmp_path / "data", Settings.of(storage_maintenance_interval=timedelta(0))) as opened:
         opened.create_topic("a")
         opened.create_topic(TICKS)
         for number in range(10):

@@ -25,7 +25,7 @@ from headrace.schema import Schema
 from headrace.settings import Settings
 from headrace.testing.world import World
 
-TYPED = Settings(sink="typed")
+TYPED = Settings.of(query_sink_topics="typed")
 COLUMNS = """
 id BIGINT KEY, page STRING, n INT, c DOUBLE, price DECIMAL(10,2), ok BOOLEAN, raw BYTES, tags ARRAY<STRING>,
 m MAP<STRING, INT>, s STRUCT<a INT, b ARRAY<BIGINT>>, day DATE, clock TIME, at TIMESTAMP
@@ -181,7 +181,7 @@ def test_windows_have_columns() -> None:
     [
         (sink_of("id BIGINT KEY, days ARRAY<DATE>"), TYPED),
         (sink_of("id BIGINT KEY, page STRING, `page` STRING"), TYPED),
-        (sink_of("id BIGINT KEY, page STRING"), Settings(sink="typed", log="kafka")),
+        (sink_of("id BIGINT KEY, page STRING"), Settings.of(query_sink_topics="typed", storage_log="kafka")),
         (sink_of("id BIGINT KEY, page STRING"), Settings()),
     ],
     ids=["times inside", "names that differ in case", "on Kafka", "by default"],

@@ -33,7 +33,13 @@ def open_log(folder: Path) -> Iterator[OpenLog]:
     with ExitStack() as stack:
 
         def open_log(clock: Clock | None = None, **settings: Any) -> EmbeddedLog:
-            chosen = Settings(**{"upkeep_every": timedelta(0), "lock_timeout": timedelta(seconds=5), **settings})
+            chosen = Settings.of(
+                **{
+                    "storage_maintenance_interval": timedelta(0),
+                    "storage_lock_timeout": timedelta(seconds=5),
+                    **settings,
+                }
+            )
             return stack.enter_context(EmbeddedLog(folder, chosen, clock))
 
         yield open_log

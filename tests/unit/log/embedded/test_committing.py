@@ -70,7 +70,7 @@ def test_a_bad_request_fails_alone(log: EmbeddedLog, folder: Path) -> None:
 
 
 def test_large_groups_leave_no_files_behind_when_one_fails(open_log: OpenLog, folder: Path) -> None:
-    log = open_log(inline_bytes=Size(1000))
+    log = open_log(storage_inline_bytes=Size(1000))
     log.create_topic("t")
     requests = [Request(log.parts([Append("t", raw(b"x" * 600))])) for _ in range(3)]
     requests.append(Request(log.parts([Append("t", raw(b"y"))]), mark=WriterMark("w", 9, 1)))

@@ -23,7 +23,7 @@ NOW = 1_800_000_000_000
 def old(tmp_path: Path):
     shutil.copytree(FIXTURE, tmp_path / "data")
     clock = ManualClock(NOW + 7_200_000)
-    with EmbeddedLog(tmp_path / "data", Settings(upkeep_every=timedelta(0)), clock) as log:
+    with EmbeddedLog(tmp_path / "data", Settings.of(storage_maintenance_interval=timedelta(0)), clock) as log:
         yield log
 
 

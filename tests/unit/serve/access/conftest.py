@@ -103,7 +103,10 @@ def basic(name: str, password: str) -> str:
 @pytest.fixture
 def place(tmp_path: Path) -> Iterator[Place]:
     folder = tmp_path / "data"
-    with EmbeddedLog(folder) as log, Node(log, Settings(data=folder, auth="required"), isolation=Nowhere()) as node:
+    with (
+        EmbeddedLog(folder) as log,
+        Node(log, Settings.of(storage_data=folder, auth_mode="required"), isolation=Nowhere()) as node,
+    ):
         for role, grants in GRANTS.items():
             for text in grants:
                 words, _, where = text.partition(" where ")

@@ -244,7 +244,7 @@ def test_a_proxy_opens_no_tunnel_by_http_2(tmp_path: Path, header: str, answered
     head = f"GET /api/v1/users HTTP/1.1\r\nHost: localhost\r\n{header}Connection: Upgrade, HTTP2-Settings\r\n"
     with (
         EmbeddedLog(folder) as log,
-        Node(log, Settings(data=folder), isolation=Nowhere()) as node,
+        Node(log, Settings.of(storage_data=folder), isolation=Nowhere()) as node,
         Server(application(node)).running() as server,
         socket.create_connection((server.host, server.port), 30) as wire,
     ):

@@ -53,7 +53,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 
 @pytest.fixture
 def node(log: EmbeddedLog) -> Iterator[Node]:
-    with Node(log, Settings(data=log.folder), isolation=Nowhere()) as node:
+    with Node(log, Settings.of(storage_data=log.folder), isolation=Nowhere()) as node:
         yield node
 
 

@@ -49,7 +49,7 @@ TAKES = {**dict.fromkeys(TAKES_STATEMENTS, MAX_STATEMENTS_BYTES), "/api/v1/topic
 def serving(folder: Path, crowd: ConnectionLimits | None = None, **settings: Any) -> Iterator[tuple[Node, Client]]:
     with (
         EmbeddedLog(folder) as log,
-        Node(log, Settings(data=folder, **settings), isolation=Nowhere()) as node,
+        Node(log, Settings.of(storage_data=folder, **settings), isolation=Nowhere()) as node,
         Server(application(node), crowd=crowd).running() as server,
     ):
         node.execute(STREAM)
@@ -131,15 +131,15 @@ def filled(node: Node, count: int) -> None:
     "text", ["SELECT * FROM clicks;", "SELECT * FROM clicks WHERE n < 0;", "SELECT n FROM clicks ORDER BY n;"]
 )
 def test_a_question_that_takes_too_long_ends(tmp_path: Path, text: str) -> None:
-    with serving(tmp_path / "data", query_time=timedelta(microseconds=1)) as (node, client):
+    with serving(tmp_path / "data", query_pull_timeout=timedelta(microseconds=1)) as (node, client):
         filled(node, 10)
         status, told, _ = client.raw("POST", "/query", json.dumps({"ksql": text}))
         assert (status, json.loads(told)["code"]) == (400, "query-time-limit-exceeded")
-        assert "query_time" in json.loads(told)["fix"]
+        assert "query.pull_timeout" in json.loads(told)["fix"]
 
 
 def test_an_answer_of_too_many_rows_ends(tmp_path: Path) -> None:
-    with serving(tmp_path / "data", query_rows=10) as (node, client):
+    with serving(tmp_path / "data", query_pull_max_rows=10) as (node, client):
         filled(node, 11)
         status, told, _ = client.raw("POST", "/query", json.dumps({"ksql": "SELECT * FROM clicks;"}))
         assert (status, json.loads(told)["code"]) == (400, "too-many-rows")
@@ -151,7 +151,7 @@ def test_an_answer_of_too_many_rows_ends(tmp_path: Path) -> None:
 
 def test_only_so_many_questions_go_on_at_once(tmp_path: Path) -> None:
     body = json.dumps({"sql": "SELECT * FROM clicks EMIT CHANGES;"})
-    with serving(tmp_path / "data", push_queries=2) as (_, client):
+    with serving(tmp_path / "data", query_max_push_queries=2) as (_, client):
         going = [http.client.HTTPConnection(client.host, client.port, timeout=30) for _ in range(2)]
         for one in going:
             one.request("POST", "/query-stream", body)

@@ -163,7 +163,7 @@ def _copy(source: Path, staging: Path, progress: Progress, *, link: bool) -> Bac
             return _counted(staging, named)
     raise BackupFailed(
         "merging removed files faster than they could be copied",
-        fix="raise the setting readable_after of the processes that use the data folder",
+        fix="raise the setting storage.file_delete_delay of the processes that use the data folder",
     )
 
 

@@ -53,7 +53,7 @@ class Maintenance:
     def __init__(self, log: EmbeddedLog) -> None:
         self._log = log
         self._stop = threading.Event()
-        self._every = log.settings.upkeep_every.total_seconds()
+        self._every = log.settings.storage.maintenance_interval.total_seconds()
         self._thread: threading.Thread | None = None
         if self._every:
             self._thread = threading.Thread(target=self._run, name="headrace-upkeep", daemon=True)
@@ -111,7 +111,7 @@ def apply_retention(log: EmbeddedLog, entry: TopicEntry, partition: int, report:
     if not expired:
         return
     if entry.topic.spec.archive:
-        for run in _chunks(expired, log.settings.file_bytes):
+        for run in _chunks(expired, log.settings.storage.extent_file_bytes):
             rows = rows_of(log, entry, run)
             report.archived += len(run) * replace(log, entry, partition, run, rows, archive=True, why=EXPLICIT)
     else:
@@ -193,7 +193,7 @@ def _why(run: list[LiveExtent]) -> int:
 
 def _merge_limit(log: EmbeddedLog, entry: TopicEntry) -> int:
     """Retention removes whole extents, so they must stay well below the retained amount."""
-    limit = int(log.settings.file_bytes)
+    limit = int(log.settings.storage.extent_file_bytes)
     keep = entry.topic.spec.retention_bytes
     return limit if keep is None else max(min(limit, keep // _RUN), 4096)
 
@@ -224,7 +224,7 @@ def _runs(extents: list[LiveExtent], size_class: int, limit: int) -> list[list[L
 
 def purge(log: EmbeddedLog, report: MaintenanceReport) -> None:
     """Remove replaced extents that no reader can be using any more, and what dead writers left."""
-    until = log.clock.now() - millis(log.settings.readable_after)
+    until = log.clock.now() - millis(log.settings.storage.file_delete_delay)
     while gone := log.store.query(f"SELECT id, file, kind FROM extents WHERE replaced_at <= ? LIMIT {_PURGED}", until):
         ids = [(extent_id,) for extent_id, *_ in gone]
         log.committer.change(lambda db, ids=ids: db.executemany("DELETE FROM extents WHERE id = ?", ids).rowcount)

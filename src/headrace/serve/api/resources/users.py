@@ -46,7 +46,7 @@ class LoginRequest:
 
 
 async def log_in(site: RequestContext, asked: LoginRequest, request: Request) -> Response:
-    """Get a token for a name and a password. It expires after the setting `token_life`."""
+    """Get a token for a name and a password. It expires after the setting `auth.token_ttl`."""
     who = await _known(site, asked, request)
     made = await run_in_threadpool(_token, site.by(Rights(who)), who.name, None)
     return _json(made, 201)
@@ -59,9 +59,9 @@ async def begin_session(site: RequestContext, asked: LoginRequest, request: Requ
     """
     who = await _known(site, asked, request)
     guard = site.node.guard
-    cookie, session = guard.sessions.begin(who, guard.settings.session_life.total_seconds())
+    cookie, session = guard.sessions.begin(who, guard.settings.auth.session_ttl.total_seconds())
     answer = _json({"name": who.name, "roles": sorted(who.roles), "csrf": session.csrf}, 201)
-    life = int(guard.settings.session_life.total_seconds())
+    life = int(guard.settings.auth.session_ttl.total_seconds())
     _set_cookie(answer, request, cookie, life)
     return answer
 
@@ -109,7 +109,7 @@ def _set_cookie(answer: Response, request: Request, value: str, life: int) -> No
 class CreateTokenRequest:
     user: str = in_path("The user's name.")
     life: str | None = in_body(
-        "How long it lives, like 30d; by default as long as the setting `token_life` says.", None
+        "How long it lives, like 30d; by default as long as the setting `auth.token_ttl` says.", None
     )
 
 

@@ -48,7 +48,7 @@ def _told(settings: Settings) -> list[dict[str, object]]:
     """The settings with their origins. A value that differs from file and environment was given as a flag."""
     rows: list[dict[str, object]] = []
     for one in resolve_settings():
-        value = getattr(settings, one.name)
+        value = settings.value(one.spec)
         shown = MASK if one.secret and value else str(value)
         rows.append(
             {"name": one.name, "value": shown, "origin": one.origin if value == one.value else "flag", "doc": one.doc}

@@ -59,7 +59,7 @@ def test_a_member_of_a_group_that_was_deleted_joins_the_new_one(log: EmbeddedLog
 
 
 def test_members_that_are_silent_for_too_long_are_dead(open_log: OpenLog, clock: ManualClock) -> None:
-    log = open_log(clock, group_session=timedelta(seconds=10))
+    log = open_log(clock, storage_group_session_timeout=timedelta(seconds=10))
     log.create_topic("t")
     first = log.consumer("g", ON_T)
     second = log.consumer("g", ON_T)

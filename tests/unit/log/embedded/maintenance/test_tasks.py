@@ -43,7 +43,7 @@ def test_merging_keeps_everything_in_fewer_extents(log: EmbeddedLog) -> None:
 
 
 def test_large_merged_extents_become_files(open_log: OpenLog, folder: Path) -> None:
-    log = open_log(inline_bytes=Size(1000))
+    log = open_log(storage_inline_bytes=Size(1000))
     log.create_topic("t")
     for i in range(10):
         put(log, "t", b"%d" % i * 500)
@@ -62,7 +62,7 @@ def test_a_large_extent_is_not_written_again_for_a_few_small_ones(log: EmbeddedL
 
 
 def test_merging_stops_at_the_size_of_a_file(open_log: OpenLog) -> None:
-    log = open_log(file_bytes=Size(20_000))
+    log = open_log(storage_extent_file_bytes=Size(20_000))
     log.create_topic("t")
     for _ in range(60):
         put(log, "t", b"x" * 1000)
@@ -89,7 +89,7 @@ def test_more_extents_can_be_replaced_than_sqlite_takes_parameters(log: Embedded
 def test_replaced_extents_stay_for_a_while_and_are_purged_then(
     open_log: OpenLog, clock: ManualClock, folder: Path
 ) -> None:
-    log = open_log(clock, inline_bytes=Size(500), readable_after=MINUTE)
+    log = open_log(clock, storage_inline_bytes=Size(500), storage_file_delete_delay=MINUTE)
     log.create_topic("t")
     for i in range(8):
         put(log, "t", b"%d" % i * 1000)
@@ -132,7 +132,7 @@ def test_retention_by_size_removes_the_oldest(log: EmbeddedLog) -> None:
 
 @pytest.mark.parametrize("merged", [False, True])
 def test_archived_rows_are_still_read(open_log: OpenLog, clock: ManualClock, folder: Path, merged: bool) -> None:
-    log = open_log(clock, readable_after=timedelta(0))
+    log = open_log(clock, storage_file_delete_delay=timedelta(0))
     log.create_topic("t", TopicSpec(retention_time=MINUTE, archive=True))
     for i in range(10):
         put(log, "t", b"%d" % i)
@@ -325,7 +325,7 @@ def test_only_one_does_the_upkeep(log: EmbeddedLog, open_log: OpenLog) -> None:
 
 
 def test_it_runs_by_itself(open_log: OpenLog) -> None:
-    log = open_log(upkeep_every=timedelta(milliseconds=5))
+    log = open_log(storage_maintenance_interval=timedelta(milliseconds=5))
     log.create_topic("t")
     for _ in range(10):
         put(log, "t", b"x")
@@ -336,7 +336,7 @@ def test_it_runs_by_itself(open_log: OpenLog) -> None:
 
 
 def test_readers_are_not_disturbed(open_log: OpenLog) -> None:
-    log = open_log(readable_after=timedelta(0), inline_bytes=Size(300))
+    log = open_log(storage_file_delete_delay=timedelta(0), storage_inline_bytes=Size(300))
     log.create_topic("t", TopicSpec(compact=True))
     done, wrong = threading.Event(), []
 

@@ -26,7 +26,7 @@ from tests.wait import wait_until
 
 @pytest.fixture
 def node(log: EmbeddedLog) -> Iterator[Node]:
-    settings = Settings(data=log.folder, webhook_private="127.0.0.1")
+    settings = Settings.of(storage_data=log.folder, notifiers_webhook_allowed_private="127.0.0.1")
     with Node(log, settings, isolation=Nowhere()) as node:
         yield node
 

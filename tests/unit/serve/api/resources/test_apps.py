@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -67,11 +66,11 @@ def test_who_may_send_code(ask: Client, node: Node) -> None:
     afar = {"x_forwarded_for": "10.1.2.3", "authorization": f"Bearer {node.guard.make_token('alice')[0]}"}
     assert ask("POST", "/apps", body, x_forwarded_for="10.1.2.3")[0] == 401  # by a proxy anybody seems to be here
     assert ask("POST", "/apps", body, **afar)[1]["code"] == "code-refused"
-    node.settings = replace(node.settings, code_from="nowhere")
+    node.settings = node.settings.replace(server_accept_code="none")
     assert ask("POST", "/apps", body)[0] == 403
-    node.settings = replace(node.settings, code_from="everywhere")
+    node.settings = node.settings.replace(server_accept_code="everywhere")
     assert ask("POST", "/apps", body)[1]["code"] == "bad-setting"
-    node.settings = replace(node.settings, code_from="anywhere")
+    node.settings = node.settings.replace(server_accept_code="any")
     assert ask("POST", "/apps", body, **afar)[0] == 200
 
 
