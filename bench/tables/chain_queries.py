@@ -13,22 +13,8 @@ from headrace.plan import types as ty
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.expressions import Arithmetic, Column, Compare, Comparison, Literal, NamedExpression, Op
 from headrace.plan.functions import AGGREGATES
-from headrace.plan.nodes import (
-    Aggregate,
-    AggregateCall,
-    Filter,
-    Format,
-    JoinKind,
-    Kind,
-    Query,
-    Relation,
-    Select,
-    Sink,
-    Source,
-    StreamTableJoin,
-    Window,
-    WindowKind,
-)
+from headrace.plan.nodes import Aggregate, AggregateCall, Filter, JoinKind, Query, Select, Sink, Source, StreamTableJoin
+from headrace.plan.relations import Format, Kind, Relation, Window, WindowKind
 from headrace.schema import Field
 
 _USER, _ITEM, _AMOUNT = Column(ty.STRING, "USER"), Column(ty.STRING, "ITEM"), Column(ty.INT, "AMOUNT")

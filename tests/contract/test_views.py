@@ -19,7 +19,7 @@ from headrace.errors import Closed, ColumnNotFound
 from headrace.plan.analysis.lookup import NOTHING, Bound, Selection
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.expressions import Compare
-from headrace.plan.nodes import Kind, Relation, Window, WindowKind
+from headrace.plan.relations import Kind, Relation, Window, WindowKind
 from headrace.plan.types import BIGINT, DOUBLE, STRING
 from headrace.schema import Field
 from headrace.settings import Settings

@@ -20,7 +20,7 @@ from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.row_codec import decode_row
 from headrace.plan.functions.declaration import AggregateFunction
 from headrace.plan.iso_datetime import format_date, format_time, format_timestamp
-from headrace.plan.nodes import Kind, Relation
+from headrace.plan.relations import Kind, Relation
 from headrace.testing import World
 from headrace.testing.memory_query import raw_record
 

@@ -18,7 +18,8 @@ from headrace.engine.sparksql import chain_batch, operators
 from headrace.engine.sparksql.record_frames import records_frame
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
-from headrace.plan.nodes import Kind, Query
+from headrace.plan.nodes import Query
+from headrace.plan.relations import Kind
 from headrace.testing.world import World
 
 Record = tuple[bytes | None, bytes | None, int]

@@ -22,7 +22,8 @@ from headrace.log.embedded import EmbeddedLog
 from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
-from headrace.plan.nodes import Kind, Query
+from headrace.plan.nodes import Query
+from headrace.plan.relations import Kind
 from headrace.schema import Schema
 from headrace.settings import Settings
 from headrace.testing.world import World

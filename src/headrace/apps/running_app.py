@@ -21,7 +21,7 @@ from headrace.lang.python.expressions import fold_name
 from headrace.log import open_log
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.row_codec import decode_row
-from headrace.plan.nodes import Kind
+from headrace.plan.relations import Kind
 from headrace.settings import load_settings
 
 _LATEST = 10_000

@@ -31,8 +31,8 @@ from headrace.clock import millis
 from headrace.plan import types as t
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.expressions import Compare
-from headrace.plan.nodes import Format, Kind, Relation
 from headrace.plan.operators import OperatorDefinition, OperatorResult
+from headrace.plan.relations import Format, Kind, Relation
 from headrace.schema import Field
 from headrace.settings import duration_text
 

@@ -15,19 +15,9 @@ from functools import singledispatch
 from typing import Any
 
 from headrace.plan import expressions as e
-from headrace.plan.nodes import (
-    AggregateCall,
-    Format,
-    Node,
-    Query,
-    Relation,
-    Sink,
-    Source,
-    SystemColumn,
-    Timestamp,
-    Window,
-)
+from headrace.plan.nodes import AggregateCall, Node, Query, Sink, Source
 from headrace.plan.operators import OperatorDefinition
+from headrace.plan.relations import Format, Relation, SystemColumn, Timestamp, Window
 from headrace.plan.rules import optimize
 from headrace.plan.triggers import After, Every, Panes, PerBatch, PerRecord
 from headrace.schema import type_name

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from typing import Any, Protocol
 
 from headrace.errors import UnknownFunction
-from headrace.plan.nodes import Relation
+from headrace.plan.relations import Relation
 from headrace.schema import Field
 
 

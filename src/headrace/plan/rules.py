@@ -37,18 +37,17 @@ from headrace.plan.nodes import (
     Filter,
     Final,
     ForeignKeyJoin,
-    Kind,
     Node,
     ProcessingTime,
     Query,
     Rekey,
-    Relation,
     Select,
     Sink,
     StreamJoin,
     StreamTableJoin,
     TableJoin,
 )
+from headrace.plan.relations import Kind, Relation
 
 Rule = Callable[[Node], Node]
 _ROUNDS = 10

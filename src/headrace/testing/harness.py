@@ -27,7 +27,7 @@ from headrace.lang.python.expressions import fold_name
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.contract import Event, Problem
 from headrace.plan.chain.row_codec import decode_row, encode_row
-from headrace.plan.nodes import Kind
+from headrace.plan.relations import Kind
 from headrace.testing.memory_query import raw_record
 from headrace.testing.world import World
 

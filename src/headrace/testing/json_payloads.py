@@ -17,7 +17,7 @@ import pyarrow as pa
 from headrace.errors import BadTestCases
 from headrace.formats.numbers import double_text
 from headrace.plan.catalog import SourceInfo
-from headrace.plan.nodes import Format, WindowKind
+from headrace.plan.relations import Format, WindowKind
 from headrace.plan.types import BIGINT, DOUBLE, INT
 from headrace.schema import Field
 

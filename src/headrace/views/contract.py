@@ -22,7 +22,7 @@ from headrace.contracts import Topic
 from headrace.plan.analysis.lookup import EVERYTHING, Selection
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.contract import Event, Key
-from headrace.plan.nodes import Relation
+from headrace.plan.relations import Relation
 
 Position = Mapping[int, int]
 """By partition of the topic, the next offset to read."""

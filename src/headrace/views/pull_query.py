@@ -28,7 +28,8 @@ from headrace.plan.chain.interpreter import Chain
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.expressions import Call, Compare, Expression, Like, Parameter, column_names
 from headrace.plan.expressions import walk as walk_expression
-from headrace.plan.nodes import Aggregate, Filter, Kind, Node, Query, Relation, Select, Sink, Source, System, walk
+from headrace.plan.nodes import Aggregate, Filter, Node, Query, Select, Sink, Source, walk
+from headrace.plan.relations import Kind, Relation, System
 from headrace.plan.rules import optimize
 from headrace.views.contract import SCAN_BATCH_ROWS, View, ViewState
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from headrace.plan.analysis.lookup import Alternative, Bound, Selection
 from headrace.plan.expressions import ROWTIME, WINDOWEND, WINDOWSTART, Compare
-from headrace.plan.nodes import Relation
+from headrace.plan.relations import Relation
 from headrace.plan.types import BIGINT
 from headrace.views.column_encoding import ColumnCodec, NotSearchable, search_value
 

@@ -12,7 +12,7 @@ from itertools import pairwise
 from tests.conformance.modes import memory
 from tests.conformance.modes.memory import Case, Planned
 
-from headrace.plan.nodes import System
+from headrace.plan.relations import System
 from headrace.testing.memory_log import INPUT_ORIGIN, MemoryRecord
 
 

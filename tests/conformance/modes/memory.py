@@ -15,7 +15,7 @@ from typing import Any
 from headrace.errors import AssertFailed, HeadraceError, StatementError
 from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.functions.signature import type_text
-from headrace.plan.nodes import Kind
+from headrace.plan.relations import Kind
 from headrace.testing.case_records import case_document, produce
 from headrace.testing.world import World
 

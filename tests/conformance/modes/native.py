@@ -17,7 +17,8 @@ from headrace.engine.planning.sparksql_support import BatchMode, choose_batch_mo
 from headrace.engine.sparksql import operators
 from headrace.engine.sparksql.record_frames import headers_of, records_frame
 from headrace.plan.chain.records import RawRecord
-from headrace.plan.nodes import Aggregate, Kind, Query, walk
+from headrace.plan.nodes import Aggregate, Query, walk
+from headrace.plan.relations import Kind
 
 AT_ONCE = 24
 """Queries in one Spark job: more, and Spark takes longer to plan the job than to run it."""

@@ -48,7 +48,7 @@ def test_statements_run_in_memory(language: str) -> None:
 
 @pytest.mark.parametrize("language", SCRIPTS)
 def test_statements_are_journalled_in_their_language_and_restored(language: str, log: EmbeddedLog) -> None:
-    settings = Settings(data=log.folder)
+    settings = Settings.of(storage_data=log.folder)
     with Node(log, settings, isolation=Nowhere()) as node:
         node.execute(SCRIPTS[language], language=language)
         node.execute("CREATE STREAM c AS SELECT id, v + 1 AS w FROM b;")
@@ -61,7 +61,7 @@ def test_statements_are_journalled_in_their_language_and_restored(language: str,
 
 
 def test_without_its_dialect_a_journalled_statement_is_broken_and_kept(log: EmbeddedLog) -> None:
-    settings = Settings(data=log.folder)
+    settings = Settings.of(storage_data=log.folder)
     with Node(log, settings, isolation=Nowhere()) as node:
         node.execute(SCRIPTS["arrows"], language="arrows")
     registry.unregister("arrows")

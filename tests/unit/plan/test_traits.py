@@ -13,6 +13,7 @@ from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.chain.step_builder import NEVER, step_of
 from headrace.plan.explain import tree
+from headrace.plan.relations import Relation
 from headrace.plan.traits import Traits
 from tests.ksql_strategies import planned
 
@@ -29,7 +30,7 @@ class EverySecond(n.Node, traits=Traits(stateful=True, timed=False, realtime=Fal
     """Every second row of a stream: a kind of node that only this test knows."""
 
     input: n.Node
-    relation: n.Relation
+    relation: Relation
 
 
 class EverySecondStep:

@@ -19,7 +19,8 @@ from headrace.lang.contract import Dialect
 from headrace.plan.actions import TransientSelect
 from headrace.plan.expressions import Cast, Parameter, ParameterCell
 from headrace.plan.expressions import walk as walk_expression
-from headrace.plan.nodes import Filter, Kind, walk
+from headrace.plan.nodes import Filter, walk
+from headrace.plan.relations import Kind
 from headrace.views.pull_query import PullQuery
 
 MAX_SHAPES = 200

@@ -12,7 +12,7 @@ from headrace.formats.serde.json_encoder import dumps, row_writer
 from headrace.plan import expressions as e
 from headrace.plan.actions import TransientSelect
 from headrace.plan.chain.contract import Key
-from headrace.plan.nodes import Kind, Relation
+from headrace.plan.relations import Kind, Relation
 
 Cells = Callable[[Key, Any], list[Any]]
 

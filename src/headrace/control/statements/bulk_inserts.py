@@ -19,7 +19,7 @@ from headrace.log.stored_rows import binary_array
 from headrace.plan import types as ty
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.row_codec import sink_node
-from headrace.plan.nodes import Kind
+from headrace.plan.relations import Kind
 from headrace.schema import Field
 
 MIN_BULK_LINES = 256

@@ -36,7 +36,8 @@ from headrace.plan.analysis.rewrite import calls_nondeterministic
 from headrace.plan.chain.contract import Event
 from headrace.plan.chain.records import WINDOW_BOUND_FIELDS, Decoder, RawRecord
 from headrace.plan.expressions import Call, Expression, NamedExpression
-from headrace.plan.nodes import AggregateCall, Emit, Kind, ProcessingTime, Query, Relation, Sink, Source, walk
+from headrace.plan.nodes import AggregateCall, Emit, ProcessingTime, Query, Sink, Source, walk
+from headrace.plan.relations import Kind, Relation
 from headrace.plan.triggers import PerBatch, Results
 from headrace.settings import Settings
 from headrace.views.stores import open_store

@@ -13,7 +13,8 @@ import pyarrow.compute as pc
 from headrace.formats.serde.column_checks import kind_name
 from headrace.formats.serde.columnar import ColumnWriter, column_writer
 from headrace.plan import types as ty
-from headrace.plan.nodes import Format, Sink, WindowKind
+from headrace.plan.nodes import Sink
+from headrace.plan.relations import Format, WindowKind
 from headrace.schema import Field
 
 MIN_COLUMNAR_ROWS = 64

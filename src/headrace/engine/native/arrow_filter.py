@@ -22,7 +22,7 @@ from headrace.plan import nodes as n
 from headrace.plan import types as ty
 from headrace.plan.analysis.rewrite import rewrite_nodes
 from headrace.plan.expressions import Compare, Expression
-from headrace.plan.nodes import Relation
+from headrace.plan.relations import Relation
 
 Columns = Mapping[str, Any]
 """Arrays by their names in a frame (see `sparksql.frames`)."""

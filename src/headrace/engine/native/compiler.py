@@ -52,6 +52,7 @@ from headrace.engine.task_report import OnTaskReports
 from headrace.errors import SchemaMismatch
 from headrace.plan import nodes as n
 from headrace.plan.analysis.rewrite import rewrite_nodes
+from headrace.plan.relations import Relation
 from headrace.plan.types import BIGINT, is_nested
 from headrace.schema import Field
 from headrace.settings import Settings
@@ -189,7 +190,7 @@ def source_frame(read: DataFrame, work: NativeTaskSpec) -> DataFrame:
     return read.select(*(column.alias(name) for column, name in zip(columns, frame_columns(relation), strict=True)))
 
 
-def _nothing(name: str, relation: n.Relation) -> Column:
+def _nothing(name: str, relation: Relation) -> Column:
     is_value = name[0] in "kv" and name[1:].isdigit()
     return f.lit(None).cast(sql_type(type_of(name, relation))) if is_value else f.lit(None)
 
@@ -281,7 +282,7 @@ def typed_output(rows: DataFrame, sink: n.Sink, topic: Topic, work: NativeTaskSp
     return rows.selectExpr(*columns, *(["headers as `$headers`"] if work.carries_headers else []), *more)
 
 
-def _letters(relation: n.Relation) -> tuple[tuple[str, tuple[Field, ...]], ...]:
+def _letters(relation: Relation) -> tuple[tuple[str, tuple[Field, ...]], ...]:
     return (("k", relation.key), ("v", relation.value))
 
 

@@ -24,7 +24,8 @@ from headrace.engine.sparksql.frames import type_of
 from headrace.log.stored_rows import integer_array, integer_values
 from headrace.plan import types as ty
 from headrace.plan.expressions import Column
-from headrace.plan.nodes import Aggregate, AggregateCall, Relation
+from headrace.plan.nodes import Aggregate, AggregateCall
+from headrace.plan.relations import Relation
 
 Columns = Mapping[str, Any]
 _GROUPS = (ty.BOOLEAN, ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)

@@ -18,6 +18,7 @@ from headrace.engine.sparksql.frames import type_of
 from headrace.plan import nodes as n
 from headrace.plan.chain.aggregation.windows import grace_of, milliseconds
 from headrace.plan.expressions import PSEUDO, Column, Expression, NamedExpression, column_names
+from headrace.plan.relations import Window
 from headrace.plan.rules import optimize
 
 
@@ -171,7 +172,7 @@ def is_ordered(call: n.AggregateCall) -> bool:
     return call.function.upper().endswith("_BY_OFFSET")
 
 
-def _hops(window: n.Window | None) -> WindowSpec | None:
+def _hops(window: Window | None) -> WindowSpec | None:
     if window is None:
         return None
     size = milliseconds(window.size)

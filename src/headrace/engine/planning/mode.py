@@ -22,6 +22,7 @@ from headrace.errors import BadSetting
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan import nodes as n
 from headrace.plan.analysis.state_shape import state_shape
+from headrace.plan.relations import Kind
 from headrace.settings import Settings
 
 AUTO = "auto"
@@ -167,7 +168,7 @@ def _chosen(reasons: tuple[str, ...], settings: Settings, begun: str | None) -> 
 
 def _changes(query: n.Query, way: str, settings: Settings) -> str:
     nodes = list(n.walk(query.sink))
-    if query.sink.relation.kind is n.Kind.STREAM:
+    if query.sink.relation.kind is Kind.STREAM:
         return "every row"
     if any(isinstance(node, n.Final) for node in nodes):
         return "the last result of each window, once"

@@ -21,6 +21,7 @@ from headrace.plan import nodes as n
 from headrace.plan import types as ty
 from headrace.plan.analysis.rewrite import cannot_fail, relation_of
 from headrace.plan.expressions import Call, Expression
+from headrace.plan.relations import Kind, Relation, Window
 from headrace.plan.rules import optimize
 
 NATIVE, RECORD = "native", "record"
@@ -46,7 +47,7 @@ def choose_native(
     """Natively if there is no obstacle; `topics` are the log's, by name. `every_change` of a table is to be emitted."""
     plan = optimize(query)
     reasons = tuple(dict.fromkeys(_against(plan, topics, kafka)))
-    if every_change and plan.sink.relation.kind is n.Kind.TABLE and not is_final(plan):
+    if every_change and plan.sink.relation.kind is Kind.TABLE and not is_final(plan):
         reasons = ("every change is to be sent, and natively those of a batch are merged", *reasons)
     return NativeChoice(RECORD if reasons else NATIVE, reasons)
 
@@ -64,7 +65,7 @@ def _against(plan: n.Query, topics: Mapping[str, Topic], kafka: bool) -> Iterato
     for node in n.walk(plan.sink):
         yield from _OWN.get(type(node), sparksql_obstacles)(node)
         yield from _failing(node)
-        if isinstance(node, n.Filter) and node.relation.kind is n.Kind.TABLE and not is_final(plan):
+        if isinstance(node, n.Filter) and node.relation.kind is Kind.TABLE and not is_final(plan):
             yield "whether a row that does not fit had fitted before is known record by record"
     if found is not None:
         yield from _aggregate(found, plan, topics.get(source.topic), kafka)
@@ -73,7 +74,7 @@ def _against(plan: n.Query, topics: Mapping[str, Topic], kafka: bool) -> Iterato
 
 
 def _source(source: n.Source, topic: Topic | None) -> Iterator[str]:
-    if source.relation.kind is n.Kind.TABLE:
+    if source.relation.kind is Kind.TABLE:
         yield "what a table held before is known record by record"
     if source.relation.window is not None:
         yield f"{source.name} has windows in its key"
@@ -113,7 +114,7 @@ def _distinct(plan: n.Query, topic: Topic | None, kafka: bool) -> Iterator[str]:
         yield from _windows(node.window, plan, topic, kafka)
 
 
-def _windows(window: n.Window, plan: n.Query, topic: Topic | None, kafka: bool) -> Iterator[str]:
+def _windows(window: Window, plan: n.Query, topic: Topic | None, kafka: bool) -> Iterator[str]:
     """Stream time must follow from what the log knows of its rows; on Kafka it is known before a batch."""
     above = push_down_filter(plan)[1]
     windowed: Any = only_aggregate(above) or only_distinct(above)
@@ -151,7 +152,7 @@ def _failing(node: n.Node) -> Iterator[str]:
         yield f"{name} computes what only Python can, or what may fail, which is reported"
 
 
-def _is_safe(expression: Expression, over: n.Relation) -> bool:
+def _is_safe(expression: Expression, over: Relation) -> bool:
     if isinstance(expression, Call) and expression.name.upper() == "EXPLODE":
         return all(_is_safe(argument, over) for argument in expression.arguments)
     return cannot_fail(expression, over) or never_fails(expression, over)

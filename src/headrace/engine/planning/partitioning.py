@@ -33,7 +33,7 @@ from headrace.plan.chain.interpreter import Chain
 from headrace.plan.chain.records import Decoder, RawRecord
 from headrace.plan.expressions import Call, Column, Expression, NamedExpression
 from headrace.plan.functions import SCALARS
-from headrace.plan.nodes import payload
+from headrace.plan.relations import Kind, Relation, Window, payload
 
 HASHABLE_TYPES = (ty.BOOLEAN, ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
 """Types whose equal values have equal texts, so that a hash of the text will do."""
@@ -83,7 +83,7 @@ def _(node: n.Source) -> Partitioning:
     if node.relation.window is not None:
         raise SingleKeyGroup(f"{node.name} has windows in its key")
     free = Partitioning(StateScope.FREE, (node,))
-    return free if node.relation.kind is n.Kind.STREAM else _meet(free, node)
+    return free if node.relation.kind is Kind.STREAM else _meet(free, node)
 
 
 @partitioning_of.register(n.Filter)
@@ -130,12 +130,12 @@ def _(node: n.Aggregate) -> Partitioning:
     raise SingleKeyGroup("GROUP BY brings rows of several keys together")
 
 
-def _windowed(node: n.Aggregate, window: n.Window, below: Partitioning) -> Partitioning:
+def _windowed(node: n.Aggregate, window: Window, below: Partitioning) -> Partitioning:
     _check_windowed(window, below)
     return replace(_meet(below, node.input, node.groups), lateness=grace_of(window))
 
 
-def _check_windowed(window: n.Window, below: Partitioning) -> None:
+def _check_windowed(window: Window, below: Partitioning) -> None:
     if below.state is not StateScope.FREE or below.exploded:
         raise SingleKeyGroup(
             "windows close by the time of the whole stream, which is known before the first state only"
@@ -336,7 +336,7 @@ def _way(meeting: StateEntry) -> Callable[[Batch], Batch]:
     return entrance.feed
 
 
-def _group(meeting: StateEntry, relation: n.Relation) -> Callable[[Any], Any]:
+def _group(meeting: StateEntry, relation: Relation) -> Callable[[Any], Any]:
     if not meeting.groups:
         return lambda entry: entry[1]
     values = evaluator([named.expression for named in meeting.groups], relation, Context(), "GROUP BY")

@@ -15,6 +15,7 @@ from headrace.engine.sparksql.expressions import never_fails
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
 from headrace.plan.analysis.rewrite import relation_of
+from headrace.plan.relations import Kind, payload
 from headrace.plan.rules import optimize
 
 REALTIME = "realtime"
@@ -56,7 +57,7 @@ def _computing(node: n.Node) -> Iterator[str]:
 
 
 def _source(source: n.Source) -> Iterator[str]:
-    if source.relation.kind is n.Kind.TABLE:
+    if source.relation.kind is Kind.TABLE:
         yield "what a table held before is known record by record"
     if source.relation.window is not None:
         yield f"{source.name} has windows in its key"
@@ -66,7 +67,7 @@ def _source(source: n.Source) -> Iterator[str]:
     if stamp and stamp.type not in _TIMES:
         yield f"the time of {source.name} is text"
     yield from formats.format_obstacles(source.key_format, source.relation.key, written=False)
-    yield from formats.format_obstacles(source.value_format, n.payload(source.relation, source.system), written=False)
+    yield from formats.format_obstacles(source.value_format, payload(source.relation, source.system), written=False)
 
 
 def _sink(sink: n.Sink) -> Iterator[str]:

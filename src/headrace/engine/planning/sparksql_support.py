@@ -16,6 +16,7 @@ from headrace.plan import nodes as n
 from headrace.plan import types as ty
 from headrace.plan.expressions import ROWTIME, Expression, NamedExpression, column_names
 from headrace.plan.functions import SCALARS
+from headrace.plan.relations import Kind, Relation, WindowKind
 
 
 class BatchMode(StrEnum):
@@ -51,7 +52,7 @@ def _nothing(node: Any) -> Iterator[str]:
     yield from ()
 
 
-def _uncarried(relation: n.Relation) -> Iterator[str]:
+def _uncarried(relation: Relation) -> Iterator[str]:
     for field in relation.columns:
         try:
             column_type(field.type)
@@ -60,11 +61,11 @@ def _uncarried(relation: n.Relation) -> Iterator[str]:
 
 
 def _aggregate(node: n.Aggregate) -> Iterator[str]:
-    below: n.Relation = vars(node.input)["relation"]
+    below: Relation = vars(node.input)["relation"]
     window = node.relation.window
-    if below.kind is n.Kind.TABLE:
+    if below.kind is Kind.TABLE:
         yield "a group of a table that has lost all its rows stays, with what is left"
-    if window is not None and window.kind not in (n.WindowKind.TUMBLING, n.WindowKind.HOPPING):
+    if window is not None and window.kind not in (WindowKind.TUMBLING, WindowKind.HOPPING):
         yield f"{window.kind} windows depend on the order of the rows"
     yield from _keys([named.type for named in node.groups])
 
@@ -76,7 +77,7 @@ def _distinct(node: n.Distinct) -> Iterator[str]:
 
 
 def _source(node: n.Source) -> Iterator[str]:
-    if node.relation.kind is n.Kind.TABLE:
+    if node.relation.kind is Kind.TABLE:
         yield from _keys([field.type for field in node.relation.key])
 
 

@@ -9,8 +9,8 @@ import orjson
 from headrace.engine.realtime.json_parser import ColumnStage, JsonDocument
 from headrace.engine.realtime.json_values import is_readable, is_writable, quote_text, write_sql
 from headrace.formats.serde.column_checks import kind_name
-from headrace.plan.nodes import Format, Relation, payload
 from headrace.plan.nodes import Source as SourceNode
+from headrace.plan.relations import Format, Relation, payload
 from headrace.schema import Field
 
 _KEY, _VALUE = "key", "value"

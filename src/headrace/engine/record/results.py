@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from headrace.plan.chain.contract import Batch
 from headrace.plan.chain.records import Headers
-from headrace.plan.nodes import Emit, Final, Kind, Query, Relation, walk
+from headrace.plan.nodes import Emit, Final, Query, walk
+from headrace.plan.relations import Kind, Relation
 from headrace.plan.types import BIGINT, BOOLEAN, BYTES, DATE, INT, STRING, TIME, TIMESTAMP
 
 _ALIKE = (BOOLEAN, INT, BIGINT, STRING, BYTES, DATE, TIME, TIMESTAMP)

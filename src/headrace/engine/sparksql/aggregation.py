@@ -25,7 +25,7 @@ from headrace.plan.chain.aggregation.windows import grace_of, milliseconds
 from headrace.plan.chain.codegen.fold import Fold, fold
 from headrace.plan.chain.contract import Context
 from headrace.plan.nodes import Aggregate, AggregateCall
-from headrace.plan.nodes import Window as PlanWindow
+from headrace.plan.relations import Window as PlanWindow
 
 _ORDERED = (ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
 """Types that Spark sorts as the chain does: not DOUBLE, where NaN is the greatest."""

@@ -25,7 +25,7 @@ from headrace.plan import expressions as ex
 from headrace.plan import types as ty
 from headrace.plan.expressions import Compare, Expression, Op
 from headrace.plan.functions.declaration import NullRule
-from headrace.plan.nodes import Relation
+from headrace.plan.relations import Relation
 from headrace.plan.scalar_operations import like_pattern
 
 MAX_SQL_CHARS = 4000

@@ -32,7 +32,7 @@ from headrace.plan.chain.codegen.compiler import Evaluate, evaluator
 from headrace.plan.chain.contract import Context
 from headrace.plan.expressions import PSEUDO, Call, Expression, column_names
 from headrace.plan.functions import SCALARS
-from headrace.plan.nodes import Relation
+from headrace.plan.relations import Relation
 
 ORDER = ("sequence", "place")
 BOUNDS = ("window_start", "window_end")

@@ -25,7 +25,8 @@ from headrace.engine.sparksql.frames import (
 )
 from headrace.plan import nodes as n
 from headrace.plan.expressions import column_names
-from headrace.plan.nodes import JoinKind, Kind, Relation
+from headrace.plan.nodes import JoinKind
+from headrace.plan.relations import Kind, Relation
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,8 @@ from headrace.engine.sparksql.frames import (
 from headrace.engine.sparksql.record_frames import headers_of
 from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Decoder, Encoder, RawRecord
-from headrace.plan.nodes import Relation, Sink, Source
+from headrace.plan.nodes import Sink, Source
+from headrace.plan.relations import Relation
 from headrace.schema import Field
 
 

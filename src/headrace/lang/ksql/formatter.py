@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from headrace.lang.ksql import ast
-from headrace.plan.nodes import Kind, Relation
+from headrace.plan.relations import Kind, Relation
 from headrace.plan.types import identifier_text, type_text
 
 _SYNONYMS = {"INT": "INTEGER", "VARCHAR": "STRING", "DEC": "DECIMAL"}

@@ -40,8 +40,8 @@ from headrace.lang.python.annotations import TypeMapping, mapping_of_type
 from headrace.lang.python.call_site import call_site
 from headrace.lang.python.code_version import version_of
 from headrace.lang.python.expressions import errors_at_call, written_columns
-from headrace.plan.nodes import Relation
 from headrace.plan.operators import OperatorDefinition, OperatorResult, declare
+from headrace.plan.relations import Relation
 from headrace.schema import Field
 
 

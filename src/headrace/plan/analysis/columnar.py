@@ -15,7 +15,8 @@ import pyarrow.compute as pc
 
 from headrace.formats.serde.columnar import ColumnBatch, ColumnReader, column_reader
 from headrace.plan import types as ty
-from headrace.plan.nodes import Format, Source
+from headrace.plan.nodes import Source
+from headrace.plan.relations import Format
 from headrace.schema import Field
 
 Mask = npt.NDArray[np.bool_]

@@ -6,7 +6,8 @@ from collections import defaultdict
 
 from headrace.plan.analysis.rewrite import rewrite_nodes
 from headrace.plan.expressions import Column, NamedExpression
-from headrace.plan.nodes import Kind, Node, Query, Select, Source, walk
+from headrace.plan.nodes import Node, Query, Select, Source, walk
+from headrace.plan.relations import Kind
 from headrace.plan.rules import optimize, prune_columns
 
 

@@ -24,7 +24,8 @@ from headrace.plan.analysis.pruning import columns_read
 from headrace.plan.analysis.rewrite import calls_nondeterministic
 from headrace.plan.chain.contract import Event
 from headrace.plan.chain.records import WINDOW_BOUND_FIELDS, Headers, RawRecord, needed_bounds
-from headrace.plan.nodes import Query, Source, payload
+from headrace.plan.nodes import Query, Source
+from headrace.plan.relations import payload
 from headrace.schema import Field, type_name
 
 ENVELOPE_COLUMNS = (

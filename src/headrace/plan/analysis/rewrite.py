@@ -11,7 +11,8 @@ from headrace.plan.chain.contract import Context
 from headrace.plan.expressions import PSEUDO, Call, Column, Expression, Lambda, NamedExpression, walk
 from headrace.plan.functions import find
 from headrace.plan.functions.declaration import Function
-from headrace.plan.nodes import AggregateCall, Node, Relation
+from headrace.plan.nodes import AggregateCall, Node
+from headrace.plan.relations import Relation
 
 Change = Callable[[Expression], Expression | None]
 """Returns the replacement of an expression; None to leave it and visit its parts."""

@@ -18,19 +18,8 @@ from headrace.formats.serde import Serde, serde_maker
 from headrace.plan.chain.contract import Event, Key, Problem, Row
 from headrace.plan.functions.java.datetime_format import parser
 from headrace.plan.iso_datetime import parse_timestamp
-from headrace.plan.nodes import (
-    Format,
-    Kind,
-    Relation,
-    Sink,
-    Source,
-    System,
-    SystemColumn,
-    Timestamp,
-    Window,
-    WindowKind,
-    payload,
-)
+from headrace.plan.nodes import Sink, Source
+from headrace.plan.relations import Format, Kind, Relation, System, SystemColumn, Timestamp, Window, WindowKind, payload
 from headrace.plan.types import BIGINT, BOOLEAN, BYTES, INT, STRING
 from headrace.schema import Field
 

@@ -14,6 +14,7 @@ from headrace.engine.sparksql.column_types import to_column
 from headrace.plan import nodes as n
 from headrace.plan.chain.codegen.compiler import predicate
 from headrace.plan.chain.contract import Context
+from headrace.plan.relations import Relation
 from headrace.testing.world import World
 
 SALES = (
@@ -94,7 +95,7 @@ def test_they_hold_as_in_the_chain(condition: str, rows: list[tuple[Any, ...]]) 
         assert (fits and (others is None or others(*event))) == wanted(*event)
 
 
-def columns(rows: list[tuple[Any, ...]], relation: n.Relation) -> dict[str, pa.Array]:
+def columns(rows: list[tuple[Any, ...]], relation: Relation) -> dict[str, pa.Array]:
     fields = [("k0", relation.key[0]), *((f"v{i}", field) for i, field in enumerate(relation.value))]
     made = {name: to_column([row[i] for row in rows], field.type) for i, (name, field) in enumerate(fields)}
     return {**made, "time": pa.array([row[2] or 0 for row in rows], pa.int64())}

@@ -27,7 +27,8 @@ from headrace.plan.analysis.record_layout import RecordLayout
 from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
-from headrace.plan.nodes import Kind, Query
+from headrace.plan.nodes import Query
+from headrace.plan.relations import Kind
 from headrace.testing.world import World
 from tests.ksql_strategies import Example, examples
 from tests.unit.engine.record.shelves import MemoryShelf

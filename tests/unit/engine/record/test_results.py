@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.engine.record.results import Results, can_merge_changes, merge_changes
 from headrace.plan import types as ty
-from headrace.plan.nodes import Kind, Relation
+from headrace.plan.relations import Kind, Relation
 from headrace.schema import Field
 from tests.ksql_strategies import planned
 

@@ -8,7 +8,7 @@ import pytest
 from headrace.lang.ksql.formatter import expression_text, identifier_text, schema_text, type_text
 from headrace.lang.ksql.grammar.parser import parse_expression
 from headrace.plan import types as t
-from headrace.plan.nodes import Kind, Relation
+from headrace.plan.relations import Kind, Relation
 from headrace.schema import Field
 
 EXPRESSIONS = {

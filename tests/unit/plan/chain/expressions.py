@@ -11,7 +11,8 @@ from headrace.plan import expressions as ex
 from headrace.plan import types as ty
 from headrace.plan.expressions import Compare, Expression, Op
 from headrace.plan.functions.declaration import NullRule, Overload
-from headrace.plan.nodes import Format, Kind, Relation, Sink, Source
+from headrace.plan.nodes import Sink, Source
+from headrace.plan.relations import Format, Kind, Relation
 from headrace.schema import Field
 
 AMOUNT = ty.decimal(10, 2)

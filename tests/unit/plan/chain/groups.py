@@ -8,7 +8,8 @@ from typing import Any
 from headrace.plan.expressions import Column, NamedExpression
 from headrace.plan.functions import AGGREGATES
 from headrace.plan.functions.signature import resolve
-from headrace.plan.nodes import Aggregate, AggregateCall, Final, Format, Kind, Relation, Source, Window, WindowKind
+from headrace.plan.nodes import Aggregate, AggregateCall, Final, Source
+from headrace.plan.relations import Format, Kind, Relation, Window, WindowKind
 from headrace.plan.types import BIGINT, STRING
 from headrace.schema import Field
 

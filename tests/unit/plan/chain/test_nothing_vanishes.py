@@ -11,18 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.plan.expressions import Column, NamedExpression
-from headrace.plan.nodes import (
-    Filter,
-    JoinKind,
-    Kind,
-    Rekey,
-    Relation,
-    StreamJoin,
-    StreamTableJoin,
-    TableJoin,
-    Window,
-    WindowKind,
-)
+from headrace.plan.nodes import Filter, JoinKind, Rekey, StreamJoin, StreamTableJoin, TableJoin
+from headrace.plan.relations import Kind, Relation, Window, WindowKind
 from headrace.plan.types import BIGINT, BOOLEAN
 from headrace.schema import Field
 from tests.unit.plan.chain.expressions import compare, lit, math

@@ -13,18 +13,8 @@ from headrace.plan import types as ty
 from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import Decoder, Encoder, RawRecord
-from headrace.plan.nodes import (
-    Filter,
-    Format,
-    Query,
-    Relation,
-    Source,
-    System,
-    SystemColumn,
-    Timestamp,
-    Window,
-    WindowKind,
-)
+from headrace.plan.nodes import Filter, Query, Source
+from headrace.plan.relations import Format, Relation, System, SystemColumn, Timestamp, Window, WindowKind
 from headrace.schema import Field
 from tests.unit.plan.chain.expressions import compare, lit, relation, sink, source
 

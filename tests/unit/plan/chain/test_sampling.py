@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from headrace.plan.chain.contract import Context
 from headrace.plan.chain.interpreter import Chain
-from headrace.plan.nodes import ProcessingTime, Query, Window
+from headrace.plan.nodes import ProcessingTime, Query
+from headrace.plan.relations import Window
 from tests.unit.plan.chain.groups import event, finished, grouped, hopping, ms, on_port, session, source, tumbling
 from tests.unit.plan.chain.sides import Bench, cuts, table_of
 

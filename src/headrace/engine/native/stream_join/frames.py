@@ -13,6 +13,7 @@ from headrace.engine.sparksql.frames import frame_columns, key_columns
 from headrace.engine.sparksql.operators import RelationFrame, compile_node
 from headrace.plan import nodes as n
 from headrace.plan.analysis.rewrite import relation_of
+from headrace.plan.relations import Relation
 
 _LATEST = 1 << 62  # ms; leaves room for additions without overflow
 
@@ -112,7 +113,7 @@ def _paired(pairs: DataFrame, node: StreamingJoin, join: JoinTaskSpec) -> DataFr
 _HASH, *_ORDER = "$hash", "$sequence", "$place"
 
 
-def order_columns(relation: n.Relation) -> tuple[str, ...]:
+def order_columns(relation: Relation) -> tuple[str, ...]:
     """Columns by which the results of a key are put in the order in which the chain would emit them."""
     return (f"hash({', '.join(key_columns(relation))}) as `{_HASH}`", *(f"{name[1:]} as `{name}`" for name in _ORDER))
 

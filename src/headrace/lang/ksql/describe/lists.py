@@ -21,9 +21,10 @@ from headrace.plan import functions
 from headrace.plan.actions import MetadataKind, MetadataQuery
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.explain import tree, value_text
-from headrace.plan.nodes import Kind, Query
+from headrace.plan.nodes import Query
 from headrace.plan.notifiers import Notifier
 from headrace.plan.operators import OPERATORS
+from headrace.plan.relations import Kind
 
 INTERNAL_TOPIC_PREFIXES = ("__", "_confluent", "_schemas")
 """Prefixes of system topics, which only LIST ALL TOPICS shows."""

@@ -10,7 +10,7 @@ import pyarrow as pa
 from headrace.lang.ksql.describe.table_columns import FIELDS
 from headrace.lang.listing import Table, TypeCell
 from headrace.plan import types as t
-from headrace.plan.nodes import Kind, Relation, System, SystemColumn, Window
+from headrace.plan.relations import Kind, Relation, System, SystemColumn, Window
 
 _MARKS = {Kind.STREAM: "(key)", Kind.TABLE: "(primary key)"}
 

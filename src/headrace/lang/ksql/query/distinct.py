@@ -19,7 +19,8 @@ from headrace.lang.ksql.query.group_by import aggregates_in, window_of
 from headrace.lang.ksql.query.partial_plan import PartialPlan
 from headrace.plan import expressions as e
 from headrace.plan import types as t
-from headrace.plan.nodes import Distinct, Kind
+from headrace.plan.nodes import Distinct
+from headrace.plan.relations import Kind
 
 CLAUSE = "DISTINCT ON"
 

@@ -27,17 +27,8 @@ from headrace.plan.functions import find
 from headrace.plan.functions.aggregates.collect import LIMITS
 from headrace.plan.functions.declaration import AggregateFunction, Aggregator
 from headrace.plan.functions.signature import resolve
-from headrace.plan.nodes import (
-    Aggregate,
-    AggregateCall,
-    Filter,
-    Final,
-    Kind,
-    ProcessingTime,
-    Relation,
-    Window,
-    WindowKind,
-)
+from headrace.plan.nodes import Aggregate, AggregateCall, Filter, Final, ProcessingTime
+from headrace.plan.relations import Kind, Relation, Window, WindowKind
 from headrace.schema import Field
 
 

@@ -12,18 +12,8 @@ from headrace.lang.ksql.analyzer.typer import Typer
 from headrace.lang.ksql.formatter import expression_text, type_text
 from headrace.lang.ksql.query.partial_plan import KeyColumn, PartialPlan, check_not_windowed, prefix_columns, rekey
 from headrace.plan import expressions as e
-from headrace.plan.nodes import (
-    ForeignKeyJoin,
-    JoinKind,
-    Kind,
-    Node,
-    Relation,
-    StreamJoin,
-    StreamTableJoin,
-    TableJoin,
-    Window,
-    WindowKind,
-)
+from headrace.plan.nodes import ForeignKeyJoin, JoinKind, Node, StreamJoin, StreamTableJoin, TableJoin
+from headrace.plan.relations import Kind, Relation, Window, WindowKind
 from headrace.schema import Field
 
 _SHOWN = {

@@ -7,8 +7,9 @@ from dataclasses import replace
 from headrace.errors import BadKey, BadWindow, WrongKind
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.query.partial_plan import PartialPlan, subquery_plan
-from headrace.plan.nodes import Kind, Process, Relation
+from headrace.plan.nodes import Process
 from headrace.plan.operators import OPERATORS, unknown_operator
+from headrace.plan.relations import Kind, Relation
 
 
 def apply_operator(flow: PartialPlan, ref: ast.OperatorRef) -> PartialPlan:

@@ -35,7 +35,8 @@ from headrace.plan import types as t
 from headrace.plan.catalog import Catalog
 from headrace.plan.functions import find
 from headrace.plan.functions.declaration import Function
-from headrace.plan.nodes import Explode, Filter, Kind, Relation, TopN, Union
+from headrace.plan.nodes import Explode, Filter, TopN, Union
+from headrace.plan.relations import Kind, Relation
 from headrace.schema import Field
 
 

@@ -23,7 +23,8 @@ from headrace.plan.actions import ResultColumn, TransientSelect
 from headrace.plan.analysis.lookup import Alternative, extract_selection
 from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.expressions import Compare
-from headrace.plan.nodes import Filter, Kind, Query, Sink, Source, walk
+from headrace.plan.nodes import Filter, Query, Sink, Source, walk
+from headrace.plan.relations import Kind
 from headrace.plan.rules import optimize
 
 PULLS, STREAMS, LIMITS = (

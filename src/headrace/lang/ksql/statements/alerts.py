@@ -45,8 +45,9 @@ from headrace.plan.alerts import (
     alert_operator,
 )
 from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.nodes import Kind, Process, Query, Rekey, Relation, Select, Sink, WindowKind
+from headrace.plan.nodes import Process, Query, Rekey, Select, Sink
 from headrace.plan.notifiers import Notifier, notifier
+from headrace.plan.relations import Kind, Relation, WindowKind
 from headrace.schema import Field
 
 _OVER = timedelta(days=14)

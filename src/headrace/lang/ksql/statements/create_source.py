@@ -16,7 +16,7 @@ from headrace.lang.ksql.statements import source_formats
 from headrace.lang.ksql.statements.with_properties import Properties, read_properties
 from headrace.plan import types as t
 from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.nodes import Kind, Relation, System, SystemColumn, payload
+from headrace.plan.relations import Kind, Relation, System, SystemColumn, payload
 from headrace.schema import Field
 
 HEADERS_TYPE = t.array(t.struct((("KEY", t.STRING), ("VALUE", t.BYTES))))

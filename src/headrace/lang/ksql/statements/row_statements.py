@@ -23,7 +23,7 @@ from headrace.plan.casts import caster
 from headrace.plan.catalog import Catalog, SourceInfo, check_insertable, check_key
 from headrace.plan.chain.codegen.compiler import evaluator
 from headrace.plan.chain.contract import Context
-from headrace.plan.nodes import Kind, Relation
+from headrace.plan.relations import Kind, Relation
 
 _NOTHING = Relation(Kind.STREAM, (), ())
 _TEXT_LITERALS = (t.DATE, t.TIME, t.TIMESTAMP)

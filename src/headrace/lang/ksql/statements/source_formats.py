@@ -13,7 +13,7 @@ from headrace.lang.ksql.query.select import check_key_type
 from headrace.lang.ksql.statements.with_properties import WRAP_VALUES, Properties
 from headrace.plan import types as t
 from headrace.plan.functions.java.datetime_format import compile_pattern, parser
-from headrace.plan.nodes import Format, Kind, Relation, Timestamp
+from headrace.plan.relations import Format, Kind, Relation, Timestamp
 from headrace.schema import Field
 
 

@@ -13,7 +13,7 @@ from headrace.lang.ksql import ast
 from headrace.plan import expressions as e
 from headrace.plan import nodes
 from headrace.plan.explain import expression_text
-from headrace.plan.nodes import Kind
+from headrace.plan.relations import Kind
 
 _FIX = "drop and create it anew"
 

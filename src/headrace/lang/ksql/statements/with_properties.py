@@ -11,7 +11,7 @@ from typing import Any
 
 from headrace.errors import BadProperty
 from headrace.lang.ksql import ast
-from headrace.plan.nodes import Format, Window, WindowKind
+from headrace.plan.relations import Format, Window, WindowKind
 
 DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
 DEFAULT_VALUE_FORMAT = "ksql.persistence.default.format.value"

@@ -20,7 +20,8 @@ from headrace.plan.chain.codegen.fold import fold
 from headrace.plan.chain.contract import Batch, Context, Event, Key, Problem, Row, Step
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.chain.step_builder import ALWAYS, step_of
-from headrace.plan.nodes import Aggregate, Kind, WindowKind
+from headrace.plan.nodes import Aggregate
+from headrace.plan.relations import Kind, WindowKind
 from headrace.plan.types import is_nested
 
 Grouped = tuple[Event, Row, Key, Any]

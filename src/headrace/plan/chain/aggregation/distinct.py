@@ -19,7 +19,8 @@ from headrace.plan.chain.codegen.compiler import projector
 from headrace.plan.chain.contract import Batch, Context, Event, Problem, Row, Step
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.chain.step_builder import NEVER, step_of
-from headrace.plan.nodes import Distinct, Window
+from headrace.plan.nodes import Distinct
+from headrace.plan.relations import Window
 from headrace.plan.types import DOUBLE, is_nested
 
 

@@ -25,7 +25,8 @@ from headrace.plan.chain.contract import Batch, Context, Key, Problem, Step
 from headrace.plan.chain.key_order import hashable, order_of
 from headrace.plan.chain.step_builder import NEVER, step_of
 from headrace.plan.chain.timeline import Timeline
-from headrace.plan.nodes import Final, Window, WindowKind
+from headrace.plan.nodes import Final
+from headrace.plan.relations import Window, WindowKind
 
 
 @step_of(Final, old_from=NEVER)

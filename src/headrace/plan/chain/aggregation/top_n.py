@@ -17,7 +17,8 @@ from headrace.plan.chain.codegen.compiler import evaluator
 from headrace.plan.chain.contract import Batch, Change, Context, Key, Problem, Row, Step
 from headrace.plan.chain.key_order import hashable, is_null
 from headrace.plan.chain.step_builder import NEVER, step_of
-from headrace.plan.nodes import Kind, TopN
+from headrace.plan.nodes import TopN
+from headrace.plan.relations import Kind
 
 WHERE = "ORDER BY ... LIMIT"
 Rank = tuple[Any, ...]

@@ -22,7 +22,7 @@ from headrace.clock import millis
 from headrace.plan.chain.aggregation.open_windows import OpenWindows, Place
 from headrace.plan.chain.codegen.fold import fold
 from headrace.plan.chain.contract import Batch, Context, Key
-from headrace.plan.nodes import Window, WindowKind
+from headrace.plan.relations import Window, WindowKind
 
 if TYPE_CHECKING:
     from headrace.plan.chain.aggregation.aggregate import Grouped, Grouping

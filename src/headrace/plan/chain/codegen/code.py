@@ -16,7 +16,7 @@ from typing import Any
 
 from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.expressions import PSEUDO, ROWTIME, WINDOWSTART, Expression, NamedExpression
-from headrace.plan.nodes import Relation
+from headrace.plan.relations import Relation
 
 MAX_DEPTH = 30
 """Python's parser accepts two hundred nested brackets; deeper expressions become a separate function."""

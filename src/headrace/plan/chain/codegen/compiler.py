@@ -14,7 +14,7 @@ from typing import Any
 from headrace.plan.chain.codegen.code import CodeBuilder, indented
 from headrace.plan.chain.contract import Batch, Context, Key, Row
 from headrace.plan.expressions import Expression
-from headrace.plan.nodes import Relation
+from headrace.plan.relations import Relation
 
 Evaluate = Callable[[int, Key | None, Row | None], tuple[Any, ...]]
 Holds = Callable[[int, Key | None, Row | None], bool]

@@ -15,7 +15,8 @@ from headrace.plan.chain.codegen.compiler import evaluator, predicate, projector
 from headrace.plan.chain.contract import Batch, Context, Event, Problem, Step
 from headrace.plan.chain.step_builder import ALWAYS, NEVER, step_of
 from headrace.plan.expressions import Expression, column_names
-from headrace.plan.nodes import Explode, Filter, Kind, Node, Rekey, Relation, Select, Sink, Union
+from headrace.plan.nodes import Explode, Filter, Node, Rekey, Select, Sink, Union
+from headrace.plan.relations import Kind, Relation
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from headrace.plan import expressions as e
 from headrace.plan import types as t
 from headrace.plan.chain.codegen.compiler import evaluator
 from headrace.plan.chain.contract import Context
-from headrace.plan.nodes import Kind, Relation
+from headrace.plan.relations import Kind, Relation
 from headrace.schema import Field
 
 OVER = Relation(Kind.STREAM, (), (Field("X", t.DOUBLE),))

@@ -15,7 +15,8 @@ from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.explain import expression_text
-from headrace.plan.nodes import Distinct, Filter, Rekey, Select, Source, WindowKind, walk
+from headrace.plan.nodes import Distinct, Filter, Rekey, Select, Source, walk
+from headrace.plan.relations import WindowKind
 from headrace.testing.world import World
 from tests.ksql_strategies import SOURCES, planned
 

@@ -12,7 +12,8 @@ from headrace.errors import StatementError
 from headrace.lang.ksql.grammar.parser import parse_one
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
-from headrace.plan.nodes import Aggregate, Emit, Final, ProcessingTime, StreamTableJoin, WindowKind, walk
+from headrace.plan.nodes import Aggregate, Emit, Final, ProcessingTime, StreamTableJoin, walk
+from headrace.plan.relations import WindowKind
 from headrace.plan.triggers import After, Every, Panes, PerBatch, PerRecord, Results
 from tests.ksql_strategies import planned
 

@@ -11,7 +11,8 @@ from headrace.plan.chain.contract import Context
 from headrace.plan.chain.step_builder import build_steps
 from headrace.plan.expressions import Column, NamedExpression
 from headrace.plan.functions.declaration import AggregateOverload, Aggregator
-from headrace.plan.nodes import Aggregate, AggregateCall, Kind, Relation
+from headrace.plan.nodes import Aggregate, AggregateCall
+from headrace.plan.relations import Kind, Relation
 from headrace.plan.types import BIGINT, INT, array
 from headrace.schema import Field
 from tests.unit.plan.chain.groups import G, N, event, grouped, on_port, source

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from headrace.plan.chain.contract import Context
 from headrace.plan.chain.interpreter import Chain
-from headrace.plan.nodes import Emit, Kind, Query, Window
+from headrace.plan.nodes import Emit, Query
+from headrace.plan.relations import Kind, Window
 from headrace.plan.triggers import After, Every, Pace, Panes, PerBatch, PerRecord, Results, Trigger
 from tests.unit.plan.chain.groups import event, grouped, hopping, ms, session, source, tumbling
 from tests.unit.plan.chain.sides import Bench, cuts, is_chained, table_of

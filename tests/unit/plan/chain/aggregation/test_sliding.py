@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.nodes import Window, WindowKind
+from headrace.plan.relations import Window, WindowKind
 from tests.unit.plan.chain.groups import event, finished, grouped, ms, on_port
 from tests.unit.plan.chain.sides import Bench, cuts, is_chained, table_of
 

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.plan.expressions import Column
-from headrace.plan.nodes import Kind, Relation, TopN
+from headrace.plan.nodes import TopN
+from headrace.plan.relations import Kind, Relation
 from headrace.plan.types import BIGINT, STRING
 from tests.unit.plan.chain.sides import Bench, cuts, is_chained, keys, source, table_of
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.plan.chain.aggregation.windows import grace_of, milliseconds
-from headrace.plan.nodes import Window
+from headrace.plan.relations import Window
 from tests.unit.plan.chain.groups import event, grouped, hopping, on_port, session, tumbling
 from tests.unit.plan.chain.sides import Bench, cuts, is_chained, table_of
 

@@ -17,7 +17,7 @@ from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.expressions import Expression
 from headrace.plan.functions.declaration import NullRule
 from headrace.plan.functions.scalars.regular_expressions import extract
-from headrace.plan.nodes import Kind, Relation, Window, WindowKind
+from headrace.plan.relations import Kind, Relation, Window, WindowKind
 from tests.unit.plan.chain.expressions import (
     AMOUNT,
     POINT,

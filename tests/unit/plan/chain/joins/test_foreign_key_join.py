@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.plan.expressions import Column
-from headrace.plan.nodes import ForeignKeyJoin, JoinKind, Kind
+from headrace.plan.nodes import ForeignKeyJoin, JoinKind
+from headrace.plan.relations import Kind
 from headrace.plan.types import BIGINT
 from tests.unit.plan.chain.sides import Bench, cuts, is_chained, joined, keys, source, table_of, times
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headrace.plan.nodes import JoinKind, Kind, StreamJoin
+from headrace.plan.nodes import JoinKind, StreamJoin
+from headrace.plan.relations import Kind
 from tests.unit.plan.chain.sides import Bench, cuts, joined, keys, source, times
 
 L, R = 0, 1

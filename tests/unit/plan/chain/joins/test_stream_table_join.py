@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.nodes import JoinKind, Kind, StreamTableJoin
+from headrace.plan.nodes import JoinKind, StreamTableJoin
+from headrace.plan.relations import Kind
 from tests.unit.plan.chain.sides import Bench, cuts, joined, keys, source, times
 
 S, T = 0, 1

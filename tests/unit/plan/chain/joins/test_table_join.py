@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.nodes import JoinKind, Kind, TableJoin
+from headrace.plan.nodes import JoinKind, TableJoin
+from headrace.plan.relations import Kind
 from tests.unit.plan.chain.sides import Bench, cuts, is_chained, joined, keys, source, table_of, times
 
 L, R = 0, 1

@@ -7,7 +7,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.nodes import JoinKind, Kind, StreamTableJoin
+from headrace.plan.nodes import JoinKind, StreamTableJoin
+from headrace.plan.relations import Kind
 from tests.unit.plan.chain.groups import ms
 from tests.unit.plan.chain.sides import Bench, cuts, joined, keys, source, times
 

@@ -12,7 +12,8 @@ from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.expressions import Expression, NamedExpression
 from headrace.plan.functions.declaration import NullRule
-from headrace.plan.nodes import Explode, Filter, Kind, Node, Query, Rekey, Relation, Select, Union
+from headrace.plan.nodes import Explode, Filter, Node, Query, Rekey, Select, Union
+from headrace.plan.relations import Kind, Relation
 from headrace.schema import Field
 from tests.unit.plan.chain.expressions import call, compare, fail, lit, math, relation, sink, source
 
