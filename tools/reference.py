@@ -34,7 +34,7 @@ MARK = "<!-- Written by tools/reference.py from the code; `make docs` writes it 
 
 # Modules that declare components.
 DECLARING = (
-    "headrace.formats",
+    "headrace.formats.lookup",
     "headrace.log.partitioners",
     "headrace.log.embedded.log",
     "headrace.log.kafka",

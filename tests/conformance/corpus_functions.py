@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import pyarrow as pa
 
-from headrace.formats.numbers import decimal_text, double_text
+from headrace.formats.java_numbers import decimal_text, double_text
 from headrace.plan import functions
 from headrace.plan.functions.declaration import (
     AggregateFunction,

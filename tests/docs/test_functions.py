@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from tools.function_pages import AREAS, SAMPLE, Declared, declared
 
-from headrace.formats.numbers import decimal_text, double_text
+from headrace.formats.java_numbers import decimal_text, double_text
 from headrace.lang.ksql.analyzer.scope import Scope
 from headrace.lang.ksql.analyzer.typer import Typer
 from headrace.lang.ksql.grammar.parser import parse_expression

@@ -33,9 +33,9 @@ from headrace.errors import (
     UnknownSubject,
 )
 from headrace.faultpoints import VARIABLE
-from headrace.formats.serde import serde_maker
-from headrace.formats.serde.registry import HttpRegistry, MemoryRegistry, Version
-from headrace.formats.serde.registry_log import SCHEMAS_TOPIC, LogRegistry
+from headrace.formats.lookup import find_format
+from headrace.formats.schema_registry.log import SCHEMAS_TOPIC, LogRegistry
+from headrace.formats.schema_registry.registry import HttpRegistry, MemoryRegistry, Version
 from headrace.log.embedded import EmbeddedLog
 from headrace.schema import Schema
 from headrace.serve.http.server import Server
@@ -276,7 +276,7 @@ def test_a_port_that_is_taken(ask: Client) -> None:
 
 
 def serde(columns: str, address: str, format_name: str = "AVRO") -> Any:
-    maker = serde_maker(format_name, {"registry": address, "topic": "t"})
+    maker = find_format(format_name, {"registry": address, "topic": "t"})
     return maker.serde(Schema.parse(columns).fields, is_key=False, wrapped=True)
 
 
@@ -382,7 +382,7 @@ def test_a_look_makes_nothing(folder: Path) -> None:
 WORKER = """
 import sys
 from headrace.log.embedded import EmbeddedLog
-from headrace.formats.serde.registry_log import LogRegistry
+from headrace.formats.schema_registry.log import LogRegistry
 folder, name, count = sys.argv[1:]
 with EmbeddedLog(folder) as log:
     registry = LogRegistry(log)

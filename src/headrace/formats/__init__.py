@@ -1,6 +1,1 @@
-"""Formats: bytes to rows and back. One module per format, each registered as a component of kind "format"."""
-
-from headrace.formats import csv, json, raw
-from headrace.formats.contract import Decoded, Format, Reject
-
-__all__ = ["Decoded", "Format", "Reject", "csv", "json", "raw"]
+"""Formats: payloads to columns and back. A module or sub-package per format; `contract` says what a format is."""

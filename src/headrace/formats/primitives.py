@@ -47,6 +47,15 @@ class Mismatch(Exception):
         return f'column "{where}": expected {self.expected}, got {_describe(self.got)}'
 
 
+def convert_at(place: str, convert: Convert, value: Any) -> Any:
+    """Converts a value inside another one, whose place an error will name; None stays None."""
+    try:
+        return None if value is None else convert(value)
+    except Mismatch as error:
+        error.path.append(place)
+        raise
+
+
 def _describe(value: Any) -> str:
     names = {bool: "boolean", str: "text", int: "number", float: "number", Decimal: "number", list: "array"}
     name = names.get(type(value), "object" if isinstance(value, dict) else "null")
@@ -118,7 +127,7 @@ def _bytes(kind: pa.DataType) -> Convert:
 
 
 def _decimal(kind: pa.DataType) -> Convert:
-    step = Decimal(1).scaleb(-kind.scale)
+    step, zero = (Decimal(number).scaleb(-kind.scale) for number in (1, 0))
 
     def convert(value: Any) -> Decimal:
         is_number = NUMBER.fullmatch(value) if isinstance(value, str) else _is_exact_number(value)
@@ -126,7 +135,7 @@ def _decimal(kind: pa.DataType) -> Convert:
             raise Mismatch(type_name(kind), value)
         number = Decimal(value)
         if number == 0:
-            return Decimal(0)
+            return zero
         if number.adjusted() < kind.precision - kind.scale:
             try:
                 return _EXACTLY.quantize(number, step)

@@ -12,7 +12,7 @@ from headrace.formats.values import valid_texts
 from headrace.schema import Field, Schema
 
 
-class RawFormat:
+class RawRows:
     """For raw topics, and for schemas whose one column beside the key is text or bytes."""
 
     def decode(self, payloads: pa.BinaryArray, schema: Schema) -> Decoded:
@@ -46,4 +46,4 @@ def _filled(field: Field, count: int) -> pa.Array:
     return pa.array([field.default] * count, field.type)
 
 
-register(Component("format", "raw", "The whole payload is the value.", RawFormat))
+register(Component("row format", "raw", "The whole payload is the value.", RawRows))

@@ -1,6 +1,6 @@
 """Parses columns of text to typed columns: vectorized where the text is plain, else value by value.
 
-An Arrow kernel is used only for text on which it gives the same result as `values.from_text`.
+An Arrow kernel is used only for text on which it gives the same result as `strict.from_text`.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from headrace.formats.json.strict import from_text
 from headrace.formats.primitives import Mismatch
-from headrace.formats.values import column_of, from_text
+from headrace.formats.values import column_of
 from headrace.schema import PRIMITIVES
 
 _WHOLE = r"^-?[0-9]{1,18}$"

@@ -26,8 +26,9 @@ import pyarrow.compute as pc
 
 from headrace.contracts import Filter
 from headrace.errors import BadFilter
+from headrace.formats.json.strict import from_json
 from headrace.formats.primitives import Mismatch
-from headrace.formats.values import from_json, valid_texts, values_of
+from headrace.formats.values import valid_texts, values_of
 from headrace.log.filter_parser import ARITHMETIC, Binary, In, IsNull, Like, Literal, Node, Not, Path, parse_filter
 from headrace.schema import type_name
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.formats.numbers import decimal_text, double_text
+from headrace.formats.java_numbers import decimal_text, double_text
 from headrace.plan import iso_datetime as cal
 from headrace.plan.scalar_operations import EXACT, double_as_decimal, wrap_bigint, wrap_int
 from headrace.plan.types import (

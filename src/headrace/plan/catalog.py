@@ -13,7 +13,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.errors import BadQuery, SourceReadOnly
-from headrace.plan.nodes import Format, Kind, Query, Relation, SystemColumn, Timestamp, payload
+from headrace.plan.nodes import Query
 from headrace.plan.notifiers import Notifier
 from headrace.plan.relations import Format, Kind, Relation, SystemColumn, Timestamp, payload
 from headrace.schema import Field

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.errors import BadTestCases
-from headrace.formats.numbers import double_text
+from headrace.formats.java_numbers import double_text
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.relations import Format, WindowKind
 from headrace.plan.types import BIGINT, DOUBLE, INT

@@ -8,16 +8,16 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 
-from headrace.component import component
 from headrace.errors import BadOption
-from headrace.formats.csv import CsvFormat
+from headrace.formats.delimited.csv import CsvRows
+from headrace.formats.lookup import find_row_format
 from headrace.schema import Schema
 from tests.unit.formats.strategies import same, tables
 
 
 def decode(columns: str, *lines: str | bytes | None, **options: Any) -> Any:
     payloads = [line.encode() if isinstance(line, str) else line for line in lines]
-    return CsvFormat(**options).decode(pa.array(payloads, pa.binary()), Schema.parse(columns))
+    return CsvRows(**options).decode(pa.array(payloads, pa.binary()), Schema.parse(columns))
 
 
 @pytest.mark.parametrize(
@@ -76,7 +76,7 @@ def test_a_header_names_the_columns_in_any_order() -> None:
 
 def test_a_header_is_written() -> None:
     rows = pa.RecordBatch.from_pydict({"a": [1]})
-    assert CsvFormat(header=True).encode(rows, Schema.parse("a bigint")).to_pylist() == [b"a", b"1"]
+    assert CsvRows(header=True).encode(rows, Schema.parse("a bigint")).to_pylist() == [b"a", b"1"]
 
 
 def test_all_types_by_text() -> None:
@@ -92,7 +92,7 @@ def test_all_types_by_text() -> None:
 @settings(max_examples=60, deadline=None)
 def test_what_is_encoded_is_decoded(table: tuple[Schema, pa.RecordBatch]) -> None:
     schema, rows = table
-    csv = CsvFormat()
+    csv = CsvRows()
     decoded = csv.decode(csv.encode(rows, schema), schema)
     assert decoded.rejects == []
     assert same(decoded.rows, rows)
@@ -100,4 +100,4 @@ def test_what_is_encoded_is_decoded(table: tuple[Schema, pa.RecordBatch]) -> Non
 
 def test_a_delimiter_is_one_character() -> None:
     with pytest.raises(BadOption):
-        component("format", "csv").build({"delimiter": '"'})
+        find_row_format("csv", {"delimiter": '"'})

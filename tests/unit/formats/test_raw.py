@@ -5,11 +5,11 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from headrace.component import component
 from headrace.errors import BadSchema
+from headrace.formats.lookup import find_row_format
 from headrace.schema import RAW, Schema
 
-FORMAT = component("format", "raw").build({})
+FORMAT = find_row_format("raw", {})
 PAYLOADS = pa.array([b"a", b"\xff", None, b""], pa.binary())
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from headrace.errors import AssertFailed, QueryFailed
 from headrace.plan.actions import CreateSource, DropSource, ExpectRecord, ExpectSource, InsertRow
-from headrace.plan.nodes import Kind, Relation
+from headrace.plan.relations import Kind, Relation
 from headrace.testing.json_payloads import read_json
 from headrace.testing.world import World
 from tests.unit.testing.plans import ROW, above, info

@@ -15,7 +15,7 @@ from headrace.cli.io.row_printer import bytes_text, log_columns
 from headrace.cli.params.values import Visibility, duration_option
 from headrace.contracts import Log
 from headrace.errors import UnknownQueue, UnknownTopic
-from headrace.formats.json import JsonFormat
+from headrace.formats.json.rows import JsonRows
 from headrace.log.queues import Delivery, Queue
 
 app = typer.Typer(no_args_is_help=True)
@@ -125,7 +125,7 @@ def _row(log: Log, delivery: Delivery, is_raw: bool) -> dict[str, Any]:
     else:
         schema = log.topic(delivery.rows.topic).schema
         columns = delivery.rows.rows.select(list(schema.names))
-        row["value"] = orjson.loads(JsonFormat().encode(columns, schema)[0].as_py())
+        row["value"] = orjson.loads(JsonRows().encode(columns, schema)[0].as_py())
     return row | log_columns(delivery.rows)[0]
 
 

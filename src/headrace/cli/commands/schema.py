@@ -13,8 +13,8 @@ from headrace.cli.io import output
 from headrace.errors import BadSchema, IncompatibleSchema
 
 if TYPE_CHECKING:
-    from headrace.formats.serde.registry_state import Kind, Version
-    from headrace.formats.serde.registry_store import StoredRegistry
+    from headrace.formats.schema_registry.state import Kind, Version
+    from headrace.formats.schema_registry.store import StoredRegistry
 
 app = typer.Typer(no_args_is_help=True)
 Subject = Annotated[str, typer.Argument(help="The subject: TOPIC-value or TOPIC-key.")]
@@ -133,7 +133,7 @@ def check(ctx: typer.Context, subject: Subject, file: File, kind: KindOption = N
 
 
 def _registry(log: Any) -> StoredRegistry:
-    from headrace.formats.serde.registry_log import LogRegistry
+    from headrace.formats.schema_registry.log import LogRegistry
 
     return LogRegistry(log)
 

@@ -15,10 +15,10 @@ import orjson
 import pyarrow as pa
 
 from headrace.cli.io.line_reader import LineBatch
-from headrace.component import component
 from headrace.contracts import HEADERS_TYPE, Append, Topic
 from headrace.errors import BadOption, BadRecord, RecordTooLarge
-from headrace.formats import Decoded, Reject
+from headrace.formats.contract import Decoded, Reject
+from headrace.formats.lookup import find_row_format
 from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.schema import RAW, Schema
@@ -93,7 +93,7 @@ class _TypedLines:
     def __init__(self, schema: Schema, reading: LineFormat) -> None:
         self._schema = schema
         options = {"delimiter": reading.delimiter, "header": reading.names} if reading.format == "csv" else {}
-        self._format = component("format", reading.format).build(options)
+        self._format = find_row_format(reading.format, options)
 
     def __call__(self, lines: list[bytes], header: bytes | None) -> Decoded:
         payloads = [header, *lines] if header is not None else lines

@@ -17,8 +17,8 @@ import pyarrow as pa
 from headrace.cli.io import output
 from headrace.cli.io.csv_injection import escape_formula
 from headrace.contracts import Batch
-from headrace.formats.csv import CsvFormat
-from headrace.formats.json import JsonFormat
+from headrace.formats.delimited.csv import CsvRows
+from headrace.formats.json.rows import JsonRows
 from headrace.schema import Schema
 
 _TIMES = ("$occurred_at", "$sent_at", "$received_at")
@@ -51,7 +51,7 @@ def _binary_output() -> BinaryIO:
 def _raw(batch: Batch, schema: Schema) -> Lines:
     if schema.is_raw:
         return [value or b"" for value in batch.rows.column("value").to_pylist()]
-    return JsonFormat().encode(_columns(batch, schema), schema).to_pylist()
+    return JsonRows().encode(_columns(batch, schema), schema).to_pylist()
 
 
 def _json(batch: Batch, schema: Schema) -> Lines:
@@ -71,7 +71,7 @@ def _csv(batch: Batch, schema: Schema, text: Callable[[str], str] = escape_formu
         columns = [[bytes_text(v) for v in rows.column(name).to_pylist()] for name in shape.names]
         rows = pa.RecordBatch.from_arrays([pa.array(c, pa.string()) for c in columns], schema=shape.arrow)
     columns = [_texts(column, text) if column.type == pa.string() else column for column in rows.columns]
-    return CsvFormat().encode(pa.RecordBatch.from_arrays(columns, schema=rows.schema), shape).to_pylist()
+    return CsvRows().encode(pa.RecordBatch.from_arrays(columns, schema=rows.schema), shape).to_pylist()
 
 
 def _texts(column: pa.Array, text: Callable[[str], str]) -> pa.Array:
@@ -81,7 +81,7 @@ def _texts(column: pa.Array, text: Callable[[str], str]) -> pa.Array:
 def _csv_names(schema: Schema, text: Callable[[str], str]) -> bytes:
     names = Schema.parse(", ".join(f"c{i} string" for i, _ in enumerate(schema.names)))
     row = pa.RecordBatch.from_arrays([pa.array([text(name)]) for name in schema.names], schema=names.arrow)
-    return CsvFormat().encode(row, names)[0].as_py()
+    return CsvRows().encode(row, names)[0].as_py()
 
 
 def _table(batch: Batch, schema: Schema) -> Lines:

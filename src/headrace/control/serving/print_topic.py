@@ -13,7 +13,7 @@ from headrace.control.serving.ordered_reader import OrderedReader
 from headrace.control.serving.result_rows import ResultRow
 from headrace.control.statements.row_codec import records_of_batch
 from headrace.errors import UnknownTopic
-from headrace.formats.serde.json_encoder import dumps
+from headrace.formats.json.encoder import dumps
 from headrace.lang.record_printer import record_cells, record_formats
 from headrace.plan.actions import MetadataQuery
 from headrace.plan.catalog import Catalog, SourceInfo

@@ -17,7 +17,7 @@ from headrace.control.serving.prepared import PreparedPullQuery
 from headrace.control.serving.result_rows import ResultRow, ResultRowWriter
 from headrace.control.serving.transient_query import TransientQuery
 from headrace.plan.actions import TransientSelect
-from headrace.plan.nodes import Kind
+from headrace.plan.relations import Kind
 from headrace.settings import Settings
 from headrace.views.contract import ViewState
 from headrace.views.pull_query import PullQuery, sort_and_limit

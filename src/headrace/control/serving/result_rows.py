@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from headrace.formats.serde.json_encoder import dumps, row_writer
+from headrace.formats.json.encoder import dumps, row_writer
 from headrace.plan import expressions as e
 from headrace.plan.actions import TransientSelect
 from headrace.plan.chain.contract import Key

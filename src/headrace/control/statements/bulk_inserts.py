@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from headrace.contracts import Topic
 from headrace.engine.io.payloads import PayloadEncoder, payload_encoder
-from headrace.formats.serde.json_columns import JsonColumns, can_read
+from headrace.formats.json.column_reader import JsonColumnReader, can_read
 from headrace.log.stored_rows import binary_array
 from headrace.plan import types as ty
 from headrace.plan.catalog import SourceInfo
@@ -33,7 +33,7 @@ class BulkDecoder:
 
     def __init__(self, source: SourceInfo, columns: Sequence[Field], made: PayloadEncoder) -> None:
         self._made = made
-        self._json = JsonColumns(columns, bare=False)
+        self._json = JsonColumnReader(columns, bare=False)
         self._width = len(source.relation.key)
         self._needs_key = source.kind is Kind.TABLE
 
@@ -41,8 +41,8 @@ class BulkDecoder:
         """The rows to append; None if the lines must be processed one by one."""
         if len(lines) < MIN_BULK_LINES:
             return None
-        columns, read = self._json.read(binary_array(lines))
-        return self._written(columns, now) if read.all() else None
+        batch = self._json.read(binary_array(lines))
+        return self._written(batch.columns, now) if batch.read.all() else None
 
     def _written(self, columns: Sequence[pa.Array], now: int) -> pa.RecordBatch | None:
         *cells, given = columns

@@ -9,7 +9,7 @@ from headrace.contracts import Append, Appended, Log
 from headrace.control.statements.bulk_inserts import bulk_decoder_for
 from headrace.control.statements.row_codec import encode_rows
 from headrace.errors import BadRecord, HeadraceError, SourceNotFound
-from headrace.formats.serde.json import JsonSerde
+from headrace.formats.json.format import JsonSerde
 from headrace.plan import types as ty
 from headrace.plan.catalog import Catalog, check_insertable, check_key
 from headrace.plan.chain.contract import Event

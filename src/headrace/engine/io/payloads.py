@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.serde.column_checks import kind_name
-from headrace.formats.serde.columnar import ColumnWriter, column_writer
+from headrace.formats.column_types import kind_name
+from headrace.formats.contract import ColumnWriter
 from headrace.plan import types as ty
+from headrace.plan.chain.records import payload_format
 from headrace.plan.nodes import Sink
 from headrace.plan.relations import Format, WindowKind
 from headrace.schema import Field
@@ -51,7 +52,7 @@ def payload_encoder(sink: Sink) -> PayloadEncoder | None:
 
 
 def _writer(form: Format, columns: tuple[Field, ...], *, is_key: bool) -> ColumnWriter | None:
-    return column_writer(form.name, columns, is_key=is_key, wrapped=form.option("wrapped", True))
+    return payload_format(form).column_writer(columns, is_key=is_key, wrapped=form.option("wrapped", True))
 
 
 def _windowed(keys: pa.BinaryArray, starts: pa.Int64Array, keyed: pa.BooleanArray) -> pa.BinaryArray:

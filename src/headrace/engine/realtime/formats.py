@@ -8,7 +8,7 @@ import orjson
 
 from headrace.engine.realtime.json_parser import ColumnStage, JsonDocument
 from headrace.engine.realtime.json_values import is_readable, is_writable, quote_text, write_sql
-from headrace.formats.serde.column_checks import kind_name
+from headrace.formats.column_types import kind_name
 from headrace.plan.nodes import Source as SourceNode
 from headrace.plan.relations import Format, Relation, payload
 from headrace.schema import Field

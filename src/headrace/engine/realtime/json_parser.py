@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from headrace.engine.realtime.json_values import quote_text, read_sql, reads_digits
-from headrace.formats.json_document import DEPTH
-from headrace.formats.serde.column_checks import kind_name
+from headrace.formats.column_types import kind_name
+from headrace.formats.json.document import DEPTH
 from headrace.schema import Field
 
 ColumnStage = dict[str, str]

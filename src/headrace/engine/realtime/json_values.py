@@ -13,7 +13,7 @@ from functools import reduce
 import pyarrow as pa
 
 from headrace.engine.sparksql.expressions import literal
-from headrace.formats.serde.column_checks import kind_name
+from headrace.formats.column_types import kind_name
 from headrace.plan import types as ty
 
 

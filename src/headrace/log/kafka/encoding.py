@@ -1,7 +1,7 @@
 """Converts rows to Kafka messages and back.
 
 A raw topic's key and value are the message's. In a typed topic the value is a JSON object of all columns (see
-`formats.json`) and the key has the form of Kafka's own serializers (see `partitioners.key_bytes`); a row that is
+`formats.json.rows`) and the key has the form of Kafka's own serializers (see `partitioners.key_bytes`); a row that is
 `$deleted` has no value, and its key columns are read from the key. `$timestamp` is the message's timestamp, `$headers`
 are its headers; the other times are headers whose names begin with `hr-`.
 """
@@ -20,8 +20,8 @@ import pyarrow as pa
 import pyarrow.types as kinds
 
 from headrace.contracts import SYSTEM_COLUMNS, Topic
-from headrace.formats.json import JsonFormat
-from headrace.formats.values import to_json
+from headrace.formats.json.encoder import lossless_double
+from headrace.formats.json.rows import JsonRows
 from headrace.log.partitioners import key_bytes
 from headrace.log.stored_rows import read_schema
 from headrace.schema import Schema
@@ -91,7 +91,7 @@ def header_times(times: Iterable[tuple[str, int | None]]) -> KafkaHeaders:
 def _values(rows: pa.RecordBatch, schema: Schema) -> list[bytes | None]:
     if schema.is_raw:
         return rows.column("value").to_pylist()
-    return JsonFormat().encode(rows, schema).to_pylist()
+    return JsonRows().encode(rows, schema).to_pylist()
 
 
 _BESIDE = ("$headers", "$occurred_at", "$sent_at", "$received_at")
@@ -122,7 +122,7 @@ def decode(messages: Sequence[Message], topic: Topic) -> DecodedMessages:
 
 def _decode_typed(messages: Sequence[Message], schema: Schema) -> DecodedMessages:
     documents = [_document(message, schema) for message in messages]
-    read = JsonFormat().decode(pa.array([one.payload for one in documents], pa.binary()), schema)
+    read = JsonRows().decode(pa.array([one.payload for one in documents], pa.binary()), schema)
     rows = _rows(read.rows.columns, [messages[i] for i in read.good], schema)
     misfits = [RejectedMessage(messages[reject.index], reject.reason) for reject in read.rejects]
     return DecodedMessages(rows, misfits, frozenset().union(*(one.names for one in documents)) - set(schema.names))
@@ -180,7 +180,7 @@ _KEYS = (
     (kinds.is_string, lambda key: key.decode()),
     # By length, not by type: rows written before a key column was widened have the shorter form.
     (kinds.is_integer, lambda key: _number(">q", key)),
-    (kinds.is_float64, lambda key: to_json(pa.float64())(_number(">d", key))),
+    (kinds.is_float64, lambda key: lossless_double(_number(">d", key))),
 )
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from headrace.contracts import Append, Batch, Log, Writer, dead_letter_spec
 from headrace.errors import OffsetOutOfRange, WriterFenced
-from headrace.formats.json import JsonFormat
+from headrace.formats.json.rows import JsonRows
 from headrace.log.partitioners import key_bytes
 from headrace.log.queues.journal import Journal
 from headrace.log.queues.state import InFlight, MessageId
@@ -86,7 +86,7 @@ class DeadLetterWriter:
         schema = self._log.topic(self._topic).schema
         key = key_bytes(row.rows, schema)[0].as_py() if schema.key else None
         headers = tuple((h["name"], h["value"]) for h in row.rows.column("$headers")[0].as_py() or ())
-        return Record(JsonFormat().encode(row.rows, schema)[0].as_py(), key, headers)
+        return Record(JsonRows().encode(row.rows, schema)[0].as_py(), key, headers)
 
     def _why(self, item: MessageId, held: InFlight) -> Headers:
         code = "rejected" if held.refused else "max-deliveries"

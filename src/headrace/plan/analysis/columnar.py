@@ -13,8 +13,9 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from headrace.formats.serde.columnar import ColumnBatch, ColumnReader, column_reader
+from headrace.formats.contract import ColumnBatch, ColumnReader
 from headrace.plan import types as ty
+from headrace.plan.chain.records import payload_format
 from headrace.plan.nodes import Source
 from headrace.plan.relations import Format
 from headrace.schema import Field
@@ -60,7 +61,7 @@ def columnar_decoder(source: Source) -> ColumnarDecoder | None:
 
 
 def _columnar(form: Format, columns: tuple[Field, ...], *, is_key: bool) -> ColumnReader | None:
-    return column_reader(form.name, columns, is_key=is_key, wrapped=form.option("wrapped", True))
+    return payload_format(form).column_reader(columns, is_key=is_key, wrapped=form.option("wrapped", True))
 
 
 class ColumnarDecoder:

@@ -14,7 +14,9 @@ from typing import Any, NamedTuple
 
 from headrace.clock import millis
 from headrace.errors import HeadraceError
-from headrace.formats.serde import Serde, serde_maker
+from headrace.formats import contract as formats
+from headrace.formats.contract import Serde
+from headrace.formats.lookup import find_format
 from headrace.plan.chain.contract import Event, Key, Problem, Row
 from headrace.plan.functions.java.datetime_format import parser
 from headrace.plan.iso_datetime import parse_timestamp
@@ -134,10 +136,14 @@ def _remembered(encode: Callable[[Key | None], bytes | None], relation: Relation
     return lru_cache(1 << 14)(encode)
 
 
+def payload_format(form: Format) -> formats.Format:
+    """Returns the format that a plan names."""
+    return find_format(form.name, {name: value for name, value in form.options if name != "wrapped"})
+
+
 def serde(form: Format, columns: Sequence[Field], *, is_key: bool) -> Serde:
     """Returns the serde of a format for these columns; `wrapped` says how a single value column is encoded."""
-    options = {name: value for name, value in form.options if name != "wrapped"}
-    return serde_maker(form.name, options).serde(columns, is_key=is_key, wrapped=form.option("wrapped", True))
+    return payload_format(form).serde(columns, is_key=is_key, wrapped=form.option("wrapped", True))
 
 
 # -- keys -----------------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from headrace.errors import BadRequest
 from headrace.plan.actions import ResultColumn
-from headrace.plan.nodes import Relation
+from headrace.plan.relations import Relation
 from headrace.plan.types import identifier_text as quoted
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.views import ViewDescription, ViewRequest, get_view

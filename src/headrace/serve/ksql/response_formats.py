@@ -23,7 +23,7 @@ from headrace.lang.listing import Fact
 from headrace.lang.listing_text import inline_row
 from headrace.lang.record_printer import RECORDS
 from headrace.plan.actions import ResultColumn, TransientSelect
-from headrace.plan.nodes import Kind
+from headrace.plan.relations import Kind
 from headrace.plan.types import INT, STRING, identifier_text, type_text
 from headrace.serve.ksql.errors import error_document
 

@@ -29,9 +29,9 @@ from headrace.errors import (
     HeadraceError,
     UnknownSchema,
 )
-from headrace.formats.serde.registry_client import CONTENT_TYPE
-from headrace.formats.serde.registry_state import KINDS, REGISTRY, Kind, Version
-from headrace.formats.serde.registry_store import StoredRegistry
+from headrace.formats.schema_registry.client import CONTENT_TYPE
+from headrace.formats.schema_registry.state import KINDS, REGISTRY, Kind, Version
+from headrace.formats.schema_registry.store import StoredRegistry
 from headrace.serve.http.request_body import parse_object, read_body
 from headrace.serve.schema_registry.errors import error_code, error_codes, error_message, http_status
 

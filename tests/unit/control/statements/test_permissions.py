@@ -21,7 +21,7 @@ from headrace.control.serving.transient_query import TransientQuery
 from headrace.errors import BadRowFilter, BadTopicName, HeadraceError, NotAllowed, RowsHidden
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.actions import TransientSelect
-from headrace.plan.nodes import Kind as Relational
+from headrace.plan.relations import Kind as Relational
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 from tests.wait import wait_until

@@ -14,7 +14,7 @@ from headrace.engine.io.payloads import entry_encoder
 from headrace.plan.chain.records import Encoder
 from headrace.plan.nodes import Sink
 from headrace.testing.world import World
-from tests.unit.formats.serde.rows import values
+from tests.unit.formats.rows import values
 
 COLUMNS = "k STRING KEY, s STRING, d DOUBLE, n BIGINT, i INT, ok BOOLEAN, p DECIMAL(5,2), at TIMESTAMP, day DATE"
 TUMBLING = "WINDOW TUMBLING (SIZE 5 SECONDS)"

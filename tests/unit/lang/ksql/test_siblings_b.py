@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import BadLiteral, HeadraceError, StatementError
-from headrace.formats.numbers import double_text
+from headrace.formats.java_numbers import double_text
 from headrace.testing.json_payloads import read_json
 from headrace.testing.world import World
 

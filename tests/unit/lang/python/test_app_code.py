@@ -163,7 +163,7 @@ setup = pickle.load(sys.stdin.buffer)
 setup()
 assert setup == type(setup)(setup.token, (), ())  # so that a worker knows it when it comes again
 from headrace.plan.functions import find
-from headrace.plan.nodes import Kind, Relation
+from headrace.plan.relations import Kind, Relation
 from headrace.plan.operators import OPERATORS
 from headrace.schema import Field
 import pyarrow as pa

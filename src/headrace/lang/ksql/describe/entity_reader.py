@@ -15,7 +15,7 @@ from headrace.lang.ksql.describe.schema_json import key_mark, type_from_json
 from headrace.lang.ksql.describe.table_columns import FIELDS, QUERIES, VARIATIONS, notes_of
 from headrace.lang.listing import Column, Document, Fact, Listing, Table, TypeCell, unique_notes
 from headrace.lang.record_printer import RECORDS
-from headrace.plan.nodes import Kind
+from headrace.plan.relations import Kind
 
 
 def read_entity(entity: Mapping[str, Any]) -> Listing:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from headrace.lang.listing import Column
-from headrace.plan.nodes import Kind
+from headrace.plan.relations import Kind
 
 
 def _name(heading: str) -> Column:

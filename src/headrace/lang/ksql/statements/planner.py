@@ -69,7 +69,8 @@ from headrace.plan.actions import (
     UnsetProperty,
 )
 from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.nodes import Kind, Query, Relation, Sink
+from headrace.plan.nodes import Query, Sink
+from headrace.plan.relations import Kind, Relation
 from headrace.schema import Field
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from headrace.errors import BadDatetimePattern, BadName, BadProperty, HeadraceError, StatementError
-from headrace.formats.serde import serde_maker, wrappings
+from headrace.formats.lookup import find_format, wrappings
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.scope import SYSTEM_TYPES
 from headrace.lang.ksql.query.select import check_key_type
@@ -36,7 +36,7 @@ def check_format(form: Format, columns: Sequence[Field], node: ast.Ast, *, is_ke
     options = {name: option for name, option in form.options if name != "wrapped"}
     wrapped = len(columns) > 1 if is_key else bool(form.option("wrapped", True))
     try:
-        serde_maker(form.name, options).check(columns, is_key=is_key, wrapped=wrapped)
+        find_format(form.name, options).check(columns, is_key=is_key, wrapped=wrapped)
     except StatementError as error:
         error.span = error.span or node.span
         raise

@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import pyarrow as pa
 
-from headrace.formats.numbers import decimal_text, double_text
+from headrace.formats.java_numbers import decimal_text, double_text
 from headrace.plan import iso_datetime, types
 from headrace.plan.functions.java.hash_map_order import entries_in_hash_order
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.formats.numbers import double_text
+from headrace.formats.java_numbers import double_text
 from headrace.plan.functions.declaration import Function, NullRule, Overload
 from headrace.plan.functions.java.natural_order import Key, equality_key, order_key
 from headrace.plan.limits import check_items

@@ -24,7 +24,7 @@ import pyarrow as pa
 from headrace.contracts import HEADERS_TYPE, Topic
 from headrace.errors import BadRecord, BadRequest, BodyTooLarge, UnknownContentType, WrongType
 from headrace.formats.contract import Reject
-from headrace.formats.json import JsonFormat
+from headrace.formats.json.rows import JsonRows
 from headrace.log.stored_rows import CLIENT_COLUMNS, from_records
 from headrace.record import Headers, Record
 from headrace.schema import Schema
@@ -71,7 +71,7 @@ def _from_lines(content: bytes, topic: Topic) -> pa.RecordBatch:
 
 
 def _typed(lines: list[bytes], schema: Schema) -> pa.RecordBatch:
-    decoded = JsonFormat().decode(pa.array(lines, pa.binary()), schema)
+    decoded = JsonRows().decode(pa.array(lines, pa.binary()), schema)
     if decoded.rejects:
         raise _misfits(decoded.rejects, len(lines))
     rows, whole = decoded.rows, b",".join(lines)

@@ -14,13 +14,13 @@ import orjson
 import pyarrow as pa
 
 from headrace.contracts import Batch
-from headrace.formats.json import JsonFormat
+from headrace.formats.json.rows import JsonRows
 from headrace.schema import Schema
 
 
 def encode_json(batch: Batch, schema: Schema) -> list[bytes]:
     """Each record as JSON."""
-    rows = _raw(batch) if schema.is_raw else JsonFormat().encode(_columns(batch, schema), schema).to_pylist()
+    rows = _raw(batch) if schema.is_raw else JsonRows().encode(_columns(batch, schema), schema).to_pylist()
     return [row[:-1] + b"," + orjson.dumps(own)[1:] for row, own in zip(rows, _own(batch), strict=True)]
 
 

@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from headrace.access.grants import Privilege, ResourceType
 from headrace.contracts import Batch, Log, Topic, TopicPartition
-from headrace.formats.json import JsonFormat
+from headrace.formats.json.rows import JsonRows
 from headrace.schema import Schema
 from headrace.serve.api.log_io.positions import format_positions, start_positions
 from headrace.serve.api.log_io.record_encoder import encode_json, json_page
@@ -120,7 +120,7 @@ def rows_containing(rows: pa.RecordBatch, schema: Schema, text: str) -> pa.Array
     if schema.is_raw:
         found = [pc.match_substring(rows.column(name), text, ignore_case=True) for name in ("key", "value")]
     else:
-        lines = JsonFormat().encode(rows.select(list(schema.names)), schema)
+        lines = JsonRows().encode(rows.select(list(schema.names)), schema)
         found = [pc.match_substring(lines, text, ignore_case=True)]
     return pc.fill_null(pc.or_kleene(found[0], found[-1]), False)
 

@@ -11,7 +11,7 @@ from headrace.lang.ksql.grammar.parser import parse
 from headrace.lang.ksql.statements.planner import Planner
 from headrace.plan.actions import Action, CreateSource, DropSource
 from headrace.plan.catalog import Catalog
-from headrace.plan.nodes import Kind
+from headrace.plan.relations import Kind
 from tests import golden
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', value_format='JSON');"

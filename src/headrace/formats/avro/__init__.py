@@ -1,0 +1,1 @@
+"""Avro: records with the id of their schema."""

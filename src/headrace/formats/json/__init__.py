@@ -1,0 +1,1 @@
+"""JSON: objects or bare values of columns, ksqlDB's rules and the strict ones of typed topics."""

@@ -1,0 +1,1 @@
+"""Protobuf: messages, with or without the id of their schema."""

@@ -1,0 +1,1 @@
+"""Schema registry: subjects, versions and compatibility, in memory, in a topic or over HTTP."""
