@@ -30,7 +30,7 @@ def test_two_who_change_access_at_once(log: KafkaLog, kafka_settings: Settings) 
         for thread in threads:
             thread.join()
         for book in books:
-            book.look()
+            book.refresh()
         assert books[0].state == books[1].state
         assert {f"kafka-{number}-{at}" for number in range(2) for at in range(4)} <= set(books[0].state.users)
     noted = [entry for entry in read_audit(log) if str(entry.facts.get("user", "")).startswith("kafka-")]

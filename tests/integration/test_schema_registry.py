@@ -34,9 +34,9 @@ from headrace.errors import (
 )
 from headrace.faultpoints import VARIABLE
 from headrace.formats.lookup import find_format
-from headrace.formats.schema_registry.log import SCHEMAS_TOPIC, LogRegistry
 from headrace.formats.schema_registry.registry import HttpRegistry, MemoryRegistry, Version
 from headrace.log.embedded import EmbeddedLog
+from headrace.log.schema_registry import SCHEMAS_TOPIC, LogRegistry
 from headrace.schema import Schema
 from headrace.serve.http.server import Server
 from headrace.serve.schema_registry.app import MAX_BODY_BYTES, registry_app
@@ -382,7 +382,7 @@ def test_a_look_makes_nothing(folder: Path) -> None:
 WORKER = """
 import sys
 from headrace.log.embedded import EmbeddedLog
-from headrace.formats.schema_registry.log import LogRegistry
+from headrace.log.schema_registry import LogRegistry
 folder, name, count = sys.argv[1:]
 with EmbeddedLog(folder) as log:
     registry = LogRegistry(log)

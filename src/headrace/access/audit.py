@@ -13,17 +13,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-import random
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.clock import Clock
-from headrace.contracts import Append, Log, Writer
-from headrace.errors import AuditBroken, HeadraceError, UnknownTopic, WriterFenced
+from headrace.contracts import Append, Log
+from headrace.errors import AuditBroken
+from headrace.log.folded_topic import read_records
+from headrace.log.shared_writer import SharedWriter
 from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
 
@@ -35,8 +36,6 @@ _SAME = 60.0  # seconds in which the same refusal is recorded once
 _KEPT = 1_000
 MAX_DISTINCT_REFUSALS = 20
 """Different refusals of one kind that are recorded per principal within that time."""
-_TRIES = 100
-_LONGEST_PAUSE = 0.1  # seconds
 _LONGEST = 2_000  # characters of a text
 _WHERE, _FIX = f"topic {TOPIC}", "look for who could write the log's files, and for a backup"
 
@@ -82,8 +81,9 @@ class Audit:
         self._log = log
         self._clock = clock
         self._turn = threading.Lock()
-        self._writer: Writer | None = None
+        self._writer = SharedWriter(log, _WRITER)
         self._last = (-1, GENESIS_HASH)
+        """The number and the hash of the last entry that this process has written."""
         self._refusals = RefusalLimiter()
 
     def note(self, did: str, who: str, **facts: Any) -> None:
@@ -98,32 +98,22 @@ class Audit:
             self.note(did, who, **facts, **({"not_noted": unsaid} if unsaid else {}))
 
     def _append(self, facts: Mapping[str, Any]) -> None:
-        for tried in range(_TRIES):
-            writer = self._writer = self._writer or self._opened()
-            number, before = self._last
-            text = json.dumps({"number": number + 1, "before": before, **facts}).encode()
-            try:
-                writer.append(number + 1, [Append(TOPIC, [Record(text)], 0)])
-            except WriterFenced:  # another process has written; the pause avoids fencing each other forever
-                self._writer = None
-                time.sleep(random.uniform(0, min(_LONGEST_PAUSE, 0.001 * 2**tried)))
-                continue
-            except HeadraceError:  # unknown whether the entry was written: the next append reads the log again
-                self._writer = None
-                raise
-            self._last = (number + 1, _hash(text))
-            return
-        raise WriterFenced("others write the audit all the time", fix="try again")
-
-    def _opened(self) -> Writer:
         """Numbers continue from the writer's last number, so a missing entry is detected."""
-        writer = self._log.writer(_WRITER)
-        before = _last_hash(self._log)
-        self._last = (-1 if writer.last is None else writer.last, before)
-        return writer
+        written = self._last
+
+        def prepare(number: int) -> Sequence[Append]:
+            nonlocal written
+            is_next = 0 < number == self._last[0] + 1  # nobody else has written since
+            before = self._last[1] if is_next else _last_hash(self._log)
+            text = json.dumps({"number": number, "before": before, **facts}).encode()
+            written = number, _hash(text)
+            return [Append(TOPIC, [Record(text)], 0)]
+
+        self._writer.append(prepare)
+        self._last = written
 
     def close(self) -> None:
-        if self._writer is not None:
+        with self._turn:
             self._writer.close()
 
 
@@ -132,7 +122,7 @@ class Audit:
 
 def read_audit(log: Log) -> Iterator[AuditEntry]:
     """All entries as stored, unverified; `verify_audit` checks them."""
-    for text in _texts(log, 0):
+    for text in _texts(log):
         yield _entry(text)
 
 
@@ -146,7 +136,7 @@ def verify_audit(log: Log, known: str | None = None) -> AuditVerification:
     """Verify the chain of all entries; `known` is the hash of an entry that must be among them."""
     written = _written(log)  # before the entries are read: more may be appended meanwhile
     number, before, seen = -1, GENESIS_HASH, known in (None, GENESIS_HASH)
-    for text in _texts(log, 0):
+    for text in _texts(log):
         entry = _entry(text)
         number += 1
         if entry.number != number or json.loads(text)["before"] != before:
@@ -186,16 +176,8 @@ def _entry(text: bytes) -> AuditEntry:
         raise AuditBroken("an entry cannot be read", where=_WHERE, fix=_FIX) from error
 
 
-def _texts(log: Log, offset: int) -> Iterator[bytes]:
-    try:
-        start, end = log.bounds(TOPIC)[0]
-    except UnknownTopic:
-        return
-    offset = max(offset, start)
-    while offset < end:
-        batch = log.read(TOPIC, 0, offset)
-        yield from (record.value or b"" for record in batch.records())
-        offset = batch.next_offset
+def _texts(log: Log, offset: int = 0) -> Iterator[bytes]:
+    return (record.value or b"" for record in read_records(log, TOPIC, offset))
 
 
 def _last_hash(log: Log) -> str:

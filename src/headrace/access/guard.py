@@ -118,7 +118,7 @@ class Guard:
     def _follow(self) -> None:
         while not self._ending.wait(_PAUSE):
             try:
-                self.book.look()
+                self.book.refresh()
             except HeadraceError as error:  # for example a log that does not respond: the next refresh may succeed
                 _logger.warning("access was not looked at: %s", error)
 

@@ -2,7 +2,7 @@
 
     users = UserStore(log, clock, audit)
     users.add_user("alice", "a long password", ["reader"], by="local")
-    users.look()        applies the changes of other processes
+    users.refresh()      applies the changes of other processes
 
 Each record is one change, never a whole state, and changes are applied in log order: concurrent changes, from this
 process or another, are not lost. A change that is invalid by then (a user who is added twice) is ignored by all
@@ -13,9 +13,8 @@ from __future__ import annotations
 
 import json
 import re
-import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -25,7 +24,7 @@ from headrace.access.grants import ROLES, Grant
 from headrace.access.passwords import hash_password
 from headrace.access.principal import ADMIN, RESERVED, Principal
 from headrace.clock import Clock
-from headrace.contracts import Append, Log
+from headrace.contracts import Log
 from headrace.errors import (
     BadAccessToken,
     BadGrant,
@@ -36,8 +35,8 @@ from headrace.errors import (
     UnknownUser,
     UserExists,
 )
-from headrace.log.topic_spec import ensure_topic
-from headrace.record import Record
+from headrace.log.folded_topic import FoldedTopic
+from headrace.record import Record, StoredRecord
 
 TOPIC = "__access"
 _VERSION = 1
@@ -81,39 +80,34 @@ class UserStore:
     """Thread-safe."""
 
     def __init__(self, log: Log, clock: Clock, audit: Audit) -> None:
-        ensure_topic(log, TOPIC)
-        self._log = log
         self._clock = clock
         self.audit = audit
-        self._turn = threading.Lock()
-        self._offset = log.bounds(TOPIC)[0].start
         self._failed: dict[str, HeadraceError] = {}
-        self.state = AccessState()
-        self.look()
+        self._topic = FoldedTopic(log, TOPIC, AccessState, self._fold)
+        self._topic.ensure()
+        self.refresh()
 
-    def look(self) -> None:
+    @property
+    def state(self) -> AccessState:
+        return self._topic.state
+
+    def refresh(self) -> None:
         """Apply the changes that were appended since."""
-        with self._turn:
-            for offset, found in self._read():
-                try:
-                    self.state = _CHANGES[found["did"]](self.state, offset, found)
-                except HeadraceError as error:
-                    self._failed[found["id"]] = error
+        self._topic.refresh()
 
-    def _read(self) -> Iterator[tuple[int, dict[str, Any]]]:
-        end = self._log.bounds(TOPIC)[0].end
-        while self._offset < end:
-            batch = self._log.read(TOPIC, 0, self._offset)
-            for record in batch.records():
-                found = json.loads(record.value or b"{}")
-                if found.get("version") != _VERSION or found.get("did") not in _CHANGES:
-                    raise StateUnreadable(
-                        "a change of access was written by another version of headrace",
-                        where=f"topic {TOPIC}, offset {record.offset}",
-                        fix="run the version that wrote it, or a newer one",
-                    )
-                yield record.offset, found
-            self._offset = batch.next_offset
+    def _fold(self, state: AccessState, record: StoredRecord) -> AccessState:
+        change = json.loads(record.value or b"{}")
+        if change.get("version") != _VERSION or change.get("did") not in _CHANGES:
+            raise StateUnreadable(
+                "a change of access was written by another version of headrace",
+                where=f"topic {TOPIC}, offset {record.offset}",
+                fix="run the version that wrote it, or a newer one",
+            )
+        try:
+            return _CHANGES[change["did"]](state, record.offset, change)
+        except HeadraceError as error:
+            self._failed[change["id"]] = error
+            return state
 
     # -- changes ----------------------------------------------------------------------------------------------------
 
@@ -155,9 +149,9 @@ class UserStore:
         told = {"version": _VERSION, "id": mark, "did": did, "by": by, "at": self._clock.now(), **facts}
         _CHANGES[did](self.state, 0, told)  # an invalid change is not written
         self.audit.note(did, by, **{name: fact for name, fact in facts.items() if name != "password"})
-        self._log.append([Append(TOPIC, [Record(json.dumps(told).encode())], 0)])
-        self.look()
-        if (error := self._failed.get(mark)) is not None:
+        self._topic.append([Record(json.dumps(told).encode())])
+        self.refresh()
+        if (error := self._failed.pop(mark, None)) is not None:
             raise error
 
 

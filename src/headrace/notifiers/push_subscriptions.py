@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import threading
-from collections.abc import Container
+from collections.abc import Callable, Container
 from dataclasses import asdict, dataclass
 
-from headrace.contracts import Append, Log, TopicSpec
-from headrace.errors import BadRequest, UnknownTopic
-from headrace.log.stored_rows import from_records
-from headrace.log.topic_spec import ensure_topic
+from headrace.contracts import Log, TopicSpec
+from headrace.errors import BadRequest
+from headrace.log.folded_topic import FoldedTopic, latest_by_key
 from headrace.record import Record
 
 TOPIC = "__alerts_push"
@@ -37,67 +35,47 @@ class PushSubscription:
         return hashlib.sha256(f"{self.notifier} {self.endpoint}".encode()).hexdigest()[:24]
 
 
+_ById = dict[str, PushSubscription]
+
+
 class PushSubscriptions:
     """Thread-safe."""
 
     def __init__(self, log: Log) -> None:
-        self._log = log
-        self._turn = threading.Lock()
-        self._known: dict[str, PushSubscription] = {}
-        self._read = 0
+        fold = latest_by_key(lambda _, value: PushSubscription(**json.loads(value)))
+        self._topic = FoldedTopic[_ById](log, TOPIC, dict, fold, TopicSpec(compact=True))
 
     def of(self, notifier: str) -> list[PushSubscription]:
-        with self._turn:
-            self._follow()
-            return [one for one in self._known.values() if one.notifier == notifier]
+        return self._topic.read(lambda known: _of(known, notifier))
 
     def get(self, id: str) -> PushSubscription | None:
-        with self._turn:
-            self._follow()
-            return self._known.get(id)
+        return self._topic.read(lambda known: known.get(id))
 
     def add(self, subscription: PushSubscription) -> None:
         """Replaces an earlier subscription of the same browser."""
-        with self._turn:
-            ensure_topic(self._log, TOPIC, TopicSpec(compact=True))
-            self._follow()
-            there = [one for one in self._known.values() if one.notifier == subscription.notifier]
-            if subscription.id not in self._known and len(there) >= MAX_SUBSCRIPTIONS:
+
+        def decide(known: _ById) -> tuple[list[Record], None]:
+            if subscription.id not in known and len(_of(known, subscription.notifier)) >= MAX_SUBSCRIPTIONS:
                 raise BadRequest(
                     f'{MAX_SUBSCRIPTIONS} browsers have subscribed to notifier "{subscription.notifier}" already',
                     fix="remove one, or let another notifier send to further ones",
                 )
-            self._write({subscription.id: json.dumps(asdict(subscription)).encode()})
+            return [Record(json.dumps(asdict(subscription)).encode(), subscription.id.encode())], None
+
+        self._topic.change(decide)
 
     def remove(self, id: str) -> None:
-        with self._turn:
-            self._follow()
-            if id in self._known:
-                self._write({id: None})
+        self._remove(lambda one: one.id == id)
 
     def keep(self, notifiers: Container[str]) -> None:
         """Remove the subscriptions of all other notifiers."""
-        with self._turn:
-            self._follow()
-            self._write({id: None for id, one in self._known.items() if one.notifier not in notifiers})
+        self._remove(lambda one: one.notifier not in notifiers)
 
-    def _write(self, values: dict[str, bytes | None]) -> None:
-        records = [Record(value, id.encode()) for id, value in values.items()]
-        if records:
-            self._log.append([Append(TOPIC, from_records(records), 0)])
+    def _remove(self, is_over: Callable[[PushSubscription], bool]) -> None:
+        over = self._topic.read(lambda known: [Record(None, id.encode()) for id, one in known.items() if is_over(one)])
+        if over:
+            self._topic.append(over)
 
-    def _follow(self) -> None:
-        try:
-            start, end = self._log.bounds(TOPIC)[0]
-        except UnknownTopic:
-            return
-        self._read = max(self._read, start)
-        while self._read < end:
-            batch = self._log.read(TOPIC, 0, self._read)
-            for record in batch.records():
-                id = (record.key or b"").decode()
-                if record.value is None:
-                    self._known.pop(id, None)
-                else:
-                    self._known[id] = PushSubscription(**json.loads(record.value))
-            self._read = batch.next_offset
+
+def _of(known: _ById, notifier: str) -> list[PushSubscription]:
+    return [one for one in known.values() if one.notifier == notifier]

@@ -6,6 +6,7 @@ test; a server journals those that must survive a restart.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -22,10 +23,14 @@ from headrace.plan.notifiers import Notifier
 
 @dataclass(frozen=True)
 class Action:
+    action_name: ClassVar[str]
+    """The action in the HTTP API: `create_source` of `CreateSource`."""
+
     journaled: ClassVar[bool] = False
     """Whether a server journals the statement: it changes the catalog or a query, and must survive a restart."""
 
     def __init_subclass__(cls, *, journaled: bool = False) -> None:
+        cls.action_name = re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
         cls.journaled = journaled
 
 

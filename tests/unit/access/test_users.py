@@ -50,7 +50,7 @@ def test_what_another_process_changes_is_seen(log: EmbeddedLog) -> None:
     with EmbeddedLog(log.folder) as elsewhere:
         _book(elsewhere).add_user("alice", None, ["admin"], by="local")
     assert not book.state.users
-    book.look()
+    book.refresh()
     assert book.state.has_admin
 
 
@@ -60,7 +60,7 @@ def test_of_two_who_add_the_same_user_one_is_told(log: EmbeddedLog) -> None:
     with pytest.raises(UserExists):
         second.add_user("alice", None, ["reader"], by="two")  # it does not know of the first yet
     for book in (first, second, _book(log)):
-        book.look()
+        book.refresh()
         assert book.state.users["alice"].roles == {"admin"}
 
 

@@ -367,11 +367,11 @@ def test_a_receipt_is_good_though_a_snapshot_swallowed_its_event(log: Log, worke
     send(log, *"abc")
     one, two = worker(), worker()
     (delivery,) = one.take()
-    append = one.journal._log.append
+    append = one.journal._events._log.append
 
     def append_then_others_go_on(appends: Any, **options: Any) -> Any:
         appended = append(appends, **options)
-        one.journal._log = log
+        one.journal._events._log = log
         two.stats()
         two.journal.snapshot()
         return appended
@@ -380,7 +380,7 @@ def test_a_receipt_is_good_though_a_snapshot_swallowed_its_event(log: Log, worke
         def __getattr__(self, name: str) -> Any:
             return append_then_others_go_on if name == "append" else getattr(log, name)
 
-    one.journal._log = Interleaved()  # type: ignore[assignment]
+    one.journal._events._log = Interleaved()  # type: ignore[assignment]
     one.ack(delivery.receipt)
     assert one.stats() == QueueStats(ready=2, in_flight=0, done=1, dead=0, lost=0)
 

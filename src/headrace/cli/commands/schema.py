@@ -133,7 +133,7 @@ def check(ctx: typer.Context, subject: Subject, file: File, kind: KindOption = N
 
 
 def _registry(log: Any) -> StoredRegistry:
-    from headrace.formats.schema_registry.log import LogRegistry
+    from headrace.log.schema_registry import LogRegistry
 
     return LogRegistry(log)
 

@@ -25,11 +25,12 @@ from dataclasses import dataclass
 
 from headrace.clock import Clock
 from headrace.contracts import Log
-from headrace.control.alerts.history import DeliveryOutcome, NoticeAtOffset, read_notices, topic_bounds
+from headrace.control.alerts.history import DeliveryOutcome, NoticeAtOffset, read_notices
 from headrace.control.alerts.offsets import DeliveryOffset, DeliveryOffsetStore, PlannedMessage
 from headrace.errors import Closed, DeliveryRefused, HeadraceError, NotDelivered, Retry, WriterFenced
 from headrace.faultpoints import reach
 from headrace.log.append_waiter import AppendWaiter
+from headrace.log.folded_topic import topic_bounds
 from headrace.notifiers.contract import Message, Notice, PartlyDelivered, RetryLater, Sender, SenderContext
 from headrace.notifiers.registry import make_sender
 from headrace.plan.alerts import TOPIC

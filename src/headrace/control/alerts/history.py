@@ -15,13 +15,14 @@ import threading
 from collections import OrderedDict
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any
 
 from headrace.access.authorization import Rights
 from headrace.access.guard import Guard
 from headrace.access.principal import LOCAL, Principal
-from headrace.contracts import Bounds, Log
-from headrace.errors import UnknownTopic
+from headrace.contracts import Log
+from headrace.log.folded_topic import read_records, topic_bounds
 from headrace.notifiers.contract import Notice
 from headrace.plan.alerts import RAISED, TOPIC
 from headrace.plan.catalog import Catalog
@@ -52,28 +53,6 @@ class DeliveryOutcome:
     reason: str | None = None
 
 
-def topic_bounds(log: Log, topic: str) -> Bounds:
-    """The bounds of a topic with one partition; a topic that does not exist yet is empty."""
-    try:
-        return log.bounds(topic)[0]
-    except UnknownTopic:
-        return Bounds(0, 0)
-
-
-def read_topic_records(log: Log, topic: str, offset: int, most: int = _READ_SIZE) -> list[StoredRecord]:
-    """The next records from an offset on, fewer than `most` only at the end; removed records are skipped."""
-    start, end = topic_bounds(log, topic)
-    offset = max(offset, start)
-    found: list[StoredRecord] = []
-    while offset < end and len(found) < most:  # a read may return fewer than requested
-        batch = log.read(topic, 0, offset, max_records=most - len(found))
-        found += batch.records()
-        if batch.next_offset <= offset:
-            break
-        offset = batch.next_offset
-    return found
-
-
 def parse_notice(record: StoredRecord) -> Notice | None:
     """Parse a notice; None for a record that is not one."""
     try:
@@ -90,7 +69,7 @@ NoticeAtOffset = tuple[int, Notice]
 
 def read_notices(log: Log, offset: int, most: int = _READ_SIZE) -> tuple[list[NoticeAtOffset], int]:
     """The next notices, and the offset to read next."""
-    records = read_topic_records(log, TOPIC, offset, most)
+    records = [*islice(read_records(log, TOPIC, offset, most), most)]
     found = ((record.offset, parse_notice(record)) for record in records)
     return [(at, notice) for at, notice in found if notice is not None], records[-1].offset + 1 if records else offset
 
@@ -156,9 +135,9 @@ class AlertHistory:
             self._outcomes.popitem(last=False)
 
     def _new(self, topic: str) -> Iterator[StoredRecord]:
-        while found := read_topic_records(self.log, topic, self._places.get(topic, 0)):
-            yield from found
-            self._places[topic] = found[-1].offset + 1
+        for record in read_records(self.log, topic, self._places.get(topic, 0)):
+            yield record
+            self._places[topic] = record.offset + 1
 
     def _note(self, notice: Notice) -> None:
         if notice.state == RAISED:

@@ -19,9 +19,10 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from headrace.contracts import Append, Log, TopicSpec, Writer
-from headrace.control.alerts.history import OFFSETS_TOPIC, OUTCOMES_TOPIC, DeliveryOutcome, read_topic_records
+from headrace.control.alerts.history import OFFSETS_TOPIC, OUTCOMES_TOPIC, DeliveryOutcome
 from headrace.control.statements.sink_topic import ALERT_RETENTION_BYTES
 from headrace.errors import Closed, HeadraceError, WriterFenced
+from headrace.log.folded_topic import read_records
 from headrace.log.stored_rows import from_records
 from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
@@ -126,17 +127,10 @@ class DeliveryOffsetStore:
 
 def read_delivery_offsets(log: Log) -> dict[str, DeliveryOffset]:
     """The offsets of all notifiers."""
-    found: dict[str, DeliveryOffset] = {}
-    offset = 0
-    while records := read_topic_records(log, OFFSETS_TOPIC, offset):
-        found.update(
-            {
-                (record.key or b"").decode(): delivery_offset_from_dict(json.loads(record.value or b"{}"))
-                for record in records
-            }
-        )
-        offset = records[-1].offset + 1
-    return found
+    return {
+        (record.key or b"").decode(): delivery_offset_from_dict(json.loads(record.value or b"{}"))
+        for record in read_records(log, OFFSETS_TOPIC)
+    }
 
 
 def delivery_offset_from_dict(found: Mapping[str, Any]) -> DeliveryOffset:

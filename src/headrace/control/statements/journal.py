@@ -22,6 +22,7 @@ from headrace.contracts import Append, Log, Writer
 from headrace.engine.io.log_adapter import Position
 from headrace.errors import HeadraceError, StateUnreadable, WriterFenced
 from headrace.lang.registry import KSQL
+from headrace.log.folded_topic import read_records
 from headrace.log.stored_rows import from_records
 from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
@@ -134,16 +135,13 @@ def read_journal(log: Log) -> tuple[list[JournalEntry], int]:
 
 
 def _read(log: Log) -> Iterator[dict[str, Any]]:
-    offset, end = log.bounds(JOURNAL_TOPIC)[0]
-    while offset < end:
-        batch = log.read(JOURNAL_TOPIC, 0, offset)
-        for record in batch.records():
-            found = json.loads(record.value or b"{}")
-            if found.get("version") != _VERSION:
-                raise StateUnreadable(
-                    f"a statement was journalled by another version of headrace ({found.get('version')})",
-                    where=f"topic {JOURNAL_TOPIC}, offset {record.offset}",
-                    fix="run the version that wrote it, or a newer one",
-                )
-            yield found
-        offset = batch.next_offset
+    log.topic(JOURNAL_TOPIC)  # a log that no server has used is not the same as an empty journal
+    for record in read_records(log, JOURNAL_TOPIC):
+        found = json.loads(record.value or b"{}")
+        if found.get("version") != _VERSION:
+            raise StateUnreadable(
+                f"a statement was journalled by another version of headrace ({found.get('version')})",
+                where=f"topic {JOURNAL_TOPIC}, offset {record.offset}",
+                fix="run the version that wrote it, or a newer one",
+            )
+        yield found

@@ -25,6 +25,7 @@ from headrace.contracts import Batch, Log, Topic
 from headrace.engine.checkpoint import cuts_topic
 from headrace.engine.io.columns import arrow_schema, spark_schema, to_spark
 from headrace.errors import QueryFailed
+from headrace.log.folded_topic import read_records
 from headrace.log.kafka.client import client_options
 from headrace.log.kafka.encoding import Message
 from headrace.log.kafka.log import KafkaLog
@@ -181,12 +182,8 @@ class CutJournal:
 
     def read(self) -> Iterator[Cut]:
         """All cuts in order."""
-        position, end = self._log.bounds(self.topic)[0]
-        while position < end:
-            batch = self._log.read(self.topic, 0, position)
-            for stored in batch.records():
-                yield Cut(**json.loads(stored.value or b"{}"))
-            position = batch.next_offset
+        for stored in read_records(self._log, self.topic):
+            yield Cut(**json.loads(stored.value or b"{}"))
 
 
 _FIX = "do not remove files from a checkpoint; start the query anew with an empty one"

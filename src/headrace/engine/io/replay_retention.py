@@ -7,12 +7,13 @@ read, or may have to read again after a crash.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from headrace.contracts import Log
 from headrace.engine.checkpoint import cuts_topic, ticks_topic
 from headrace.log.embedded import EmbeddedLog
+from headrace.log.folded_topic import read_records
 from headrace.record import StoredRecord
 
 TRIM_INTERVAL_BATCHES = 1000
@@ -60,16 +61,8 @@ def _is_gone(log: Log, starts: dict[str, Mapping[int, int]], topic: str, ends: M
 def _over(log: Log, topic: str, is_over: Callable[[StoredRecord], bool]) -> int | None:
     """The offset of the last record in the leading run that satisfies `is_over`; None if there is none."""
     last = None
-    for stored in _records(log, topic):
+    for stored in read_records(log, topic):
         if not is_over(stored):
             break
         last = stored.offset
     return last
-
-
-def _records(log: Log, topic: str) -> Iterator[StoredRecord]:
-    position, end = log.bounds(topic)[0]
-    while position < end:
-        batch = log.read(topic, 0, position)
-        yield from batch.records()
-        position = batch.next_offset

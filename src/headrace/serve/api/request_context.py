@@ -11,6 +11,7 @@ from headrace.contracts import Bounds, Log
 from headrace.control.node import Node
 from headrace.control.queries.metrics import MetricsSampler
 from headrace.errors import UnknownTopic
+from headrace.serve.api.log_io.dashboard_store import dashboard_store
 from headrace.serve.api.log_io.dead_letter_status import DeadLetterResolutions
 from headrace.serve.api.log_io.idempotent_producers import IdempotentProducers
 from headrace.serve.api.streaming.append_signal import AppendSignal
@@ -24,6 +25,7 @@ class RequestContext:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.producers = IdempotentProducers(node.log)
+        self.dashboards = dashboard_store(node.log)
         self.fates = DeadLetterResolutions(node.log)
         self.waking = AppendSignal(node.log)
         self.pages = TailPageCache(node.log)

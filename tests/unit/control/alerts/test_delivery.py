@@ -17,12 +17,13 @@ import pytest
 from headrace.clock import ManualClock
 from headrace.contracts import Append, Log
 from headrace.control.alerts import delivery
-from headrace.control.alerts.history import OUTCOMES_TOPIC, newest_notices, parse_outcome, read_topic_records
+from headrace.control.alerts.history import OUTCOMES_TOPIC, newest_notices, parse_outcome
 from headrace.control.node import Node
 from headrace.control.statements.journal import read_journal
 from headrace.errors import DiskFull
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.commit.writers import EmbeddedWriter
+from headrace.log.folded_topic import read_records
 from headrace.log.stored_rows import from_records
 from headrace.notifiers.contract import Notice
 from headrace.notifiers.push_subscriptions import PushSubscription
@@ -245,7 +246,7 @@ def full(monkeypatch: pytest.MonkeyPatch, *, after: bool = False) -> Iterator[li
 
 
 def noted(node: Node) -> list[tuple[str, tuple[str, ...]]]:
-    return [(one.state, one.notices) for one in map(parse_outcome, read_topic_records(node.log, OUTCOMES_TOPIC, 0))]
+    return [(one.state, one.notices) for one in map(parse_outcome, read_records(node.log, OUTCOMES_TOPIC))]
 
 
 def test_nothing_is_sent_while_an_outcome_cannot_be_noted(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ import pytest
 
 from headrace.contracts import Append
 from headrace.control.node import Node
-from headrace.lang.ksql.grammar.limits import MAX_STATEMENTS
+from headrace.lang.contract import MAX_STATEMENTS
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
 from headrace.serve.api.log_io.record_decoder import MAX_PRODUCE_BYTES as MOST_OF_RECORDS

@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
-import threading
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
-from headrace.contracts import Append, Log, TopicSpec
 from headrace.errors import BadRequest, NotAllowed, UnknownDashboard
-from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record
+from headrace.serve.api.log_io.dashboard_store import Dashboard, DashboardsByName
 from headrace.serve.api.parameters import in_body, in_path
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
 
-TOPIC = "__dashboards"
 MAX_PANELS = 50
 """Maximum charts of one dashboard."""
-_TURN = threading.Lock()
-"""Serializes read-modify-write: of two concurrent changes to a dashboard, one would be lost."""
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
-
-
-@dataclass(frozen=True)
-class Dashboard:
-    """A saved dashboard. `panels` are charts, each with its `kind`, `view` and columns. Only its owner or an admin may
-    change it.
-    """
-
-    name: str
-    title: str
-    panels: list[dict[str, Any]]
-    owner: str
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,87 +39,79 @@ class PanelRequest(DashboardRequest):
 
 def list_dashboards(site: RequestContext) -> list[Dashboard]:
     """List all dashboards."""
-    return list(load_dashboards(site.log).values())
+    return site.dashboards.read(lambda known: [board for _, board in sorted(known.items())])
 
 
 def get_dashboard(site: RequestContext, asked: DashboardRequest) -> Dashboard:
     """Get one dashboard."""
-    found = load_dashboards(site.log).get(asked.board)
-    if found is None:
-        raise UnknownDashboard(f'there is no dashboard "{asked.board}"', fix="GET /api/v1/boards lists them")
-    return found
+    return site.dashboards.read(lambda known: _found(known, asked.board))
 
 
 def save_dashboard(site: RequestContext, asked: SaveDashboardRequest) -> Dashboard:
     """Save a dashboard. It replaces one of the same name."""
-    with _TURN:
-        return _save(site, asked.board, asked.title, list(asked.panels))
+    return _change(site, asked.board, lambda before: replace(before, title=asked.title, panels=list(asked.panels)))
 
 
 def delete_dashboard(site: RequestContext, asked: DashboardRequest) -> None:
     """Delete a dashboard. The views that it shows stay."""
-    with _TURN:
-        _check_owner(site, get_dashboard(site, asked))
-        _append(site.log, Record(None, asked.board.encode()))
+
+    def decide(known: DashboardsByName) -> tuple[list[Record], None]:
+        _check_owner(site, _found(known, asked.board))
+        return [Record(None, asked.board.encode())], None
+
+    site.dashboards.change(decide)
 
 
 def add_panel(site: RequestContext, asked: PanelRequest) -> Dashboard:
     """Add a chart to the current version of a dashboard, which is created if it does not exist."""
-    with _TURN:
-        found = load_dashboards(site.log).get(asked.board)
-        title, panels = ("", []) if found is None else (found.title, found.panels)
-        return _save(site, asked.board, title, [*panels, asked.panel])
+    return _change(site, asked.board, lambda before: replace(before, panels=[*before.panels, asked.panel]))
 
 
 def remove_panel(site: RequestContext, asked: PanelRequest) -> Dashboard:
     """Remove a chart equal to the given one. Does nothing if it does not exist."""
-    with _TURN:
-        found = get_dashboard(site, asked)
-        left = list(found.panels)
-        if asked.panel in left:
-            left.remove(asked.panel)
-        return _save(site, asked.board, found.title, left)
+
+    def change(before: Dashboard) -> Dashboard:
+        return replace(before, panels=_without(before.panels, asked.panel))
+
+    return _change(site, asked.board, change, must_exist=True)
 
 
-def _save(site: RequestContext, name: str, title: str, panels: list[dict[str, Any]]) -> Dashboard:
+def _change(
+    site: RequestContext, name: str, change: Callable[[Dashboard], Dashboard], *, must_exist: bool = False
+) -> Dashboard:
+    """Save the changed dashboard; a new one is empty before, and belongs to the caller."""
     if not _NAME.fullmatch(name):
         raise BadRequest(f'"{name[:80]}" cannot be a name', fix="use letters, digits, '.', '_' and '-'")
-    if len(panels) > MAX_PANELS:
-        raise BadRequest(f"a dashboard has at most {MAX_PANELS} charts", fix="make another one")
-    before = load_dashboards(site.log).get(name)
-    if before is not None:
+
+    def decide(known: DashboardsByName) -> tuple[list[Record], Dashboard]:
+        new = Dashboard(name, "", [], site.rights.who.name)
+        before = _found(known, name) if must_exist else known.get(name, new)
+        after = change(before)
+        if len(after.panels) > MAX_PANELS:
+            raise BadRequest(f"a dashboard has at most {MAX_PANELS} charts", fix="make another one")
         _check_owner(site, before)
-    owner = before.owner if before is not None else site.rights.who.name
-    board = Dashboard(name, title or name, panels, owner)
-    value = json.dumps({"title": board.title, "panels": board.panels, "owner": owner})
-    _append(site.log, Record(value.encode(), board.name.encode()))
-    return board
+        saved = replace(after, title=after.title or name)
+        return [saved.record()], saved
+
+    return site.dashboards.change(decide)[0]
+
+
+def _without(panels: list[dict[str, Any]], panel: dict[str, Any]) -> list[dict[str, Any]]:
+    left = list(panels)
+    if panel in left:
+        left.remove(panel)
+    return left
+
+
+def _found(known: DashboardsByName, name: str) -> Dashboard:
+    if name not in known:
+        raise UnknownDashboard(f'there is no dashboard "{name}"', fix="GET /api/v1/boards lists them")
+    return known[name]
 
 
 def _check_owner(site: RequestContext, board: Dashboard) -> None:
     if not site.rights.is_admin and site.rights.who.name != board.owner:
         raise NotAllowed(f'dashboard "{board.name}" is {board.owner}\'s', fix="save it under another name")
-
-
-def _append(log: Log, record: Record) -> None:
-    ensure_topic(log, TOPIC, TopicSpec(compact=True))
-    log.append([Append(TOPIC, [record], 0)])
-
-
-def load_dashboards(log: Log) -> dict[str, Dashboard]:
-    """The dashboards by name, each as last saved."""
-    ensure_topic(log, TOPIC, TopicSpec(compact=True))
-    found: dict[str, Dashboard] = {}
-    offset, end = log.bounds(TOPIC)[0]
-    while offset < end:
-        batch = log.read(TOPIC, 0, offset)
-        for record in batch.records():
-            name = (record.key or b"").decode()
-            found.pop(name, None)
-            if record.value is not None:
-                found[name] = Dashboard(name, **json.loads(record.value))
-        offset = batch.next_offset
-    return dict(sorted(found.items()))
 
 
 ROUTES = (

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from headrace.control.node import StatementResult
 from headrace.control.statements.journal import read_journal
 from headrace.errors import HeadraceError
-from headrace.plan.actions import CreateSource, DropSource, MetadataQuery, StartQuery, TransientSelect
+from headrace.plan.actions import CreateSource, DropSource, StartQuery
 from headrace.serve.api.parameters import in_body
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
@@ -18,10 +17,12 @@ from headrace.serve.http.request_body import MAX_STATEMENTS_BYTES
 
 @dataclass(frozen=True)
 class ExecutedStatement:
-    """The result of a statement. `number` is its position in the journal, if it made a persistent change."""
+    """The result of a statement: the action it was planned into, such as `create_source`. `number` is its position in
+    the journal, if it made a persistent change.
+    """
 
     text: str
-    did: str
+    action: str
     number: int | None = None
     source: str | None = None
     query: str | None = None
@@ -91,13 +92,8 @@ def result_of(outcome: StatementResult) -> ExecutedStatement:
     query = action.query.id if isinstance(action, CreateSource | StartQuery) and action.query is not None else None
     number = None if outcome.entry is None else outcome.entry.number
     answer = None if outcome.answer is None else outcome.answer.body()
-    return ExecutedStatement(
-        outcome.text, _DID.get(type(action), type(action).__name__.lower()), number, source, query, answer
-    )
+    return ExecutedStatement(outcome.text, action.action_name, number, source, query, answer)
 
-
-_DID: Mapping[type, str] = {TransientSelect: "select", MetadataQuery: "describe"}
-"""The name of what a statement did, where its action has no one-word name."""
 
 ROUTES = (
     Route("POST", "/statements", execute_statements, most=MAX_STATEMENTS_BYTES, needs=AccessLevel.KNOWN),

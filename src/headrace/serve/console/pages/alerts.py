@@ -9,7 +9,8 @@ from typing import Any
 
 from nicegui import ui
 
-from headrace.control.alerts.history import OUTCOMES_TOPIC, topic_bounds
+from headrace.control.alerts.history import OUTCOMES_TOPIC
+from headrace.log.folded_topic import topic_bounds
 from headrace.plan.alerts import TOPIC
 from headrace.plan.notifiers import PUSH
 from headrace.plan.types import identifier_text

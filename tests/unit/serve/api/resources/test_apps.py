@@ -29,7 +29,7 @@ def nothing_is_left() -> Iterator[None]:
 def test_an_app_is_sent_shown_and_withdrawn(ask: Client) -> None:
     told = ask.done("POST", "/apps", {"source": SHOP, "path": "shop.py"})
     assert (told["name"], told["declares"], told["queries"]) == ("shop", ["function MASKED"], ["CSAS_SAFE_2"])
-    assert [one["did"] for one in told["done"]] == ["create", "create", "write"]
+    assert [one["action"] for one in told["done"]] == ["create_source", "create_source", "insert_row"]
     assert ask.done("GET", "/apps") == [{"name": "shop", "declares": ["function MASKED"], "queries": ["CSAS_SAFE_2"]}]
     assert ask.done("GET", "/apps/shop")["source"] == SHOP
     assert ask.done("GET", "/statements")[0]["app"] == "shop"

@@ -9,10 +9,10 @@ from tests.unit.serve.api.conftest import Client
 
 def test_statements_and_what_became_of_them(ask: Client) -> None:
     told = ask.done("POST", "/statements", {"text": CLICKS + COUNTS + "LIST STREAMS;"})["done"]
-    assert [(one["did"], one["source"], one["query"], one["number"]) for one in told] == [
-        ("create", "CLICKS", None, 0),
-        ("create", "COUNTS", "CTAS_COUNTS_1", 1),
-        ("describe", None, None, None),
+    assert [(one["action"], one["source"], one["query"], one["number"]) for one in told] == [
+        ("create_source", "CLICKS", None, 0),
+        ("create_source", "COUNTS", "CTAS_COUNTS_1", 1),
+        ("metadata_query", None, None, None),
     ]
     assert [stream["name"] for stream in told[2]["answer"]["streams"]] == ["CLICKS"]
     body = {"text": "CREATE STREAM c AS SELECT * FROM ${s};", "variables": {"s": "clicks"}}
