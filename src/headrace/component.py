@@ -92,7 +92,7 @@ def component(kind: str, name: str) -> Component:
     found = _REGISTRY.get((kind, name))
     if found is None:
         names = {c.name: c for c in components(kind)}
-        raise UnknownComponent(f'there is no {kind} "{name}"', fix=_suggest(name, names, f"{kind}s are"))
+        raise UnknownComponent(f'{kind} "{name}" does not exist', fix=_suggest(name, names, f"{kind}s are"))
     return found
 
 

@@ -13,6 +13,8 @@ Operational failures also say what a supervisor should do: `Retry` or `Stop`.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from difflib import get_close_matches
 from typing import ClassVar, Self
 
 from headrace.span import Span, place, underlined
@@ -58,6 +60,13 @@ class HeadraceError(Exception):
 
 def _rebuild(cls: type[HeadraceError], what: str, where: str | None, fix: str | None) -> HeadraceError:
     return cls(what, where=where, fix=fix)
+
+
+def closest(name: str, known: Iterable[str], similarity: float = 0.6) -> str | None:
+    """Returns the known name that is most similar to a misspelt one; upper and lower case are the same."""
+    folded = {one.upper(): one for one in known}
+    found = get_close_matches(name.upper(), folded, 1, similarity)
+    return folded[found[0]] if found else None
 
 
 class UserError(HeadraceError):

@@ -36,7 +36,9 @@ def configure(settings: Settings) -> logging.Handler:
         path.parent.mkdir(parents=True, exist_ok=True)
         handler = SharedFile(path, maxBytes=settings.logging.max_file_bytes, backupCount=settings.logging.max_files)
     except OSError as error:
-        raise ReadOnly(f'log file "{path}" cannot be written: {error.strerror}', fix="check its owner") from error
+        raise ReadOnly(
+            f'log file "{path}" cannot be written: {error.strerror}', fix="check its owner and permissions"
+        ) from error
     handler.setFormatter(JsonLines())
     logger = logging.getLogger("headrace")
     close()
@@ -79,7 +81,7 @@ class SharedFile(RotatingFileHandler):
             return
         self._is_lost = True
         if not self._was_lost:
-            print(f"lines of the log file are lost: {error}", file=sys.stderr)
+            print(f"lines of the log file were lost: {error}", file=sys.stderr)
 
     def _follow(self) -> None:
         """Reopen the file if another process has rotated it."""

@@ -81,7 +81,7 @@ FILES: Mapping[str, str] = {
 def create_project(folder: Path) -> list[Path]:
     """Write the template's files into a new or empty folder."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise BadOption(f"{folder} is there, and not empty", fix="name a folder that is not there yet")
+        raise BadOption(f"{folder} exists and is not empty", fix="choose a folder that does not exist yet")
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in FILES.items():
         (folder / name).write_text(text, encoding="utf-8")

@@ -75,12 +75,14 @@ class Schema:
     def __post_init__(self) -> None:
         names = [f.name for f in self.fields]
         if not names:
-            raise BadSchema("a schema needs at least one column", fix='for example "id bigint key, name string"')
+            raise BadSchema("a schema requires at least one column", fix='for example "id bigint key, name string"')
         for name in names:
             if names.count(name) > 1:
-                raise BadSchema(f'column "{name}" is there twice', fix="give each column a name of its own")
+                raise BadSchema(f'column "{name}" appears twice', fix="give each column a different name")
             if name.startswith("$"):
-                raise BadSchema(f'column "{name}" begins with "$"', fix='names with "$" belong to the log; rename it')
+                raise BadSchema(
+                    f'column "{name}" begins with "$"', fix='names with "$" are reserved for the log; rename it'
+                )
         for name in self.key:
             if name not in names:
                 raise BadSchema(f'key column "{name}" does not exist', fix=f"columns are: {', '.join(names)}")
@@ -133,7 +135,7 @@ def type_name(arrow: pa.DataType) -> str:
         return f"map<{type_name(arrow.key_type)},{type_name(arrow.item_type)}>"
     if pa.types.is_struct(arrow):
         return "struct<" + ",".join(f"{_quoted(f.name)} {type_name(f.type)}" for f in arrow) + ">"
-    raise BadSchema(f"type {arrow} has no place in a topic", fix=f"use one of: {', '.join(PRIMITIVES)}")
+    raise BadSchema(f"type {arrow} is not supported in a topic", fix=f"use one of: {', '.join(PRIMITIVES)}")
 
 
 def parse_type(text: str) -> pa.DataType:
@@ -227,7 +229,7 @@ class _Parser:
             scale = int(self._number()) if self._accept(",") else 0
             self._expect(")")
             if not (0 < precision <= 38 and 0 <= scale <= precision):
-                raise self._error(f"decimal({precision},{scale}) is not possible")
+                raise self._error(f"decimal({precision},{scale}) is not a valid type")
             return pa.decimal128(precision, scale)
         if name in ("array", "map", "struct"):
             self._expect("<")
@@ -238,7 +240,7 @@ class _Parser:
 
     def end(self) -> None:
         if self.text[self.at :].strip():
-            raise self._error("something is left over")
+            raise self._error("unexpected text at the end")
 
     def _array(self) -> pa.DataType:
         return pa.list_(self.type())

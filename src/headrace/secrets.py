@@ -75,7 +75,7 @@ def redact(text: str) -> str:
 
 def _from_environment(name: str, data: Path) -> str:
     if name not in os.environ:
-        raise UnknownSecret(f'there is no "{name}" in the environment', fix="set it for the process that needs it")
+        raise UnknownSecret(f'environment variable "{name}" is not set', fix="set it for the process that needs it")
     return os.environ[name]
 
 
@@ -92,7 +92,7 @@ def _kept(name: str, data: Path) -> str:
     try:
         return _text(_path(name, data).read_bytes())
     except FileNotFoundError:
-        raise UnknownSecret(f'there is no secret "{name}"', fix=f"headrace secret set {name}") from None
+        raise UnknownSecret(f'secret "{name}" does not exist', fix=f"headrace secret set {name}") from None
 
 
 _READERS = {"env": _from_environment, "file": _from_file, "secret": _kept}
@@ -104,7 +104,7 @@ def _text(content: bytes) -> str:
             return content.decode()
     except UnicodeDecodeError:
         pass
-    raise BadSecret(f"a secret is a text of {_LONGEST} bytes at most", fix="check what was named") from None
+    raise BadSecret(f"a secret is a string of at most {_LONGEST} bytes", fix="check the source of the secret") from None
 
 
 # -- saved secrets --------------------------------------------------------------------------------------------------
@@ -132,11 +132,13 @@ def secret_names(data: Path) -> list[str]:
 
 def delete_secret(name: str, data: Path) -> None:
     if name not in secret_names(data):
-        raise UnknownSecret(f'there is no secret "{name}"', fix="`headrace secret list` shows them")
+        raise UnknownSecret(f'secret "{name}" does not exist', fix="`headrace secret list` shows them")
     _path(name, data).unlink()
 
 
 def _path(name: str, data: Path) -> Path:
     if not _NAME.fullmatch(name):
-        raise BadSecret(f'a secret cannot be called "{name[:80]}"', fix="use letters, digits, _ and -, at most 64")
+        raise BadSecret(
+            f'"{name[:80]}" is not a valid name for a secret', fix="use letters, digits, _ and -, at most 64"
+        )
     return data / "secrets" / name

@@ -103,12 +103,12 @@ def test_views_are_kept_in_the_background(log: Log, source: SourceInfo, view: Vi
             state = keeping.reached("T", ends(log, source.topic), PATIENCE)
             assert held(view) == dict.fromkeys(range(10), i)
             assert view.state() == state
-        with pytest.raises(ViewLagging, match="has not come to"):
+        with pytest.raises(ViewLagging, match="did not reach"):
             keeping.reached("T", {0: 10**6}, timedelta(0))
         assert keeping.view("T") is view
         assert keeping.failure("T") is None
         keeping.remove("T")
-        with pytest.raises(ViewLagging, match="is not kept"):
+        with pytest.raises(ViewLagging, match="is not materialized"):
             keeping.reached("T", {0: 10**6}, timedelta(0))
 
 

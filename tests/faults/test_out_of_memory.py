@@ -51,8 +51,8 @@ def test_who_runs_out_of_memory_is_told_so_and_takes_no_other_along(
             program.wait(until_idle=True)
         assert caught.value.what == "query CTAS_LENGTHS_0 ran out of memory"
         assert "spark.driver_memory" in (caught.value.fix or "")
-        assert [text for text in caplog.messages if "is started again" in text] == [
-            "query CTAS_LENGTHS_0 is started again: query CTAS_LENGTHS_0 ran out of memory"
+        assert [text for text in caplog.messages if "is restarted" in text] == [
+            "query CTAS_LENGTHS_0 is restarted: query CTAS_LENGTHS_0 ran out of memory"
         ]
         assert program.failed.keys() == {"CTAS_LENGTHS_0"}
 

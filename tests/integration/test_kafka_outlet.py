@@ -114,7 +114,7 @@ def test_what_cannot_be_read_leaves_nothing_behind(log: KafkaLog, name: str, top
     batch = staged(outlet, topics[0], rows(0, 3), rows(3, LARGE))
     for file in files(folder):
         (folder / "staged" / file).unlink()
-    with pytest.raises(QueryFailed, match="staged is gone"):
+    with pytest.raises(QueryFailed, match="staged are missing"):
         outlet.commit(0, batch)
     assert stored(log, topics[0]) == []
     outlet.commit(0, staged(outlet, topics[0], rows(0, 3)))

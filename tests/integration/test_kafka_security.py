@@ -114,7 +114,7 @@ WRONG = {
 def test_who_may_not_is_told_so(secured: Secured, name: str, case: str) -> None:
     with (
         KafkaLog(secured.settings(*WRONG[case])) as log,
-        pytest.raises(BrokerRefused, match="does not let us in") as refused,
+        pytest.raises(BrokerRefused, match="denies access") as refused,
     ):
         log.create_topic(name)
     assert "kafka.client_options" in (refused.value.fix or "")

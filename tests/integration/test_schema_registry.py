@@ -183,7 +183,7 @@ def test_compatibility(ask: Client) -> None:
     check = "/compatibility/subjects/s/versions"
     assert ask.good("POST", f"{check}/latest", wider) == {"is_compatible": False}
     told = ask.good("POST", f"{check}/1?verbose=true", wider)
-    assert "b: the field is new and has no default" in told["messages"][0]
+    assert "b: the new field has no default" in told["messages"][0]
     assert ask.good("POST", check, {"schema": record("a", "b", default=True)}) == {"is_compatible": True}
     assert ask.code("POST", f"{check}/7", wider) == 40402
     assert ask.code("POST", "/compatibility/subjects/none/versions/latest", wider) == 40401
@@ -328,7 +328,7 @@ def test_what_the_client_is_told(ask: Client) -> None:
     assert registry.latest("odd name/%2F?-value").number == 1
     assert registry.subjects() == ["odd name/%2F?-value", "s"]
     assert registry.latest("s") == registry.versions("s")[0] == Version("s", 1, 1, record("a"), "AVRO")
-    with pytest.raises(IncompatibleSchema, match="the field is new"):
+    with pytest.raises(IncompatibleSchema, match="the new field has no default"):
         registry.register("s", record("a", "b"), "AVRO")
     with pytest.raises(BadRecord, match="schema is unknown"):
         serde("A string", ask.address).decode(header(99) + b"\x00")

@@ -286,7 +286,7 @@ def test_declared_columns_must_be_those_of_the_topic(log: EmbeddedLog, spark: Sp
     with pytest.raises(SchemaMismatch) as error:
         compile_native_query(spark, log, query, SETTINGS, tmp_path / "q", "run")
     assert 'column "ITEM" is string, the topic has int' in error.value.what
-    assert 'column "TAGS" is not among its columns' in error.value.what
+    assert 'column "TAGS" does not exist in the topic' in error.value.what
     assert "PRICE" not in error.value.what
 
 

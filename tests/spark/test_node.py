@@ -76,7 +76,7 @@ def test_a_query_leaves_spark_while_it_has_nothing_to_do(
                 node.execute(insert(2))
                 until_sums(node, log, *((1, 3) if first else (1, 3, 5)))
                 if first:
-                    wait_until(lambda: "begins anew" in caplog.text)
+                    wait_until(lambda: "many queries and is restarted" in caplog.text)
 
 
 APP = '''

@@ -46,7 +46,7 @@ def test_a_server_is_operated(tmp_path: Path) -> None:
         assert (verdict["equal"], verdict["rows"], verdict["query"]) == (True, 1, "CTAS_SUMS_1")
         assert (verdict["view_rows"], verdict["view_differing"]) == (1, 0)
         process.send_signal(signal.SIGHUP)
-        wait_until(lambda: "settings were read again" in headrace(data, "logs", "-n", "500"))
+        wait_until(lambda: "settings were reloaded" in headrace(data, "logs", "-n", "500"))
         headrace(data, "support-bundle", str(tmp_path / "bundle.zip"))
         with zipfile.ZipFile(tmp_path / "bundle.zip") as bundle:
             assert "CTAS_SUMS_1" in bundle.read("plans.txt").decode()

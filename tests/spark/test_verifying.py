@@ -229,7 +229,7 @@ def test_what_cannot_be_computed_again_is_refused(log: EmbeddedLog, tmp_path: Pa
     settings = memory_and_spark.settings(tmp_path)
     timed = PAIR + "CREATE STREAM seen AS SELECT id, UNIX_TIMESTAMP() AS at FROM clicks;"
     ran(log, settings, timed)
-    with pytest.raises(NotVerifiable, match="what time it is"):
+    with pytest.raises(NotVerifiable, match="it uses the current time"):
         verdict(log, settings, "seen", timed)
     with pytest.raises(PlanChanged):
         verdict(log, settings, "big", timed.replace("spent > 20", "spent > 21"))

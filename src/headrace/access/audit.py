@@ -37,7 +37,7 @@ _KEPT = 1_000
 MAX_DISTINCT_REFUSALS = 20
 """Different refusals of one kind that are recorded per principal within that time."""
 _LONGEST = 2_000  # characters of a text
-_WHERE, _FIX = f"topic {TOPIC}", "look for who could write the log's files, and for a backup"
+_WHERE, _FIX = f"topic {TOPIC}", "check who had write access to the log's files, and restore a backup"
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,9 @@ def verify_audit(log: Log, known: str | None = None) -> AuditVerification:
         before = entry.hash
         seen = seen or before == known
     if number < written:
-        raise AuditBroken(f"entries {number + 1} to {written}, the last ones, were removed", where=_WHERE, fix=_FIX)
+        raise AuditBroken(f"entries {number + 1} to {written}, the last ones, are missing", where=_WHERE, fix=_FIX)
     if not seen:
-        raise AuditBroken(f"no entry has the hash {known}: it was written anew", where=_WHERE, fix=_FIX)
+        raise AuditBroken(f"no entry has the hash {known}: the audit log was rewritten", where=_WHERE, fix=_FIX)
     return AuditVerification(number + 1, before)
 
 
@@ -154,9 +154,13 @@ def _broken(expected: int, found: int) -> AuditBroken:
     if found > expected:
         what = f"entries {expected} to {found - 1} were removed"
     elif found < expected:
-        what = f"an entry with number {found} was put in after entry {expected - 1}"
+        what = f"an entry with number {found} was inserted after entry {expected - 1}"
     else:
-        what = f"entry {expected - 1} was changed, or entry {expected} put in" if expected else "entry 0 was put in"
+        what = (
+            f"entry {expected - 1} was changed, or entry {expected} was inserted"
+            if expected
+            else "entry 0 was inserted"
+        )
     return AuditBroken(what, where=_WHERE, fix=_FIX)
 
 

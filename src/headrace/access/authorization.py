@@ -38,12 +38,14 @@ class Rights:
 
     def check_admin(self, what: str) -> None:
         if not self.is_admin:
-            raise NotAllowed(f"{self.who.name} may not {what}", fix=f"an admin may; the role {ADMIN} has it")
+            raise NotAllowed(
+                f"{self.who.name} may not {what}", fix=f"ask an admin; the role {ADMIN} has this privilege"
+            )
 
     def refused(self, deed: Privilege, thing: Resource) -> NotAllowed:
         return NotAllowed(
             f"{self.who.name} may not {deed} {thing}",
-            fix=f"an admin may grant it: headrace role grant ROLE {deed} {thing.kind} '{thing.name}'",
+            fix=f"ask an admin to grant it: headrace role grant ROLE {deed} {thing.kind} '{thing.name}'",
         )
 
     # -- row filters of streams and tables --------------------------------------------------------------------------
@@ -66,8 +68,8 @@ class Rights:
         """Require access to all rows: for queries that keep running without their creator."""
         if self.rows(name, of):
             raise RowsHidden(
-                f"{self.who.name} sees only some rows of {source_resource(name)}",
-                fix="ask somebody who may read all of it",
+                f"{self.who.name} may read only some rows of {source_resource(name)}",
+                fix="ask a user who may read all rows",
             )
 
     def _rows(self, name: str, of: str) -> tuple[str, ...] | None:

@@ -66,14 +66,17 @@ class Grant:
     def of(cls, deed: str, kind: str, pattern: str, where: str | None = None) -> Grant:
         """Parse a grant; raises an error that says what is invalid."""
         if deed not in list(Privilege) or kind not in list(ResourceType):
-            known = f"deeds are {', '.join(Privilege)}; kinds of things are {', '.join(ResourceType)}"
-            raise BadGrant(f'nobody can "{deed}" a "{kind}"', fix=known)
+            known = f"privileges are {', '.join(Privilege)}; resource types are {', '.join(ResourceType)}"
+            raise BadGrant(f'the privilege "{deed}" on "{kind}" does not exist', fix=known)
         if not _PATTERN.fullmatch(pattern):
-            raise BadGrant(f'"{pattern[:80]}" is no name', fix="write a name, how names begin and *, or * for all")
+            raise BadGrant(
+                f'"{pattern[:80]}" is not a valid name pattern',
+                fix="write a name, a prefix followed by *, or * for all names",
+            )
         if where is not None and (deed, kind) != (Privilege.READ, ResourceType.SOURCE):
-            raise BadGrant("only reading streams and tables can have a condition", fix="grant: read source NAME")
+            raise BadGrant("a condition is valid only for reading streams and tables", fix="grant: read source NAME")
         if where is not None and not where.strip():
-            raise BadGrant("the condition is empty", fix="write one, like REGION = 'EU', or leave it out")
+            raise BadGrant("the condition is empty", fix="write a condition such as REGION = 'EU', or omit it")
         return cls(Privilege(deed), ResourceType(kind), pattern, where)
 
     def covers(self, deed: Privilege, thing: Resource) -> bool:

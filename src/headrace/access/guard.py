@@ -77,7 +77,9 @@ class Guard:
             is_right = verify_password(password, None if user is None else user.password)
             if user is None or not is_right:
                 self.audit.note("log-in-failed", name, address=address)
-                raise NotAuthenticated("user or password is wrong", fix="try again, or ask an admin for a new one")
+                raise NotAuthenticated(
+                    "the user name or password is wrong", fix="try again, or ask an admin to set a new password"
+                )
             right()
         if len(self._right) >= _KEPT:
             self._right.clear()
@@ -88,7 +90,7 @@ class Guard:
         """`claims` are the token's claims, if they were verified already."""
         claims = claims or self.tokens.claims(token)
         if claims.id is not None and claims.id in self.book.state.revoked:
-            raise NotAuthenticated("the token was revoked", fix="ask an admin for another")
+            raise NotAuthenticated("the token was revoked", fix="ask an admin for a new token")
         if claims.roles is not None:
             return Principal(claims.name, claims.roles, "token")
         return self.still(Principal(claims.name, how="token", generation=claims.generation))
@@ -103,14 +105,14 @@ class Guard:
         """Create a token for an existing user; returns the token, its id and its expiry."""
         user = self.book.state.users.get(name)
         if user is None:
-            raise NotAuthenticated(f'there is no user "{name}"', fix="`headrace user list` names them")
+            raise NotAuthenticated(f'user "{name}" does not exist', fix="`headrace user list` shows all users")
         return self.tokens.make(name, user.generation, life or self.settings.auth.token_ttl)
 
     def still(self, who: Principal) -> Principal:
         """The principal with its current roles; credentials from before a password change are rejected."""
         user = self.book.state.users.get(who.name)
         if user is None or who.generation not in (None, user.generation):
-            raise NotAuthenticated("what was shown counts no longer", fix="log in again")
+            raise NotAuthenticated("the credentials are no longer valid", fix="log in again")
         return _shown(user, who.how)
 
     # -- changes by other processes ---------------------------------------------------------------------------------
@@ -120,7 +122,7 @@ class Guard:
             try:
                 self.book.refresh()
             except HeadraceError as error:  # for example a log that does not respond: the next refresh may succeed
-                _logger.warning("access was not looked at: %s", error)
+                _logger.warning("users and grants were not refreshed: %s", error)
 
     def close(self) -> None:
         self._ending.set()

@@ -24,7 +24,7 @@ def hash_password(password: str) -> str:
     if not MIN_LENGTH <= len(password) <= MAX_LENGTH:
         raise WeakPassword(
             f"the password has {len(password)} characters",
-            fix=f"take {MIN_LENGTH} to {MAX_LENGTH}, of several words say",
+            fix=f"choose {MIN_LENGTH} to {MAX_LENGTH} characters, for example several words",
         )
     salt = secrets.token_bytes(16)
     return "$".join([_KIND, str(_COST), str(_BLOCK), str(_LANES), _text(salt), _text(_hash(password, salt))])
@@ -34,7 +34,7 @@ def verify_password(password: str, kept: str | None) -> bool:
     """Whether the password matches the stored hash; None stands for an unknown user."""
     kind, cost, block, lanes, salt, digest = (kept or _NOBODY).split("$")
     if kind != _KIND:
-        raise ValueError(f"passwords of kind {kind} are not known")
+        raise ValueError(f"the password hash {kind} is not supported")
     found = _hash(password[:MAX_LENGTH], base64.b64decode(salt), int(cost), int(block), int(lanes))
     return hmac.compare_digest(found, base64.b64decode(digest)) and kept is not None
 

@@ -50,8 +50,8 @@ class LoginThrottle:
             wait = max(self._wait(key, most) for key, most in longest.items())
             if wait > 0:
                 error = LoginThrottled(
-                    f"there were too many wrong passwords; the next one may come in {wait:.0f} s",
-                    fix="wait, and try again with the right one",
+                    f"too many wrong passwords; the next attempt is possible in {wait:.0f} s",
+                    fix="wait, then try again with the correct password",
                 )
                 error.seconds = wait
                 raise error

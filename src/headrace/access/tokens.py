@@ -45,12 +45,12 @@ _KEPT = 1_000
 _SECRET_FILE = "token.secret"
 _WHY = {
     "ExpiredSignatureError": "it has expired",
-    "ImmatureSignatureError": "it does not count yet",
+    "ImmatureSignatureError": "it is not valid yet",
     "InvalidSignatureError": "its signature is wrong",
-    "InvalidAlgorithmError": "its algorithm is not that of its key",
-    "InvalidIssuerError": "its issuer is another",
-    "InvalidAudienceError": "it is for somebody else",
-    "MissingRequiredClaimError": "it does not say who it is, for whom, or until when",
+    "InvalidAlgorithmError": "its algorithm does not match its key",
+    "InvalidIssuerError": "its issuer is not the expected one",
+    "InvalidAudienceError": "it was issued for another audience",
+    "MissingRequiredClaimError": "its subject, audience or expiry is missing",
 }
 
 
@@ -72,7 +72,7 @@ class Tokens:
         if settings.auth.token_jwks and not (settings.auth.token_issuer and settings.auth.token_audience):
             raise BadSetting(
                 'setting "auth.token_jwks" needs "auth.token_issuer" and "auth.token_audience"',
-                fix="name both: an issuer signs tokens for others, too, and these must not count here",
+                fix="set both: an issuer also signs tokens for other services, which must not be accepted here",
             )
         self._settings = settings
         self._keys = JwksKeys(settings.auth.token_jwks) if settings.auth.token_jwks else None
@@ -83,7 +83,9 @@ class Tokens:
     def make(self, name: str, generation: int, life: timedelta) -> tuple[str, str, float]:
         """Returns the token, its id and its expiry."""
         if not timedelta(0) < life <= LONGEST_LIFE:
-            raise BadAccessToken("a token lives for a second to a year", fix="for example 12h or 30d")
+            raise BadAccessToken(
+                "a token must be valid for at least a second and at most a year", fix="for example 12h or 30d"
+            )
         now, mark = time.time(), uuid.uuid4().hex
         end = float(int(now + life.total_seconds()))
         claims = {"iss": OWN, "sub": name, "jti": mark, "gen": generation, "iat": int(now), "exp": int(end)}
@@ -114,10 +116,10 @@ class Tokens:
                 return _own(self._decoded(token, self._secret(), "HS256", own=True))
             key = self._keys.get(str(kid)) if self._keys is not None else None
             if key is None:
-                raise _refused("its key is not known")
+                raise _refused("its key is unknown")
             return _foreign(self._decoded(token, key, "RS256", own=False))
         except jwt.PyJWTError as error:  # the library's message may contain parts of the token
-            raise _refused(_WHY.get(type(error).__name__, "it cannot be read")) from None
+            raise _refused(_WHY.get(type(error).__name__, "it cannot be decoded")) from None
 
     def _decoded(self, token: str, key: Any, algorithm: str, *, own: bool) -> Mapping[str, Any]:
         return _jwt().decode(
@@ -135,7 +137,8 @@ class Tokens:
             given = resolve_secrets(self._settings.auth.token_secret, self._settings.storage.data).reveal().encode()
             if given and len(given) < SHORTEST_SECRET:
                 raise BadSetting(
-                    f'setting "auth.token_secret" has fewer than {SHORTEST_SECRET} bytes', fix="use a longer random one"
+                    f'setting "auth.token_secret" has fewer than {SHORTEST_SECRET} bytes',
+                    fix="choose a longer, random one",
                 )
             self._own = given or load_secret(self._settings.storage.data)
         return self._own
@@ -147,7 +150,7 @@ def _own(claims: Mapping[str, Any]) -> Claims:
 
 def _foreign(claims: Mapping[str, Any]) -> Claims:
     if claims["sub"] in RESERVED:
-        raise _refused("its name is one of the server's own")
+        raise _refused("its name is reserved for the server")
     roles = claims.get("roles", [])
     named = frozenset(role for role in roles if isinstance(role, str)) if isinstance(roles, list) else frozenset()
     return Claims(claims["sub"], float(claims["exp"]), claims.get("jti"), roles=named)
@@ -159,7 +162,7 @@ def latest_expiry() -> int:
 
 
 def _refused(why: str) -> NotAuthenticated:
-    return NotAuthenticated(f"the token does not count: {why}", fix="log in again, or ask an admin for a token")
+    return NotAuthenticated(f"the token is not valid: {why}", fix="log in again, or ask an admin for a token")
 
 
 def _jwt() -> Any:
@@ -222,7 +225,7 @@ class JwksKeys:
             }
         except (OSError, ValueError, KeyError, TypeError, AttributeError, jwt.PyJWTError) as error:
             raise NotAuthenticated(
-                f"the issuer's keys cannot be had: {error}",
+                f"the issuer's keys cannot be fetched: {error}",
                 where=self._place,
                 fix='check the setting "auth.token_jwks"',
             ) from error
@@ -232,7 +235,7 @@ class JwksKeys:
         if parts.scheme not in ("http", "https"):
             return Path(self._place).read_bytes()
         if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-            raise ValueError("keys that come in the clear may be anybody's; use https")
+            raise ValueError("keys fetched over plain HTTP cannot be trusted; use https")
         with urlopen(self._place, timeout=_PATIENCE) as answer:
             return answer.read(_MOST_KEYS)
 

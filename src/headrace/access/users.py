@@ -99,9 +99,9 @@ class UserStore:
         change = json.loads(record.value or b"{}")
         if change.get("version") != _VERSION or change.get("did") not in _CHANGES:
             raise StateUnreadable(
-                "a change of access was written by another version of headrace",
+                "another version of headrace wrote an entry of the user database",
                 where=f"topic {TOPIC}, offset {record.offset}",
-                fix="run the version that wrote it, or a newer one",
+                fix="run the version that wrote it, or a later one",
             )
         try:
             return _CHANGES[change["did"]](state, record.offset, change)
@@ -140,7 +140,9 @@ class UserStore:
     def revoke_token(self, token: str, until: int, *, by: str) -> None:
         """`until` (ms) is when the token expires anyway."""
         if not _TOKEN.fullmatch(token):
-            raise BadAccessToken(f'"{token[:80]}" cannot be the id of a token', fix="ids are told when tokens are made")
+            raise BadAccessToken(
+                f'"{token[:80]}" is not a valid token id', fix="use the id that was shown when the token was created"
+            )
         self._change("token-revoked", by, token=token, until=until)
 
     def _change(self, did: str, by: str, **facts: Any) -> None:
@@ -163,7 +165,7 @@ AccessChange = Mapping[str, Any]
 def _user_added(state: AccessState, offset: int, change: AccessChange) -> AccessState:
     name = change["user"]
     if name in state.users:
-        raise UserExists(f'user "{name}" exists already', fix="take another name, or change the user")
+        raise UserExists(f'user "{name}" already exists', fix="choose another name, or change the existing user")
     _check_roles(state, change["roles"])
     return _with(state, User(name, change["password"], frozenset(change["roles"]), offset))
 
@@ -198,7 +200,7 @@ def _revoked(state: AccessState, offset: int, change: AccessChange) -> AccessSta
     del offset
     role, grant = _role(change), Grant.of(**change["grant"])
     if grant not in state.roles.get(role, ()):
-        raise UnknownRole(f'role "{role}" has no grant "{grant}"', fix="`headrace role list` shows those it has")
+        raise UnknownRole(f'role "{role}" has no grant "{grant}"', fix="`headrace role list` shows its grants")
     return replace(state, roles={**state.roles, role: _others(state, role, grant)})
 
 
@@ -226,13 +228,13 @@ def _with(state: AccessState, user: User) -> AccessState:
 
 def _user(state: AccessState, change: AccessChange) -> User:
     if (user := state.users.get(change["user"])) is None:
-        raise UnknownUser(f'there is no user "{change["user"]}"', fix="`headrace user list` names them")
+        raise UnknownUser(f'user "{change["user"]}" does not exist', fix="`headrace user list` shows all users")
     return user
 
 
 def _role(change: AccessChange) -> str:
     if change["role"] in ROLES:
-        raise BadGrant(f'role "{change["role"]}" is always the same', fix="make one of your own")
+        raise BadGrant(f'role "{change["role"]}" is built in and cannot be changed', fix="create a role of your own")
     return change["role"]
 
 
@@ -243,12 +245,12 @@ def _others(state: AccessState, role: str, grant: Grant) -> tuple[Grant, ...]:
 def _check_roles(state: AccessState, roles: Iterable[str]) -> None:
     for role in roles:
         if role not in state.roles:
-            raise UnknownRole(f'there is no role "{role}"', fix=f"roles are: {', '.join(sorted(state.roles))}")
+            raise UnknownRole(f'role "{role}" does not exist', fix=f"roles are: {', '.join(sorted(state.roles))}")
 
 
 def _checked(name: str) -> str:
     if not _NAME.fullmatch(name) or name in RESERVED:
         raise BadUserName(
-            f'"{name[:80]}" cannot be a name', fix="use 1 to 63 letters, digits, dots, dashes, underscores and @"
+            f'"{name[:80]}" is not a valid name', fix="use 1 to 63 letters, digits, dots, dashes, underscores and @"
         )
     return name

@@ -52,5 +52,7 @@ def deploy(app: App, server: str = "http://127.0.0.1:8088") -> Document:
         return {}
     code = script_code()
     if not isinstance(code, AppCode):
-        raise BadPython("only a file can be sent to a server", fix="put the app into a file, and run that")
+        raise BadPython(
+            "only an app in a file can be deployed on a server", fix="save the app in a file and run the file"
+        )
     return Client(server).deploy(code.source, f"{app.name or code.name}.py")

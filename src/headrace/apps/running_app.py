@@ -94,5 +94,5 @@ class RunningApp:
         found = self.program.catalog.sources.get(fold_name(name))
         if found is None:
             known = ", ".join(self.program.catalog.sources) or "none"
-            raise SourceNotFound(f'there is no stream or table "{name}"', fix=f"there are: {known}")
+            raise SourceNotFound(f'stream or table "{name}" does not exist', fix=f"there are: {known}")
         return found

@@ -87,7 +87,7 @@ class Client:
             if told and "status" not in told[-1]:  # not about a row: the server stopped reading the request
                 raise error_from(_FAILED, told[-1])
             if len(told) < len(batch):
-                raise ConnectionLost(f"the server acknowledges {len(told)} rows of {len(batch)}")
+                raise ConnectionLost(f"the server acknowledged {len(told)} of {len(batch)} rows")
         except ConnectionLost as error:
             error.where = f"after {before + sum(map(_is_fine, told))} acknowledged rows"
             raise

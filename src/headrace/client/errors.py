@@ -18,9 +18,9 @@ def error_from(status: int, document: Any) -> HeadraceError:
     """The exception that an error response describes."""
     told = document if isinstance(document, Mapping) else {}
     code, where, fix = (_text(told.get(name)) for name in ("code", "where", "fix"))
-    what = (_text(told.get("message") or told.get("what")) or f"the server answers with status {status}").removeprefix(
-        f"{where}: "
-    )
+    what = (
+        _text(told.get("message") or told.get("what")) or f"the server responded with status {status}"
+    ).removeprefix(f"{where}: ")
     kind = CODES.get(code or "")
     if kind is None:
         what = f"{code}: {what}" if code else what

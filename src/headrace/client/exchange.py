@@ -44,7 +44,9 @@ class ServerAddress:
                 raise ValueError
             return cls(parts.scheme, parts.hostname, parts.port or port, parts.path.rstrip("/"))
         except (ValueError, KeyError):
-            raise BadRequest(f'"{text}" is no server\'s address', fix="write it like http://127.0.0.1:8088") from None
+            raise BadRequest(
+                f'"{text}" is not a valid server address', fix="write it as in http://127.0.0.1:8088"
+            ) from None
 
     def __str__(self) -> str:
         return f"{self.scheme}://{f'[{self.host}]' if ':' in self.host else self.host}:{self.port}{self.path}"
@@ -143,14 +145,14 @@ class Exchange:
             return parse_json(text)
         except ValueError as error:
             raise ServerFailed(
-                f"{self._address} answers with status {self._response.status} and no JSON: {_excerpt(text)}",
-                fix="look whether a headrace server listens there",
+                f"{self._address} responded with status {self._response.status} and no JSON: {_excerpt(text)}",
+                fix="check that a headrace server listens at this address",
             ) from error
 
     def _lost(self, error: Exception) -> ConnectionLost:
         return ConnectionLost(
             f"the connection to {self._address} was lost: {error or type(error).__name__}",
-            fix="look whether the server runs, and what of it was done, before it is asked again",
+            fix="check that the server runs, and which part of the request it processed, before you retry",
         )
 
     # -- close ------------------------------------------------------------------------------------------------------
@@ -180,7 +182,7 @@ def _connected(address: ServerAddress, shown: Credentials) -> HTTPConnection:
         connection.connect()
     except (OSError, HTTPException) as error:
         raise ServerUnreachable(
-            f"no server answers at {address}: {error}", fix="start one with `headrace up`, or name another address"
+            f"no server responds at {address}: {error}", fix="start a server with `headrace up`, or use another address"
         ) from error
     connection.sock.settimeout(None)
     connection.sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)

@@ -35,7 +35,7 @@ class RowStream:
         if is_error(document):
             raise error_from(_BROKEN_OFF, document)
         if not isinstance(document, dict) or "columnNames" not in document:
-            raise ServerFailed("the answer to a query does not begin with its columns", fix="look at the server's log")
+            raise ServerFailed("the response to a query does not begin with its columns", fix="see the server's log")
         self.query_id: str | None = document.get("queryId")
         self.names: tuple[str, ...] = tuple(document["columnNames"])
         self.types: tuple[str, ...] = tuple(document.get("columnTypes") or ("",) * len(self.names))

@@ -166,8 +166,8 @@ class Node:
         """Apply statements in order and report each to `on_done`; the first error stops, earlier ones stay applied."""
         dialect = dialect_of(language)
         if dialect.count(text) > MAX_STATEMENTS:
-            what = f"there are more than {MAX_STATEMENTS} statements"
-            raise TooManyStatements(what, fix="send them in parts, or rows by POST /inserts-stream")
+            what = f"the request has more than {MAX_STATEMENTS} statements"
+            raise TooManyStatements(what, fix="split the request, or send rows with POST /inserts-stream")
         with self._turn, redact_errors(rights):
             self.catalog.numbered = self._journal.next
             kept = [self.catalog.copy()]
@@ -207,7 +207,7 @@ class Node:
         """Plan a SELECT: `pulls` or `pushes` executes it."""
         found = self.question(text, properties, variables, rights=rights)
         if isinstance(found, TopicPrinter):
-            raise BadQuery("this is no SELECT", fix="send PRINT to /query or /query-stream")
+            raise BadQuery("the statement is not a SELECT", fix="send PRINT to /query or /query-stream")
         return found
 
     def question(
@@ -240,7 +240,7 @@ class Node:
                 permits.check(wanted)
                 return TopicPrinter(self.log, wanted, source_of_topic(planner.catalog, wanted.name))
         raise BadQuery(
-            "this is not one SELECT or PRINT", fix="send other statements to /ksql, and one question at a time"
+            "the text is not a single SELECT or PRINT", fix="send other statements to /ksql, and one query per request"
         )
 
     def _plan_parameterized(self, text: str, values: Sequence[Any]) -> ParameterizedPlan | None:
@@ -284,7 +284,7 @@ class Node:
             self.preparing.forget()
             self._shorten()
         except HeadraceError as error:  # it is journalled: replaying the journal completes the rest
-            _logger.warning("%s is done, but for: %s", text, error)
+            _logger.warning("%s was applied, but a later step failed: %s", text, error)
         return StatementResult(text, action, entry)
 
     def _delete(self, topic: str, made_at: int) -> None:
@@ -352,7 +352,9 @@ class Node:
         with self._turn:
             self.apps.get(app)
             if users := self.apps.users(app, (enlisted.query for enlisted in self.supervisor.queries.values())):
-                raise AppInUse(f'queries call what app "{app}" declares: {", ".join(users)}', fix="end them first")
+                raise AppInUse(
+                    f'queries use functions or operators of app "{app}": {", ".join(users)}', fix="terminate them first"
+                )
             self.guard.audit.note("code-withdrawn", rights.who.name, app=app)
             entry = self._journal.add_code(app, None)
             self._replay.add_code(entry)
@@ -376,7 +378,7 @@ class Node:
 
     def notifier(self, name: str) -> Notifier:
         if name not in self.catalog.notifiers:
-            raise UnknownNotifier(f'there is no notifier "{name}"', fix="LIST NOTIFIERS names those that are there")
+            raise UnknownNotifier(f'notifier "{name}" does not exist', fix="LIST NOTIFIERS shows the existing ones")
         return self.catalog.notifiers[name]
 
     def try_out(self, notifier: str) -> None:
@@ -389,7 +391,7 @@ class Node:
         """Restart a query from its checkpoint; a paused query stays stopped."""
         with self._turn:
             if query not in self.supervisor.queries:
-                raise UnknownQuery(f'there is no query "{query}"', fix="LIST QUERIES names those that are there")
+                raise UnknownQuery(f'query "{query}" does not exist', fix="LIST QUERIES shows the existing ones")
             Permissions(rights, self.catalog, self.log).controls(self.supervisor.queries[query].query)
             self.care.restart(query)
 
@@ -433,9 +435,13 @@ def _refused(action: Action) -> Unsupported | None:
     """The error for an action that a server does not apply as a statement."""
     match action:
         case actions.TransientSelect():
-            return Unsupported("a SELECT returns rows", fix="send it as a query, to /query-stream")
+            return Unsupported(
+                "a SELECT returns rows and cannot be one of several statements", fix="send it as a query"
+            )
         case actions.MetadataQuery(about=MetadataKind.TOPIC):
-            return Unsupported("PRINT returns rows", fix="send it as a query, to /query-stream")
+            return Unsupported("PRINT returns rows and cannot be one of several statements", fix="send it as a query")
         case actions.ExpectRecord() | actions.ExpectSource():
-            return Unsupported("ASSERT is for scripts", fix="run it with `headrace test` or `headrace run`")
+            return Unsupported(
+                "the server does not support ASSERT", fix="run it with `headrace test` or `headrace run`"
+            )
     return None

@@ -70,7 +70,7 @@ class Checkpoint:
             raise StateUnreadable("the manifest is damaged", where=str(path), fix=_ANEW) from error
         if not known:
             raise StateUnreadable(
-                f"the checkpoint has version {document['version']}, this program knows {VERSION}",
+                f"the checkpoint has version {document['version']}, but this program supports {VERSION}",
                 where=str(self.folder),
                 fix=f"run the version that wrote it, or {_ANEW}",
             )
@@ -108,8 +108,7 @@ class Checkpoint:
         ):
             if before != now:
                 raise PlanChanged(
-                    f"query {query.id} has changed: its {what} was {before or 'not there'}, now it is "
-                    f"{now or 'not there'}",
+                    f"query {query.id} has changed: its {what} was {before or 'absent'}, now it is {now or 'absent'}",
                     where=str(self.folder),
                     fix=f"give the statement another name, or {_ANEW}",
                 )
@@ -126,13 +125,13 @@ class Checkpoint:
             was = before.get(name, version)
             if was != version and name in kept:
                 raise PlanChanged(
-                    f"query {query.id} has changed: its state was made by another code of {name}",
+                    f"query {query.id} has changed: other code of {name} created its state",
                     where=str(self.folder),
-                    fix=f'if its state fits the new code, say so there: version = "{was}"; else give the statement '
-                    f"another name, or {_ANEW}",
+                    fix=f'if the new code can use the state, declare it there with version = "{was}"; otherwise '
+                    f"give the statement another name, or {_ANEW}",
                 )
             if was != version:
-                _logger.warning("query %s goes on with another code of %s", query.id, name)
+                _logger.warning("query %s resumes with changed code of %s", query.id, name)
 
     def _write(self, manifest: Manifest) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
@@ -240,7 +239,7 @@ def _life_of(query: Query) -> str:
     return f"{re.sub(r'[^A-Za-z0-9._-]', '-', query.id)[:150]}.{secrets.token_hex(4)}"
 
 
-_ANEW = "remove its state with `headrace state remove`: the query then begins anew"
+_ANEW = "remove its state with `headrace state remove`; the query then starts from scratch"
 
 
 def _steps(before: dict[str, str], now: dict[str, str]) -> list[tuple[str, str | None, str | None]]:

@@ -219,7 +219,7 @@ class RunningQuery:
         try:
             self.ground.trim(self._life, self.topics, done, self._checkpoint.position(done))
         except HeadraceError as error:  # the next attempt will do
-            _logger.warning("what query %s keeps for a replay was not looked through: %s", self.query.id, error)
+            _logger.warning("replay data of query %s was not cleaned up: %s", self.query.id, error)
 
     def _guarded(self, write: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
         """Keeps the original error: Spark passes errors on as text."""

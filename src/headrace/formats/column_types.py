@@ -59,7 +59,7 @@ def refuse_map_keys(columns: Sequence[Field]) -> None:
             raise FormatUnsupported(
                 "Map keys, including types that contain maps, are not supported. "
                 f"Key column name: `{column.name}`. Column type: {type_name(column.type)}.",
-                fix="use the map's entries or a text made from it as the key",
+                fix="use the map's entries, or a string built from it, as the key",
             )
 
 
@@ -77,4 +77,4 @@ def check_map_keys_plain(format_name: str, columns: Sequence[Field]) -> None:
     for column in columns:
         for kind in nested_types(column.type):
             if pa.types.is_map(kind) and pa.types.is_nested(kind.key_type):
-                refuse_column(format_name, column, kind.key_type, "use a plain type for the keys of the map")
+                refuse_column(format_name, column, kind.key_type, "use a primitive type for the keys of the map")

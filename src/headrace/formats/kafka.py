@@ -49,7 +49,7 @@ class KafkaSerde:
             return (self.read(payload),)
         except (struct.error, UnicodeDecodeError):
             raise BadRecord(
-                f'column "{self.column.name}": {len(payload)} bytes are no {kind_name(self.column.type)}',
+                f'column "{self.column.name}": {len(payload)} bytes are not a valid {kind_name(self.column.type)}',
                 fix="declare the type that the producer writes",
             ) from None
 

@@ -19,7 +19,7 @@ class NoneFormat(Format):
             raise FormatUnsupported(
                 "The 'NONE' format can only be used when no columns are defined. "
                 f"Got: {describe_columns(columns, is_key=is_key)}",
-                fix="name a format that holds columns, for example JSON",
+                fix="choose a format with columns, for example JSON",
             )
 
     def serde(self, columns: Sequence[Field], *, is_key: bool, wrapped: bool) -> Serde:

@@ -37,8 +37,8 @@ def _value_field(schema: Schema) -> Field:
     if len(beside_key) == 1 and beside_key[0].type in (pa.string(), pa.binary()):
         return beside_key[0]
     raise BadSchema(
-        f'format "raw" cannot fill the columns: {schema}',
-        fix='use format "json" or "csv", or one string or bytes column beside the key',
+        f'format "raw" does not support the columns: {schema}',
+        fix='use format "json" or "csv", or declare one string or bytes column besides the key',
     )
 
 

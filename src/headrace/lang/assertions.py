@@ -21,7 +21,7 @@ def check_record(expect: ExpectRecord, record: RawRecord | None) -> None:
     """Raises unless the record is the expected one."""
     name = expect.source.name
     if record is None:
-        raise AssertFailed(f"{name} has no more records, but one was expected", fix="see what was written before")
+        raise AssertFailed(f"{name} has no more records, expected one", fix="check the statements before the ASSERT")
     actual = _actual(expect.source, record)
     named = zip(expect.columns, expect.values, strict=True)
     wrong = [f"{c}: expected {value!r}, got {actual.get(c)!r}" for c, value in named if value != actual.get(c)]
@@ -30,7 +30,7 @@ def check_record(expect: ExpectRecord, record: RawRecord | None) -> None:
     if wrong:
         raise AssertFailed(
             f"Expected record does not match actual, record {record.offset} of {name}: {'; '.join(wrong)}",
-            fix="records are compared in the order in which they were written",
+            fix="change the ASSERT; records are compared in the order in which they were written",
         )
 
 
@@ -50,7 +50,7 @@ def _actual(source: SourceInfo, record: RawRecord) -> dict[str, Any]:
 def check_source(expect: ExpectSource, actual: SourceInfo | None) -> None:
     """Raises unless the source exists with that shape; only given properties are compared."""
     if actual is None:
-        raise AssertFailed(f"there is no stream or table {expect.name}", fix="create it before the ASSERT")
+        raise AssertFailed(f"stream or table {expect.name} does not exist", fix="create it before the ASSERT")
     for what, property, view in _VIEWS:
         if property is not None and not _given(property, expect.properties):
             continue
@@ -59,7 +59,7 @@ def check_source(expect: ExpectSource, actual: SourceInfo | None) -> None:
             raise AssertFailed(
                 f"Expected {what} does not match actual for source {expect.name}. "
                 f"It is {_shown(found)}, not {_shown(wanted)}",
-                fix="change the ASSERT, or the statement that made the source",
+                fix="change the ASSERT, or the statement that created the source",
             )
 
 

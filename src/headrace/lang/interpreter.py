@@ -72,8 +72,8 @@ class Runtime(Protocol):
 def select_not_allowed() -> Unsupported:
     """The error for a SELECT where nobody receives its rows."""
     return Unsupported(
-        "a script cannot return the rows of a SELECT",
-        fix="write CREATE STREAM ... AS or CREATE TABLE ... AS in front of it, and read its topic",
+        "a script cannot contain a SELECT that returns rows",
+        fix="write CREATE STREAM ... AS or CREATE TABLE ... AS before it, and read its topic",
     )
 
 

@@ -16,13 +16,13 @@ def read_script(path: Path | str, span: Span | None = None) -> str:
     except OSError as error:
         raise BadScript(f'script "{path}" cannot be read: {error.strerror}', span=span, fix="check its path") from error
     except UnicodeDecodeError as error:
-        raise BadScript(f'script "{path}" is no UTF-8 text', span=span, fix="save it as UTF-8") from error
+        raise BadScript(f'script "{path}" is not UTF-8 text', span=span, fix="save it as UTF-8") from error
 
 
 def check_files_read(span: Span | None, reads_files: bool) -> None:
     """Raises for remote clients, which must not read this machine's files."""
     if not reads_files:
-        raise Unsupported("RUN SCRIPT is not done by a server", span=span, fix="send what is in the file")
+        raise Unsupported("a server does not support RUN SCRIPT", span=span, fix="send the content of the file")
 
 
 def named_script(named: str, span: Span | None, around: Sequence[str | None]) -> tuple[str, str]:
@@ -30,5 +30,5 @@ def named_script(named: str, span: Span | None, around: Sequence[str | None]) ->
     inside = around[-1] if around else None
     path = Path(inside).parent / named if inside else Path(named)
     if any(name is not None and Path(name).resolve() == path.resolve() for name in around):
-        raise BadScript(f'script "{path}" runs itself', span=span, fix="remove the RUN SCRIPT")
+        raise BadScript(f'script "{path}" includes itself', span=span, fix="remove the RUN SCRIPT")
     return str(path), read_script(path, span)

@@ -199,7 +199,7 @@ class _Parser:
             return Literal(token.text[1:-1].replace(token.text[0] * 2, token.text[0]))
         if token.kind == "name" and token.text.lower() in _CONSTANTS and not turned:
             return Literal(_CONSTANTS[token.text.lower()])
-        raise self.error("a value is missing", "write a number, or a text in quotes, or true or false", token.at)
+        raise self.error("a value is missing", "write a number, a quoted string, true or false", token.at)
 
     def _path(self) -> Path:
         root = self._take()
@@ -213,7 +213,7 @@ class _Parser:
             elif self._accept("["):
                 step = self._literal().value
                 if isinstance(step, bool) or not isinstance(step, str | int) or (isinstance(step, int) and step < 0):
-                    raise self.error("only a name or a place fits in brackets", 'write a["b"] or a[0]')
+                    raise self.error("brackets must contain a name or an index", 'write a["b"] or a[0]')
                 steps.append(step)
                 self._expect("]")
             else:
@@ -223,7 +223,7 @@ class _Parser:
         at = self._peek().at
         pattern = self._literal().value
         if not isinstance(pattern, str):
-            raise self.error('"like" needs a text', 'for example "name like "A%""', at)
+            raise self.error('"like" requires a string', 'for example "name like "A%""', at)
         return pattern
 
     def _choices(self) -> tuple[Literal, ...]:
@@ -240,7 +240,9 @@ class _Parser:
         while sign := self._accept_any(signs):
             count += 1
             if count > MAX_DEPTH:  # a chain is left-deep, so its length counts as depth
-                raise self.error(f"more than {MAX_DEPTH} parts in a row", "group some of them, or use in (...)")
+                raise self.error(
+                    f"more than {MAX_DEPTH} operands in a row", "group some of them in parentheses, or use in (...)"
+                )
             node = Binary(signs[sign], node, part())
         return node
 
@@ -272,7 +274,7 @@ class _Parser:
     def end(self) -> None:
         token = self._peek()
         if token.kind != "end":
-            raise self.error(f'"{token.text}" does not belong here', 'join conditions with "and" or "or"')
+            raise self.error(f'"{token.text}" is not expected here', 'join conditions with "and" or "or"')
 
     def error(self, what: str, fix: str, at: int | None = None) -> BadFilter:
         column = (self._peek().at if at is None else at) + 1

@@ -130,15 +130,15 @@ class _Columns:
             elif pa.types.is_map(kind):
                 kind = kind.item_type
             else:
-                raise self.error(path, f'"{path}": there is no {step!r} in {type_name(kind)}', "look at the schema")
+                raise self.error(path, f'"{path}": there is no {step!r} in {type_name(kind)}', "see the topic's schema")
         return kind
 
     def _unknown(self, path: Path) -> BadFilter:
         if self.raw:
             fix = f'write "value.{path}" for a field of the JSON value'
         else:
-            fix = f"columns are: {', '.join(self.names)}; further: headers.NAME, {', '.join(_OWN)}"
-        return self.error(path, f'there is no column "{path}"', fix)
+            fix = f"columns are: {', '.join(self.names)}; also headers.NAME, {', '.join(_OWN)}"
+        return self.error(path, f'column "{path}" does not exist', fix)
 
     def error(self, path: Path, what: str, fix: str) -> BadFilter:
         return BadFilter(what, where=f"column {path.column} of: {self.text}", fix=fix)
@@ -178,7 +178,7 @@ def _moment(node: Node, other: Node, columns: _Columns) -> Node:
     try:
         return Literal(from_json(kind)(node.value))
     except Mismatch as error:
-        fix = 'write it like "2024-01-31", "12:30:00" or "2024-01-31T12:30:00Z"'
+        fix = 'write it as in "2024-01-31", "12:30:00" or "2024-01-31T12:30:00Z"'
         raise columns.error(other, error.reason(str(other)), fix) from error
 
 

@@ -47,8 +47,8 @@ def resolve_offset(log: Log, partition: TopicPartition, place: OffsetSpec, bound
         return bounds.start if place == EARLIEST else bounds.end
     if place.offset > bounds.end:
         raise OffsetOutOfRange(
-            f"offset {place.offset} lies behind the end of the partition, {bounds.end}",
+            f"offset {place.offset} lies after the end of the partition, {bounds.end}",
             where=str(partition),
-            fix="name one partition, or a time",
+            fix="use an offset of that partition, or a time",
         )
     return place.offset

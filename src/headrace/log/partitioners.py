@@ -41,7 +41,7 @@ def _partitioner(name: str) -> Partitioner:
         found = component("partitioner", head)
     except UnknownComponent as error:
         if not argument:
-            raise BadTopicOption(f'there is no partitioner "{name}"', fix=error.fix) from error
+            raise BadTopicOption(f'partitioner "{name}" does not exist', fix=error.fix) from error
         return _user_function(head, argument)
     return found.build({found.options[0].name: argument} if argument and found.options else {})
 
@@ -52,14 +52,14 @@ def _user_function(module: str, name: str) -> Partitioner:
     except (ImportError, AttributeError) as error:
         raise BadTopicOption(
             f'partitioner "{module}:{name}" cannot be loaded: {error}',
-            fix="name an importable module and a function(rows, partitions) in it",
+            fix="use an importable module and a function(rows, partitions) in it",
         ) from error
 
     def partition(rows: pa.RecordBatch, schema: Schema, partitions: int) -> Partitions:
         chosen = np.asarray(function(rows, partitions), dtype=np.int64)
         if len(chosen) != rows.num_rows or (len(chosen) and not 0 <= chosen.min() <= chosen.max() < partitions):
             raise BadTopicOption(
-                f'partitioner "{module}:{name}" gave a partition that does not exist, or too few',
+                f'partitioner "{module}:{name}" returned a partition that does not exist, or too few partitions',
                 fix=f"return one number from 0 to {partitions - 1} for each of the rows",
             )
         return chosen
@@ -89,7 +89,9 @@ def by_priority(column: str) -> Partitioner:
 
     def partition(rows: pa.RecordBatch, schema: Schema, partitions: int) -> Partitions:
         if column not in rows.schema.names:
-            raise BadTopicOption(f'partitioner "priority:{column}": there is no column "{column}"', fix="name a column")
+            raise BadTopicOption(
+                f'partitioner "priority:{column}": column "{column}" does not exist', fix="name a column"
+            )
         level = pc.fill_null(pc.cast(rows.column(column), pa.int64()), partitions - 1)
         return np.clip(level.to_numpy(zero_copy_only=False), 0, partitions - 1)
 

@@ -64,13 +64,13 @@ def _fold(state: RegistryState, record: StoredRecord) -> RegistryState:
     try:
         key = tuple(json.loads(record.key or b""))
         if not hasattr(RegistryState, f"_apply_{key[0]}"):
-            raise ValueError(f"there is no {key[0]!r}")
+            raise ValueError(f"unknown record type {key[0]!r}")
         row = key, None if record.value is None else json.loads(record.value)
     except (ValueError, TypeError, IndexError) as error:
         raise BadRecord(
-            "a row of the schemas cannot be read",
+            "a record of the schemas topic cannot be decoded",
             where=f"{record.topic}/0/{record.offset}",
-            fix="write to it through a registry only",
+            fix="write to the topic only through a schema registry",
         ) from error
     state.apply(row)
     return state

@@ -73,7 +73,7 @@ def _fitted(rows: pa.RecordBatch, topic: Topic, now: int) -> pa.RecordBatch:
                 f'topic "{topic.name}" has no column "{name}"', fix=f"columns are: {', '.join(schema.names)}"
             )
     if len(set(rows.schema.names)) < len(rows.schema.names):
-        raise WrongType(f'rows for topic "{topic.name}" have a column twice', fix="give each column once")
+        raise WrongType(f'rows for topic "{topic.name}" have the same column twice', fix="use each column once")
     names: list[str] = []
     columns: list[pa.Array] = []
     for field in schema.fields:
@@ -99,7 +99,7 @@ def _cast(column: pa.Array, name: str, kind: pa.DataType, topic: Topic) -> pa.Ar
         return column.cast(kind)
     except (pa.ArrowInvalid, pa.ArrowNotImplementedError, pa.ArrowTypeError) as error:
         raise WrongType(
-            f'column "{name}" of topic "{topic.name}" is {type_name(kind)}, got {column.type}: {error}',
+            f'column "{name}" of topic "{topic.name}" has type {type_name(kind)}, got {column.type}: {error}',
             fix=f"convert the values to {type_name(kind)}",
         ) from error
 
@@ -213,7 +213,7 @@ def _check_conflict(rows: pa.RecordBatch, topic: Topic, partition: int) -> None:
         raise PartitionConflict(
             f'record {row} for topic "{topic.name}" names partition {partition}, '
             f"but its key belongs to partition {chosen[row]}",
-            fix="leave the partition out, or create the topic with --partitioner round-robin",
+            fix="omit the partition, or create the topic with --partitioner round-robin",
         )
 
 

@@ -23,7 +23,7 @@ def check_new_topic(name: str, spec: TopicSpec) -> None:
     """Refuse invalid names and options."""
     if not TOPIC_NAME.fullmatch(name) or name in (".", ".."):
         raise BadTopicName(
-            f'"{name[:80]}" cannot be a topic name', fix="use 1 to 249 letters, digits, dots, dashes and underscores"
+            f'"{name[:80]}" is not a valid topic name', fix="use 1 to 249 letters, digits, dots, dashes and underscores"
         )
     check_spec(spec)
 
@@ -35,13 +35,11 @@ def check_spec(spec: TopicSpec) -> None:
     for name in ("retention_time", "retention_bytes", "quota_bytes", "max_record_bytes"):
         value = getattr(spec, name)
         if value is not None and not value > type(value)(0):
-            raise BadTopicOption(f"{name} must be above zero", fix="leave it out for no limit")
+            raise BadTopicOption(f"{name} must be greater than zero", fix="omit it for no limit")
     if spec.compact and not spec.schema.key:
-        raise BadTopicOption("a compacted topic needs a key", fix='mark a column with "key" in the schema')
+        raise BadTopicOption("a compacted topic requires a key", fix='mark a column with "key" in the schema')
     if spec.archive and spec.retention_time is None and spec.retention_bytes is None:
-        raise BadTopicOption(
-            "archive needs a retention", fix="say with retention_time or retention_bytes when to archive"
-        )
+        raise BadTopicOption("archive requires a retention", fix="set retention_time or retention_bytes")
     partitioner(spec.partitioner)
 
 
@@ -73,7 +71,7 @@ def unknown_topic(name: str) -> UnknownTopic:
 
 
 def topic_exists(name: str) -> TopicExists:
-    return TopicExists(f'topic "{name}" exists already', fix="choose another name, or alter or delete it")
+    return TopicExists(f'topic "{name}" already exists', fix="choose another name, or alter or delete it")
 
 
 def spec_text(spec: TopicSpec) -> str:
@@ -107,12 +105,13 @@ def _typed(name: str, value: Any) -> Any:
 def subscription_pattern(subscription: Subscription) -> re.Pattern[str] | None:
     """The pattern of topic names in a subscription, if it has one; raises if the subscription is invalid."""
     if not subscription.topics and subscription.pattern is None:
-        raise BadFilter("a subscription names neither topics nor a pattern", fix="give at least one of them")
+        raise BadFilter("a subscription has neither topics nor a pattern", fix="set at least one of them")
     try:
         return re.compile(subscription.pattern) if subscription.pattern is not None else None
     except re.error as error:
         raise BadFilter(
-            f'pattern "{subscription.pattern}" is no regular expression: {error}', fix='for example "orders-.*"'
+            f'pattern "{subscription.pattern}" is not a valid regular expression: {error}',
+            fix='for example "orders-.*"',
         ) from error
 
 

@@ -102,6 +102,6 @@ class PartlyDelivered(DeliveryRefused):
 
 
 def retry_later(what: str, seconds: float | None = None, *, some: bool = False) -> RetryLater:
-    error = RetryLater(what, fix="it is tried again by itself")
+    error = RetryLater(what, fix="it is retried automatically")
     error.seconds, error.some = seconds, some
     return error

@@ -33,7 +33,7 @@ def connect(host: str, port: int, listed: str, timeout: float) -> socket.socket:
     if not allowed:
         raise DeliveryRefused(
             f'"{host}" is a private address ({", ".join(addresses)})',
-            fix='list it in setting "notifiers.webhook_allowed_private" if messages are meant to go there',
+            fix='list it in setting "notifiers.webhook_allowed_private" to allow messages to it',
         )
     return _first(host, port, allowed, timeout)
 
@@ -79,6 +79,7 @@ def _is_listed(host: str, address: Address, entry: str) -> bool:
     except ValueError:
         if "/" in entry:
             raise BadSetting(
-                f'setting "notifiers.webhook_allowed_private" names no network: {entry}', fix="write 10.1.0.0/16"
+                f'setting "notifiers.webhook_allowed_private" is not a list of networks: {entry}',
+                fix="write, for example, 10.1.0.0/16",
             ) from None
         return False

@@ -28,7 +28,7 @@ from headrace.settings import Settings
 _PATIENCE = 20.0  # seconds
 _LONGEST = 200  # characters of a subject
 _PORTS = {"smtp": 587, "smtps": 465}
-_SEE = "see what it wants"
+_SEE = "see the mail server's documentation of the code"
 
 
 @dataclass
@@ -61,10 +61,10 @@ class EmailSender:
         taken.by.update(address for address in tried if address not in refused)
         taken.never.update({address: code for address, code in refused.items() if code >= 500})
         if waiting:
-            what = f"the mail server answered {min(waiting.values())}: {self._named(waiting)} not taken"
+            what = f"the mail server responded with {min(waiting.values())}: {self._named(waiting)} rejected"
             raise retry_later(what, some=bool(taken.by))
         if taken.never:
-            what = f"the mail server answered {min(taken.never.values())}: {self._named(taken.never)} not taken"
+            what = f"the mail server responded with {min(taken.never.values())}: {self._named(taken.never)} rejected"
             raise (PartlyDelivered if taken.by else DeliveryRefused)(what, fix=_SEE)
 
     def _named(self, addresses: Mapping[str, int]) -> str:
@@ -81,13 +81,15 @@ class EmailSender:
         except smtplib.SMTPResponseException as error:
             raise self._rejected(error.smtp_code) from error
         except ssl.SSLCertVerificationError as error:
-            raise DeliveryRefused(f"the mail server has no certificate to trust: {error.verify_message}") from error
+            raise DeliveryRefused(
+                f"the certificate of the mail server is not trusted: {error.verify_message}"
+            ) from error
         except (smtplib.SMTPException, OSError) as error:
             raise retry_later(f"the mail server cannot be reached: {error}", some=bool(self._taken.by)) from error
         return {address: code for address, (code, _) in refused.items()}
 
     def _rejected(self, code: int) -> HeadraceError:
-        what = f"the mail server answered {code}: it was not taken"
+        what = f"the mail server responded with {code}: the message was rejected"
         if code < 500:
             return retry_later(what, some=bool(self._taken.by))
         return (PartlyDelivered if self._taken.by else DeliveryRefused)(what, fix=_SEE)
@@ -101,7 +103,7 @@ class EmailSender:
                 for one in resolve_secrets(self._options["to"], self._settings.storage.data).reveal().split(",")
             )
         except (ValueError, IndexError, MessageError) as error:  # the library raises IndexError for an empty text
-            raise DeliveryRefused(f"an address is wrong: {error}", fix="write name@example.com") from error
+            raise DeliveryRefused(f"an address is not valid: {error}", fix="write name@example.com") from error
         mail["Subject"] = _line(f"{self._options['subject']} {message.title}")
         mail["Date"] = format_datetime(datetime.now(UTC))
         mail["Message-ID"] = f"<{message.id}@headrace>"
@@ -130,7 +132,7 @@ def _server(settings: Settings) -> SplitResult:
     )
     if url.scheme not in _PORTS or not url.hostname or not _has_port(url):
         raise BadSetting(
-            'setting "notifiers.smtp_url" names no mail server',
+            'setting "notifiers.smtp_url" is not the address of a mail server',
             fix="write smtp://user:password@host:587, or smtps://host:465",
         )
     return url

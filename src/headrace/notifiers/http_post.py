@@ -40,11 +40,11 @@ def _answer(url: SplitResult, body: bytes, headers: Mapping[str, str], private: 
             answer = connection.getresponse()
             return answer.status, _seconds(answer.headers.get("Retry-After"))
     except ssl.SSLCertVerificationError as error:
-        raise DeliveryRefused(f'"{host}" has no certificate to trust: {error.verify_message}') from error
+        raise DeliveryRefused(f'"{host}" has a certificate that is not trusted: {error.verify_message}') from error
     except (InvalidURL, ValueError) as error:  # an invalid header or path; the error text has the secret in it
-        raise DeliveryRefused(f"the request cannot be made: {type(error).__name__}", fix="look at the URL") from None
+        raise DeliveryRefused(f"the request cannot be sent: {type(error).__name__}", fix="check the URL") from None
     except (OSError, HTTPException) as error:
-        raise retry_later(f'"{host}" gave no answer: {error or type(error).__name__}') from error
+        raise retry_later(f'"{host}" did not respond: {error or type(error).__name__}') from error
 
 
 def _opened(host: str, port: int, private: str, *, encrypted: bool) -> socket.socket:
@@ -76,7 +76,7 @@ def _checked(url: str) -> SplitResult:
             return parts
     except ValueError:
         pass
-    raise DeliveryRefused("the URL cannot be called", fix="write https://host/path, without a user in it")
+    raise DeliveryRefused("the URL is not valid", fix="write https://host/path, without user information")
 
 
 def is_valid_url(url: str) -> bool:

@@ -57,8 +57,8 @@ class PushSubscriptions:
         def decide(known: _ById) -> tuple[list[Record], None]:
             if subscription.id not in known and len(_of(known, subscription.notifier)) >= MAX_SUBSCRIPTIONS:
                 raise BadRequest(
-                    f'{MAX_SUBSCRIPTIONS} browsers have subscribed to notifier "{subscription.notifier}" already',
-                    fix="remove one, or let another notifier send to further ones",
+                    f'{MAX_SUBSCRIPTIONS} browsers have already subscribed to notifier "{subscription.notifier}"',
+                    fix="remove one, or create another notifier",
                 )
             return [Record(json.dumps(asdict(subscription)).encode(), subscription.id.encode())], None
 

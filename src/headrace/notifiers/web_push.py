@@ -89,8 +89,8 @@ class WebPushSender:
         except HeadraceError as error:
             self._leave_out(id, error)
         except Exception as error:
-            _logger.error("a browser could not be told", exc_info=error)
-            self._leave_out(id, DeliveryRefused(f"a browser could not be told: {type(error).__name__}"))
+            _logger.error("a browser could not be notified", exc_info=error)
+            self._leave_out(id, DeliveryRefused(f"a browser could not be notified: {type(error).__name__}"))
         return None
 
     def _is_waited_for(self, id: str, error: RetryLater) -> bool:
@@ -102,7 +102,7 @@ class WebPushSender:
         return False
 
     def _leave_out(self, id: str, error: HeadraceError) -> None:
-        _logger.warning("notifier %s: subscription %s is left out: %s", self._notifier.name, id, error.what)
+        _logger.warning("notifier %s: subscription %s is skipped: %s", self._notifier.name, id, error.what)
         self._round.left_out[id] = error
 
     def _count_failed(self) -> None:
@@ -111,7 +111,7 @@ class WebPushSender:
             count, since = self._failing.get(id, (0, time.monotonic()))
             self._failing[id] = (count + 1, since)
             if count + 1 >= _FAILED and time.monotonic() - since >= _FAILING:
-                _logger.warning("notifier %s: subscription %s is forgotten", self._notifier.name, id)
+                _logger.warning("notifier %s: subscription %s has expired and is removed", self._notifier.name, id)
                 self._means.subscriptions.remove(id)
                 del self._failing[id]
 
@@ -134,7 +134,7 @@ class WebPushSender:
             self._means.subscriptions.remove(subscription.id)
             del self._round.tries[subscription.id]
         elif not 200 <= status < 300:
-            raise DeliveryRefused(f"a push service answered {status}", fix="let the browser subscribe again")
+            raise DeliveryRefused(f"the push service responded with {status}", fix="subscribe again in the browser")
         else:
             self._round.reached.add(subscription.id)
             self._failing.pop(subscription.id, None)
@@ -169,11 +169,12 @@ def check_subscription(subscription: PushSubscription) -> PushSubscription:
         encrypt_message(b"", subscription.p256dh, subscription.auth)
     except ValueError as error:
         raise BadRequest(
-            "these are no keys of a subscription", fix="send p256dh and auth as the browser gives them"
+            "these are not valid keys of a subscription", fix="send p256dh and auth as provided by the browser"
         ) from error
     endpoint = subscription.endpoint
     if not (endpoint.startswith("https://") and len(endpoint) <= _LONGEST_ENDPOINT and is_valid_url(endpoint)):
         raise BadRequest(
-            "this is no endpoint of a push service", fix="send what the browser gives; it begins with https://"
+            "this is not an endpoint of a push service",
+            fix="send the endpoint that the browser provides; it begins with https://",
         )
     return subscription

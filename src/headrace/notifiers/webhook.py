@@ -28,8 +28,8 @@ class WebhookSender:
         body = json.dumps(message.document()).encode()
         status = post(self._option("url"), body, self._headers(message, body), self._private)
         if not 200 <= status < 300:
-            fix = "give the URL that it leads to" if 300 <= status < 400 else "see what the other side wants"
-            raise DeliveryRefused(f"the other side answered {status}", fix=fix)
+            fix = "use the URL that it redirects to" if 300 <= status < 400 else "see the receiver's documentation"
+            raise DeliveryRefused(f"the receiver responded with {status}", fix=fix)
 
     def _headers(self, message: Message, body: bytes) -> dict[str, str]:
         at = str(int(time.time()))

@@ -24,7 +24,7 @@ _Result = TypeVar("_Result")
 
 def check_length(length: int) -> None:
     if length > MAX_TEXT_LENGTH:
-        raise ResultTooLong(f"a text of {length} characters is too long", fix=f"ask for {MAX_TEXT_LENGTH} at most")
+        raise ResultTooLong(f"a string of {length} characters is too long", fix=f"use at most {MAX_TEXT_LENGTH}")
 
 
 def join_bounded(separator: AnyStr, parts: Sequence[AnyStr]) -> AnyStr:
@@ -34,7 +34,7 @@ def join_bounded(separator: AnyStr, parts: Sequence[AnyStr]) -> AnyStr:
 
 def check_items(count: int) -> None:
     if count > MAX_LIST_ITEMS:
-        raise ResultTooLong(f"a list of {count} items is too long", fix=f"ask for {MAX_LIST_ITEMS} at most")
+        raise ResultTooLong(f"a list of {count} items is too long", fix=f"use at most {MAX_LIST_ITEMS}")
 
 
 def report_regex_timeout(search: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
@@ -46,6 +46,6 @@ def report_regex_timeout(search: Callable[_Given, _Result]) -> Callable[_Given, 
             return search(*given, **named)
         except TimeoutError:
             what = f"a regular expression took longer than {REGEX_TIMEOUT_SECONDS:g} s"
-            raise PatternTooSlow(what, fix="write it without repetitions inside repetitions") from None
+            raise PatternTooSlow(what, fix="avoid nested repetitions in it") from None
 
     return bounded

@@ -68,8 +68,8 @@ def notifier(name: str, kind: str, options: Mapping[str, Any]) -> Notifier:
     for option in found.options:
         if option.secret and given[option.name] and not is_reference(given[option.name]):
             raise BadOption(
-                f'option "{option.name}" is a secret, and must not stand in a statement',
-                fix="write '${env:NAME}' or '${file:PATH}', and put the secret there",
+                f'option "{option.name}" is a secret and cannot be written in a statement',
+                fix="write '${env:NAME}' or '${file:PATH}', and store the secret there",
             )
     return Notifier(name, kind, given)
 

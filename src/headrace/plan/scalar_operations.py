@@ -21,7 +21,7 @@ EXACT = Context(prec=400, rounding=ROUND_HALF_UP, Emin=-999999, Emax=999999)
 
 
 def fail_on_null() -> NoReturn:
-    raise ValueError("a null has no place in the arithmetic or logic of a lambda")
+    raise ValueError("a lambda does not support null in arithmetic or logic")
 
 
 def wrap_int(value: int) -> int:
@@ -69,7 +69,7 @@ def scaler(scale: int) -> Callable[[Decimal], Decimal]:
 def double_as_decimal(value: float) -> Decimal:
     """Returns the shortest decimal that parses to this double, which is how ksqlDB compares the two kinds of number."""
     if not math.isfinite(value):
-        raise ValueError(f"{value} has no decimal form")
+        raise ValueError(f"{value} cannot be converted to a DECIMAL")
     return Decimal(repr(value))
 
 

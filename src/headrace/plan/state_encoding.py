@@ -61,7 +61,7 @@ def decode(data: bytes, where: str | None = None) -> Any:
         raise _unknown(data, where)
     if not body or crc32(body, data[0]) != int.from_bytes(data[1:_HEADER], "big"):
         raise StateUnreadable(
-            f"state of {len(data):,} bytes is damaged: its checksum does not fit", where=where, fix=_ANEW
+            f"state of {len(data):,} bytes is damaged: its checksum does not match", where=where, fix=_ANEW
         )
     if data[0] in _UNPACKED:
         body = _LZ4.decompress(body[_LENGTH:], int.from_bytes(body[:_LENGTH], "big"))
@@ -77,9 +77,9 @@ def _unknown(data: bytes, where: str | None) -> StateUnreadable:
     known = ", ".join(f"{tag:02x}" for tag in _FINISH)
     found = f"encoding {data[0]:02x}" if data else "no bytes"
     return StateUnreadable(
-        f"state in {found}, but this version knows {known}",
+        f"state in {found}, but this version supports {known}",
         where=where,
-        fix="run the version that wrote it, or start the query anew",
+        fix="run the version that wrote it, or restart the query from scratch",
     )
 
 
@@ -109,7 +109,7 @@ def _untagged(value: Any) -> Any:
     return value
 
 
-_ANEW = "restore the checkpoint from a backup, or start the query anew"
+_ANEW = "restore the checkpoint from a backup, or restart the query from scratch"
 _FINISH: Mapping[int, Callable[[Any], Any]] = {
     _PLAIN: lambda value: value,
     _TAGGED: _untagged,

@@ -57,7 +57,9 @@ class SecurityHeaders:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] in ("http", "websocket") and _is_foreign(HTTPConnection(scope)):
-            error = ForeignOrigin("a web page of another server sent the request", fix="ask from a program")
+            error = ForeignOrigin(
+                "a web page from another origin sent the request", fix="send the request from a program"
+            )
             await error_response(error)(scope, receive, _with_headers(send))
         else:
             await self._app(scope, receive, _with_headers(send))

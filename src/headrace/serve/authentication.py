@@ -89,7 +89,9 @@ class AuthenticationMiddleware:
         try:
             who = await self._who(scope, shown)
             if who is NOBODY and (scope.get("method", "GET"), scope["path"]) not in self._open:
-                raise NotAuthenticated("it is not known who asks", fix="send a token: Authorization: Bearer ...")
+                raise NotAuthenticated(
+                    "credentials are missing or invalid", fix="send a token: Authorization: Bearer ..."
+                )
         except HeadraceError as error:
             await self._note(error, scope, shown)
             await _refused(error, scope, shown)(scope, receive, send)
@@ -112,11 +114,14 @@ class AuthenticationMiddleware:
             who, session = found
             if _changes(scope) and not session.allows(shown.get(_CSRF)):
                 raise CsrfMissing(
-                    "the request changes something, and does not show the session's second token",
-                    fix=f"send it as {CSRF}; POST /api/v1/session gave it",
+                    "the request changes something, but lacks the session's CSRF token",
+                    fix=f"send the token that POST /api/v1/session returned as {CSRF}",
                 )
             if scope["type"] == "websocket" and shown.get(b"origin") is None:
-                raise CsrfMissing("a browser says which page opens a WebSocket", fix="send a token instead of a cookie")
+                raise CsrfMissing(
+                    "a WebSocket with a session cookie requires the header Origin",
+                    fix="send a token instead of a cookie",
+                )
             return who
         return LOCAL if not self._guard.is_required and is_local_request(scope, shown) else NOBODY
 
@@ -131,7 +136,9 @@ class AuthenticationMiddleware:
             name, password = _basic(value)
             address = scope["client"][0] if scope.get("client") else ""
             return await run_in_threadpool(self._guard.by_password, name, password, address)
-        raise NotAuthenticated(f'"{kind[:20]}" is no way to say who asks', fix="send Bearer and a token, or Basic")
+        raise NotAuthenticated(
+            f'"{kind[:20]}" is not a supported authentication scheme', fix="send Bearer with a token, or Basic"
+        )
 
     async def _note(self, error: HeadraceError, scope: Any, shown: RequestCredentials) -> None:
         """Record refused tokens in the audit log; wrong passwords are recorded where they are checked."""
@@ -154,7 +161,9 @@ class AuthenticationMiddleware:
                 return
             now = guard.book.state
             if not now.rights(await self._who(scope, shown)).same(rights):
-                raise NotAuthenticated("rights have changed meanwhile", fix="ask again")
+                raise NotAuthenticated(
+                    "the privileges have changed since the connection was opened", fix="connect again"
+                )
             state = now
 
         return counts
@@ -233,7 +242,7 @@ def _basic(value: str) -> tuple[str, str]:
     except ValueError:
         found = name = password = ""
     if not found:
-        raise NotAuthenticated("the name and the password cannot be read", fix="send base64 of NAME:PASSWORD")
+        raise NotAuthenticated("the user name and password cannot be decoded", fix="send base64 of NAME:PASSWORD")
     return name, password
 
 

@@ -155,7 +155,7 @@ def _read(path: Path, *, required: bool) -> Mapping[str, Any]:
     try:
         return tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise BadSetting(f"settings file is not TOML: {error}", where=str(path), fix="correct that line") from error
+        raise BadSetting(f"the settings file is not TOML: {error}", where=str(path), fix="correct that line") from error
 
 
 def _from_environment(environ: Mapping[str, str]) -> _Layer:
@@ -176,7 +176,7 @@ def _from_flags(flags: Mapping[str, Any]) -> _Layer:
     for name, value in flags.items():
         spec = find_setting(name)
         if spec is None:
-            raise _unknown(name, "flag", _as_parameter, f'there is no setting "{name}"')
+            raise _unknown(name, "flag", _as_parameter, f'setting "{name}" does not exist')
         if value is not None:
             values[spec.key] = value
     return _Layer("flag", values, _as_parameter)

@@ -229,7 +229,7 @@ class Settings:
         for name, value in values.items():
             spec = find_setting(name)
             if spec is None:
-                raise BadSetting(f'there is no setting "{name}"', fix="name it by its section: spark_master")
+                raise BadSetting(f'setting "{name}" does not exist', fix="name it by its section: spark_master")
             changes.setdefault(spec.section, {})[spec.name] = value
         sections = {name: dataclasses.replace(getattr(self, name), **given) for name, given in changes.items()}
         return dataclasses.replace(self, **sections)

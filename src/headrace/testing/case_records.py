@@ -32,7 +32,7 @@ def source_of(world: World, record: Mapping[str, Any]) -> SourceInfo:
     if found is None:
         known = ", ".join(sources) or "none"
         raise BadTestCases(
-            f"a record names {topic or name or 'no topic'!r}, which nobody declares", fix=f"sources: {known}"
+            f"a record refers to {topic or name or 'no topic'!r}, which is not declared", fix=f"sources: {known}"
         )
     return found
 

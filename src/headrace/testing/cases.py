@@ -86,10 +86,10 @@ def _read(cases: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[s
     try:
         listed = json_payloads.read_json(cases) if isinstance(cases, str) else cases
     except ValueError as error:
-        raise BadTestCases(f"the cases are no JSON: {error}", fix="write a list of objects") from error
+        raise BadTestCases(f"the cases are not JSON: {error}", fix="write a list of objects") from error
     if not isinstance(listed, Sequence) or not all(isinstance(case, Mapping) for case in listed):
         raise BadTestCases(
-            "the cases are no list of objects", fix='write [{"name": ..., "inputs": [...], "outputs": [...]}]'
+            "the cases are not a list of objects", fix='write [{"name": ..., "inputs": [...], "outputs": [...]}]'
         )
     return [(str(case.get("name", f"case {number}")), case) for number, case in enumerate(listed, 1)]
 
@@ -135,7 +135,7 @@ def _topic_differences(
             f"expected {_shown(wanted[number].get('value'))}, got no record", where=f"{topic}[{number}]"
         )
     for number in range(len(wanted), len(found)):
-        yield ResultDiffers(f"got a record too many: {_shown(found[number]['value'])}", where=f"{topic}[{number}]")
+        yield ResultDiffers(f"got an unexpected record: {_shown(found[number]['value'])}", where=f"{topic}[{number}]")
 
 
 def _shown(value: Any) -> str:

@@ -92,7 +92,7 @@ class Harness:
         found = self.world.catalog.sources.get(fold_name(name))
         if found is None:
             known = ", ".join(self.world.catalog.sources) or "none"
-            raise BadTestCases(f'there is no stream or table "{name}"', fix=f"there are: {known}")
+            raise BadTestCases(f'stream or table "{name}" does not exist', fix=f"there are: {known}")
         return found
 
 

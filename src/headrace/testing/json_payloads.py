@@ -86,7 +86,7 @@ _TO_DOCUMENT: dict[str, Callable[[bytes, pa.DataType | None], Any]] = {
 def _form(table: dict[str, Any], format: Format) -> Any:
     if format.name not in table:
         raise BadTestCases(
-            f"format {format.name} has no form in test cases", fix=f"use one of: {', '.join(sorted(table))}"
+            f"format {format.name} is not supported in test cases", fix=f"use one of: {', '.join(sorted(table))}"
         )
     return table[format.name]
 

@@ -129,7 +129,7 @@ class ViewMaterializer:
     def _restart(self, reason: str) -> bool:
         begun = self.view.restart(self.state, reason)
         if begun is not None:
-            _logger.warning("view %s is begun anew from topic %s: %s", self.name, self._topic, reason)
+            _logger.warning("view %s is rebuilt from topic %s: %s", self.name, self._topic, reason)
         self._take(begun)
         return True
 

@@ -77,9 +77,9 @@ class MaterializerLoop:
             return kept.keeper.state
         at = None if kept is None else dict(kept.keeper.state.position)
         raise ViewLagging(
-            f'view "{name}" has not come to {dict(position)} in {timeout.total_seconds():g} s',
-            where=f"it is at {at}" if kept else "it is not kept",
-            fix="ask again, or see whether the query that fills it runs",
+            f'view "{name}" did not reach {dict(position)} in {timeout.total_seconds():g} s',
+            where=f"it is at {at}" if kept else "it is not materialized",
+            fix="try again, or check that the query that writes it runs",
         ) from (kept.failure if kept else None)
 
     def _has(self, name: str, position: Position) -> bool:
@@ -119,7 +119,7 @@ class MaterializerLoop:
         except Exception as error:
             kept.failure, kept.tried = error, kept.tried + 1
             kept.not_before = time.monotonic() + min(_LONGEST, 2.0 ** min(kept.tried, 10) / 2)
-            _logger.warning("view %s is not kept for a while: %s", kept.keeper.name, error)
+            _logger.warning("view %s is not updated until a retry succeeds: %s", kept.keeper.name, error)
             return False
         kept.failure, kept.tried = None, 0
         return went_on

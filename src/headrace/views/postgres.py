@@ -274,14 +274,14 @@ class PostgresView:
         return ViewUnreadable(
             f'view "{self.name}" cannot be read: {reason}',
             where=f"schema {self._schema} of {self._database.address}",
-            fix=f"DROP SCHEMA {self._schema} CASCADE: the views are made again from their topics",
+            fix=f"DROP SCHEMA {self._schema} CASCADE; the views are then rebuilt from their topics",
         )
 
     def _gone(self) -> DatabaseUnreachable:
         return DatabaseUnreachable(
-            f'view "{self.name}" has gone from the database',
+            f'view "{self.name}" no longer exists in the database',
             where=f"schema {self._schema} of {self._database.address}",
-            fix="ask again: it is made from its topic",
+            fix="try again; it is rebuilt from its topic",
         )
 
 
@@ -331,6 +331,6 @@ def _check_encoding(db: PostgresSession) -> None:
     ((encoding,),) = db.run("SHOW server_encoding")
     if encoding != "UTF8":
         raise DatabaseRefused(
-            f"the database of the views is encoded as {encoding}, which cannot hold every text",
-            fix="CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and name that one in views.postgres_url",
+            f"the database of the views has the encoding {encoding}, which does not support all characters",
+            fix="CREATE DATABASE ... ENCODING 'UTF8' TEMPLATE template0, and set views.postgres_url to that database",
         )

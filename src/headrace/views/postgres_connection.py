@@ -180,14 +180,14 @@ class PostgresSession:
         return DatabaseUnreachable(
             f"the database of the views cannot be used now: {reason}",
             where=str(self._address),
-            fix="see that it runs and can be reached; it is tried again",
+            fix="check that it runs and is reachable; the connection is retried",
         )
 
     def _refused(self, reason: str) -> DatabaseRefused:
         return DatabaseRefused(
-            f"the database of the views refuses: {reason}",
+            f"the database of the views refused the connection: {reason}",
             where=str(self._address),
-            fix="mend the setting views.postgres_url, or the rights of its user, who must be able to create a schema",
+            fix="check the setting views.postgres_url and the privileges of its user, who must be allowed to create schemas",
         )
 
     def close(self) -> None:

@@ -95,7 +95,7 @@ class PullQuery:
     def _noticed(self, problem: Problem) -> None:
         """Raises if an aggregate cannot take a row: without it the result would be wrong, so it is no dead letter."""
         if problem.code == "aggregate-failed":
-            raise BadQuery(problem.reason, fix="ask for fewer rows, or CAST to a wider type, as DOUBLE")
+            raise BadQuery(problem.reason, fix="select fewer rows, or CAST to a wider type such as DOUBLE")
         self._context.report(problem)
 
     def _nothing(self, aggregate: Aggregate) -> list[Event]:
@@ -115,12 +115,12 @@ def _only_source(plan: Query) -> Source:
     sources = plan.sources
     if not fits or len(sources) != 1 or sources[0].relation.kind is not Kind.TABLE:
         raise Unsupported(
-            "only one table can be asked at a time, by WHERE, GROUP BY, ORDER BY and LIMIT",
-            fix="store the result with CREATE TABLE ... AS SELECT and ask that, or add EMIT CHANGES",
+            "a pull query can read only one table, with WHERE, GROUP BY, ORDER BY and LIMIT",
+            fix="store the result with CREATE TABLE ... AS SELECT and query that, or add EMIT CHANGES",
         )
     envelope = [column.name for column in sources[0].system if column.kind in (System.PARTITION, System.OFFSET)]
     if envelope:
-        raise Unsupported(f"a table does not hold {envelope[0]}", fix="leave it out, or add EMIT CHANGES")
+        raise Unsupported(f"a materialized table does not store {envelope[0]}", fix="remove it, or add EMIT CHANGES")
     return sources[0]
 
 

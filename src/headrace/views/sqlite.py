@@ -199,7 +199,7 @@ class SqliteView:
         return ViewUnreadable(
             f'view "{self.path.stem}" cannot be read: {reason}',
             where=str(self.path),
-            fix="remove the file: the view is made again from its topic",
+            fix="remove the file; the view is then rebuilt from its topic",
         )
 
 

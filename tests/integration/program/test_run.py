@@ -42,7 +42,7 @@ def test_a_program_is_stopped_killed_and_run_again(headrace: Program, tmp_path: 
         second = headrace("run", "sums.ksql", code=1)
         os.killpg(running.pid, signal.SIGINT)  # as a terminal does: to the whole group
         out, err = running.communicate()
-    assert f'program-running: program "sums" is running already: process {running.pid}' in second.err
+    assert f'program-running: program "sums" is already running: process {running.pid}' in second.err
     assert (running.returncode, out) == (0, "")
     lines = err.splitlines()
     assert lines[-1] == "stopped; 1 query; 2 records read, 2 written; 2 rows inserted"

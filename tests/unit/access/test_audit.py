@@ -165,11 +165,11 @@ def _last_removed(texts: Texts) -> Texts:
         (_changed, "entry 2 was changed"),
         (_removed, "entries 2 to 3 were removed"),
         (_first_removed, "entries 0 to 0 were removed"),
-        (_put_in, "an entry with number 2 was put in after entry 2"),
+        (_put_in, "an entry with number 2 was inserted after entry 2"),
         (_exchanged, "entries 2 to 2 were removed"),
-        (_renumbered, "entry 1 was changed, or entry 2 put in"),
+        (_renumbered, "entry 1 was changed, or entry 2 was inserted"),
         (_unreadable, "cannot be read"),
-        (_last_removed, "entries 4 to 5, the last ones, were removed"),
+        (_last_removed, "entries 4 to 5, the last ones, are missing"),
     ],
 )
 def test_tampering_is_found(log: EmbeddedLog, tamper: Callable[[Texts], Texts], said: str) -> None:
@@ -189,7 +189,7 @@ def test_a_chain_that_was_written_anew_lacks_the_hash_that_was_noted(log: Embedd
         for number in range(6):
             audit.note("statement", "bob", text=f"CREATE STREAM S{number};")
         assert verify_audit(other).count == 6
-        with pytest.raises(AuditBroken, match="written anew"):
+        with pytest.raises(AuditBroken, match="rewritten"):
             verify_audit(other, noted)
 
 

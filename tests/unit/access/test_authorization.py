@@ -80,5 +80,5 @@ def test_a_refusal_says_what_and_how_to_mend_it() -> None:
     with pytest.raises(NotAllowed) as refused:
         Rights(ALICE).check(Privilege.WRITE, topic_resource("orders"))
     assert refused.value.what == 'alice may not write topic "orders"'
-    assert refused.value.fix == "an admin may grant it: headrace role grant ROLE write topic 'orders'"
+    assert refused.value.fix == "ask an admin to grant it: headrace role grant ROLE write topic 'orders'"
     ALL_RIGHTS.check(Privilege.WRITE, topic_resource("orders"))

@@ -73,12 +73,12 @@ def test_the_shell_finds_the_server_of_the_data_folder(headrace: Program) -> Non
         assert headrace("sql", "--execute", "LIST TOPICS;", "--output", "csv").out.splitlines()[1:] == ["clicks,1,1"]
         headrace("sql", "--server", "http://127.0.0.1:1", "--execute", "LIST TOPICS;", code=75)
         (headrace.data / "checkpoints" / SERVER_PROGRAM / "server.json").unlink()
-        assert "is starting or ending" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
+        assert "is starting or stopping" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
 
 
 def test_without_one_the_shell_tries_the_usual_address(headrace: Program, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(server_param, "DEFAULT_ADDRESS", "http://127.0.0.1:1")
-    assert "no server answers at http://127.0.0.1:1" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
+    assert "no server responds at http://127.0.0.1:1" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
     assert not headrace.data.exists()
 
 

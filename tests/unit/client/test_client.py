@@ -58,7 +58,7 @@ def test_what_is_refused_is_the_error_that_it_was_there(address: str) -> None:
 
 
 def test_nobody_is_there() -> None:
-    with pytest.raises(ServerUnreachable, match=r"no server answers at http://127\.0\.0\.1:1:"):
+    with pytest.raises(ServerUnreachable, match=r"no server responds at http://127\.0\.0\.1:1:"):
         Client("127.0.0.1:1").info()
 
 
@@ -137,7 +137,7 @@ def test_rows_of_an_insert_that_breaks_off(broken: Serve) -> None:
     with pytest.raises(ConnectionLost) as caught:
         Client(broken(told)).insert("s", [{"a": 1}, {"a": 2}])
     assert caught.value.where == "after 1 acknowledged rows"
-    with pytest.raises(ConnectionLost, match="1 rows of 2"):
+    with pytest.raises(ConnectionLost, match="1 of 2 rows"):
         Client(broken(told + END)).insert("s", [{"a": 1}, {"a": 2}])
 
 

@@ -82,7 +82,7 @@ class Lost:
 
     def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
         self.starts += 1
-        raise ProcessLost(f"query {query.id} lost a process of its own")
+        raise ProcessLost(f"query {query.id} lost its Python worker process")
 
     def close(self) -> None: ...
 

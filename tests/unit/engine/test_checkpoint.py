@@ -57,7 +57,7 @@ def test_state_is_not_read_by_another_code(name: str, code: str, before: str, af
     assert list(first) == [code]
     assert opened(tmp_path, queries(tmp_path)[name]) == first  # what has not changed goes on
     changed = queries(tmp_path, APP.replace(before, after))[name]
-    with pytest.raises(PlanChanged, match=f"made by another code of {code}") as raised:
+    with pytest.raises(PlanChanged, match=f"other code of {code} created its state") as raised:
         opened(tmp_path, changed)
     assert f'version = "{first[code]}"' in (raised.value.fix or "")
 
@@ -74,7 +74,7 @@ def test_what_keeps_nothing_goes_on_and_says_so(tmp_path: Path, caplog: pytest.L
     first = opened(tmp_path, queries(tmp_path)["CSAS_PAGES_2"])
     with caplog.at_level(logging.WARNING):
         second = opened(tmp_path, queries(tmp_path, APP.replace("page[:3]", "page[:4]"))["CSAS_PAGES_2"])
-    assert caplog.messages == ["query CSAS_PAGES_2 goes on with another code of function SHORT"]
+    assert caplog.messages == ["query CSAS_PAGES_2 resumes with changed code of function SHORT"]
     assert opened(tmp_path, queries(tmp_path, APP.replace("page[:3]", "page[:4]"))["CSAS_PAGES_2"]) == second != first
 
 

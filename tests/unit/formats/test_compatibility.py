@@ -75,7 +75,7 @@ def test_avro_enums_fixed_and_decimals() -> None:
     assert avro(enum("X"), enum("X", "Y")) == ["it: the enum lacks Y and has no default"]
     assert avro(enum("X", default="X"), enum("X", "Y")) == []
     fixed = [json.dumps({"type": "fixed", "name": "f", "size": size}) for size in (2, 3)]
-    assert avro(*fixed) == ["it: 2 bytes are not 3 bytes"]
+    assert avro(*fixed) == ["it: 2 bytes cannot read 3 bytes"]
     decimals = [json.dumps({"type": "bytes", "logicalType": "decimal", "precision": 4, "scale": s}) for s in (1, 2)]
     assert avro(*decimals) == ["it: decimal(4,1) is not decimal(4,2)"]
 
@@ -246,7 +246,7 @@ def test_a_transitive_level_looks_at_all_versions() -> None:
     assert registry.problems("s", third, "AVRO") == []
     registry.set_level("BACKWARD_TRANSITIVE", "s")
     assert "version 1" in registry.problems("s", third, "AVRO")[0]
-    with pytest.raises(IncompatibleSchema, match="b: the field is new"):
+    with pytest.raises(IncompatibleSchema, match="b: the new field has no default"):
         registry.register("s", third, "AVRO")
 
 

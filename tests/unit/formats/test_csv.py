@@ -44,14 +44,14 @@ def test_lines_that_fit(line: str, row: tuple[Any, ...]) -> None:
 @pytest.mark.parametrize(
     ("line", "code", "reason"),
     [
-        ("", "bad-record", "1 fields, not 2"),
+        ("", "bad-record", "1 fields, expected 2"),
         (None, "bad-record", "empty"),
-        ("1", "bad-record", "1 fields, not 2"),
-        ("1,a,b", "bad-record", "3 fields, not 2"),
+        ("1", "bad-record", "1 fields, expected 2"),
+        ("1,a,b", "bad-record", "3 fields, expected 2"),
         ('1,"a', "bad-record", "quotes"),
         ('1,"a"b', "bad-record", "quotes"),
         ('1,a"b', "bad-record", "quotes"),
-        ("1,a\n2,b", "bad-record", "line ends"),
+        ("1,a\n2,b", "bad-record", "line breaks"),
         (b"1,\xff", "bad-record", "UTF-8"),
         ("x,a", "wrong-type", "column \"a\": expected int, got text 'x'"),
         ("0x10,a", "wrong-type", "expected int"),

@@ -135,7 +135,7 @@ def test_null_is_the_default_unless_optional() -> None:
 
 
 def test_null_inside_an_array_and_dates_beyond_the_calendar_are_refused() -> None:
-    with pytest.raises(WrongType, match="null inside"):
+    with pytest.raises(WrongType, match="nulls in the array"):
         serde("A array<int>", MemoryRegistry()).encode(([None],))
     with pytest.raises(WrongType, match="date"):
         serde("A date", MemoryRegistry()).encode((2**31 - 1,))

@@ -162,7 +162,7 @@ def test_a_killed_backup_is_none(tmp_path: Path) -> None:
     process = subprocess.Popen([sys.executable, "-c", STUCK, str(source), str(dest)], stdout=subprocess.PIPE, text=True)
     assert process.stdout
     assert process.stdout.readline() == "half\n"
-    with pytest.raises(BackupFailed, match="under way"):
+    with pytest.raises(BackupFailed, match="in progress"):
         backup(source, dest)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()

@@ -161,7 +161,7 @@ def test_typed_topics(text: str, hits: list[int] | None) -> None:
         {"id": 3, "name": "Bo"},
     )  # fmt: skip
     if hits is None:
-        with pytest.raises(BadFilter, match="there is no column"):
+        with pytest.raises(BadFilter, match="does not exist"):
             matched(text, rows)
     else:
         assert matched(text, rows) == hits

@@ -308,7 +308,7 @@ def test_a_topic_made_anew_is_noticed(log: Log, clock: ManualClock) -> None:
     log.delete_topic("again")
     log.create_topic("again")
     send(log, "d", topic="again")
-    with pytest.raises(OffsetOutOfRange, match="has come to offset 3"):
+    with pytest.raises(OffsetOutOfRange, match="is at offset 3"):
         Queue(log, "again", "work", clock=clock).take()
 
 

@@ -75,7 +75,7 @@ def test_only_those_who_have_not_got_it_are_tried_again() -> None:
             sender.send(message())
         assert raised.value.some
         said["bob@example.com"] = "250 ok"
-        with pytest.raises(PartlyDelivered, match=r"550: eve@example\.com not taken"):
+        with pytest.raises(PartlyDelivered, match=r"550: eve@example\.com rejected"):
             sender.send(message())
         assert post.taken == [["ann@example.com"], ["bob@example.com"]]
 

@@ -131,7 +131,7 @@ def test_whether_text_is_interned_does_not_matter() -> None:
 
 @pytest.mark.parametrize("data", [b"", b"\x00", b"\x05\x00\x00\x00\x00N", b"\xff" * 9], ids=bytes.hex)
 def test_an_unknown_encoding_is_refused(data: bytes) -> None:
-    with pytest.raises(StateUnreadable, match="this version knows 01, 02, 03, 04") as caught:
+    with pytest.raises(StateUnreadable, match="this version supports 01, 02, 03, 04") as caught:
         decode(data, 'page 3, store "groups", bucket 7')
     assert caught.value.code == "state-unreadable"
     assert caught.value.where == 'page 3, store "groups", bucket 7'

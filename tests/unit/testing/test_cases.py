@@ -29,7 +29,7 @@ def test_a_case_that_comes_out_as_expected() -> None:
     ("outputs", "said"),
     [
         ([{"source": "counts", "value": {"N": 1}}, {"source": "counts", "value": {"N": 3}}], "COUNTS[1].value"),
-        ([{"source": "counts", "value": {"N": 1}}], "a record too many"),
+        ([{"source": "counts", "value": {"N": 1}}], "an unexpected record"),
         ([{"source": "counts", "value": {"N": n}} for n in (1, 2, 3)], "got no record"),
         ([{"source": "counts", "value": {"N": 1}, "key": "x"}, {"source": "counts"}], "COUNTS[0].key"),
     ],

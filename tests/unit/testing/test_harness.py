@@ -50,7 +50,7 @@ def test_names_that_are_not_there() -> None:
     with hr.testing.run(KSQL) as trial:
         with pytest.raises(BadRecord, match='no column "pgae"'):
             trial.send("clicks", [{"pgae": "/"}])
-        with pytest.raises(BadTestCases, match='no stream or table "clisk"'):
+        with pytest.raises(BadTestCases, match='stream or table "clisk" does not exist'):
             trial.rows("clisk")
 
 

@@ -144,7 +144,7 @@ def test_an_assert_of_a_source() -> None:
         w.apply(ExpectSource("B", info("B", "other"), {"KAFKA_TOPIC": "other"}))
     with pytest.raises(AssertFailed, match="type"):
         w.apply(ExpectSource("B", info("B", relation=table), {}))
-    with pytest.raises(AssertFailed, match="no stream or table"):
+    with pytest.raises(AssertFailed, match="stream or table Z does not exist"):
         w.apply(ExpectSource("Z", info("Z"), {}))
 
 

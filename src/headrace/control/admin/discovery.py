@@ -39,7 +39,7 @@ class ServerInfo:
         """The server's address; raises if it has none."""
         if self.address is None:
             raise ServerUnreachable(
-                f"the server (process {self.pid}) is starting or ending", fix="try again, or look at `headrace logs`"
+                f"the server (process {self.pid}) is starting or stopping", fix="try again, or see `headrace logs`"
             )
         return self.address
 
@@ -83,8 +83,8 @@ def stop_server(data: Path, patience: float) -> tuple[ServerInfo, float]:
     while _serves(there, data) or _is_alive(there.pid):
         if time.monotonic() - begun > patience:
             raise ServerUnreachable(
-                f"the server (process {there.pid}) has not ended within {patience:g} s",
-                fix=f"wait, or `kill -9 {there.pid}`: nothing that was acknowledged is lost by that",
+                f"the server (process {there.pid}) did not stop within {patience:g} s",
+                fix=f"wait, or `kill -9 {there.pid}`: acknowledged records are not lost",
             )
         time.sleep(_PAUSE)
     return there, time.monotonic() - begun

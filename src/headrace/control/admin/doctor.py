@@ -53,7 +53,7 @@ def check_java(settings: Settings) -> Iterator[CheckResult]:
     done = subprocess.run([program, "-version"], capture_output=True, text=True, check=False, timeout=30)
     match = re.search(r'version "(\d+)[^"]*"', done.stderr + done.stdout)
     if match is None:
-        yield CheckResult("java", FAIL, f"{program} does not say its version", fix)
+        yield CheckResult("java", FAIL, f"{program} does not report its version", fix)
     elif int(match.group(1)) < 17:
         yield CheckResult("java", FAIL, f"{match.group()}, too old", fix)
     else:
@@ -65,7 +65,7 @@ def check_memory(settings: Settings) -> Iterator[CheckResult]:
         text = Path("/proc/meminfo").read_text()
         free = int(re.findall(r"MemAvailable:\s+(\d+) kB", text)[0]) << 10
     except (OSError, IndexError):
-        yield CheckResult("memory", WARN, "cannot be told on this system")
+        yield CheckResult("memory", WARN, "cannot be determined on this system")
         return
     wanted = settings.spark.driver_memory
     found = f"{size_text(free)} free, Spark takes up to {size_text(wanted)}"
@@ -85,7 +85,7 @@ def check_disk(settings: Settings) -> Iterator[CheckResult]:
         with tempfile.TemporaryFile(dir=place):
             yield CheckResult("data folder", OK, f"{settings.storage.data} can be written")
     except OSError as error:
-        fix = "change its owner or permissions, or name another with --data"
+        fix = "change its owner or permissions, or use another folder with --data"
         yield CheckResult("data folder", FAIL, f"{place} cannot be written: {error.strerror}", fix)
 
 
@@ -96,9 +96,11 @@ def check_data_format(settings: Settings) -> Iterator[CheckResult]:
     if not mark.exists():
         strange = settings.storage.data.is_dir() and foreign_files(settings.storage.data)
         found = (
-            f"{settings.storage.data} holds other things" if strange else "there is none yet; the first topic makes it"
+            f"{settings.storage.data} contains other files"
+            if strange
+            else "does not exist yet; the first topic creates it"
         )
-        fix = "name another folder with --data" if strange else ""
+        fix = "use another folder with --data" if strange else ""
         yield CheckResult("data format", FAIL if strange else OK, found, fix)
         return
     try:
@@ -112,7 +114,7 @@ def check_data_format(settings: Settings) -> Iterator[CheckResult]:
 def check_wal(settings: Settings) -> Iterator[CheckResult]:
     path = settings.storage.data / "log.db-wal"
     size = path.stat().st_size if path.exists() else 0
-    fix = "end the process that has been reading for long, then: headrace storage compact"
+    fix = "stop the long-running reader process, then run: headrace storage compact"
     state = OK if size < _WAL_LIMIT else WARN
     yield CheckResult("write-ahead file", state, size_text(size), "" if state == OK else fix)
 
@@ -150,7 +152,7 @@ def check_kafka(settings: Settings) -> Iterator[CheckResult]:
 
     absent = [s.name for s in SETS if not s.folder(settings).is_dir()]
     if absent:
-        yield CheckResult("kafka jars", missing, f"not there: {', '.join(absent)}", "headrace kafka jars")
+        yield CheckResult("kafka jars", missing, f"missing: {', '.join(absent)}", "headrace kafka jars")
     else:
         yield CheckResult("kafka jars", OK, ", ".join(s.name for s in SETS))
     yield _port(settings) if not needed else _reachable(settings)
@@ -171,7 +173,7 @@ def _reachable(settings: Settings) -> CheckResult:
         except (OSError, ValueError):
             continue
     fix = "start it (headrace kafka up), or set kafka.bootstrap_servers"
-    return CheckResult("kafka servers", FAIL, f"{settings.kafka.bootstrap_servers} does not answer", fix)
+    return CheckResult("kafka servers", FAIL, f"{settings.kafka.bootstrap_servers} does not respond", fix)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -34,9 +34,9 @@ def dry_run(code: AppCode) -> None:
         )
     except subprocess.TimeoutExpired:
         raise BadPython(
-            f"it has not come to its end after {TIMEOUT_SECONDS:g} s",
+            f"the file did not finish within {TIMEOUT_SECONDS:g} s",
             where=code.path,
-            fix='keep what goes on under `if __name__ == "__main__":`',
+            fix='move long-running code under `if __name__ == "__main__":`',
         ) from None
     if done.returncode < 0:
-        raise BadPython(f"it ends its process by {signal.Signals(-done.returncode).name}", where=code.path)
+        raise BadPython(f"the file ended its process by {signal.Signals(-done.returncode).name}", where=code.path)

@@ -52,7 +52,7 @@ class ProgramLock:
         except (OSError, ValueError, KeyError, TypeError):
             holder = "another process"
         return ProgramRunning(
-            f'program "{name}" is running already: {holder}',
+            f'program "{name}" is already running: {holder}',
             where=str(self._path),
             fix="stop that one first, or give this one another --name",
         )

@@ -60,5 +60,5 @@ def reload_settings(old: Settings, load: Callable[[], Settings]) -> Settings:
 
 def _summary(found: ReloadResult) -> str:
     now = [f"{name} is now {value}" for name, value in found.changed.items()]
-    later = [f"{', '.join(found.pending)} will take effect after a restart"] if found.pending else []
+    later = [f"{', '.join(found.pending)} take effect after a restart"] if found.pending else []
     return "; ".join([*now, *later]) or "nothing has changed"

@@ -115,7 +115,9 @@ class NotifierThread:
         except Closed:
             return
         except WriterFenced:
-            _logger.error("notifier %s: another server sends now, this one no longer does", self.notifier.name)
+            _logger.error(
+                "notifier %s: another server delivers its messages now, so this one stops", self.notifier.name
+            )
         finally:
             self._notes.close()
 
@@ -126,7 +128,7 @@ class NotifierThread:
             raise
         except Exception as error:  # for example a full disk; the stored plan is executed later
             known = isinstance(error, HeadraceError)
-            _logger.warning("notifier %s waits: %s", self.notifier.name, error, exc_info=not known)
+            _logger.warning("notifier %s will retry: %s", self.notifier.name, error, exc_info=not known)
             return False
 
     def _step(self) -> bool:
@@ -193,7 +195,7 @@ class NotifierThread:
         self._ends.append((end, time.monotonic()))
         for at in planned.offsets:
             if at not in there and start <= at < end:
-                raise NotDelivered("a notice cannot be read now", where=f"topic {TOPIC}, offset {at}")
+                raise NotDelivered("a notice cannot be read at the moment", where=f"topic {TOPIC}, offset {at}")
         return {at: there[at] for at in planned.offsets if at in there}
 
     def _kept_back(self, planned: PlannedMessage, found: dict[int, Notice]) -> dict[int, DeliveryOutcome]:
@@ -226,7 +228,7 @@ class NotifierThread:
             self._stopping.wait(pause)
             return None
         reason = redact(f"{error.code}: {error.what}")[:_LONGEST_REASON]
-        _logger.warning("notifier %s gave up message %s: %s", self.notifier.name, message.id, reason)
+        _logger.warning("notifier %s could not deliver message %s: %s", self.notifier.name, message.id, reason)
         state = (
             DELIVERED if isinstance(error, PartlyDelivered) or (isinstance(error, RetryLater) and error.some) else DEAD
         )
@@ -255,8 +257,8 @@ def _told(error: Exception) -> HeadraceError:
     """An unexpected error is not retried: it would block all later messages."""
     if isinstance(error, HeadraceError):
         return error
-    _logger.error("a sender failed", exc_info=error)
-    return DeliveryRefused(f"the sender failed: {type(error).__name__}", fix="the server's log file says why")
+    _logger.error("a notifier failed", exc_info=error)
+    return DeliveryRefused(f"the notifier failed: {type(error).__name__}", fix="see the server's log file")
 
 
 def _pause(error: HeadraceError, tries: int) -> float:
@@ -320,7 +322,7 @@ class AlertDelivery:
 def send_test_message(notifier: Notifier, means: SenderContext, clock: Clock) -> None:
     """Send a test message; raises if it is not delivered."""
     now = clock.now()
-    text = "this is a test, by hand"
+    text = "this is a test message"
     notice = Notice(f"test-{now}", "TEST", "", notifier.name, "raised", "info", text, None, now, now)
     try:
         make_sender(notifier, means).send(Message(notice.id, notice.alert, (notice,)))

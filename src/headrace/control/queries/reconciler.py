@@ -56,7 +56,7 @@ class Reconciler:
                 with self._turn:
                     self.look()
             except Exception as error:  # for example a log that does not respond: the next pass may succeed
-                _logger.warning("queries were not looked at: %s", error, exc_info=not isinstance(error, HeadraceError))
+                _logger.warning("queries were not reconciled: %s", error, exc_info=not isinstance(error, HeadraceError))
 
     def look(self) -> None:
         """One pass: record failures, suspend idle queries, and start queries that are due."""
@@ -67,7 +67,7 @@ class Reconciler:
                 self._supervisor.halt(name)
                 self._park(name)
         if self._supervisor.isolation.is_worn:
-            _logger.info("Spark has started many queries, and begins anew")
+            _logger.info("Spark has started many queries and is restarted")
             self._supervisor.renew()
         for name in self._supervisor.queries:
             if self._is_due(name):
@@ -101,7 +101,7 @@ class Reconciler:
         times = 1 if before is None or (running is not None and running.progress.batches) else before.times + 1
         again_at = time.monotonic() + min(2.0 ** (times - 1), _MAX_BACKOFF) if isinstance(failure, Retry) else None
         self.setbacks[query] = QueryFailure(failure, times, again_at)
-        _logger.warning("query %s has failed, %s: %s", query, "to be tried again" if again_at else "for good", failure)
+        _logger.warning("query %s failed, %s: %s", query, "will be restarted" if again_at else "for good", failure)
         self._supervisor.halt(query)
 
     def restart(self, query: str) -> None:

@@ -177,7 +177,7 @@ class Supervisor:
         self._tries[query] += 1
         if self._tries[query] > _MAX_RESTARTS[type(lost)]:
             raise lost
-        _logger.warning("query %s is started again: %s", query, lost.what)
+        _logger.warning("query %s is restarted: %s", query, lost.what)
 
     def failures(self) -> Iterator[tuple[str, HeadraceError]]:
         """New failures: queries that have failed and are not in `failed` yet."""
@@ -187,7 +187,7 @@ class Supervisor:
                 yield name, failure
 
     def give_up(self, query: str, failure: HeadraceError) -> None:
-        _logger.warning("query %s has failed: %s", query, failure)
+        _logger.warning("query %s failed: %s", query, failure)
         self._ticker.forget(query)
         self.failed[query] = failure
 

@@ -176,7 +176,7 @@ class Ticker:
                 self._append(watched.running, self._reached(watched))
                 return
         except HeadraceError as error:  # a full disk or a deleted topic: the query itself will report it
-            _logger.warning("no tick for query %s: %s", watched.running.query.id, error)
+            _logger.warning("could not write a tick for query %s: %s", watched.running.query.id, error)
             with self._changed:
                 watched.due = watched.due or self._clock.now()
         with self._changed:

@@ -10,7 +10,9 @@ from headrace.errors import QueryTimeLimitExceeded, TooManyRows
 from headrace.settings import Settings
 
 Item = TypeVar("Item")
-_FIX = "ask for less by WHERE or LIMIT, store the answer with CREATE TABLE ... AS SELECT, or raise the setting {}"
+_FIX = (
+    "restrict the query with WHERE or LIMIT, store its result with CREATE TABLE ... AS SELECT, or raise the setting {}"
+)
 
 
 class QueryLimits:
@@ -25,7 +27,7 @@ class QueryLimits:
         for batch in read:
             if self._seconds and time.monotonic() - self._began > self._seconds:
                 raise QueryTimeLimitExceeded(
-                    f"the question took more than {self._seconds:g} s", fix=_FIX.format("query.pull_timeout")
+                    f"the query took more than {self._seconds:g} s", fix=_FIX.format("query.pull_timeout")
                 )
             yield batch
 
@@ -34,5 +36,5 @@ class QueryLimits:
         for batch in answered:
             count += len(batch)
             if self._most and count > self._most:
-                raise TooManyRows(f"the answer has more than {self._most} rows", fix=_FIX.format("query.pull_max_rows"))
+                raise TooManyRows(f"the result has more than {self._most} rows", fix=_FIX.format("query.pull_max_rows"))
             yield batch

@@ -47,7 +47,7 @@ class MaterializedTables:
             self._keeping.add(ViewMaterializer(self._log, source, view))
         except HeadraceError as error:  # the other views are unaffected; queries on this one raise the error
             self._failures[source.name] = error
-            _logger.warning("table %s cannot be asked: %s", source.name, error)
+            _logger.warning("table %s cannot be queried: %s", source.name, error)
 
     def _release(self, name: str) -> View | None:
         self._keeping.remove(name)
@@ -65,7 +65,7 @@ class MaterializedTables:
         try:
             view.remove()
         except HeadraceError as error:  # a later table of this name rebuilds it
-            _logger.warning("what was kept of table %s is left behind: %s", name, error)
+            _logger.warning("the materialized view of table %s was not removed: %s", name, error)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -81,7 +81,7 @@ class MaterializedTables:
     def view(self, name: str) -> View:
         view = self._views.get(name)
         if view is None:
-            raise self._failures.get(name) or ViewLagging(f'table "{name}" is not kept yet', fix="ask again")
+            raise self._failures.get(name) or ViewLagging(f'table "{name}" is not materialized yet', fix="try again")
         return view
 
     def state(self, name: str) -> ViewState:

@@ -125,11 +125,11 @@ class PushFeed:
     def _took(self, seconds: float) -> None:
         self._beyond = max(0.0, self._beyond + seconds - _TURN)
         if self._beyond > _CPU_BUDGET:
-            what = f"the question keeps others waiting: it took {_CPU_BUDGET:g} s of processor time beyond its turns"
-            fix = (
-                "leave out what is slow, as a pattern with repetitions inside repetitions is; or store what it answers"
+            what = (
+                f"the push query exceeded its CPU budget: it used {_CPU_BUDGET:g} s of processor time beyond its share"
             )
-            raise QueryTimeLimitExceeded(what, fix=f"{fix} with CREATE STREAM ... AS SELECT, and ask that")
+            fix = "remove slow expressions, such as a pattern with nested repetitions, or store the result"
+            raise QueryTimeLimitExceeded(what, fix=f"{fix} with CREATE STREAM ... AS SELECT and query that")
 
     def _ticked(self, now: int) -> list[Any]:
         """Without records, event time advances with the clock once it is known."""
@@ -140,7 +140,8 @@ class PushFeed:
             if reader.is_full:
                 reader.end(
                     SlowConsumer(
-                        f"more than {MAX_BUFFERED_ROWS} rows wait to be read", fix="read faster, or ask for less"
+                        f"the client has more than {MAX_BUFFERED_ROWS} unread rows",
+                        fix="read faster, or restrict the query with WHERE",
                     )
                 )
             else:
@@ -189,8 +190,8 @@ class PushQueries:
 
     def _check_room(self) -> None:
         if 0 < self.most <= len(self):
-            fix = "try again later, ask without EMIT CHANGES, or raise the setting query.max_push_queries"
-            raise TooManyReaders(f"{self.most} questions go on already", fix=fix)
+            fix = "try again later, remove EMIT CHANGES, or raise the setting query.max_push_queries"
+            raise TooManyReaders(f"the server already runs {self.most} push queries", fix=fix)
 
     def unsubscribe(self, reader: PushSubscription) -> None:
         reader.end()
@@ -205,7 +206,7 @@ class PushQueries:
         self._thread.join()
         for feed in self.feeds:
             for reader in feed.readers:
-                reader.end(Closed("the server stops", fix="ask again when it is back"))
+                reader.end(Closed("the server is stopping", fix="send the query again after the server has restarted"))
 
     # -- the thread -------------------------------------------------------------------------------------------------
 
@@ -224,7 +225,7 @@ class PushQueries:
             return feed.step(self._clock.now())
         except Exception as error:  # a query that fails does not affect the others
             known = isinstance(error, HeadraceError)
-            _logger.warning("a question ended: %s", error, exc_info=not known)
+            _logger.warning("a push query ended: %s", error, exc_info=not known)
             failure = error if isinstance(error, HeadraceError) else _unexpected(error)
             for reader in feed.readers:
                 reader.end(failure)
@@ -232,4 +233,4 @@ class PushQueries:
 
 
 def _unexpected(error: Exception) -> HeadraceError:
-    return QueryFailed(f"the question cannot go on: {error!r}", fix="see the log of the server")
+    return QueryFailed(f"the push query failed: {error!r}", fix="see the server's log")

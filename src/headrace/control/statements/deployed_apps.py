@@ -54,7 +54,7 @@ class AppRegistry:
     def get(self, name: str) -> DeployedApp:
         if name not in self.known:
             there = ", ".join(self.known) or "none"
-            raise UnknownApp(f'there is no app "{name}"', fix=f"apps are: {there}")
+            raise UnknownApp(f'app "{name}" does not exist', fix=f"apps are: {there}")
         return self.known[name]
 
     def take(self, code: AppCode) -> DeployedApp:
@@ -84,7 +84,7 @@ class AppRegistry:
         for name, other in self.known.items():
             if name != deployed.name and (same := sorted(deployed.declares & other.declares)):
                 raise FunctionExists(
-                    f'app "{name}" has declared {same[0]} already', where=deployed.code.path, fix="give it another name"
+                    f'app "{name}" already declares {same[0]}', where=deployed.code.path, fix="rename the function"
                 )
 
     def withdraw(self, name: str) -> None:

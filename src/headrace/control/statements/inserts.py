@@ -61,7 +61,7 @@ class RowInserter:
         """Decode a JSON object as a row."""
         row = self._serde.decode(line)
         if row is None:
-            raise BadRecord("the row is null", fix="send one JSON object in a line")
+            raise BadRecord("the row is null", fix="send one JSON object per line")
         *cells, time = row
         key, value = tuple(cells[: self._width]), tuple(cells[self._width :])
         check_key(self.source, key)

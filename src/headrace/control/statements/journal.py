@@ -140,8 +140,8 @@ def _read(log: Log) -> Iterator[dict[str, Any]]:
         found = json.loads(record.value or b"{}")
         if found.get("version") != _VERSION:
             raise StateUnreadable(
-                f"a statement was journalled by another version of headrace ({found.get('version')})",
+                f"another version of headrace wrote a statement of the journal ({found.get('version')})",
                 where=f"topic {JOURNAL_TOPIC}, offset {record.offset}",
-                fix="run the version that wrote it, or a newer one",
+                fix="run the version that wrote it, or a later one",
             )
         yield found

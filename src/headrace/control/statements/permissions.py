@@ -23,7 +23,7 @@ from headrace.plan.analysis.rewrite import rewrite_nodes
 from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.nodes import Filter, Node, Query, Source
 
-_REDACTED_FIX = "look whether the name is right; what there is to see, LIST shows"
+_REDACTED_FIX = "check the name; LIST shows what you may see"
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Permissions:
     def check(self, action: Action) -> None:
         """Raises unless the action is allowed. A source over an internal topic is never allowed."""
         if isinstance(action, actions.CreateSource) and action.source.topic.startswith(INTERNAL_PREFIX):
-            raise BadTopicName(f'topic "{action.source.topic}" is the system\'s own', fix="name another")
+            raise BadTopicName(f'topic "{action.source.topic}" is an internal topic', fix="choose another topic")
         if not self.rights.is_admin:
             self._check(action)
 
@@ -112,7 +112,7 @@ class Permissions:
     @_check.register(actions.CreateNotifier)
     @_check.register(actions.DropNotifier)
     def _(self, action: Action) -> None:
-        self.rights.check_admin("say where notices go")
+        self.rights.check_admin("configure notifiers")
 
     @_check.register(actions.MuteAlert)
     @_check.register(actions.UnmuteAlert)
@@ -127,7 +127,7 @@ class Permissions:
             self.rights.rows(action.name, self.catalog.sources[action.name].topic)
         elif action.about is MetadataKind.ALERT:
             if not can_see_query(self.rights, self.catalog.alerts[action.name]):
-                raise UnknownAlert(f"there is no alert {action.name}", fix=_REDACTED_FIX)
+                raise UnknownAlert(f"alert {action.name} does not exist", fix=_REDACTED_FIX)
         elif action.query is not None:
             for read in action.query.sources:
                 self.rights.rows(read.name, read.topic)

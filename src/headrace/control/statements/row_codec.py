@@ -49,8 +49,8 @@ def records_of_batch(batch: Batch, topic: Topic, source: SourceInfo | None) -> I
         return map(_raw, batch.records())
     if source is None:
         raise Unsupported(
-            f'topic "{topic.name}" has columns, and no stream or table is declared over it',
-            fix=f"look at its rows with `headrace consume {topic.name}`",
+            f'topic "{topic.name}" has a schema, but no stream or table is declared over it',
+            fix=f"read its rows with `headrace consume {topic.name}`",
         )
     return _encoded(batch, topic, source)
 
@@ -67,5 +67,5 @@ def _encoded(batch: Batch, topic: Topic, source: SourceInfo) -> Iterator[RawReco
         event = decoder.decode(record)
         shown = event if isinstance(event, Problem) else encoder.encode(event, record.headers)
         if isinstance(shown, Problem):
-            raise BadRecord(f"a record of {source.name} cannot be shown: {shown.reason}", fix="see who wrote it")
+            raise BadRecord(f"a record of {source.name} cannot be decoded: {shown.reason}", fix="check its producer")
         yield shown._replace(partition=record.partition, offset=record.offset)

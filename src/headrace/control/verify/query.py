@@ -95,8 +95,8 @@ def verify(
     manifest = _manifest_of(subject, checkpoint)
     if reasons := list(unverifiable_reasons(query, manifest.way)):
         raise NotVerifiable(
-            f"the results of query {query.id} cannot be computed again: {'; '.join(reasons)}",
-            fix="docs/guide/operating.md tells what can be",
+            f"the results of query {query.id} cannot be recomputed: {'; '.join(reasons)}",
+            fix="see docs/guide/operating.md for what can be verified",
         )
     batch, found = _in_topic(log, settings, subject, checkpoint, manifest, spark, show)
     compacted = [name for name in manifest.topics if log.topic(name).spec.compact]
@@ -107,12 +107,14 @@ def verify(
 def _manifest_of(subject: VerifyTarget, checkpoint: Checkpoint) -> Manifest:
     query, manifest = subject.query, checkpoint.manifest
     if manifest is None:
-        raise UnknownQuery(f"query {query.id} has not begun", where=str(checkpoint.folder), fix="let it run first")
+        raise UnknownQuery(
+            f"query {query.id} has no checkpoint yet", where=str(checkpoint.folder), fix="start it first"
+        )
     if manifest.text != query.text:
         raise PlanChanged(
-            f"query {query.id} has run another statement than this one",
+            f"query {query.id} last ran a different statement",
             where=str(checkpoint.folder),
-            fix="give the script as it was when it ran last",
+            fix="use the script as it was when it last ran",
         )
     return manifest
 
@@ -124,15 +126,15 @@ def unverifiable_reasons(query: Query, way: str) -> Iterator[str]:
     """Why the results of a query cannot be recomputed."""
     nodes = list(walk(query.sink))
     if way == REALTIME:
-        yield "in real time it is delivered at least once, so results may be there several times"
+        yield "realtime mode delivers at least once, so a result may appear several times"
     if any(_asks_time(vars(node)) for node in nodes):
-        yield "it asks what time it is, which is another time now"
+        yield "it uses the current time"
     elif calls_nondeterministic(query.sink) and is_timed(query):
-        yield "it draws by chance when time has passed"
+        yield "it uses a non-deterministic function in a timer"
     if any(isinstance(node, ProcessingTime) for node in nodes):
-        yield "it goes by the time of arrival, which is not in the log"
+        yield "it uses processing time, which is not stored in the log"
     if any(isinstance(node, Emit) and _by_batches(node) for node in nodes):
-        yield "its results are those of single batches, and how these were cut is not kept"
+        yield "its results depend on the batches, and their boundaries are not stored"
 
 
 def _by_batches(node: Emit) -> bool:
@@ -228,11 +230,11 @@ def _verdict(
 def _notes(subject: VerifyTarget, manifest: Manifest, compacted: Sequence[str]) -> Iterator[str]:
     """Facts that matter for interpreting differences."""
     if manifest.since:
-        yield f"before batch {manifest.since} the query had another statement: what that wrote may differ"
+        yield f"before batch {manifest.since} the query ran another statement, whose results may differ"
     if compacted:
-        yield f"topic {', '.join(compacted)} is compacted: records that were replaced there are not read again"
+        yield f"topic {', '.join(compacted)} is compacted: replaced records cannot be read again"
     if subject.shared:
-        yield "other queries write into the topic, too: what is there beyond this one's results was not judged"
+        yield "other queries also write to the topic: their records were not compared"
 
 
 def _differing(sink: Sink, one: Difference) -> RowDifference:

@@ -71,5 +71,5 @@ def find_target(subjects: Iterable[VerifyTarget], name: str, *, fix: str) -> Ver
     if len(found) == 1:
         return found[0]
     ids = ", ".join(one.query.id for one in found or known)
-    what = "names several queries" if found else "is not known"
+    what = "is ambiguous" if found else "is not known"
     raise UnknownQuery(f'query "{name}" {what}', fix=f"name one of: {ids}" if ids else fix)

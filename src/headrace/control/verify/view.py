@@ -66,7 +66,7 @@ def _translated(path: Path) -> Iterator[None]:
         raise ViewUnreadable(f"the view cannot be read: {error}", where=str(path), fix=_REBUILD_FIX) from error
 
 
-_REBUILD_FIX = "remove the file while no server runs: the view is then built anew from its topic"
+_REBUILD_FIX = "remove the file while no server runs; the view is then rebuilt from its topic"
 
 
 def _read_only(path: Path) -> sqlite3.Connection:

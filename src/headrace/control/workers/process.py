@@ -178,8 +178,8 @@ class WorkerQueryHandle:
         return ProcessLost(
             f"the process of query {self.query.id} has {self._process.fate}",
             where=str(self.folder),
-            fix="logs/spark.log of the data folder may tell why; a system kills what takes too much memory; run it "
-            "again: it goes on where it was",
+            fix="see logs/spark.log in the data folder; the system may have killed it for using too much memory; "
+            "start it again and it resumes from its checkpoint",
         )
 
     def drain(self) -> None:
@@ -241,4 +241,4 @@ def _exit_reason(pid: int) -> str:
     found = os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
     if found is None or found.si_code == os.CLD_EXITED:
         return f"ended with code {found.si_status if found else '?'}"
-    return f"been ended by signal {signal.Signals(found.si_status).name}"
+    return f"been killed by signal {signal.Signals(found.si_status).name}"

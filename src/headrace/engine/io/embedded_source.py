@@ -109,8 +109,9 @@ class _Reading:
         removed = self.view.removed(self.names)
         if removed > max(after, known) and self.options.get("lost", "error") == "error":
             raise OffsetLost(
-                f"position {after} was reached, but rows of {', '.join(self.names)} up to {removed} were removed",
-                fix="start the query anew, or set lost=earliest to go on with what is left",
+                f"the query has read up to position {after}, but rows of {', '.join(self.names)} up to {removed} "
+                "were removed",
+                fix="restart the query from scratch, or set lost=earliest to resume with the earliest rows",
             )
 
     def ranges(self, after: int, upto: int) -> list[SequenceRange]:

@@ -85,9 +85,9 @@ class StagedBatch:
             return decoder.decode(kind, extent.payload, extent.file, extent.checksum, str(self.folder))
         except FileNotFoundError as error:
             raise QueryFailed(
-                "what tasks have staged is gone",
+                "the rows that the tasks staged are missing",
                 where=str(self.folder),
-                fix="another program runs this query, and has begun anew: let it go on, and stop this one",
+                fix="another program runs the same query: stop this one",
             ) from error
 
 

@@ -186,4 +186,4 @@ class CutJournal:
             yield Cut(**json.loads(stored.value or b"{}"))
 
 
-_FIX = "do not remove files from a checkpoint; start the query anew with an empty one"
+_FIX = "do not remove files from a checkpoint; restart the query with an empty checkpoint"

@@ -35,7 +35,7 @@ def discard_oversized_batch(
     writer.close()
     if writer.last is None or writer.last < begun:
         _logger.warning(
-            "batch %s of query %s is larger than query.max_batch_rows says, and cut anew", begun, manifest.query
+            "batch %s of query %s is larger than query.max_batch_rows allows and is split again", begun, manifest.query
         )
         checkpoint.forget(begun)
 

@@ -292,8 +292,8 @@ def _natural(place: str, field: Field, topic: Topic, name: str) -> str:
     if is_nested(kind):
         if not same_fields(kind, field.type):
             raise SchemaMismatch(
-                f'column "{field.name}" has other fields in topic "{topic.name}"',
-                fix=f"give them the same names in the same order: {topic.schema}",
+                f'column "{field.name}" has different fields in topic "{topic.name}"',
+                fix=f"use the same names in the same order: {topic.schema}",
             )
         text = f"cast({text} as {from_arrow_type(kind).simpleString()})"
     return f"{text} as {quote_name(name)}"

@@ -79,9 +79,9 @@ class StreamTimeFile:
             return None
         if found.get("batch") not in (batch, batch - 1):
             raise QueryFailed(
-                f"the time of the stream before batch {batch} is not known",
+                f"the stream time before batch {batch} is unknown",
                 where=str(self._path),
-                fix="do not remove or copy single files of a checkpoint; start the query anew with an empty one",
+                fix="do not remove or copy single files of a checkpoint; restart the query with an empty checkpoint",
             )
         return found["before"] if found["batch"] == batch else found["behind"]
 

@@ -25,15 +25,15 @@ def match_columns(declared: Sequence[Field], topic: Topic, whose: str) -> dict[s
     for field in declared:
         name = there.get(field.name.upper())
         if name is None:
-            problems.append(f'column "{field.name}" is not among its columns')
+            problems.append(f'column "{field.name}" does not exist in the topic')
         elif not _fits(topic.schema[name].type, field.type):
             problems.append(
                 f'column "{field.name}" is {type_name(field.type)}, the topic has {type_name(topic.schema[name].type)}'
             )
     if problems:
         raise SchemaMismatch(
-            f'{whose} does not fit topic "{topic.name}": {"; ".join(problems)}',
-            fix=f"declare the columns as the topic has them: {topic.schema}",
+            f'{whose} does not match topic "{topic.name}": {"; ".join(problems)}',
+            fix=f"declare the columns as in the topic's schema: {topic.schema}",
         )
     return {field.name: there[field.name.upper()] for field in declared}
 

@@ -59,7 +59,7 @@ def _kafka(columns: Sequence[Field], side: str, secret: str, bare: bool) -> list
         return [{**there, f"{side}_fault": "cast(null as string)"}]
     name, kind = f"{side[0]}0", kind_name(columns[0].type)
     said = quote_text(f'column "{columns[0].name}": ')
-    fault = f"concat({said}, octet_length(`{side}`), ' bytes are no {kind}')"
+    fault = f"concat({said}, octet_length(`{side}`), ' bytes are not a valid {kind}')"
     read = {name: _BIG_ENDIAN[kind].format(side=f"`{side}`")}
     return [read, {**there, f"{side}_fault": f"if(`{side}` is not null and {name} is null, {fault}, null)"}]
 

@@ -104,7 +104,7 @@ class JsonDocument:
         text = self._of("text")
         is_null = f"trim(BOTH {_SPACE} FROM {text}) = 'null'"
         faults = [f"when {text} is null or {is_null} then null", f"when {_unfit(text)} then 'the payload is not JSON'"]
-        faults += [f"when {self._of('names')} is null then 'the payload is not JSON, or no object'"]
+        faults += [f"when {self._of('names')} is null then 'the payload is not a JSON object'"]
         faults += [self._misfit(i, field) for i, field in enumerate(self.columns)]
         return {
             self._of("there"): f"coalesce({text} is not null and not {is_null}, false)",
@@ -113,7 +113,7 @@ class JsonDocument:
 
     def _misfit(self, i: int, field: Field) -> str:
         raw, value = self._of(f"raw{i}"), f"{self.side[0]}{i}"
-        said = quote_text(f'column "{field.name}": the realtime way reads no {kind_name(field.type)} from ')
+        said = quote_text(f'column "{field.name}": realtime mode cannot read {kind_name(field.type)} from ')
         shown = f"concat({said}, coalesce(lower({self._of(f'kind{i}')}), 'nothing'), ' ', substr({raw}, 1, 40))"
         return f"when {raw} is not null and {value} is null then {shown}"
 

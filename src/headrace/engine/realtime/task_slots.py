@@ -21,9 +21,9 @@ def check_free_slots(spark: SparkSession, query: str, wanted: int) -> None:
     taken = sum(count for running, count in _held.items() if running.isActive)
     if wanted + taken > there:
         raise BadSetting(
-            f"query {query} cannot run in real time: its topic has {wanted} partitions, each of which holds a slot of "
-            f"Spark's as long as it runs, and {there - taken} of {there} are free",
-            fix=f'set "spark.master" to local[{wanted + taken}] or more; there may be more slots than cores',
+            f"query {query} cannot run in realtime mode: its topic has {wanted} partitions, each of which "
+            f"occupies a Spark task slot while the query runs, and only {there - taken} of {there} are free",
+            fix=f'set "spark.master" to local[{wanted + taken}] or more; more slots than cores are allowed',
         )
 
 

@@ -68,8 +68,8 @@ def sink_columns(sink: Sink, topic: Topic) -> SinkColumns | None:
     problems = [problem for field in wanted for problem in _against(field, there.get(field.name.upper()))]
     if problems:
         raise SchemaMismatch(
-            f'{sink.name} does not fit topic "{topic.name}": {"; ".join(problems)}',
-            fix="give the topic the columns of the results, or the statement another topic",
+            f'{sink.name} does not match topic "{topic.name}": {"; ".join(problems)}',
+            fix="add the columns of the result to the topic, or write to another topic",
         )
 
     def column(field: Field) -> SinkColumn | None:
@@ -83,7 +83,7 @@ def sink_columns(sink: Sink, topic: Topic) -> SinkColumns | None:
 
 def _against(field: Field, there: Field | None) -> Iterator[str]:
     if there is None:
-        yield f'column "{field.name}" is not among its columns'
+        yield f'column "{field.name}" does not exist in the topic'
     elif not (_same(there.type, field.type) or _is_wider(there.type, field.type)):
         yield f'column "{field.name}" is {type_name(field.type)}, the topic has {type_name(there.type)}'
 

@@ -50,11 +50,11 @@ def find_checkpoint(folder: Path, name: str) -> Checkpoint:
     if len(fitting) == 1:
         return Checkpoint(there[fitting[0]])
     known = ", ".join(fitting or there)
-    what = "names several queries" if fitting else "has left no checkpoint"
+    what = "is ambiguous" if fitting else "has no checkpoint"
     raise UnknownQuery(
         f'query "{name}" {what}',
         where=str(folder),
-        fix=f"name one of: {known}" if known else "run it first: `headrace run`",
+        fix=f"name one of: {known}" if known else "start it first: `headrace run`",
     )
 
 

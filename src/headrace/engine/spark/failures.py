@@ -22,17 +22,17 @@ SPARK_GONE_ERRORS = (Py4JError, OSError)
 """What a call to Spark raises when its process has ended, among other errors."""
 _LOST = ("failed to connect back", "Python worker exited unexpectedly", "java.io.EOFException", "Broken pipe")
 """Spark's messages when a Python process has died, or did not connect within 10 s."""
-_AGAIN = "run it again: it goes on where it was; a machine that is too busy may need fewer queries"
+_AGAIN = "start it again and it resumes from its checkpoint; on an overloaded machine run fewer queries"
 _MEMORY = re.compile(r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|Cannot allocate memory")
 _OUT_OF_MEMORY = (3, 52)
 """Java's exit codes when it runs out of memory: its own, and Spark's."""
 _MORE = (
     "raise `spark.driver_memory` or lower `query.max_batch_rows` (on Kafka a batch that has started keeps its size), "
-    "then run it again: it resumes where it stopped"
+    "then start it again: it resumes from its checkpoint"
 )
 _SECONDS = 5.0  # for a process whose pipes are closed to end
 _NO_SPACE = "No space left on device"
-_FREE = "free space or shorten retention, then run it again: it goes on where it was"
+_FREE = "free space or shorten retention, then start it again and it resumes from its checkpoint"
 _TELLERS = ("pyspark.", "py4j.", "org.apache.", "java.")
 """Errors that only wrap another one."""
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Interrupt)|[\w.]*\.\w+): .*$", re.MULTILINE)
@@ -45,15 +45,15 @@ def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:
     if told is not None:
         return told
     if _NO_SPACE in str(error):
-        return DiskFull(f"query {query} found no space left", where=str(folder), fix=_FREE)
+        return DiskFull(f"query {query} failed: no space left on the device", where=str(folder), fix=_FREE)
     if _MEMORY.search(f"{error} {_stack(error)}") or (is_spark_gone(error) and _exit_code() in _OUT_OF_MEMORY):
         return OutOfMemory(f"query {query} ran out of memory", where=str(folder), fix=_MORE)
     if is_spark_gone(error) or any(sign in f"{error} {_stack(error)}" for sign in _LOST):
-        return ProcessLost(f"query {query} lost a process of its own", where=str(folder), fix=_AGAIN)
+        return ProcessLost(f"query {query} lost its Python worker process", where=str(folder), fix=_AGAIN)
     return QueryFailed(
-        f"query {query} ended: {_cause(error)}",
+        f"query {query} failed: {_cause(error)}",
         where=str(folder),
-        fix="logs/spark.log of the data folder tells all; what was acknowledged is safe, start the query again",
+        fix="see logs/spark.log in the data folder, then restart the query; committed results are safe",
     )
 
 

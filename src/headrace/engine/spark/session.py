@@ -79,9 +79,11 @@ def spark_session(
         return builder.getOrCreate()
     except Exception as error:
         if is_spark_gone(error) or _has_ended_early(error):
-            raise ProcessLost("Spark's process has ended", fix="run it again: it goes on where it was") from error
+            raise ProcessLost(
+                "the Spark process ended", fix="start it again and it resumes from its checkpoint"
+            ) from error
         raise MissingDependency(
-            f"Spark did not start: {str(error).splitlines()[0]}", fix="`headrace doctor` says what is missing"
+            f"Spark did not start: {str(error).splitlines()[0]}", fix="`headrace doctor` shows what is missing"
         ) from error
 
 

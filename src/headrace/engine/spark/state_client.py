@@ -137,7 +137,7 @@ class StateConnection:
         answer.ParseFromString(self._file.read(_LENGTH.unpack(self._file.read(4))[0]))
         if answer.statusCode != 0:
             self._afloat.clear()  # Spark closes the state after an error: no more responses follow
-            raise PySparkRuntimeError(f"a bucket could not be had: {answer.errorMessage}")
+            raise PySparkRuntimeError(f"a bucket of the state could not be read: {answer.errorMessage}")
         return answer.value
 
 

@@ -37,7 +37,7 @@ def run_state_maintenance(query: Any, folder: Path) -> None:
             place = state.StateStoreId(f"file:{(folder / 'state').resolve()}", operator, partition, name)
             state.StateStore.doMaintenanceAndUnload(state.StateStoreProviderId(place, run))
     except Py4JError as error:
-        _logger.warning("the state in %s was not put in order: %s", folder, error)
+        _logger.warning("maintenance of the state in %s failed: %s", folder, error)
 
 
 def _stores(folder: Path) -> Iterator[tuple[int, int, str]]:

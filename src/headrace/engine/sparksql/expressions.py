@@ -219,7 +219,7 @@ def _(e: ex.In, relation: Relation) -> SqlFragment:
 @render.register
 def _(e: ex.Like, relation: Relation) -> SqlFragment:
     if not isinstance(e.pattern, ex.Literal) or e.pattern.value is None:
-        raise NotExpressible("a pattern that is no constant")
+        raise NotExpressible("a pattern that is not a constant")
     value = _piece(e.value, relation)
     text = _pattern(e.pattern.value, e.escape)
     if text.count("%") > 1 and not re.fullmatch("%[^%]*%", text):  # Spark would backtrack
@@ -279,7 +279,7 @@ def _(e: ex.Subscript, relation: Relation) -> SqlFragment:
     i = index.text
     place = f"case when {i} > 0 then {i} - 1 when {i} < 0 then size({value.text}) + {i} else -1 end"
     if e.index.type != ty.INT:
-        raise NotExpressible("an array's index that is no INT")
+        raise NotExpressible("an array index that is not an INT")
     return SqlFragment(f"get({value.text}, {place})", value.fails or index.fails)
 
 

@@ -71,15 +71,15 @@ def _awaited(look: Callable[[], _Found | None], query: str) -> _Found:
     given_up = time.monotonic() + _PATIENCE
     while (found := look()) is None:
         if time.monotonic() > given_up:
-            raise LogBusy(f"query {query} writes without a pause", fix="try again, or pause the query meanwhile")
+            raise LogBusy(
+                f"query {query} writes continuously", fix="try again, or pause the query during the verification"
+            )
         time.sleep(_PAUSE)
     return found
 
 
 def _gone(what: str, *, where: str) -> InputGone:
-    return InputGone(
-        what, where=where, fix="keep records for as long as results are to be verified: see retention_time"
-    )
+    return InputGone(what, where=where, fix="set retention_time to at least the period that you verify")
 
 
 # -- the embedded log -----------------------------------------------------------------------------------------------
@@ -156,7 +156,7 @@ def _settled(log: KafkaLog, topic: str) -> dict[int, int] | None:
 
 def _check_cuts(log: KafkaLog, cuts: Sequence[Cut]) -> None:
     if cuts and cuts[0].batch > 0:
-        raise _gone(f"how the first {cuts[0].batch} batches were cut is forgotten, as their records are", where="Kafka")
+        raise _gone(f"the boundaries and the records of the first {cuts[0].batch} batches were removed", where="Kafka")
     for topic, starts in (cuts[0].start if cuts else {}).items():
         for partition, bounds in log.bounds(topic).items():
             if bounds.start > starts.get(str(partition), 0):

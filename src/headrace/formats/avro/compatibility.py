@@ -35,7 +35,8 @@ def _parsed(text: str) -> WriterSchema:
         return schema
     except Exception as error:  # fastavro raises many kinds of errors
         raise BadSchema(
-            f"this is no Avro schema: {error!r}"[:500], fix='for example {"type": "record", "name": "R", "fields": []}'
+            f"this is not a valid Avro schema: {error!r}"[:500],
+            fix='for example {"type": "record", "name": "R", "fields": []}',
         ) from None
 
 
@@ -43,7 +44,7 @@ def _check_fields(schema: WriterSchema) -> None:
     for node in schema.named.values():
         names = [field["name"] for field in node.get("fields", ())]
         if len(names) != len({*names}):
-            raise ValueError(f"{node['name']} has two fields of one name")
+            raise ValueError(f"{node['name']} has two fields of the same name")
 
 
 class _Pair:
@@ -95,7 +96,7 @@ class _Pair:
             if known:
                 yield from self.at(there, field["type"], known[0]["type"])
             elif "default" not in field:
-                yield f"{there}: the field is new and has no default"
+                yield f"{there}: the new field has no default"
 
     def enum(self, path: str, reader: dict[str, Any], writer: dict[str, Any]) -> Iterator[str]:
         yield from _named(path, reader, writer)
@@ -106,7 +107,7 @@ class _Pair:
     def fixed(self, path: str, reader: dict[str, Any], writer: dict[str, Any]) -> Iterator[str]:
         yield from _named(path, reader, writer)
         if reader["size"] != writer["size"]:
-            yield f"{path or 'it'}: {reader['size']} bytes are not {writer['size']} bytes"
+            yield f"{path or 'it'}: {reader['size']} bytes cannot read {writer['size']} bytes"
 
     def array(self, path: str, reader: dict[str, Any], writer: dict[str, Any]) -> Iterator[str]:
         return self.at(f"{path}[]", reader["items"], writer["items"])

@@ -27,7 +27,7 @@ class AvroFormat(Format):
             if not NAME.fullmatch(name):
                 raise FormatUnsupported(
                     f"Schema is not compatible with Avro: illegal name `{name}`",
-                    fix="use letters, digits and underscores, and begin with a letter",
+                    fix="use letters, digits and underscores, starting with a letter",
                 )
 
     def _serde(self, columns: Sequence[Field], *, is_key: bool, bare: bool) -> Serde:

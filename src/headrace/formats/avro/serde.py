@@ -24,7 +24,7 @@ from headrace.formats.schema_registry.registry import Subject, framed, unframed
 from headrace.schema import Field
 
 Row = tuple[Any, ...]
-_FIX = "correct the producer, or declare the columns as its schema has them"
+_FIX = "fix the producer, or declare the columns as in its schema"
 
 
 class AvroSerde:
@@ -91,11 +91,11 @@ def _writer(text: str) -> WriterSchema:
     try:
         return WriterSchema(json.loads(text))
     except Exception as error:  # a registry may hold any text, and fastavro raises many kinds of errors
-        raise BadRecord(f"the payload's schema cannot be understood: {error!r}", fix=_FIX) from None
+        raise BadRecord(f"the payload's schema is invalid: {error!r}", fix=_FIX) from None
 
 
 def _avro(body: bytes, writer: WriterSchema) -> Any:
     try:
         return fastavro.schemaless_reader(io.BytesIO(body), writer.plain, None)
     except Exception as error:  # fastavro may raise anything on malformed bytes
-        raise BadRecord(f"the payload does not fit its Avro schema: {error!r}", fix=_FIX) from None
+        raise BadRecord(f"the payload does not match its Avro schema: {error!r}", fix=_FIX) from None

@@ -29,7 +29,9 @@ class CsvRows:
 
     def __init__(self, delimiter: str = ",", header: bool = False) -> None:
         if len(delimiter) != 1 or delimiter in '"\r\n':
-            raise BadOption(f"delimiter cannot be {delimiter!r}", fix="use one character that is no quote or line end")
+            raise BadOption(
+                f"delimiter cannot be {delimiter!r}", fix="use one character that is neither a quote nor a line break"
+            )
         self.delimiter = delimiter
         self.header = header
 
@@ -76,7 +78,7 @@ class CsvRows:
                 wrong.setdefault(int(i) + first, _complaint(found, count))
         lengths = pc.list_value_length(split).to_numpy(zero_copy_only=False)
         for i, length in zip(plain[lengths != count], lengths[lengths != count], strict=True):
-            wrong[int(i) + first] = f"the line has {length} fields, not {count}"
+            wrong[int(i) + first] = f"the line has {length} fields, expected {count}"
         split = split.filter(pa.array(lengths == count))
         return self._merged(plain[lengths == count] + first, split, cells, count)
 
@@ -119,8 +121,8 @@ def _line(text: str) -> str:
 
 def _complaint(found: Cells | None, count: int) -> str:
     if found is None:
-        return "the payload is empty, or its quotes or line ends are not where they belong"
-    return f"the line has {len(found)} fields, not {count}"
+        return "the payload is empty, or its quotes or line breaks are misplaced"
+    return f"the line has {len(found)} fields, expected {count}"
 
 
 def _cells(line: str, delimiter: str) -> Cells | None:

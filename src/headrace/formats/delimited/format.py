@@ -21,7 +21,7 @@ from headrace.formats.java_numbers import WHOLE, decimal_text, double_text, pars
 from headrace.formats.primitives import PRIMITIVES, Convert, Mismatch
 from headrace.schema import Field
 
-_FIX = "correct the producer, or declare the columns as it writes them"
+_FIX = "fix the producer, or declare the columns as it writes them"
 _PLAIN_FIRST = re.compile(r"[0-9A-Za-z]")
 _SPECIAL_NAMES = {"TAB": "\t", "SPACE": " "}
 
@@ -170,7 +170,7 @@ class DelimitedSerde:
         try:
             cells = split(payload.decode(), self.delimiter)
         except ValueError as error:
-            raise BadRecord(f"the payload is no delimited line: {error}", fix=_FIX) from None
+            raise BadRecord(f"the payload is not a delimited line: {error}", fix=_FIX) from None
         if len(cells) != len(self.readers):
             raise BadRecord(f"the line has {len(cells)} fields, not {len(self.readers)}", fix=_FIX)
         return cells

@@ -45,14 +45,14 @@ def _parsed(text: str) -> Any:
     try:
         schema = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise _bad(f"it is no JSON: {error}") from None
+        raise _bad(f"it is not JSON: {error}") from None
     if not isinstance(schema, dict | bool):
         raise _bad("it must be an object, true or false")
     return schema
 
 
 def _bad(why: str) -> BadSchema:
-    return BadSchema(f"this is no JSON schema: {why}", fix='for example {"type": "object", "properties": {}}')
+    return BadSchema(f"this is not a valid JSON schema: {why}", fix='for example {"type": "object", "properties": {}}')
 
 
 def _walk(schema: Any, root: Any, path: str, depth: int) -> None:
@@ -60,7 +60,7 @@ def _walk(schema: Any, root: Any, path: str, depth: int) -> None:
     if isinstance(schema, bool):
         return
     if not isinstance(schema, dict) or depth > _DEEPEST:
-        raise _bad(f"{path} must be a schema, and not too deep inside others")
+        raise _bad(f"{path} must be a schema that is not nested too deeply")
     types = schema.get("type", [])
     unknown = [t for t in (types if isinstance(types, list) else [types]) if t not in TYPES]
     if unknown:
@@ -108,7 +108,7 @@ class _Pair:
     def at(self, path: str, reader: Any, writer: Any) -> Iterator[str]:
         self.steps += 1
         if self.steps > _MOST_STEPS:  # nested unions are tried in all combinations
-            raise _bad("there is too much in it to compare")
+            raise _bad("it is too large to compare")
         pair = (json.dumps(reader), json.dumps(writer))
         if pair in self.seen:
             return
@@ -119,11 +119,11 @@ class _Pair:
         if writer is None:  # it allows no document, so none was written
             return
         if reader is None:
-            yield f"{path}: nothing is allowed any more"
+            yield f"{path}: no value is allowed any more"
             return
         strange = _strange(reader, writer)
         if strange:
-            yield f'{path}: what "{strange}" means is not understood, and it is not the same on both sides'
+            yield f'{path}: the keyword "{strange}" is not supported, and it differs between the schemas'
             return
         wrote, read = _branches(writer), _branches(reader)
         if len(wrote) > 1 or len(read) > 1:
@@ -170,20 +170,20 @@ def _node(schema: Any, root: Any) -> Node | None:
         if "$ref" not in schema:
             return schema
         schema = _referred(schema["$ref"], root)
-    raise _bad("its references go in circles")
+    raise _bad("its references are circular")
 
 
 def _referred(reference: str, root: Any) -> Any:
     if not reference.startswith("#"):
-        raise _bad(f'the reference "{reference}" leads out of it')
+        raise _bad(f'the reference "{reference}" points outside the schema')
     found = root
     for part in reference.removeprefix("#").split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")
         if not isinstance(found, dict) or name not in found:
-            raise _bad(f'the reference "{reference}" leads nowhere')
+            raise _bad(f'the reference "{reference}" points to nothing')
         found = found[name]
     if not isinstance(found, dict | bool):
-        raise _bad(f'the reference "{reference}" leads to no schema')
+        raise _bad(f'the reference "{reference}" does not point to a schema')
     return found
 
 
@@ -284,7 +284,7 @@ def _property(schema: Node, name: str) -> Node:
 def _mixed_unions(path: str, reader: Node, writer: Node) -> Iterator[str]:
     for name in _UNIONS:
         if name in reader and not _same(reader, writer, name):
-            yield f'{path}: "{name}" beside other keywords is not understood, and it is not the same on both sides'
+            yield f'{path}: "{name}" next to other keywords is not supported, and it differs between the schemas'
 
 
 _RULES: tuple[Callable[[str, Node, Node], Iterator[str]], ...] = (

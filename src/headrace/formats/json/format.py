@@ -25,7 +25,7 @@ from headrace.formats.primitives import Convert, Mismatch
 from headrace.schema import Field
 
 Row = tuple[Any, ...]
-_FIX = "correct the producer, or declare the column with the type that it writes"
+_FIX = "fix the producer, or declare the column with the type that it writes"
 
 
 class JsonSerde:
@@ -59,7 +59,7 @@ class JsonSerde:
         if not isinstance(document, dict):
             if document is None:
                 return None
-            raise BadRecord("the payload is JSON, but no object", fix=_FIX)
+            raise BadRecord("the payload is JSON, but not an object", fix=_FIX)
         row: list[Any] = []
         try:
             for read, value in zip(readers, self.find(document), strict=True):

@@ -110,7 +110,7 @@ class RowDecoder:
             raise BadRecord(f"the payload is not a JSON object but {type(document).__name__}")
         for name in getattr(document, "twice", ()):
             if any(name == column for column, _, _ in self._columns):
-                raise BadRecord(f'field "{name}" is there twice')
+                raise BadRecord(f'field "{name}" appears twice')
         return self._values(document)
 
     def _values(self, document: dict[str, Any]) -> list[Any]:

@@ -43,7 +43,7 @@ def check(text: str) -> None:
 
 def problems(reader: str, writer: str) -> list[str]:
     if any(_REQUIRED.search(without_noise(text)) for text in (reader, writer)):
-        return ["required fields are not understood; make them optional"]
+        return ["required fields are not supported; make them optional"]
     read = _file(reader).message_types_by_name
     return list(_messages(read, _file(writer).message_types_by_name))
 
@@ -54,7 +54,7 @@ def _file(text: str) -> Any:
         return message_class(parse_proto(text)).DESCRIPTOR.file
     except Exception as error:  # the parser's ValueError, and what versions of the runtime raise
         raise BadSchema(
-            f"this is no Protobuf schema: {error}"[:500],
+            f"this is not a valid Protobuf schema: {error}"[:500],
             fix='for example: syntax = "proto3"; message M { string a = 1; }',
         ) from None
 
@@ -63,7 +63,7 @@ def _messages(reader: Any, writer: Any) -> Iterator[str]:
     seen: set[tuple[str, str]] = set()
     for name, message in writer.items():
         if name not in reader:
-            yield f"message {name} is gone"
+            yield f"message {name} was removed"
         else:
             yield from _message(reader[name], message, name, seen)
 
@@ -78,7 +78,7 @@ def _message(reader: Any, writer: Any, path: str, seen: set[tuple[str, str]]) ->
         if field is not None:
             yield from _field(field, wrote, there, seen)
         elif _oneof(wrote):
-            yield f"{there}: the member of oneof {_oneof(wrote)} is gone"
+            yield f"{there}: the member of oneof {_oneof(wrote)} was removed"
     yield from _alternatives(reader, writer, path)
 
 
@@ -88,9 +88,9 @@ def _field(reader: Any, writer: Any, path: str, seen: set[tuple[str, str]]) -> I
         yield f"{path}: {read} cannot read {wrote}"
         return
     if writer.is_repeated and not reader.is_repeated:
-        yield f"{path}: one value cannot read many"
+        yield f"{path}: a single field cannot read a repeated one"
     elif reader.is_repeated and not writer.is_repeated and read not in _LENGTH_FIRST:
-        yield f"{path}: numbers that are repeated are packed, single ones are not"
+        yield f"{path}: repeated numbers are packed, single ones are not"
     if reader.message_type is not None:
         yield from _message(reader.message_type, writer.message_type, path, seen)
 
@@ -105,7 +105,7 @@ def _alternatives(reader: Any, writer: Any, path: str) -> Iterator[str]:
             groups.setdefault(now, set()).add(_oneof(wrote) or f"field {wrote.name}")
     for name, together in groups.items():
         if len(together) > 1:
-            yield f"{path}: oneof {name} joins what was apart: {', '.join(sorted(together))}"
+            yield f"{path}: oneof {name} combines fields that were separate: {', '.join(sorted(together))}"
 
 
 def _oneof(field: Any) -> str:

@@ -34,7 +34,7 @@ class BareProtobufFormat(Format):
         if representation not in ("", "OPTIONAL"):
             raise BadFormatOption(
                 f"{self.name} cannot represent null as '{protobuf_nullable_representation}'",
-                fix="use OPTIONAL, or leave it out: null is then written as the type's default",
+                fix="use OPTIONAL, or omit the option; null is then written as the type's default",
             )
         self.full_name = schema_full_name
         self.nullable = representation == "OPTIONAL"
@@ -45,7 +45,7 @@ class BareProtobufFormat(Format):
             if not name.isidentifier() or not name.isascii():
                 raise FormatUnsupported(
                     f"Schema is not compatible with Protobuf: illegal name `{name}`",
-                    fix="use letters, digits and underscores, and begin with a letter",
+                    fix="use letters, digits and underscores, starting with a letter",
                 )
         for column in columns:
             self._check_nesting(column)
@@ -58,7 +58,7 @@ class BareProtobufFormat(Format):
                 inner = kind_name(kind.value_type).upper()
                 raise FormatUnsupported(
                     f"The '{self.name}' format does not support {inner} directly inside ARRAY, column: `{column.name}`",
-                    fix="put a STRUCT around the inner one",
+                    fix="wrap the inner one in a STRUCT",
                 )
 
     def _serde(self, columns: Sequence[Field], *, is_key: bool, bare: bool) -> Serde:

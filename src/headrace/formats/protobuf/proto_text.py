@@ -89,7 +89,7 @@ class _Parser:
             elif word != ";":
                 self.statement(file, word)
         if not file.message_type:
-            raise ValueError("there is no message")
+            raise ValueError("the schema has no message")
         return file
 
     def statement(self, file: FileDescriptorProto, word: str) -> None:
@@ -171,7 +171,7 @@ class _Parser:
 
     def next(self) -> str:
         if self.at >= len(self.tokens):
-            raise ValueError("the text ends in the middle")
+            raise ValueError("the text ends unexpectedly")
         self.at += 1
         return self.tokens[self.at - 1]
 
@@ -196,7 +196,7 @@ def _tokens(text: str) -> list[str]:
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
-            raise ValueError(f"{text[at : at + 20]!r} cannot be understood")
+            raise ValueError(f"{text[at : at + 20]!r} is not valid")
         at = found.end()
         if found[1]:
             tokens.append(found[1])

@@ -23,7 +23,7 @@ from headrace.schema import Field
 
 Row = tuple[Any, ...]
 Read = Callable[[bytes], Row]
-_FIX = "correct the producer, or declare the columns as its schema has them"
+_FIX = "fix the producer, or declare the columns as in its schema"
 _DEEPEST = 32
 
 
@@ -57,7 +57,7 @@ class BareProtobufSerde:
             except Mismatch as error:
                 raise bad_value(error, _FIX) from None
             except Exception as error:  # the runtime's DecodeError, and what its versions raise besides
-                raise BadRecord(f"the payload is no such Protobuf message: {error!r}", fix=_FIX) from None
+                raise BadRecord(f"the payload does not match its Protobuf message: {error!r}", fix=_FIX) from None
 
         return read
 
@@ -94,7 +94,7 @@ class ProtobufSerde:
         try:
             return self.inner.reader(message_class(parse_proto(text), path))
         except (ValueError, TypeError, KeyError, IndexError) as error:
-            raise BadRecord(f"the payload's schema has no such message: {error!r}", fix=_FIX) from None
+            raise BadRecord(f"the payload's message does not exist in its schema: {error!r}", fix=_FIX) from None
 
 
 def _path(rest: bytes) -> tuple[tuple[int, ...], bytes]:
@@ -103,12 +103,12 @@ def _path(rest: bytes) -> tuple[tuple[int, ...], bytes]:
     if count == 0:
         return (0,), rest[at:]
     if not 0 < count <= _DEEPEST:
-        raise BadRecord("the payload names no message of its schema", fix=_FIX)
+        raise BadRecord("the payload does not name a message of its schema", fix=_FIX)
     path: list[int] = []
     for _ in range(count):
         place, at = _varint(rest, at)
         if place < 0:
-            raise BadRecord("the payload names no message of its schema", fix=_FIX)
+            raise BadRecord("the payload does not name a message of its schema", fix=_FIX)
         path.append(place)
     return tuple(path), rest[at:]
 
@@ -119,4 +119,4 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
         value |= (byte & 0x7F) << (7 * shift)
         if byte < 0x80:
             return (value >> 1) ^ -(value & 1), at + shift + 1
-    raise BadRecord("the payload ends before its message", fix=_FIX)
+    raise BadRecord("the payload ends before the message begins", fix=_FIX)

@@ -199,7 +199,9 @@ def _list_filler(name: str, kind: pa.DataType) -> Fill:
 
     def put(message: Any, value: list[Any]) -> None:
         if None in value:
-            raise WrongType(f'PROTOBUF has no null inside the array "{name}"', fix="filter the nulls out of it")
+            raise WrongType(
+                f'PROTOBUF does not support nulls in the array "{name}"', fix="remove the nulls with FILTER"
+            )
         parts = getattr(message, name)
         if inner is None:
             parts.extend(value)
@@ -242,7 +244,7 @@ def _put_date(part: Any, value: int) -> None:
         day = _EPOCH_DAY + timedelta(days=value)
     except OverflowError:
         raise WrongType(
-            f"PROTOBUF has no date {value} days from 1970", fix="keep dates in the years 1 to 9999"
+            f"PROTOBUF does not support the date {value} days after 1970-01-01", fix="keep dates in the years 1 to 9999"
         ) from None
     part.year, part.month, part.day = day.year, day.month, day.day
 

@@ -44,7 +44,7 @@ class HttpRegistry:
     def __init__(self, address: str, timeout: float = 10.0) -> None:
         parts = urlsplit(address)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.username:
-            raise ValueError("write the registry's address like http://127.0.0.1:8081")
+            raise ValueError("write the registry's address as in http://127.0.0.1:8081")
         self.address = address.rstrip("/")
         self._secure = parts.scheme == "https"
         self._place = (parts.hostname, parts.port or (443 if self._secure else 80))
@@ -72,8 +72,8 @@ class HttpRegistry:
         answer = self._ask("GET", f"/schemas/ids/{schema_id}")
         if answer.get("references"):
             raise BadRecord(
-                f"the schema with the id {schema_id} refers to others, which is not understood",
-                fix="register it as one schema",
+                f"the schema with the id {schema_id} has references, which are not supported",
+                fix="register it as a single schema",
             )
         found = (_field(answer, "schema", str), _kind(answer))
         self._keep(self._schemas, schema_id, found)
@@ -126,7 +126,7 @@ class HttpRegistry:
             return response.status, response.read(_MOST_ANSWER)
         except (OSError, HTTPException) as error:
             raise RegistryUnreachable(
-                f"the schema registry does not answer: {error}",
+                f"the schema registry does not respond: {error}",
                 where=self.address,
                 fix="start it with `headrace schema up`, or correct the address",
             ) from error
@@ -134,11 +134,15 @@ class HttpRegistry:
             connection.close()
 
     def _error(self, status: int, answer: dict[str, Any]) -> HeadraceError:
-        said = str(answer.get("message") or f"it answered with status {status}")[:1000]
+        said = str(answer.get("message") or f"status {status}")[:1000]
         if status >= 500 or status == 429:
-            return RegistryUnreachable(f"the schema registry cannot answer now: {said}", where=self.address)
+            return RegistryUnreachable(f"the schema registry cannot serve the request now: {said}", where=self.address)
         kind = _ERRORS.get(answer.get("error_code", status), RegistryRefused)
-        return kind(f"the schema registry says: {said}", where=self.address, fix="correct the request, or the schema")
+        return kind(
+            f"the schema registry refused the request: {said}",
+            where=self.address,
+            fix="correct the request, or the schema",
+        )
 
 
 def _quoted(subject: str) -> str:
@@ -148,7 +152,10 @@ def _quoted(subject: str) -> str:
 def _field(answer: Any, name: str, kind: type) -> Any:
     value = answer.get(name) if isinstance(answer, dict) else None
     if not isinstance(value, kind):
-        raise RegistryRefused(f'the schema registry gave no "{name}"', fix="check that the address is a registry's")
+        raise RegistryRefused(
+            f'the response of the schema registry has no "{name}"',
+            fix="check that the address is that of a schema registry",
+        )
     return value
 
 
@@ -156,11 +163,16 @@ def _kind(answer: dict[str, Any]) -> Kind:
     """The type is absent for AVRO, which predates the others."""
     given = answer.get("schemaType", "AVRO")
     if given not in KINDS:
-        raise RegistryRefused(f'the schema registry has a schema of kind "{given}"', fix=f"use {', '.join(KINDS)}")
+        raise RegistryRefused(
+            f'the schema registry returned a schema of the unsupported type "{given}"', fix=f"use {', '.join(KINDS)}"
+        )
     return given
 
 
 def _listed(answer: Any, kind: type) -> list[Any]:
     if not isinstance(answer, list) or not all(isinstance(item, kind) for item in answer):
-        raise RegistryRefused("the schema registry gave no list", fix="check that the address is a registry's")
+        raise RegistryRefused(
+            "the response of the schema registry is not a list",
+            fix="check that the address is that of a schema registry",
+        )
     return answer

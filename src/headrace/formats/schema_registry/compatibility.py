@@ -69,7 +69,7 @@ def _read(kind: Kind, reader: str, writer: str) -> list[str]:
     try:
         return _kind(kind)[1](reader, writer)
     except RecursionError:
-        return ["it is nested too deeply to be compared"]
+        return ["it is nested too deeply"]
 
 
 def _kind(kind: Kind) -> tuple[Callable[[str], None], Problems]:

@@ -83,7 +83,7 @@ class StoredRegistry:
         """Returns the schema's id; a schema that the subject already has changes nothing."""
         self._check(text, kind)
         if not 0 < len(subject) <= _MOST_SUBJECT:
-            raise BadSchema(f'"{subject[:80]}" cannot be a subject', fix=f"use 1 to {_MOST_SUBJECT} characters")
+            raise BadSchema(f'"{subject[:80]}" is not a valid subject', fix=f"use 1 to {_MOST_SUBJECT} characters")
         return self._journal.change(lambda state: self._registered(state, subject, text, kind))
 
     def _registered(self, state: RegistryState, subject: str, text: str, kind: Kind) -> tuple[list[Row], int]:
@@ -114,14 +114,14 @@ class StoredRegistry:
 
     def _check(self, text: str, kind: Kind) -> None:
         if kind not in KINDS:
-            raise BadSchema(f'there is no kind of schema "{kind}"', fix=f"use one of {', '.join(KINDS)}")
+            raise BadSchema(f'schema type "{kind}" does not exist', fix=f"use one of {', '.join(KINDS)}")
         if self._strict:
             check_schema(text, kind)
 
     def schema(self, schema_id: int) -> tuple[str, Kind]:
         found = self._journal.read(lambda state: state.schemas.get(schema_id))
         if found is None:
-            raise UnknownSchema(f"there is no schema with the id {schema_id}", fix="register the schema first")
+            raise UnknownSchema(f"schema {schema_id} does not exist", fix="register the schema first")
         return found
 
     def uses(self, schema_id: int, *, deleted: bool = False) -> list[Version]:
@@ -186,7 +186,7 @@ class StoredRegistry:
 
     def set_level(self, level: str, subject: str = REGISTRY) -> None:
         if level not in LEVELS:
-            raise BadCompatibility(f'"{level}" is no level of compatibility', fix=f"use one of {', '.join(LEVELS)}")
+            raise BadCompatibility(f'"{level}" is not a compatibility level', fix=f"use one of {', '.join(LEVELS)}")
         self._journal.change(lambda state: ([(("level", subject), {"level": level})], None))
 
     def clear_level(self, subject: str = REGISTRY) -> str:
@@ -198,7 +198,7 @@ class StoredRegistry:
 
     def set_mode(self, mode: str, subject: str = REGISTRY) -> None:
         if mode not in MODES:
-            raise BadMode(f'a registry has no mode "{mode}"', fix=f"use one of {', '.join(MODES)}")
+            raise BadMode(f'mode "{mode}" does not exist', fix=f"use one of {', '.join(MODES)}")
         self._journal.change(lambda state: ([(("mode", subject), {"mode": mode})], None))
 
     def clear_mode(self, subject: str = REGISTRY) -> str:
@@ -211,7 +211,7 @@ class StoredRegistry:
 def _versions(state: RegistryState, subject: str, *, deleted: bool = False) -> list[Version]:
     found = state.versions(subject, deleted=deleted)
     if not found:
-        raise UnknownSubject(f'there is no subject "{subject}"', fix="register a schema for it first")
+        raise UnknownSubject(f'subject "{subject}" does not exist', fix="register a schema for it first")
     return found
 
 
@@ -219,7 +219,7 @@ def _version(state: RegistryState, subject: str, number: int | str, *, deleted: 
     if number == "latest":
         return _versions(state, subject)[-1]
     if not isinstance(number, int) or not 0 < number < 1 << 31:
-        raise BadVersion(f'"{number}" is no version', fix='use a number from 1 on, or "latest"')
+        raise BadVersion(f'"{number}" is not a version', fix='use a number of at least 1, or "latest"')
     found = {version.number: version for version in _versions(state, subject, deleted=deleted)}
     if number not in found:
         known = ", ".join(map(str, found))
@@ -240,13 +240,15 @@ def _level(state: RegistryState, subject: str) -> str:
 
 def _setting(values: dict[str, str], subject: str, default: str, or_default: bool) -> str:
     if subject not in values and not or_default:
-        raise NotConfigured(f'subject "{subject}" has no setting of its own', fix="ask for the registry's")
+        raise NotConfigured(
+            f'subject "{subject}" has no configuration of its own', fix="request the registry's configuration"
+        )
     return values.get(subject, values.get(REGISTRY, default))
 
 
 def _cleared(name: str, values: dict[str, str], subject: str, default: str) -> tuple[list[Row], str]:
     if subject not in values and subject != REGISTRY:
-        raise NotConfigured(f'subject "{subject}" has no setting of its own', fix="there is nothing to clear")
+        raise NotConfigured(f'subject "{subject}" has no configuration of its own', fix="nothing needs to be deleted")
     return [((name, subject), None)] if subject in values else [], values.get(subject, default)
 
 
@@ -255,15 +257,15 @@ def _cleared(name: str, values: dict[str, str], subject: str, default: str) -> t
 
 def _check_writable(state: RegistryState, subject: str) -> None:
     if _setting(state.modes, subject, MODES[0], True) == "READONLY":
-        raise RegistryReadOnly(f'subject "{subject}" is in the mode READONLY', fix="set its mode to READWRITE")
+        raise RegistryReadOnly(f'subject "{subject}" is in mode READONLY', fix="set its mode to READWRITE")
 
 
 def _check_order(versions: list[Version], permanent: bool, what: str) -> None:
     """Soft delete first, then permanent delete."""
     if permanent and not all(version.deleted for version in versions):
-        raise NotSoftDeleted(f"{what} is not deleted yet", fix="delete it first, then permanently")
+        raise NotSoftDeleted(f"{what} is not soft-deleted", fix="delete it first, then delete it permanently")
     if not permanent and (not versions or versions[0].deleted):
-        raise AlreadySoftDeleted(f"{what} is deleted already", fix="delete it permanently, or register it again")
+        raise AlreadySoftDeleted(f"{what} is already deleted", fix="delete it permanently, or register it again")
 
 
 def _deleted(version: Version, permanent: bool) -> Row:
@@ -274,6 +276,6 @@ def _deleted(version: Version, permanent: bool) -> Row:
 def _refuse(subject: str, found: list[str]) -> None:
     if found:
         raise IncompatibleSchema(
-            f'the schema does not go together with those of subject "{subject}": {"; ".join(found[:5])}',
-            fix="give new fields a default and keep the types, or set the subject's compatibility to NONE",
+            f'the schema is not compatible with those of subject "{subject}": {"; ".join(found[:5])}',
+            fix="give new fields a default and keep existing types, or set the subject's compatibility to NONE",
         )

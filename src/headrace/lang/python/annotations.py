@@ -97,7 +97,7 @@ def mapping_of_type(kind: pa.DataType) -> TypeMapping:
 def _checked(wanted: type, kind: pa.DataType) -> Convert:
     def check(value: Any) -> Any:
         if type(value) is not wanted:
-            raise TypeError(f"{value!r} is no {t.type_text(kind)}")
+            raise TypeError(f"{value!r} is not a valid {t.type_text(kind)}")
         return value
 
     return check
@@ -108,7 +108,7 @@ def _integer(kind: pa.DataType, low: int, high: int) -> Convert:
 
     def bounded(value: Any) -> int:
         if not low <= check(value) <= high:
-            raise OverflowError(f"{value} is beyond {t.type_text(kind)}")
+            raise OverflowError(f"{value} is out of range for {t.type_text(kind)}")
         return value
 
     return bounded
@@ -126,7 +126,7 @@ def _decimal(kind: pa.DataType) -> Convert:
     def fitted(value: Any) -> Decimal:
         fit = Decimal(value).quantize(unit)
         if len(fit.as_tuple().digits) > kind.precision:
-            raise OverflowError(f"{value} is beyond {t.type_text(kind)}")
+            raise OverflowError(f"{value} is out of range for {t.type_text(kind)}")
         return fit
 
     return fitted
@@ -213,7 +213,7 @@ def _optional(arguments: tuple[Any, ...], where: str) -> TypeMapping:
 def _unknown(annotation: Any, where: str) -> BadPython:
     shown = getattr(annotation, "__name__", str(annotation))
     return BadPython(
-        f'"{shown}" has no type in KSQL',
+        f'"{shown}" has no corresponding KSQL type',
         where=where,
         fix="use int, float, str, bool, bytes, datetime, date, time, list[...], dict[str, ...], a dataclass, or "
         'Annotated[Decimal, "DECIMAL(10, 2)"]',

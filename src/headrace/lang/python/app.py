@@ -159,9 +159,9 @@ class App:
         """Reject variables in the text: when executed, it would not mean what was planned."""
         if used := [name for name in self._execution.variables if f"${{{name}}}" in text]:
             raise BadPython(
-                f"a text holds ${{{used[0]}}}, which DEFINE has given a meaning",
+                f"a string contains ${{{used[0]}}}, which DEFINE would replace",
                 where=f"{place.file}:{place.line}",
-                fix="use Python's own variables",
+                fix="use a Python variable instead",
             )
 
     def _keep(self, action: Action, text: str) -> None:
@@ -178,9 +178,9 @@ def _checked(name: str) -> str:
     """Check the name, which becomes that of a folder."""
     if name and not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", name):
         raise BadPython(
-            f'"{name}" is no name for an app',
+            f'"{name}" is not a valid name for an app',
             where=f"{call_site().file}:{call_site().line}",
-            fix="take 1 to 100 letters, digits, dots, dashes and underscores",
+            fix="use 1 to 100 letters, digits, dots, dashes and underscores",
         )
     return name
 

@@ -189,7 +189,7 @@ def _chosen(module: ModuleType, made: list[App], path: str) -> App:
         return named
     if len(made) != 1:
         raise BadPython(
-            f'"{path}" makes {len(made)} apps', fix='make one, or call the one that is meant "app": app = hr.App()'
+            f'"{path}" creates {len(made)} apps', fix='create one, or assign the one to use to "app": app = hr.App()'
         )
     return made[0]
 

@@ -42,9 +42,9 @@ class Expr:
 
     def __bool__(self) -> bool:
         raise BadPython(
-            "an expression is neither true nor false until a row comes",
+            "an expression has no truth value in Python",
             where=_where(),
-            fix="write & for and, | for or, ~ for not, and put comparisons in brackets",
+            fix="write & for and, | for or, ~ for not, and put comparisons in parentheses",
         )
 
     # -- numbers and text -------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ class Expr:
         return Expr(ast.Subscript(self.node, node_of(index), span=call_site()))
 
     def __iter__(self) -> Any:
-        raise TypeError("an expression has no items before a row comes")
+        raise TypeError("an expression cannot be iterated in Python")
 
 
 class _Columns:
@@ -251,7 +251,7 @@ def node_of(value: Any) -> ast.Expr:
     raise BadPython(
         f"{value!r} is of type {type(value).__name__}, which has no literal in KSQL",
         where=_where(),
-        fix="give a number, a text, a date or time, a list, a dict or an expression",
+        fix="pass a number, a string, a date or time, a list, a dict or an expression",
     )
 
 
@@ -266,13 +266,17 @@ def _where() -> str:
 
 def _whole(value: int) -> ast.Expr:
     if not BIGINT_MIN <= value <= BIGINT_MAX:
-        raise BadPython(f"{value} is beyond BIGINT", where=_where(), fix="give a Decimal with a point, or a float")
+        raise BadPython(
+            f"{value} is out of range for BIGINT", where=_where(), fix="pass a Decimal with a decimal point, or a float"
+        )
     return ast.IntegerLiteral(value, span=call_site())
 
 
 def _float(value: float) -> ast.Expr:
     if not math.isfinite(value):
-        raise BadPython(f"{value} has no literal in KSQL", where=_where(), fix='cast a text: lit("NaN").cast("DOUBLE")')
+        raise BadPython(
+            f"{value} has no literal in KSQL", where=_where(), fix='cast a string: lit("NaN").cast("DOUBLE")'
+        )
     return ast.DoubleLiteral(value, span=call_site())
 
 

@@ -61,7 +61,7 @@ class Event:
         try:
             return self.values[name]
         except KeyError:
-            raise AttributeError(f"the row has no column {name!r}; there are {', '.join(self.values)}") from None
+            raise AttributeError(f"the row has no column {name!r}; its columns are {', '.join(self.values)}") from None
 
     def __repr__(self) -> str:
         return f"Event({self.time}, {self.values})"
@@ -94,13 +94,13 @@ class KeyContext:
         """Emit a row, under the same key and with the time of the event or timer."""
         names = [name for name, _ in self._output]
         if unknown := [name for name in columns if name not in names]:
-            raise ValueError(f"the output has no column {unknown[0]!r}; there are {', '.join(names)}")
+            raise ValueError(f"the output has no column {unknown[0]!r}; its columns are {', '.join(names)}")
         self._rows.append(tuple(kind.write(columns.get(name)) for name, kind in self._output))
 
     def set_timer(self, at: int, name: str = "") -> None:
         """Call `on_timer` when stream time reaches `at` (ms); a key has one timer per name, the last that was set."""
         if type(at) is not int or at < 0:
-            raise ValueError(f"{at!r} is no time in ms since 1970")
+            raise ValueError(f"{at!r} is not a time in milliseconds since 1970")
         self._timers[name] = at
 
     def cancel_timer(self, name: str = "") -> None:
@@ -120,20 +120,20 @@ class Operator:
 
     def on_event(self, event: Event, ctx: KeyContext) -> None:
         """Called for each row."""
-        raise NotImplementedError(f"{type(self).__name__} does nothing with events")
+        raise NotImplementedError(f"{type(self).__name__} does not implement on_event")
 
     def on_timer(self, timer: Timer, ctx: KeyContext) -> None:
         """Called when a timer fires."""
-        raise NotImplementedError(f"{type(self).__name__} does nothing with timers")
+        raise NotImplementedError(f"{type(self).__name__} does not implement on_timer")
 
 
 def declare_operator(operator: type[Operator], name: str | None = None) -> OperatorDefinition:
     """Declare an operator, by default under its class's name."""
     if not (inspect.isclass(operator) and issubclass(operator, Operator)) or not operator.output:
         raise BadPython(
-            f'"{getattr(operator, "__name__", operator)}" is no operator',
+            f'"{getattr(operator, "__name__", operator)}" is not an operator',
             where=f"{call_site().file}:{call_site().line}",
-            fix='inherit from headrace.Operator and say what comes out: output = "pages BIGINT"',
+            fix='inherit from headrace.Operator and declare its output: output = "pages BIGINT"',
         )
     doc = (inspect.getdoc(operator) or operator.__name__).splitlines()[0]
     with errors_at_call():
@@ -194,4 +194,4 @@ def _plain(value: Any) -> Any:
         return type(value)(map(_plain, value))
     if type(value) is dict:
         return {_plain(key): _plain(item) for key, item in value.items()}
-    raise TypeError(f"{value!r} has no place in a state: use numbers, texts, lists, tuples and dicts")
+    raise TypeError(f"{value!r} cannot be stored in state: use numbers, strings, lists, tuples and dicts")

@@ -89,7 +89,9 @@ class Relation:
         Two streams need `within`, how far apart in time two rows may be. `how` is inner, left, right or full.
         """
         if how not in _KINDS:
-            raise BadPython(f'there is no join "{how}"', where=_where(), fix=f"choose one of {', '.join(_KINDS)}")
+            raise BadPython(
+                f'join type "{how}" does not exist', where=_where(), fix=f"choose one of {', '.join(_KINDS)}"
+            )
         left, right = self._joinable(), other._joinable()
         if isinstance(right, ast.Join):
             right = ast.SubqueryRef(other.query, other.name, span=call_site())

@@ -64,9 +64,9 @@ def row_function(
     names = [*inspect.signature(python).parameters]
     if missing := [name for name in (*names, "return") if name not in hints]:
         raise BadPython(
-            f'function "{python.__name__}" does not say the type of {", ".join(missing)}',
+            f'function "{python.__name__}" does not declare the type of {", ".join(missing)}',
             where=where,
-            fix="annotate its parameters and its result, as in def twice(n: int) -> int",
+            fix="annotate its parameters and its result, for example def twice(n: int) -> int",
         )
     takes, gives = [type_mapping(hints[name], where) for name in names], type_mapping(hints["return"], where)
     overload = _overload(dict(zip(names, takes, strict=True)), gives, _rowwise(python, takes, gives))
@@ -90,7 +90,11 @@ def _declared(python: Callable[..., Any], name: str | None, overload: Overload, 
     doc = (inspect.getdoc(python) or f"Python: {python.__module__}.{python.__qualname__}").splitlines()[0]
     name = (name or python.__name__).upper()
     if not name.isidentifier() or name in RESERVED:
-        raise BadPython(f'"{name}" is no name for a function', where=_where(python), fix="give it one: name='tax'")
+        raise BadPython(
+            f'"{name}" is not a valid name for a function',
+            where=_where(python),
+            fix="choose one, for example name='tax'",
+        )
     function = Function(name, doc, (overload,), area="user", repeatable=repeatable)
     declare(function, _where(python))
     return UserFunction(python, function)
@@ -118,7 +122,7 @@ def _batchwise(python: Callable[..., Any], takes: Sequence[TypeMapping], gives: 
         pairs = zip(takes, values, strict=True)
         result = python(*[pa.array([kind.read(value)], kind.type) for kind, value in pairs])
         if len(result) != 1:
-            raise ValueError(f"{len(result)} values came for 1 row")
+            raise ValueError(f"{len(result)} values were returned for 1 row")
         return gives.write(result[0].as_py())
 
     return run

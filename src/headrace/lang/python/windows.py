@@ -97,8 +97,8 @@ def _length(given: timedelta | None, units: dict[str, float]) -> timedelta:
         length = timedelta(0)
     if not length:
         raise BadPython(
-            "a window needs a length",
+            "a window requires a size",
             where=f"{call_site().file}:{call_site().line}",
-            fix="say it in words such as tumbling(minutes=5), or give a timedelta",
+            fix="write, for example, tumbling(minutes=5), or pass a timedelta",
         )
     return length

@@ -84,17 +84,17 @@ _CODES: Mapping[type[HeadraceError], Iterable[str]] = {
 }
 _CLASSES = {getattr(KafkaError, name): cls for cls, names in _CODES.items() for name in names}
 _FIXES: Mapping[type[HeadraceError], str] = {
-    BrokerUnreachable: "start a broker with `headrace kafka up`, or set kafka.bootstrap_servers to one that runs",
-    UnknownTopic: "`headrace topic list` shows those that exist",
+    BrokerUnreachable: "start a broker with `headrace kafka up`, or set kafka.bootstrap_servers to a running one",
+    UnknownTopic: "`headrace topic list` shows the existing ones",
     TopicExists: "choose another name, or alter or delete it",
     BadTopicOption: "choose a value that this Kafka cluster allows",
     RecordTooLarge: "send smaller records, or raise the topic's max_record_bytes",
     BadRecord: "give every record of a compacted topic a key",
-    WriterFenced: "stop this writer: the one that was opened last goes on",
-    GroupFenced: "poll again: the rows since the last commit come again, to whoever has them now",
+    WriterFenced: "stop this writer; only the one that was opened last may write",
+    GroupFenced: "poll again; rows since the last commit are delivered again to the new owner",
     GroupNotEmpty: "stop its members first",
     UnknownGroup: "headrace group list shows those that do",
-    BrokerRefused: "read the broker's log",
+    BrokerRefused: "see the broker's log",
 }
 _DENIALS = (KafkaError._AUTHENTICATION, KafkaError._SSL)
 
@@ -105,7 +105,7 @@ def translate(error: KafkaError | KafkaException, servers: str, where: str | Non
     cls = _CLASSES.get(inner.code(), BrokerUnreachable if inner.retriable() else BrokerRefused)
     what = f"Kafka at {servers}: {inner.str()} ({inner.name()})"
     if cls is BrokerUnreachable:
-        what = f"no answer in time from {what}"
+        what = f"{what} did not respond in time"
     return cls(what, where=where, fix=_FIXES.get(cls))
 
 
@@ -178,7 +178,7 @@ class Client:
             raise self.translate(error, where) from error
         except TimeoutError as error:
             raise BrokerUnreachable(
-                f"no answer in time from Kafka at {self.servers}", where=where, fix=_FIXES[BrokerUnreachable]
+                f"Kafka at {self.servers} did not respond in time", where=where, fix=_FIXES[BrokerUnreachable]
             ) from error
 
     @retry_on_unknown_topic
@@ -201,7 +201,7 @@ class Client:
                 self.admin.list_topics(
                     timeout=ATTEMPT_TIMEOUT.total_seconds()
                 )  # the leader may have changed, and the library would cache the old one
-            raise BrokerUnreachable(f"Kafka at {self.servers} does not know its offsets yet", where=where)
+            raise BrokerUnreachable(f"Kafka at {self.servers} does not have its offsets yet", where=where)
         return found
 
     def translate(self, error: KafkaError | KafkaException, where: str | None = None) -> HeadraceError:
@@ -215,9 +215,9 @@ class Client:
         if denial is None or time.monotonic() - told_at > 2 * REQUEST_TIMEOUT.total_seconds():
             return None
         return BrokerRefused(
-            f"Kafka at {self.servers} does not let us in: {denial.str()}",
+            f"Kafka at {self.servers} denies access: {denial.str()}",
             where=where,
-            fix="mend security.protocol, sasl.* and ssl.* in kafka.client_options",
+            fix="check security.protocol, sasl.* and ssl.* in kafka.client_options",
         )
 
 
@@ -256,7 +256,7 @@ def parse_options(text: str) -> dict[str, str]:
         name, equals, value = part.partition("=")
         if not equals or not re.fullmatch(r"[a-z][a-z0-9._]*", name.strip()):
             raise BadSetting(
-                'setting "kafka.client_options" cannot be understood', fix="write key=value pairs separated by commas"
+                'setting "kafka.client_options" is not valid', fix="write key=value pairs separated by commas"
             )
         options[name.strip()] = value.strip()
     return options

@@ -50,7 +50,7 @@ class CompactedTopic:
         while not self._is_there() and time.monotonic() < until:
             time.sleep(0.01)  # the controller responds before the other brokers know the topic
         if not self._partitions:
-            raise BrokerUnreachable(f"no answer in time from Kafka at {self._client.servers}", where=self.topic)
+            raise BrokerUnreachable(f"Kafka at {self._client.servers} did not respond in time", where=self.topic)
         return self._partitions
 
     @retry_on_election
@@ -108,9 +108,9 @@ class CompactedTopic:
                 self._take(message)
             if time.monotonic() > until:
                 raise BrokerUnreachable(
-                    f"no answer in time from Kafka at {self._client.servers}: offset {end} is not readable yet",
+                    f"Kafka at {self._client.servers} did not respond in time: offset {end} is not readable yet",
                     where=str(here),
-                    fix="try again: a transaction that a crash left open is ended by Kafka within a minute",
+                    fix="try again: Kafka aborts a transaction that a crash left open within a minute",
                 )
         consumer.unassign()  # an idle consumer sends no fetches
 

@@ -117,8 +117,8 @@ class KafkaConsumer:
         for here in wanted:
             if here not in self._positions:
                 raise GroupFenced(
-                    f'partition {here} is not this member\'s any more in group "{self.group}"',
-                    fix="poll again: the rows since the last commit come again, to whoever has it now",
+                    f'partition {here} is no longer assigned to this member of group "{self.group}"',
+                    fix="poll again; rows since the last commit are delivered again to the new owner",
                 )
         if not wanted:
             return
@@ -253,7 +253,7 @@ class KafkaConsumer:
             return wanted
         if self._lost is OffsetReset.ERROR:
             self._failures[here] = OffsetLost(
-                f'group "{self.group}" wanted offset {wanted}, but the partition now holds {bounds.start} to '
+                f'group "{self.group}" requested offset {wanted}, but the partition now has {bounds.start} to '
                 f"{bounds.end}: rows {wanted} to {bounds.start - 1} were removed",
                 where=str(here),
                 fix=f"seek to {bounds.start}, reset the group, or consume with lost=earliest or lost=latest",
@@ -267,9 +267,9 @@ class KafkaConsumer:
 
     def _own(self, partition: TopicPartition) -> TopicPartition:
         if partition not in self._positions:
-            raise OffsetOutOfRange(f"partition {partition} is not assigned to this member", fix="poll first")
+            raise OffsetOutOfRange(f"partition {partition} is not assigned to this member", fix="call poll first")
         return partition
 
     def _check_open(self) -> None:
         if self._closed:
-            raise Closed("the consumer is closed", fix="make a new one")
+            raise Closed("the consumer is closed", fix="create a new one")

@@ -101,8 +101,8 @@ class Groups:
 
 
 def _unknown(name: str) -> UnknownGroup:
-    return UnknownGroup(f'group "{name}" does not exist', fix="headrace group list shows those that do")
+    return UnknownGroup(f'group "{name}" does not exist', fix="`headrace group list` shows the existing ones")
 
 
 def _busy(name: str, members: int) -> GroupNotEmpty:
-    return GroupNotEmpty(f'group "{name}" has {members} live members', fix="stop them first")
+    return GroupNotEmpty(f'group "{name}" has {members} active members', fix="stop them first")

@@ -73,7 +73,7 @@ def _jars(jar_set: JarSet, settings: Settings) -> list[Path]:
 
 def _fetch_set(jar_set: JarSet, folder: Path, say: Progress) -> Path:
     if folder.is_dir():
-        say(f"{jar_set.name}: {len(list(folder.glob('*.jar')))} jars are there")
+        say(f"{jar_set.name}: {len(list(folder.glob('*.jar')))} jars present")
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder.parent, prefix=f".{jar_set.name}-") as scratch:
@@ -96,7 +96,7 @@ def _resolve(jar_set: JarSet, scratch: Path, say: Progress) -> Path:
         if not reason:
             return out
     raise KafkaNotInstalled(
-        f'the jars "{jar_set.name}" could not be fetched: {reason}',
+        f'the jars "{jar_set.name}" could not be downloaded: {reason}',
         fix="check the network and Maven's settings.xml, then: headrace kafka jars",
     )
 
@@ -115,7 +115,7 @@ def _maven(coordinates: tuple[str, ...], transitive: bool, scratch: Path, out: P
     if done.returncode == 0 and any(out.glob("*.jar")):
         return ""
     lines = [line.partition("[ERROR]")[2].strip() for line in (done.stdout + done.stderr).splitlines()]
-    return next((line for line in lines if line), f"mvn ended with {done.returncode}")
+    return next((line for line in lines if line), f"mvn exited with code {done.returncode}")
 
 
 def _pom(coordinates: tuple[str, ...], transitive: bool) -> str:

@@ -41,7 +41,7 @@ import ctypes, os, signal, sys
 PR_SET_PDEATHSIG = 1
 ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 if os.getppid() != int(sys.argv[1]):
-    sys.exit("the parent is gone already")
+    sys.exit("the parent process has exited")
 os.execv(sys.argv[2], sys.argv[2:])
 """
 
@@ -221,7 +221,7 @@ class LocalCluster:
         if clients:
             raise BrokerUnreachable(
                 f"the brokers at {self.bootstrap} were not ready after {READY_SECONDS} s",
-                fix=f"read {self.brokers[0].log}",
+                fix=f"see {self.brokers[0].log}",
             )
 
     def __enter__(self) -> LocalCluster:
@@ -234,7 +234,7 @@ class LocalCluster:
         for broker in self.brokers:
             if broker.node in expected and not broker.alive:
                 raise BrokerRefused(
-                    f"Kafka node {broker.node} ended while starting: {_last_words(broker.log)}", where=str(broker.log)
+                    f"Kafka node {broker.node} exited while starting: {_last_words(broker.log)}", where=str(broker.log)
                 )
 
     def _format(self, folder: Path) -> None:
@@ -292,7 +292,8 @@ def _check_free(port: int) -> None:
         socket.create_server((HOST, port)).close()
     except OSError as error:
         raise PortInUse(
-            f"port {port} is taken", fix="end the process that listens there, or choose another: --port 19092"
+            f"port {port} is in use",
+            fix="stop the process that uses it, or choose another port, for example --port 19092",
         ) from error
 
 

@@ -92,7 +92,7 @@ class MessageDecoder:
         if reports.error is not None:
             raise self._client.translate(*reports.error)
         if left:
-            raise BrokerUnreachable(f"no answer in time from Kafka at {self._client.servers}", fix="read again")
+            raise BrokerUnreachable(f"Kafka at {self._client.servers} did not respond in time", fix="read again")
 
 
 def _letter(topic: str, origin: str, misfit: RejectedMessage) -> Outgoing:

@@ -52,7 +52,7 @@ class KafkaProducer:
 
     def send(self, topic: str, record: Record, partition: int | None = None) -> Future[Appended]:
         if self._closed.is_set():
-            raise Closed("the producer is closed", fix="make a new one")
+            raise Closed("the producer is closed", fix="create a new one")
         out = self._outgoing(topic, record, partition)
         future: Future[Appended] = Future()
         self._pending.add(future)
@@ -68,7 +68,7 @@ class KafkaProducer:
         limit = (timeout if timeout is not None else DELIVERY_TIMEOUT * 2).total_seconds()
         if self._producer.flush(limit):
             raise BrokerUnreachable(
-                f"Kafka at {self._client.servers} did not take all records in {limit:g} s", fix="flush again"
+                f"Kafka at {self._client.servers} did not acknowledge all records within {limit:g} s", fix="flush again"
             )
         failure, self._failure = self._failure, None
         if failure is not None:

@@ -71,7 +71,7 @@ class Reader:
         bounds = self.bounds_of([here])[here]
         if not bounds.start <= offset <= bounds.end:
             raise OffsetOutOfRange(
-                f"offset {offset} is not held: the partition has offsets {bounds.start} to {bounds.end}",
+                f"offset {offset} does not exist: the partition has offsets {bounds.start} to {bounds.end}",
                 where=str(here),
                 fix=f"read from {bounds.start} (earliest) or {bounds.end} (latest)",
             )
@@ -205,7 +205,7 @@ class Cursor:
         until = time.monotonic() + REQUEST_TIMEOUT.total_seconds()
         while position == offset:
             if time.monotonic() > until:
-                raise BrokerUnreachable(f"no answer in time from Kafka at {self._client.servers}", where=str(here))
+                raise BrokerUnreachable(f"Kafka at {self._client.servers} did not respond in time", where=str(here))
             position = self._gather(messages, max_records, position, here)
         self.at = (here, position)
         if position >= end:

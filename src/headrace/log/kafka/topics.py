@@ -191,17 +191,15 @@ class Topics:
         until = time.monotonic() + REQUEST_TIMEOUT.total_seconds()
         while not is_so():
             if time.monotonic() > until:
-                raise BrokerUnreachable(f"no answer in time from Kafka at {self._client.servers}", where=name)
+                raise BrokerUnreachable(f"Kafka at {self._client.servers} did not respond in time", where=name)
             time.sleep(0.01)
 
 
 def _check_possible(spec: TopicSpec) -> None:
     if spec.archive:
-        raise NotOnThisLog(
-            "archive: Kafka deletes what retention removes", fix="leave archive out, or use log=embedded"
-        )
+        raise NotOnThisLog('option "archive" is not supported on Kafka', fix="remove archive, or use log=embedded")
     if spec.quota_bytes is not None:
-        raise NotOnThisLog("quota_bytes: Kafka has no quota for topics", fix="use retention_bytes, or log=embedded")
+        raise NotOnThisLog('option "quota_bytes" is not supported on Kafka', fix="use retention_bytes, or log=embedded")
 
 
 def _is_ready(topic: Any, partitions: int) -> bool:

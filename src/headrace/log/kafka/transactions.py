@@ -285,7 +285,9 @@ class TransactionalProducer:
 
 
 def _closed(name: str) -> Closed:
-    return Closed(f'writer "{name}" is closed, or failed', fix="open it again: it knows its last number")
+    return Closed(
+        f'writer "{name}" is closed, or failed', fix="open it again; it resumes after its last sequence number"
+    )
 
 
 class TransactionalProducerPool:
@@ -304,7 +306,7 @@ class TransactionalProducerPool:
             return transactor.run(queue_messages(messages))
         except WriterFenced as error:
             # No other process has this name: the broker timed the transaction out, and aborted it.
-            raise BrokerUnreachable(error.what, fix="send the rows again; nothing of them was kept") from error
+            raise BrokerUnreachable(error.what, fix="send the rows again; none of them were stored") from error
         finally:
             self._give_back(transactor)
 

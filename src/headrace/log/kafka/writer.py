@@ -59,7 +59,10 @@ class KafkaWriter:
         if isinstance(self._transactor.failure, WriterFenced):
             raise self._transactor.failure
         if self._transactor.failure is not None:
-            raise Closed(f'writer "{self.name}" is closed, or failed', fix="open it again: it knows its last number")
+            raise Closed(
+                f'writer "{self.name}" is closed, or failed',
+                fix="open it again; it resumes after its last sequence number",
+            )
         if self._last is not None and number <= self._last:
             return None
         # The mark goes last: writers share its partition, which is blocked only from here to the commit.

@@ -97,6 +97,6 @@ def _event(record: StoredRecord) -> Event:
     except (orjson.JSONDecodeError, KeyError, TypeError) as error:
         where = f"{record.topic}/0/{record.offset}"
         raise BadRecord(
-            "an event of a queue's journal cannot be read", where=where, fix="write to queues only"
+            "an event in a queue's journal cannot be decoded", where=where, fix="do not write to the journal topic"
         ) from error
     return event

@@ -155,9 +155,9 @@ class Queue:
         offset = self._next(partition)
         if offset > bounds.end:
             raise OffsetOutOfRange(
-                f'queue "{self.name}" has come to offset {offset}, but the partition ends at {bounds.end}',
+                f'queue "{self.name}" is at offset {offset}, but the partition ends at {bounds.end}',
                 where=f"{self.topic}/{partition}",
-                fix=f"the topic was made anew: use another queue name, or delete topic {self.journal.topic}",
+                fix=f"the topic was created again: use another queue name, or delete topic {self.journal.topic}",
             )
         if offset == bounds.end:
             return {}
@@ -239,9 +239,9 @@ class _Removed(Exception):
 
 def _check(name: str, visibility: timedelta, max_deliveries: int) -> None:
     if not _NAME.fullmatch(name):
-        raise BadOption(f'a queue cannot be named "{name}"', fix="use letters, digits, dashes and underscores")
+        raise BadOption(f'"{name}" is not a valid queue name', fix="use letters, digits, dashes and underscores")
     if visibility < timedelta(milliseconds=1) or max_deliveries < 1:
-        raise BadOption("visibility and max_deliveries must be above zero", fix="for example 30 seconds and 5")
+        raise BadOption("visibility and max_deliveries must be greater than zero", fix="for example 30 seconds and 5")
 
 
 def _parsed(receipt: str) -> tuple[str, MessageId]:
@@ -253,6 +253,6 @@ def _parsed(receipt: str) -> tuple[str, MessageId]:
 
 def _unknown(receipt: str) -> UnknownReceipt:
     return UnknownReceipt(
-        f'receipt "{receipt[:80]}" is not held',
-        fix="it was finished, or ran out and was taken by another; use extend while the work lasts",
+        f'receipt "{receipt[:80]}" is not valid',
+        fix="it was acknowledged, or it expired and the message was delivered again; extend it during long work",
     )

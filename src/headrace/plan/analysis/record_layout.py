@@ -232,7 +232,7 @@ def _declared(source: Source, topic: Topic) -> dict[str, pa.DataType]:
         column = there.get(field.name.upper())
         if column is None:
             raise SchemaMismatch(
-                f'topic "{topic.name}" has a schema, and no column "{field.name}" in it',
+                f'topic "{topic.name}" has a schema without column "{field.name}"',
                 fix=f"its columns are: {', '.join(topic.schema.names)}",
             )
         if not _fits(column.type, field.type):

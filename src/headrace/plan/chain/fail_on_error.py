@@ -13,7 +13,7 @@ def fail_if_configured(problem: Problem, query: Query) -> None:
     if setting is not None:
         reason = " ".join(problem.reason.split())  # on one line: errors of Spark's workers are plain text
         raise QueryFailed(
-            f"query {query.id} ended at a record that it cannot use ({problem.code}): {reason}",
+            f"query {query.id} stopped at a record that it cannot process ({problem.code}): {reason}",
             where=problem.where,
-            fix=f"set {setting} to false: such records then go to the dead letters",
+            fix=f"set {setting} to false; such records then go to the dead-letter topic",
         )

@@ -99,7 +99,7 @@ class ColumnSerde:
         return None if values is None else tuple([values[place] for place in self._places])
 
     def encode(self, row: Any) -> bytes | None:
-        raise TypeError("columns are not written as bytes")
+        raise TypeError("columns cannot be written as bytes")
 
 
 class Encoder:

@@ -34,7 +34,7 @@ def decode_row(source: SourceInfo, record: RawRecord) -> Event:
     """Decodes a record to `(time, key, row)`, with the record's own time."""
     event = Decoder(source_node(source)).decode(record)
     if isinstance(event, Problem):
-        raise BadRecord(f"a record of {source.name} cannot be read: {event.reason}", fix="see who wrote it")
+        raise BadRecord(f"a record of {source.name} cannot be read: {event.reason}", fix="check its producer")
     return event
 
 

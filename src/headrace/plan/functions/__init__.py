@@ -82,7 +82,7 @@ USER_FUNCTIONS: Sequence[Function] = _OWN
 def declare(function: Function, where: str | None = None) -> None:
     """Adds a user-defined function. It replaces one of the same name for later statements."""
     if (name := function.name.upper()) in _BUILT_IN:
-        raise FunctionExists(f'there is a function "{name}" already', where=where, fix="give yours another name")
+        raise FunctionExists(f'function "{name}" already exists', where=where, fix="choose another name for yours")
     restore_user_functions([function])
 
 

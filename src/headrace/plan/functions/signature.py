@@ -319,7 +319,7 @@ def _unacceptable(function: AnyFunction[Any], arguments: Sequence[Argument]) -> 
     return WrongArguments(
         f"Function '{function.name}' does not accept parameters ({_listed(arguments)}).\nValid alternatives are:\n"
         + _alternatives(function, function.overloads),
-        fix="give it arguments of the types of one of these, with CAST where needed",
+        fix="pass arguments of these types, with CAST where needed",
     )
 
 
@@ -327,8 +327,8 @@ def _ambiguous(function: AnyFunction[Any], arguments: Sequence[Argument], fits: 
     level = [fit.overload for fit in fits if fit.signature.rank == fits[0].signature.rank]
     return AmbiguousCall(
         f"Function '{function.name}' cannot be resolved due to ambiguous method parameters ({_listed(arguments)}).\n"
-        "It could be each of these:\n" + _alternatives(function, level),
-        fix="say which one is meant with CAST(... AS ...)",
+        "It could be any of these:\n" + _alternatives(function, level),
+        fix="choose one with CAST(... AS ...)",
     )
 
 

@@ -165,8 +165,8 @@ def error_response(error: HeadraceError) -> Response:
 async def _elsewhere(request: Request, error: Exception) -> Response:
     """The response for an unknown path, or for a method that the path does not have."""
     assert isinstance(error, HTTPException)
-    what = f"{request.method} {request.url.path} leads nowhere"
-    unknown = UnknownPath(what, fix=f"GET {PREFIX}/openapi.json tells what there is")
+    what = f"{request.method} {request.url.path} does not exist"
+    unknown = UnknownPath(what, fix=f"GET {PREFIX}/openapi.json describes all endpoints")
     return _json(error_document(unknown, error.status_code), error.status_code, error.headers)
 
 

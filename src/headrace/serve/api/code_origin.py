@@ -18,9 +18,9 @@ def check_code_origin(request: Request, settings: Settings) -> None:
             f'setting "server.accept_code" cannot be "{allowed}"', fix=f"choose {_LOCAL}, {_ANY} or {_NONE}"
         )
     if allowed == _NONE:
-        raise CodeRefused("this server accepts no code", fix='its setting "server.accept_code" is "none"')
+        raise CodeRefused("this server does not accept code", fix='change its setting "server.accept_code"')
     if allowed == _LOCAL and not is_local_request(request.scope):
         raise CodeRefused(
-            "this server accepts code only from programs on its own machine",
+            "this server accepts code only from its own machine",
             fix='send it from there, or set server.accept_code to "any" on the server',
         )

@@ -85,4 +85,4 @@ def to_headrace_error(error: Exception) -> HeadraceError:
     if isinstance(error, HeadraceError):
         return error
     _logger.error("a request failed", exc_info=error)
-    return errors.ServerFailed("the server failed", fix="its log file says why")
+    return errors.ServerFailed("the server failed", fix="see its log file")

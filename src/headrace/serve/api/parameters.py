@@ -169,4 +169,4 @@ def _said(kind: Any) -> str:
 
 
 def _wrong(parameter: Parameter, value: Any, wanted: str) -> BadRequest:
-    return BadRequest(f'"{parameter.name}" is {str(value)[:80]!r}, and must be {wanted}', fix=parameter.doc)
+    return BadRequest(f'"{parameter.name}" is {str(value)[:80]!r}, expected {wanted}', fix=parameter.doc)

@@ -27,7 +27,7 @@ def check_bind(settings: Settings, *, has_admin: bool) -> None:
     missing = {what: mend for what, (is_there, mend) in needed.items() if not is_there}
     if missing:
         raise PublicBind(
-            f'others can reach "{settings.server.host}", and there is no {" and no ".join(missing)}'.replace(
+            f'other machines can reach "{settings.server.host}", and there is no {" and no ".join(missing)}'.replace(
                 "no an", "no"
             ),
             fix=" && ".join(missing.values()),
@@ -38,8 +38,8 @@ def check_plain_bind(host: str) -> None:
     """Refuse such an address for servers that have neither TLS nor authentication."""
     if not is_loopback(host):
         raise PublicBind(
-            f'others can reach "{host}", and this server has no TLS and does not know who asks',
-            fix="listen on 127.0.0.1, and let a proxy with both stand before it",
+            f'other machines can reach "{host}", and this server has neither TLS nor authentication',
+            fix="listen on 127.0.0.1 behind a proxy that has both",
         )
 
 
@@ -55,6 +55,6 @@ def tls_files(settings: Settings) -> tuple[str, str] | None:
         raise BadSetting(
             f'"server.tls_cert" and "server.tls_key" cannot be used: {error}',
             where=settings.server.tls_cert,
-            fix="name two files in PEM",
+            fix="set both to PEM files",
         ) from error
     return settings.server.tls_cert, settings.server.tls_key or settings.server.tls_cert

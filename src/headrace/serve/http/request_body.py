@@ -37,7 +37,7 @@ class BodyBudget:
         def take(count: int) -> None:
             nonlocal taken
             if self._held + count > self._most:
-                raise ServerBusy(f"the server holds {self._most} bytes of requests already", fix="send it again later")
+                raise ServerBusy(f"the server already holds {self._most} bytes of requests", fix="send it again later")
             self._held, taken = self._held + count, taken + count
 
         try:
@@ -51,7 +51,9 @@ async def read_body(
 ) -> bytes:
     """Read a request's body. `take` is called with the size of each part, and may raise."""
     if (packed := request.headers.get("content-encoding", "identity")) != "identity":
-        raise UnknownContentType(f'a body cannot be packed as "{packed[:80]}"', fix="send it as it is")
+        raise UnknownContentType(
+            f'content encoding is not supported: "{packed[:80]}"', fix="send the body uncompressed"
+        )
     received = bytearray()
     now = asyncio.get_running_loop().time
     began = now()
@@ -64,9 +66,9 @@ async def read_body(
                 if len(received) > most:
                     raise BodyTooLarge(f"the body is larger than {most} bytes", fix="send it in parts")
     except TimeoutError:
-        raise BadRequest(f"the rest of the body did not come within {_STILL:g} s", fix="send it again") from None
+        raise BadRequest(f"the rest of the body did not arrive within {_STILL:g} s", fix="send it again") from None
     except ClientDisconnect:
-        raise BadRequest("whoever asked went away", fix="send it again") from None
+        raise BadRequest("the client closed the connection", fix="send it again") from None
     return bytes(received)
 
 
@@ -75,7 +77,7 @@ def parse_object(body: bytes) -> dict[str, Any]:
     try:
         found = json.loads(body, strict=False)
     except (ValueError, RecursionError) as error:
-        raise BadRequest(f"the body is no JSON: {error}", fix="send a JSON object") from None
+        raise BadRequest(f"the body is not JSON: {error}", fix="send a JSON object") from None
     if not isinstance(found, dict):
-        raise BadRequest("the body is no JSON object", fix="send a JSON object")
+        raise BadRequest("the body is not a JSON object", fix="send a JSON object")
     return found

@@ -53,7 +53,8 @@ class Server:
             self._socket = socket.create_server((host, port), family=_family(host))
         except (OSError, OverflowError) as error:
             raise PortInUse(
-                f"cannot listen on {host}:{port}: {error}", fix="end the process that listens there, or use --port"
+                f"cannot listen on {host}:{port}: {error}",
+                fix="stop the process that uses the port, or choose another with --port",
             ) from error
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _STILL))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

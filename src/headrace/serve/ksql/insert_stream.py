@@ -120,7 +120,7 @@ def _target(line: bytes) -> str:
     try:
         target = json.loads(line)["target"]
     except (ValueError, TypeError, KeyError, RecursionError) as error:
-        raise BadRequest("the body does not begin with a target", fix=_EXAMPLE) from error
+        raise BadRequest("the first line of the body does not name a target", fix=_EXAMPLE) from error
     return str(target)
 
 

@@ -76,7 +76,7 @@ class QueryEndpoints:
         subscription, who = self._open.get(str(body.get("queryId")), (None, None))
         rights = request_rights(request)
         if subscription is None or not (rights.is_admin or rights.who.name == who):
-            raise UnknownQuery(f"no query {body.get('queryId')} goes on", fix="it may have ended already")
+            raise UnknownQuery(f"query {body.get('queryId')} is not running", fix="it may have already ended")
         subscription.end()
         return Response(b"{}", media_type=OBJECTS)
 
@@ -199,7 +199,8 @@ class PullResponse(StreamingResponse):
                 await super().__call__(scope, receive, send)
             if reading.cancelled_caught:  # without its end, the server closes the connection
                 _logger.warning(
-                    "an answer was not read within query.pull_timeout and %g s, so it was ended", PULL_READ_GRACE
+                    "a client did not read a response within query.pull_timeout and %g s, so it was closed",
+                    PULL_READ_GRACE,
                 )
         finally:
             with anyio.CancelScope(shield=True), suppress(ValueError):  # at server stop the thread may still run

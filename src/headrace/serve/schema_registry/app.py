@@ -58,14 +58,14 @@ class RegistryRequest:
         if text in ("latest", "-1"):
             return "latest"
         if not text.isascii() or not text.isdigit() or len(text) > 10:
-            raise BadVersion(f'"{text[:40]}" is no version', fix='use a number from 1 on, or "latest"')
+            raise BadVersion(f'"{text[:40]}" is not a version', fix='use a number of at least 1, or "latest"')
         return int(text)
 
     @property
     def id(self) -> int:
         text = self.path["id"]
         if not text.isascii() or not text.isdigit() or len(text) > 10:
-            raise UnknownSchema(f'"{text[:40]}" is no id of a schema')
+            raise UnknownSchema(f'"{text[:40]}" is not a schema id')
         return int(text)
 
     def asks_for(self, name: str) -> bool:
@@ -77,10 +77,10 @@ class RegistryRequest:
         if not isinstance(text, str) or not text.strip():
             raise BadSchema('the body has no "schema"', fix='send {"schema": "...", "schemaType": "AVRO"}')
         if kind not in KINDS:
-            raise BadSchema(f'there is no kind of schema "{kind}"', fix=f"use one of {', '.join(KINDS)}")
+            raise BadSchema(f'schema type "{kind}" does not exist', fix=f"use one of {', '.join(KINDS)}")
         for name in ("references", "metadata", "ruleSet"):
             if self.body.get(name):
-                raise BadSchema(f'"{name}" is not supported', fix="write everything into the one schema")
+                raise BadSchema(f'"{name}" is not supported', fix="put everything into one schema")
         return text, kind
 
 
@@ -120,7 +120,7 @@ def versions(ask: RegistryRequest) -> Any:
 
 def register(ask: RegistryRequest) -> Any:
     if ask.body.get("id", -1) not in (-1, None) or ask.body.get("version", -1) not in (-1, None, 0):
-        raise BadMode("ids and versions are given by the registry", fix='leave "id" and "version" out')
+        raise BadMode("the registry assigns ids and versions", fix='remove "id" and "version"')
     return {"id": ask.registry.register(ask.subject, *ask.schema())}
 
 
@@ -184,7 +184,7 @@ def get_compatibility(ask: RegistryRequest) -> Any:
 def set_compatibility(ask: RegistryRequest) -> Any:
     wanted = ask.body.get("compatibility")
     if not isinstance(wanted, str) or {*ask.body} - {"compatibility"}:
-        raise BadCompatibility('the body must be {"compatibility": LEVEL}', fix="leave everything else out")
+        raise BadCompatibility('the body must be {"compatibility": LEVEL}', fix="remove everything else")
     ask.registry.set_level(wanted.upper(), ask.subject)
     return {"compatibility": wanted.upper()}
 

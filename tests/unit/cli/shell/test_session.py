@@ -112,7 +112,7 @@ def test_scripts_in_scripts(shell: Shell, tmp_path: Path) -> None:
     assert told.out == "Created query with ID CTAS_COUNTS_1\n\n"
     assert "c.ksql:2:1" in told.err
     (tmp_path / "in" / "c.ksql").write_text("\\i ../a.ksql")
-    assert "runs itself" in shell("--file", tmp_path / "a.ksql", code=1).err
+    assert "includes itself" in shell("--file", tmp_path / "a.ksql", code=1).err
     assert "cannot be read" in shell("--execute", f"\\i {tmp_path}/none.ksql", code=1).err
 
 

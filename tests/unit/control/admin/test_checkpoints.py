@@ -56,7 +56,7 @@ def test_all_are_listed_even_those_that_cannot_be_read(log: EmbeddedLog, folder:
     assert (older.query, older.way, older.problem) == (
         "b/CTAS_O_0",
         None,
-        f"the checkpoint has version 1, this program knows {VERSION}",
+        f"the checkpoint has version 1, but this program supports {VERSION}",
     )
     assert (damaged.query, damaged.batches, damaged.problem) == ("b/CTAS_O_1", 0, "the manifest is damaged")
 

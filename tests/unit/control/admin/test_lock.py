@@ -21,7 +21,7 @@ HOLDING += "held = ProgramLock(Path(sys.argv[1]), 'orders'); print('held', flush
 def test_the_second_of_a_name_is_told_who_has_it(tmp_path: Path) -> None:
     with ProgramLock(tmp_path, "orders"), pytest.raises(ProgramRunning) as refused:
         ProgramLock(tmp_path, "orders")
-    assert re.search(rf'"orders" is running already: process {os.getpid()}, since 20..-', refused.value.what)
+    assert re.search(rf'"orders" is already running: process {os.getpid()}, since 20..-', refused.value.what)
     ProgramLock(tmp_path, "orders").close()
 
 

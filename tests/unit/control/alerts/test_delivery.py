@@ -172,7 +172,7 @@ def test_given_up_with_the_reason(server: Server) -> None:
             write(node, one)
             wait_until(settled(node, one))
         assert state(node, "n1") == ("dead", "not-delivered: the other side answered 503")
-        assert state(node, "n2") == ("dead", "delivery-refused: the other side answered 400")
+        assert state(node, "n2") == ("dead", "delivery-refused: the receiver responded with 400")
         assert state(node, "n3") == ("sent", None)
         assert keys(there) == ["n1", "n2", "n3"]
 
@@ -288,7 +288,7 @@ def test_who_was_taken_over_from_sends_nothing_more(server: Server, caplog: pyte
         wait_until(is_over(node))
         assert keys(there) == ["n1"]
         assert [one.getMessage() for one in caplog.records if "another server" in one.getMessage()] == [
-            "notifier OPS: another server sends now, this one no longer does"
+            "notifier OPS: another server delivers its messages now, so this one stops"
         ]
 
 

@@ -59,7 +59,7 @@ def test_columns_that_nobody_has_declared_are_not_shown(log: EmbeddedLog) -> Non
     log.create_topic("users", USERS)
     run(log, "raw", "PRINT 'users';")
     run(log, "raw", SCRIPT.partition("PRINT")[0])
-    with pytest.raises(Unsupported, match="has columns"):
+    with pytest.raises(Unsupported, match="has a schema"):
         run(log, "raw", "PRINT 'users';")
 
 

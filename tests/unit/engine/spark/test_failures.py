@@ -45,7 +45,7 @@ def test_failures_have_codes(error: Exception, code: str) -> None:
 
 
 def test_an_error_of_ours_comes_through_as_it_was() -> None:
-    ours = QueryFailed("query q ended at a record", where="topic a, partition 0, offset 7", fix="set x to false")
+    ours = QueryFailed("query q failed at a record", where="topic a, partition 0, offset 7", fix="set x to false")
     told = failure_of(Exception(TRACE.format(last=f"headrace.errors.QueryFailed: {ours}")), "q", FOLDER)
     assert told.as_dict() == ours.as_dict()
     short = UnknownTopic('topic "a" does not exist')
@@ -55,11 +55,11 @@ def test_an_error_of_ours_comes_through_as_it_was() -> None:
 
 def test_the_innermost_error_of_python_is_told() -> None:
     told = failure_of(Exception(TRACE.format(last="pyspark.errors.PythonException: no")), "q", FOLDER)
-    assert told.what == "query q ended: ValueError: 12 is odd"
+    assert told.what == "query q failed: ValueError: 12 is odd"
 
 
 def test_what_is_raised_inside_is_retold() -> None:
-    with pytest.raises(QueryFailed, match="query q ended: odd"), translate_errors("q", FOLDER):
+    with pytest.raises(QueryFailed, match="query q failed: odd"), translate_errors("q", FOLDER):
         raise RuntimeError("odd")
     with pytest.raises(UnknownTopic), translate_errors("q", FOLDER):
         raise UnknownTopic("no")

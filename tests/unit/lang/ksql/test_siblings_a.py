@@ -32,9 +32,9 @@ def planned(text: str) -> list[Action]:
         (
             "SET 'ksql.functions.collect_list.limit' = 'x';"
             "CREATE TABLE t AS SELECT k, COLLECT_LIST(a) FROM s GROUP BY k;",
-            "must be a whole number",
+            "must be an integer",
         ),
-        ("INSERT INTO s (k, y) VALUES ('a', '*');", "is no BYTES"),
+        ("INSERT INTO s (k, y) VALUES ('a', '*');", "is not a valid BYTES"),
         ("CREATE STREAM t WITH (kafka_topic='t', value_format='JSON');", "does not define any columns"),
     ],
 )

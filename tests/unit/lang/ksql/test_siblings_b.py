@@ -40,11 +40,14 @@ def world(text: str) -> World:
             "CREATE STREAM o WITH (timestamp='t', timestamp_format='{bad') AS SELECT * FROM s;",
             "Invalid datetime format for config:TIMESTAMP_FORMAT",
         ),
-        ("CREATE TABLE o AS SELECT k, COUNT(*) FROM s WINDOW SESSION (0 SECONDS) GROUP BY k;", "gap must be more"),
+        (
+            "CREATE TABLE o AS SELECT k, COUNT(*) FROM s WINDOW SESSION (0 SECONDS) GROUP BY k;",
+            "gap of a session window must be greater",
+        ),
         (
             "CREATE TABLE o AS SELECT k, COUNT(*) FROM s"
             " WINDOW HOPPING (SIZE 1 SECOND, ADVANCE BY 0 SECONDS) GROUP BY k;",
-            "ADVANCE BY must be more",
+            "ADVANCE BY must be greater",
         ),
     ],
 )

@@ -63,8 +63,8 @@ def test_a_file_that_runs_itself_does_not_when_it_is_loaded(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("text", "what"),
     [
-        ("x = 1", "makes 0 apps"),
-        ("import headrace as hr\na = hr.App()\nb = hr.App()", "makes 2 apps"),
+        ("x = 1", "creates 0 apps"),
+        ("import headrace as hr\na = hr.App()\nb = hr.App()", "creates 2 apps"),
         ("\n\n1 / 0", "ZeroDivisionError"),
         ("\n\nx = (", "SyntaxError"),
     ],

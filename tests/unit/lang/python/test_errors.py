@@ -97,7 +97,7 @@ def test_a_text_is_not_changed_by_variables() -> None:
     source = clicks()
     source.where(col.page == "${a}").to_stream("x")
     source.app.ksql("DEFINE a = 'b';")
-    with pytest.raises(BadPython, match="which DEFINE has given a meaning"):
+    with pytest.raises(BadPython, match="which DEFINE would replace"):
         source.where(col.page == "${a}").to_stream("y")
 
 
@@ -115,6 +115,6 @@ def test_docstrings_run(module: str) -> None:
 
 
 def test_the_name_of_an_app_is_one_of_a_folder() -> None:
-    with pytest.raises(BadPython, match="no name for an app"):
+    with pytest.raises(BadPython, match="not a valid name for an app"):
         hr.App("../else")
     assert AppCode("", "some where/my app.v2.py").name == "my-app-v2"

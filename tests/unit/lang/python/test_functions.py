@@ -139,9 +139,9 @@ def test_a_null_comes_only_where_it_may() -> None:
     ("function", "reason"),
     [
         (lambda v: 1 // v, "integer division or modulo by zero"),
-        (lambda v: "text", "'text' is no BIGINT"),
-        (lambda v: 1 << 63, f"{1 << 63} is beyond BIGINT"),
-        (lambda v: True, "True is no BIGINT"),
+        (lambda v: "text", "'text' is not a valid BIGINT"),
+        (lambda v: 1 << 63, f"{1 << 63} is out of range for BIGINT"),
+        (lambda v: True, "True is not a valid BIGINT"),
     ],
 )
 def test_what_goes_wrong_is_reported_and_null(function: Callable[..., Any], reason: str) -> None:
@@ -171,7 +171,9 @@ def test_batch_functions_get_arrow_arrays() -> None:
     with hr.testing.run(app) as trial:
         trial.send("s", [{"k": "a", "v": 41}, {"k": "b"}])
         assert [row["a"] for row in trial.rows("r")] == [42, None]
-        assert [(p.code, p.reason) for p in trial.problems] == [("expression-failed", "2 values came for 1 row")]
+        assert [(p.code, p.reason) for p in trial.problems] == [
+            ("expression-failed", "2 values were returned for 1 row")
+        ]
 
 
 def test_refusals() -> None:
@@ -180,12 +182,12 @@ def test_refusals() -> None:
         app.function(name="ucase")(_text)
     with pytest.raises(BadPython) as raised:
         app.function(lambda v: v)
-    assert "does not say the type of v, return" in raised.value.what
+    assert "does not declare the type of v, return" in raised.value.what
 
     def odd(v: complex) -> int:
         return 1
 
     with pytest.raises(BadPython) as raised:
         app.function(odd)
-    assert '"complex" has no type in KSQL' in raised.value.what
+    assert '"complex" has no corresponding KSQL type' in raised.value.what
     assert "test_functions.py:" in (raised.value.where or "")

@@ -87,7 +87,7 @@ def test_every_type_comes_as_the_chain_has_it() -> None:
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        ("id BIGINT KEY, other STRING", 'no column "OTHER"'),
+        ("id BIGINT KEY, other STRING", 'without column "OTHER"'),
         ("id STRING KEY, n INT", "bigint in the schema"),
         ("id BIGINT KEY, page INT", "string in the schema"),
         ("id INT KEY, n INT", "bigint in the schema"),

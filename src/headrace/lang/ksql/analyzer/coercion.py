@@ -90,7 +90,7 @@ def literal_as(text: str, kind: pa.DataType, span: Span) -> Any:
         raise BadLiteral(
             f'invalid input syntax for type {type_text(kind).split("(")[0]}: "{text}".',
             span=span,
-            fix=f"write a value of type {type_text(kind)}",
+            fix=f"write a literal of type {type_text(kind)}",
         ) from error
 
 

@@ -38,7 +38,7 @@ def arithmetic(node: ast.Arithmetic, left: e.Expression, right: e.Expression) ->
             f"Error processing expression: {expression_text(node)}. Arithmetic on types {type_text(left.type)} and "
             f"{type_text(right.type)} are not supported.",
             span=node.span,
-            fix="say what the null is: CAST(NULL AS INT)",
+            fix="give the null a type, for example CAST(NULL AS INT)",
         )
     kind = common_type([left.type, right.type])
     if kind is None or not all(t.is_number(k) for k in (left.type, right.type)):

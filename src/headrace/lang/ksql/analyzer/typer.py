@@ -67,13 +67,13 @@ class Typer:
                 f"Type error in {self.clause} expression: Should evaluate to boolean but is "
                 f"{expression_text(node)} ({type_text(expression.type)}) instead.",
                 span=node.span,
-                fix="compare it with something",
+                fix="write a condition, for example a comparison",
             )
         return expression
 
     @singledispatchmethod
     def _typed(self, node: ast.Expr) -> e.Expression:
-        raise BadType(f"{expression_text(node)} cannot stand in {self.clause}", span=node.span)
+        raise BadType(f"{expression_text(node)} cannot be used in {self.clause}", span=node.span)
 
     # -- names and literals -----------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class Typer:
         value = self.typed(node.value)
         if not t.is_number(value.type):
             raise TypeMismatch(
-                f"{node.op} of a {type_text(value.type)} is not possible: {expression_text(node)}", span=node.span
+                f"operator {node.op} does not support {type_text(value.type)}: {expression_text(node)}", span=node.span
             )
         return value if node.op == "+" else e.Negate(value.type, value)
 
@@ -152,7 +152,7 @@ class Typer:
         value = self.typed(node)
         if value.type not in (t.BOOLEAN, t.NULL):
             raise TypeMismatch(
-                f"{expression_text(node)} is a {type_text(value.type)}, but must be true or false", span=node.span
+                f"{expression_text(node)} is of type {type_text(value.type)}, expected BOOLEAN", span=node.span
             )
         return cast_to(value, t.BOOLEAN)
 
@@ -176,7 +176,7 @@ class Typer:
         value, pattern = self.typed(node.value), self.typed(node.pattern)
         for side in (value, pattern):
             if side.type not in (t.STRING, t.NULL):
-                raise TypeMismatch(f"LIKE needs text, not {type_text(side.type)}", span=node.span)
+                raise TypeMismatch(f"LIKE requires STRING, not {type_text(side.type)}", span=node.span)
         if node.escape is not None and len(node.escape) != 1:
             raise BadLiteral(f"Expected single character escape but got: {node.escape}", span=node.span)
         found = e.Like(t.BOOLEAN, cast_to(value, t.STRING), cast_to(pattern, t.STRING), node.escape)
@@ -233,7 +233,8 @@ class Typer:
         if t.is_map(value.type) and index.type == value.type.key_type:
             return e.Subscript(value.type.item_type, value, index)
         raise TypeMismatch(
-            f"{expression_text(node)}: a {type_text(value.type)} has no place {type_text(index.type)}", span=node.span
+            f"{expression_text(node)}: {type_text(value.type)} cannot be indexed by {type_text(index.type)}",
+            span=node.span,
         )
 
     @_typed.register
@@ -241,7 +242,7 @@ class Typer:
         value = self.typed(node.value)
         if not t.is_struct(value.type):
             raise TypeMismatch(
-                f"{expression_text(node.value)} is a {type_text(value.type)}, which has no fields", span=node.span
+                f"{expression_text(node.value)} is of type {type_text(value.type)}, which has no fields", span=node.span
             )
         kinds = t.fields(value.type)
         if node.name not in kinds:
@@ -258,7 +259,7 @@ class Typer:
             raise TypeMismatch(
                 "Array constructor cannot be empty. Please supply at least one element.",
                 span=node.span,
-                fix="CAST(NULL AS ARRAY<...>) is a typed null",
+                fix="add an element, or write CAST(NULL AS ARRAY<...>)",
             )
         items = self._shared(node.items, node, "array", "elements")
         return e.MakeArray(t.array(items[0].type), tuple(items))
@@ -281,7 +282,7 @@ class Typer:
             raise TypeMismatch(
                 f"Cannot construct {article} {what} with all NULL {parts}",
                 span=node.span,
-                fix="CAST one of them to the type you want",
+                fix="CAST one of them to a type",
             )
         as_one = unify(written, items)
         if as_one is None:

@@ -40,7 +40,7 @@ def _struct(written: ast.StructType, made: Mapping[str, pa.DataType]) -> pa.Data
     names = [name for name, _ in written.fields]
     for name in names:
         if names.count(name) > 1:
-            raise BadType(f'field "{name}" is twice in a STRUCT', span=written.span, fix="rename one of them")
+            raise BadType(f'field "{name}" appears twice in a STRUCT', span=written.span, fix="rename one of them")
     return t.struct((name, plan_type(inner, made)) for name, inner in written.fields)
 
 
@@ -62,8 +62,8 @@ def _decimal(written: ast.TypeName) -> pa.DataType:
     precision, scale = (*written.parameters, 0)[:2] if written.parameters else (0, 0)
     if not (0 < precision <= t.MAX_PRECISION and 0 <= scale <= precision):
         raise BadType(
-            f"DECIMAL{written.parameters or '()'} is not possible",
+            f"DECIMAL{written.parameters or '()'} is not a valid type",
             span=written.span,
-            fix=f"write DECIMAL(precision, scale): 1 to {t.MAX_PRECISION} digits, at most as many behind the point",
+            fix=f"write DECIMAL(precision, scale) with precision 1 to {t.MAX_PRECISION} and scale 0 to precision",
         )
     return t.decimal(precision, scale)

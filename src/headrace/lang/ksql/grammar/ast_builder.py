@@ -82,10 +82,10 @@ def _check_order(clauses: list[Part]) -> None:
     for first, second in pairwise(clauses):
         words, after = CLAUSES[second.field], CLAUSES[first.field]
         if first.field == second.field:
-            raise KsqlSyntaxError(f"{words} is there twice", span=second.span, fix="leave one of them out")
+            raise KsqlSyntaxError(f"{words} appears twice", span=second.span, fix="remove one of them")
         if order.index(first.field) > order.index(second.field):
             raise KsqlSyntaxError(
-                f"{words} stands behind {after}", span=second.span, fix=f"write {words} before {after}"
+                f"{words} appears after {after}", span=second.span, fix=f"write {words} before {after}"
             )
 
 
@@ -131,7 +131,7 @@ def _duration(children: list[Any], meta: Meta) -> timedelta:
     try:
         return timedelta(milliseconds=int(number) * MILLISECONDS[unit.name.removesuffix("S")])
     except (OverflowError, ValueError):
-        raise KsqlSyntaxError("a time this long cannot be measured", span=span_of(meta), fix="use less") from None
+        raise KsqlSyntaxError("the duration is too long", span=span_of(meta), fix="write a shorter one") from None
 
 
 def _joined(kind: str) -> Rule:

@@ -45,6 +45,20 @@ def run(tokens: Sequence[Token], start: str) -> Any:
     return automaton.end()
 
 
+def accepted_count(tokens: Sequence[Token], start: str) -> int:
+    """Returns how many tokens the grammar accepts; one more than there are if they are complete."""
+    try:
+        run(tokens, start)
+    except Refused as refused:
+        return len(tokens) if refused.token is None else position(tokens, refused.token)
+    return len(tokens) + 1
+
+
+def position(tokens: Sequence[Token], token: Token) -> int:
+    """Returns the index of this very token; equal tokens may occur several times."""
+    return next(index for index, one in enumerate(tokens) if one is token)
+
+
 @cache
 def words() -> Mapping[str, str]:
     """Returns the quoted words of the grammar, by the name of their terminal."""

@@ -37,9 +37,9 @@ def _typed_literal(children: list[Any], meta: Meta) -> ast.TypedLiteral:
     kind, text = fold_name(children[0]), str(children[1])
     if kind not in TYPED_LITERALS:
         raise KsqlSyntaxError(
-            f'there are no literals of a type "{kind}"',
+            f'literals of type "{kind}" do not exist',
             span=span_of(meta),
-            fix=f"use one of {', '.join(TYPED_LITERALS)} before a text, or CAST",
+            fix=f"use one of {', '.join(TYPED_LITERALS)} before a string, or CAST",
         )
     return ast.TypedLiteral(kind, text, span=span_of(meta))
 

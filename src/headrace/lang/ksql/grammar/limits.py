@@ -29,7 +29,7 @@ def check_limits(tree: ast.Ast, text: str) -> None:
         node, depth = todo.pop()
         if depth > MAX_DEPTH:
             raise KsqlSyntaxError(
-                f"this is nested more than {MAX_DEPTH} levels deep",
+                f"the expression is nested more than {MAX_DEPTH} levels deep",
                 span=node.span,
                 fix="split it into several statements, or use IN (...) for many values",
             )
@@ -44,11 +44,13 @@ def _check_number(node: ast.Ast, text: str) -> None:
             raise KsqlSyntaxError(
                 f"Invalid numeric literal: {written}",
                 span=node.span,
-                fix="a whole number is between -2^63 and 2^63-1; write it with a point to make it a DECIMAL",
+                fix="write an integer between -2^63 and 2^63-1, or add a decimal point to make it a DECIMAL",
             )
         case ast.DoubleLiteral(value=value) if math.isinf(value):
             raise KsqlSyntaxError(
-                f"Number overflows DOUBLE: {written}", span=node.span, fix="write it without E to make it a DECIMAL"
+                f"Number overflows DOUBLE: {written}",
+                span=node.span,
+                fix="write it without an exponent to make it a DECIMAL",
             )
 
 

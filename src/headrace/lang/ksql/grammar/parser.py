@@ -99,7 +99,7 @@ def parse_one(text: str) -> ast.Statement:
         raise parsed.errors[0]
     if len(parsed.statements) != 1:
         raise KsqlSyntaxError(
-            f"one statement is expected, there are {len(parsed.statements)}", fix="give them one by one"
+            f"expected one statement, found {len(parsed.statements)}", fix="send one statement at a time"
         )
     return parsed.statements[0][0]
 
@@ -110,7 +110,7 @@ def parse_expression(text: str) -> ast.Expr:
         found = list(tokenize(text))
         for token in found:
             if token.kind is Kind.SYMBOL and token.value == ";":
-                raise KsqlSyntaxError("an expression has no `;`", span=token.span, fix="leave it out")
+                raise KsqlSyntaxError('an expression cannot contain ";"', span=token.span, fix="remove it")
         return _tree(text, found, "expression")
     except KsqlSyntaxError as error:
         raise error.located(text) from None
@@ -137,7 +137,7 @@ def _statement(text: str, written: list[Token], variables: Mapping[str, str]) ->
     replaced = substitute_variables(written, variables)
     body = replaced[:-1] if replaced[-1].value == ";" and replaced[-1].kind is Kind.SYMBOL else replaced
     if not body:
-        raise KsqlSyntaxError("there is no statement before this", span=written[0].span, fix='remove the ";"')
+        raise KsqlSyntaxError('there is no statement before the ";"', span=written[0].span, fix='remove the ";"')
     return _tree(text, body, "statement"), _own_text(text, written, variables)
 
 
@@ -158,7 +158,7 @@ def _tree(text: str, statement: Sequence[Token], start: str) -> Any:
     try:
         tree = build_ast(run(statement, start))
     except Refused as refused:
-        raise syntax_error(text, statement, refused) from None
+        raise syntax_error(text, statement, refused, start) from None
     except VisitError as error:
         raise error.orig_exc from None
     check_limits(tree, text)

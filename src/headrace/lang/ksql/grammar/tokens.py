@@ -61,11 +61,11 @@ _TOKEN = re.compile(
 )
 _SYNONYMS = {"!=": "<>"}
 _PROBLEMS = {
-    "open": ("{} begins here and does not end", "close it"),
-    "long": ("Invalid numeric literal: it has too many digits", "write a number between -2^63 and 2^63-1"),
-    "other": ("the character {} has no meaning here", "remove it, or put the name that it belongs to in backticks"),
+    "open": ("{} is not closed", "close it"),
+    "long": ("Invalid numeric literal: it has too many digits", "write an integer between -2^63 and 2^63-1"),
+    "other": ("unexpected character {}", "remove it, or put the name that contains it in backticks"),
 }
-_OPENED = {"'": "a text", "`": "a quoted name", '"': "a quoted name", "/": "a comment"}
+_OPENED = {"'": "a string", "`": "a quoted name", '"': "a quoted name", "/": "a comment"}
 
 
 def tokenize(text: str) -> Iterator[Token]:

@@ -22,7 +22,7 @@ def substitute_variables(statement: Sequence[Token], variables: Mapping[str, str
     replaced = (new for token in statement for new in _replaced(token, variables))
     found = list(islice(replaced, MAX_TOKENS + 1))
     if len(found) > MAX_TOKENS:
-        what = f"the statement has more than {MAX_TOKENS} words and signs"
+        what = f"the statement has more than {MAX_TOKENS} tokens"
         raise KsqlSyntaxError(what, span=statement[0].span, fix="split it into several statements")
     return found
 
@@ -42,8 +42,8 @@ def _replaced(token: Token, variables: Mapping[str, str]) -> Iterator[Token]:
 def _check_length(token: Token, variables: Mapping[str, str]) -> None:
     """Limits the length: a value may contain variables when it is defined, so a few doublings would exhaust memory."""
     if sum(len(variables.get(name, "")) for name in _VARIABLE.findall(token.value)) > MAX_TEXT_LENGTH:
-        what = f"with its variables this is longer than {MAX_TEXT_LENGTH} characters"
-        raise KsqlSyntaxError(what, span=token.span, fix="define shorter ones")
+        what = f"after variable substitution the statement is longer than {MAX_TEXT_LENGTH} characters"
+        raise KsqlSyntaxError(what, span=token.span, fix="define shorter variables")
 
 
 def _bare(token: Token, variables: Mapping[str, str]) -> Iterator[Token]:
@@ -56,8 +56,8 @@ def _bare(token: Token, variables: Mapping[str, str]) -> Iterator[Token]:
         # A value is a name, a literal or an expression; it must not end the statement it is inserted into.
         if new.kind is Kind.BAD or new.value == ";":
             raise KsqlSyntaxError(
-                f'the value of variable "{name}" cannot stand here: {variables[name]}',
+                f'the value of variable "{name}" cannot be used here: {variables[name]}',
                 span=token.span,
-                fix="give it a name or a literal; a text needs quotes of its own: '''text'''",
+                fix="define it as a name or a literal; a string needs its own quotes: '''text'''",
             )
         yield replace(new, span=token.span)

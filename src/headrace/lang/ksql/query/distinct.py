@@ -29,15 +29,15 @@ def check_distinct(query: ast.Query, distinct: ast.Distinct, flow: PartialPlan) 
     """Rejects clauses that DISTINCT cannot be combined with."""
     if flow.kind is Kind.TABLE:
         raise BadQuery(
-            "DISTINCT is for streams: a table has one row per key",
+            "DISTINCT is not supported on tables, which have one row per key",
             span=distinct.span,
-            fix="leave DISTINCT out, or read the table's topic as a stream",
+            fix="remove DISTINCT, or read the table's topic as a stream",
         )
     if query.group_by:
         raise BadGrouping(
-            "DISTINCT and GROUP BY do not go together",
+            "DISTINCT and GROUP BY cannot be combined",
             span=distinct.span,
-            fix="leave DISTINCT out: GROUP BY gives one row per group",
+            fix="remove DISTINCT; GROUP BY returns one row per group",
         )
     for call in aggregates_in(distinct.on):
         raise BadGrouping(
@@ -45,9 +45,9 @@ def check_distinct(query: ast.Query, distinct: ast.Distinct, flow: PartialPlan) 
         )
     if query.emit is ast.Emit.FINAL:
         raise BadQuery(
-            "DISTINCT gives the first row, which is known at once: EMIT FINAL is for windowed aggregations",
+            "DISTINCT does not support EMIT FINAL, which is for windowed aggregations",
             span=distinct.span,
-            fix="leave EMIT FINAL out",
+            fix="remove EMIT FINAL",
         )
     if query.window is not None:
         _check_window(query.window)
@@ -56,15 +56,15 @@ def check_distinct(query: ast.Query, distinct: ast.Distinct, flow: PartialPlan) 
 def _check_window(window: ast.WindowClause) -> None:
     if window.kind != "TUMBLING":
         raise BadWindow(
-            f"DISTINCT takes tumbling windows: in {window.kind} ones a row has no single place",
+            f"DISTINCT supports only tumbling windows, not {window.kind}",
             span=window.span,
             fix="write WINDOW TUMBLING (SIZE ...)",
         )
     if window.retention is not None or window.idle is not None or window.processing:
         raise BadWindow(
-            "A window of DISTINCT has a SIZE and a GRACE PERIOD, and nothing else",
+            "A window of DISTINCT supports only SIZE and GRACE PERIOD",
             span=window.span,
-            fix="leave RETENTION, IDLE TIMEOUT and PROCESSING TIME out",
+            fix="remove RETENTION, IDLE TIMEOUT and PROCESSING TIME",
         )
 
 

@@ -48,16 +48,18 @@ def window_of(clause: ast.WindowClause | None) -> Window | None:
     needed = clause.size + (clause.grace or timedelta(0))
     if clause.retention is not None and clause.retention < needed:
         raise BadWindow(
-            f"RETENTION must be at least SIZE and GRACE PERIOD together: {needed}", span=clause.span, fix="lengthen it"
+            f"RETENTION must be at least the sum of SIZE and GRACE PERIOD: {needed}",
+            span=clause.span,
+            fix="increase RETENTION",
         )
     options = {"grace": clause.grace, "retention": clause.retention, "idle": clause.idle}
     if kind is WindowKind.SESSION:
         if clause.size <= timedelta(0):
-            raise BadWindow("a session's gap must be more than nothing", span=clause.span)
+            raise BadWindow("the gap of a session window must be greater than zero", span=clause.span)
         return Window(kind, gap=clause.size, **options)
     advance = clause.size if clause.advance is None else clause.advance
     if advance <= timedelta(0):
-        raise BadWindow("a window's ADVANCE BY must be more than nothing", span=clause.span)
+        raise BadWindow("ADVANCE BY must be greater than zero", span=clause.span)
     return Window(kind, clause.size, None if kind is WindowKind.SLIDING else advance, **options)
 
 
@@ -244,9 +246,7 @@ def _whole_number(setting: str, value: Any) -> int:
     try:
         return int(value)
     except ValueError:
-        raise BadProperty(
-            f"{setting} must be a whole number, it is {value!r}", fix=f"SET '{setting}' = '100';"
-        ) from None
+        raise BadProperty(f"{setting} must be an integer, got {value!r}", fix=f"SET '{setting}' = '100';") from None
 
 
 def _aggregator(call: AggregateCall) -> Aggregator:
@@ -255,9 +255,7 @@ def _aggregator(call: AggregateCall) -> Aggregator:
 
 def _constant(argument: e.Expression, node: ast.Call) -> Any:
     if not isinstance(argument, e.Literal) or argument.value is None:
-        raise BadGrouping(
-            f"Parameter of {node.name} must be a literal, it is decided when the statement is planned", span=node.span
-        )
+        raise BadGrouping(f"Parameter of {node.name} must be a literal", span=node.span)
     return argument.value
 
 

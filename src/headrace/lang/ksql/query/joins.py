@@ -97,7 +97,7 @@ def _check_sources(join: ast.Join, left: PartialPlan, right: PartialPlan) -> Non
             )
     for alias in right.scope.sources:
         if alias in left.scope.sources:
-            raise BadJoin(f"'{alias}' stands for two sources", span=join.right.span, fix="give one an alias of its own")
+            raise BadJoin(f"'{alias}' names two sources", span=join.right.span, fix="give one of them another alias")
     plain = [i.name for i in (*left.infos, *right.infos) if i.value_format.name == "KAFKA"]
     if plain:
         raise BadJoin(
@@ -115,7 +115,7 @@ def _sides(join: ast.Join, left: PartialPlan, right: PartialPlan) -> tuple[_Side
         several = (
             "joins on multiple conditions are not yet supported."
             if isinstance(on, ast.Logical)
-            else "joins need an equality."
+            else "joins require an equality."
         )
         raise BadJoin(
             f"Invalid join condition: {several} Got {shown}.", span=on.span, fix="join ON left.column = right.column"
@@ -165,7 +165,7 @@ def _check_windows(join: ast.Join, left: PartialPlan, right: PartialPlan) -> Non
         shown = [f"`{f.infos[0].name}` is {_windowed(f.relation.window)}" for f in (left, right)]
         raise BadWindow("Can not join windowed source to non-windowed source.\n" + "\n".join(shown), span=join.span)
     if ours and theirs and (ours.kind is WindowKind.SESSION) != (theirs.kind is WindowKind.SESSION):
-        raise BadWindow("Can not join sources of different kinds of windows", span=join.span)
+        raise BadWindow("Can not join sources with different window types", span=join.span)
     if ours and theirs and ours.size != theirs.size:
         raise BadWindow("Implicit repartitioning of windowed sources is not supported.", span=join.span)
 

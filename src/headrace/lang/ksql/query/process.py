@@ -28,13 +28,13 @@ def apply_operator(flow: PartialPlan, ref: ast.OperatorRef) -> PartialPlan:
 def _check(flow: PartialPlan, ref: ast.OperatorRef) -> None:
     if flow.kind is Kind.TABLE:
         raise WrongKind(
-            f"operator {ref.name} works on streams, and this is a table",
+            f"operator {ref.name} requires a stream, but its input is a table",
             span=ref.span,
-            fix="give it the stream that the table is made of",
+            fix="apply it to the stream that the table is built from",
         )
     if flow.relation.window is not None:
-        raise BadWindow(f"operator {ref.name} works on keys without windows", span=ref.span)
+        raise BadWindow(f"operator {ref.name} does not support windowed keys", span=ref.span)
     if not flow.relation.key:
         raise BadKey(
-            f"operator {ref.name} keeps state by key, and this stream has none", span=ref.span, fix="PARTITION BY one"
+            f"operator {ref.name} requires a key, but its input has none", span=ref.span, fix="add PARTITION BY"
         )

@@ -153,7 +153,9 @@ def _struct_fields(star: ast.StructStar, scope: Scope) -> list[SelectColumn]:
     written = qualify(star.value, scope, "SELECT")
     kind = Typer(scope, "SELECT").typed(written).type
     if not t.is_struct(kind):
-        raise BadType(f"{expression_text(star.value)} is a {type_text(kind)}, which has no fields", span=star.span)
+        raise BadType(
+            f"{expression_text(star.value)} is of type {type_text(kind)}, which has no fields", span=star.span
+        )
     return [SelectColumn(name, ast.Dereference(written, name, span=star.span)) for name in t.fields(kind)]
 
 
@@ -162,7 +164,7 @@ def _check_names(query: ast.Query, found: Sequence[SelectColumn]) -> None:
     for item in found:
         if names.count(item.name) > 1:
             raise BadName(
-                f"column `{item.name}` is twice in the projection",
+                f"column `{item.name}` appears twice in the projection",
                 span=item.written.span,
                 fix=f"give one of them another name: ... AS {item.name}_2",
             )

@@ -27,12 +27,12 @@ def row_filter(info: SourceInfo, texts: Sequence[str], types: Mapping[str, pa.Da
         raise _unfit(info, error.what) from error
     known = {field.name for field in info.relation.columns} | set(PSEUDO)
     if others := sorted(column_names(condition) - known):
-        raise _unfit(info, f"{others[0]} is no column of it")
+        raise _unfit(info, f"{others[0]} is not one of its columns")
     return condition
 
 
 def _unfit(info: SourceInfo, why: str) -> BadRowFilter:
     return BadRowFilter(
-        f'the rows of "{info.name}" that may be seen cannot be told: {why}',
-        fix="an admin must mend the condition of the grant: headrace role list",
+        f'the row filter of "{info.name}" is invalid: {why}',
+        fix="ask an admin to fix the condition of the grant; `headrace role list` shows it",
     )

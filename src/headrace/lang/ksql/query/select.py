@@ -85,12 +85,12 @@ class QueryPlanner:
         if self.target is None:
             return flow
         if query.limit is not None and not query.order_by:
-            raise BadQuery("LIMIT needs an ORDER BY in a query that is stored", span=query.span, fix="add ORDER BY")
+            raise BadQuery("LIMIT in a persistent query requires ORDER BY", span=query.span, fix="add ORDER BY")
         if not query.order_by:
             return flow
         if query.limit is None:
             raise BadQuery(
-                "ORDER BY needs a LIMIT in a query that never ends", span=query.order_by[0].span, fix="add LIMIT"
+                "ORDER BY in a continuous query requires LIMIT", span=query.order_by[0].span, fix="add LIMIT"
             )
         order = self.order(query, flow.relation)
         relation = replace(flow.relation, kind=Kind.TABLE)
@@ -146,7 +146,7 @@ class QueryPlanner:
         if not query.group_by:
             self._check_ungrouped(query, calls)
         if query.partition_by and query.group_by:
-            raise BadQuery("PARTITION BY and GROUP BY do not go together", span=query.partition_by[0].span)
+            raise BadQuery("PARTITION BY and GROUP BY cannot be combined", span=query.partition_by[0].span)
         if query.partition_by and flow.kind is Kind.TABLE:
             raise BadQuery(
                 "PARTITION BY is not supported on tables", span=query.partition_by[0].span, fix="use GROUP BY"
@@ -161,7 +161,7 @@ class QueryPlanner:
                 fix="add GROUP BY",
             )
         if query.having is not None:
-            raise BadGrouping("HAVING needs a GROUP BY", span=query.having.span, fix="use WHERE")
+            raise BadGrouping("HAVING requires GROUP BY", span=query.having.span, fix="use WHERE")
         if query.window is not None and query.distinct is None:
             raise BadWindow("WINDOW clause requires a GROUP BY clause.", span=query.window.span, fix="add GROUP BY")
         if query.emit is ast.Emit.FINAL:
@@ -193,7 +193,7 @@ class QueryPlanner:
             raise BadGrouping(
                 "Table functions cannot be used with aggregations.",
                 span=next(iter(calls)).span,
-                fix="store the rows of the table function in a stream, and group that",
+                fix="write the rows of the table function to a stream, and group that stream",
             )
         fields = tuple(Field(n.name, n.type) for n in calls.values())
         relation = replace(flow.relation, value=(*flow.relation.value, *fields))
@@ -247,7 +247,7 @@ def union(left: PartialPlan, right: PartialPlan, node: ast.Ast) -> PartialPlan:
     """Merges two streams; the first determines the column names."""
     ours, theirs = left.relation, right.relation
     if Kind.TABLE in (left.kind, right.kind):
-        raise BadQuery("UNION ALL joins streams, not tables", span=node.span)
+        raise BadQuery("UNION ALL supports only streams, not tables", span=node.span)
     same = [f.type for f in ours.value] == [f.type for f in theirs.value]
     if not same or [f.type for f in ours.key] != [f.type for f in theirs.key] or ours.window != theirs.window:
         raise SchemaMismatch(

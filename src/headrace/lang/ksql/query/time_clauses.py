@@ -28,19 +28,21 @@ def emit_when(flow: PartialPlan, when: ast.EmitWhen | None) -> PartialPlan:
         return flow
     if flow.kind is Kind.STREAM:
         raise BadQuery(
-            "Only the changes of a table can be held back, and this is a stream",
+            "This EMIT clause applies to tables, but the result is a stream",
             span=when.span,
             fix="write EMIT CHANGES, or add GROUP BY",
         )
     if any(isinstance(pace, Every) and not pace.period for pace in _paces(when.trigger)):
-        raise BadQuery("EVERY needs a time that passes", span=when.span, fix="write EVERY 1 SECOND, for example")
+        raise BadQuery(
+            "EVERY requires a duration greater than zero", span=when.span, fix="write EVERY 1 SECOND, for example"
+        )
     if isinstance(when.trigger, Panes) and flow.relation.window is None:
-        raise BadQuery("EMIT ON TIME is about windows", span=when.span, fix="add a WINDOW, or write EMIT CHANGES")
+        raise BadQuery("EMIT ON TIME requires a window", span=when.span, fix="add a WINDOW, or write EMIT CHANGES")
     if when.results is Results.DISCARDING and not _can_discard(flow.node):
         raise BadQuery(
-            "DISCARDING is for GROUP BY over a stream, and not for sliding windows",
+            "DISCARDING requires GROUP BY over a stream, and does not support sliding windows",
             span=when.span,
-            fix="leave DISCARDING out",
+            fix="remove DISCARDING",
         )
     return flow.on(Emit(flow.node, flow.relation, when.trigger, when.results))
 
@@ -62,9 +64,9 @@ def with_panes(window: Window | None, when: ast.EmitWhen | None) -> Window | Non
         return window
     if window.grace:
         raise BadWindow(
-            "A window with a GRACE PERIOD has late results, and EMIT ON TIME leaves them out",
+            "EMIT ON TIME omits the late results of a window with a GRACE PERIOD",
             span=when.span,
-            fix="add AND LATE, or leave the GRACE PERIOD out",
+            fix="add AND LATE, or remove GRACE PERIOD",
         )
     return replace(window, grace=timedelta(0))
 
@@ -94,7 +96,7 @@ def _as_of(flow: PartialPlan, ref: ast.SourceRef, as_of: ast.AsOf, join: ast.Joi
     left = {other.alias or other.name for other, _ in _refs(join.left, None)} if join else set[str]()
     if as_of.time.name != e.ROWTIME or as_of.time.source not in {None, *left}:
         raise BadJoin(
-            "FOR SYSTEM_TIME AS OF takes the time of the stream's row",
+            "FOR SYSTEM_TIME AS OF requires the time of the stream's row",
             span=as_of.time.span,
             fix=f"write {min(left, default='stream')}.{e.ROWTIME}",
         )
@@ -106,8 +108,8 @@ def _as_of(flow: PartialPlan, ref: ast.SourceRef, as_of: ast.AsOf, join: ast.Joi
     node = rewrite_nodes(flow.node, looking_back)
     if node == flow.node:
         raise BadJoin(
-            "FOR SYSTEM_TIME AS OF is for a table that is joined to a stream",
+            "FOR SYSTEM_TIME AS OF is valid only for a table that is joined to a stream",
             span=as_of.span,
-            fix="leave it out, or put the stream on the left and the table on the right",
+            fix="remove it, or put the stream on the left and the table on the right",
         )
     return flow.on(node)

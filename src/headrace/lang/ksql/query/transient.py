@@ -33,7 +33,7 @@ PULLS, STREAMS, LIMITS = (
     "ksql.query.pull.limit.clause.enabled",
 )
 SCANS, RANGES = "ksql.query.pull.table.scan.enabled", "ksql.query.pull.range.scan.enabled"
-_PUSH = "add EMIT CHANGES if it should go on"
+_PUSH = "add EMIT CHANGES for a push query"
 
 
 def plan_transient_query(
@@ -45,7 +45,7 @@ def plan_transient_query(
         _check_clauses(query, properties)
     elif query.order_by:
         raise BadQuery(
-            "ORDER BY needs an end, and EMIT CHANGES has none", span=query.order_by[0].span, fix="leave it out"
+            "ORDER BY cannot be combined with EMIT CHANGES", span=query.order_by[0].span, fix="remove ORDER BY"
         )
     if not query.group_by and any(aggregates_in(item.value) for item in query.select):
         query = replace(query, group_by=(ast.IntegerLiteral(1),))
@@ -103,7 +103,7 @@ def _check_source(source: SourceInfo, query: ast.Query, properties: Mapping[str,
             raise BadQuery("Pull queries on streams are disabled.", span=query.span, fix=f"set {STREAMS}=true")
     elif not source.is_kept:
         raise NotQueryable(
-            f"The `{source.name}` table isn't queryable: its rows are not kept here.",
+            f"The `{source.name}` table isn't queryable: it is not materialized.",
             span=query.source.span,
             fix=f"CREATE TABLE QUERYABLE_{source.name} AS SELECT * FROM {source.name}; or declare it as SOURCE TABLE",
         )
@@ -129,16 +129,16 @@ def _check_condition(plan: Query, query: ast.Query, properties: Mapping[str, Any
     condition = nodes[-1].condition if nodes else None
     span = query.where.span if query.where is not None else query.span
     if condition is not None and any(_is_null_key(part, keys) for part in e.walk(condition)):
-        raise BadQuery("Primary key columns can not be NULL.", span=span, fix="look for a value")
+        raise BadQuery("Primary key columns can not be NULL.", span=span, fix="compare the key with a value")
     if not _is_off(properties, SCANS):
         return
     by_range = not _is_off(properties, RANGES)
     for alternative in extract_selection(condition).alternatives:
         if not _is_found(alternative, keys, by_range=by_range):
             raise BadQuery(
-                "Query requires table scan to be enabled: the WHERE clause does not say the whole key.",
+                "Query requires table scan to be enabled: the WHERE clause does not specify the whole key.",
                 span=span,
-                fix=f"compare every key column ({', '.join(sorted(keys))}) by '=', or set {SCANS}=true",
+                fix=f"compare every key column ({', '.join(sorted(keys))}) with '=', or set {SCANS}=true",
             )
 
 

@@ -106,7 +106,7 @@ def _source(statement: ast.CreateAlert, catalog: Catalog) -> PartialPlan:
     ref = statement.source
     info = known_source(catalog, ref.name, ref)
     if ref.as_of is not None:
-        raise BadAlert("an alert looks at rows as they come", span=ref.as_of.span, fix="leave out FOR SYSTEM_TIME")
+        raise BadAlert("an alert does not support FOR SYSTEM_TIME", span=ref.as_of.span, fix="remove FOR SYSTEM_TIME")
     used = {part.name for part in parts_of(statement) if isinstance(part, ast.Name)}
     changes = replace(info, relation=replace(info.relation, kind=Kind.STREAM))
     return replace(source_plan(changes, ref.alias or ref.name, used), infos=(info,))
@@ -124,9 +124,9 @@ def _per(flow: PartialPlan, statement: ast.CreateAlert, catalog: Catalog) -> tup
     """Returns the expressions of PER; without a key and without PER all rows have one key."""
     if statement.per and flow.infos[0].kind is Kind.TABLE:
         raise BadKey(
-            f"an alert on a table is by its key, and {flow.infos[0].name} is a table",
+            f"an alert on a table always uses its key, and {flow.infos[0].name} is a table",
             span=statement.per[0].span,
-            fix="leave out PER, or make a table with another key",
+            fix="remove PER, or create a table with another key",
         )
     written = statement.per or (() if flow.relation.key else (ast.StringLiteral(""),))
     typer = Typer(flow.scope, "PER", catalog.types)
@@ -158,7 +158,9 @@ def _rule(
     unsaid = e.Literal(t.BOOLEAN, None)
     if when is None:
         if not lasting:
-            raise BadAlert("ABSENT needs a time", span=statement.span, fix="write ABSENT FOR 10 MINUTES, for example")
+            raise BadAlert(
+                "ABSENT requires a duration", span=statement.span, fix="write ABSENT FOR 10 MINUTES, for example"
+            )
         return AlertRule(AbsenceTest(), lasting), (unsaid, e.Literal(t.DOUBLE, None))
     if isinstance(when, ast.ChangeOf):
         value, test = _change(when)
@@ -177,10 +179,14 @@ def _change(when: ast.ChangeOf) -> tuple[ast.Expr, ChangeTest]:
             op in _ORDER and (by := _constant(bound)) is not None
         ):
             if not when.within:
-                raise BadAlert("a change needs some time", span=when.span, fix="write WITHIN 1 HOUR, for example")
+                raise BadAlert(
+                    "WITHIN requires a duration greater than zero",
+                    span=when.span,
+                    fix="write WITHIN 1 HOUR, for example",
+                )
             return value, ChangeTest(e.Compare(op), by, when.percent, when.within)
     raise BadAlert(
-        "WITHIN belongs to a change that is compared with a number",
+        "WITHIN is valid only for CHANGE compared with a number",
         span=when.span,
         fix="write CHANGE(n) < -50 PERCENT WITHIN 1 HOUR, for example",
     )
@@ -190,7 +196,7 @@ def _check_no_change(when: ast.Expr) -> None:
     for part in parts_of(when):
         if isinstance(part, ast.Call) and part.name == "CHANGE":
             raise BadAlert(
-                "CHANGE needs a time to look back, and is compared with a number",
+                "CHANGE requires WITHIN and a comparison with a number",
                 span=part.span,
                 fix="write CHANGE(n) < -50 PERCENT WITHIN 1 HOUR, for example",
             )
@@ -199,10 +205,12 @@ def _check_no_change(when: ast.Expr) -> None:
 def _deviation(when: ast.DeviationOf) -> DeviationTest:
     by, over = _constant(when.by), when.over or _OVER
     if not by or by < 0:
-        raise BadAlert("a deviation is above zero", span=when.by.span, fix="write DEVIATES BY 3, for example")
+        raise BadAlert(
+            "DEVIATES BY requires a number greater than zero", span=when.by.span, fix="write DEVIATES BY 3, for example"
+        )
     if over < timedelta(days=MIN_DAYS):
         raise BadAlert(
-            f"at least {MIN_DAYS} days are needed to know what an hour is like", span=when.span, fix="OVER 14 DAYS"
+            f"at least {MIN_DAYS} days are required for DEVIATES", span=when.span, fix="write OVER 14 DAYS, for example"
         )
     return DeviationTest(by, over)
 
@@ -216,9 +224,7 @@ def _constant(node: ast.Expr) -> float | None:
 def _number(typer: Typer, node: ast.Expr) -> e.Expression:
     value = typer.typed(qualify(node, typer.scope, "WHEN"))
     if not t.is_number(value.type):
-        raise TypeMismatch(
-            f"{expression_text(node)} is a {type_text(value.type)}, and a number is needed", span=node.span
-        )
+        raise TypeMismatch(f"{expression_text(node)} is a {type_text(value.type)}, expected a number", span=node.span)
     return cast_to(value, t.DOUBLE)
 
 
@@ -242,9 +248,9 @@ def _message(statement: ast.CreateAlert, flow: PartialPlan, catalog: Catalog) ->
     value = Typer(flow.scope, "MESSAGE", catalog.types).typed(qualify(statement.message, flow.scope, "MESSAGE"))
     if t.is_nested(value.type) or value.type == t.BYTES:
         raise TypeMismatch(
-            f"MESSAGE is a {type_text(value.type)}, and a text is needed",
+            f"MESSAGE is a {type_text(value.type)}, expected STRING",
             span=statement.message.span,
-            fix="name the parts that it should show",
+            fix="build a string, for example with CAST or CONCAT",
         )
     return cast_to(value, t.STRING)
 
@@ -283,21 +289,21 @@ def check_new(statement: ast.CreateAlert, catalog: Catalog) -> bool:
     if statement.if_not_exists:
         return False
     raise AlertExists(
-        f"alert {statement.name} exists already", span=statement.span, fix=f"DROP ALERT {statement.name} first"
+        f"alert {statement.name} already exists", span=statement.span, fix=f"DROP ALERT {statement.name} first"
     )
 
 
 def known_alert(name: str, catalog: Catalog, node: ast.Ast) -> Query:
     if name not in catalog.alerts:
         there = ", ".join(sorted(catalog.alerts)) or "none"
-        raise UnknownAlert(f"there is no alert {name}", span=node.span, fix=f"alerts are: {there}")
+        raise UnknownAlert(f"alert {name} does not exist", span=node.span, fix=f"alerts are: {there}")
     return catalog.alerts[name]
 
 
 def known_notifier(name: str, catalog: Catalog, node: ast.Ast) -> Notifier:
     if name not in catalog.notifiers:
         there = ", ".join(sorted(catalog.notifiers)) or "none"
-        raise UnknownNotifier(f"there is no notifier {name}", span=node.span, fix=f"notifiers are: {there}")
+        raise UnknownNotifier(f"notifier {name} does not exist", span=node.span, fix=f"notifiers are: {there}")
     return catalog.notifiers[name]
 
 
@@ -306,7 +312,11 @@ def plan_notifier(statement: ast.CreateNotifier, catalog: Catalog) -> Notifier |
     if statement.name in catalog.notifiers:
         if statement.if_not_exists:
             return None
-        raise NotifierExists(f"notifier {statement.name} exists already", span=statement.span, fix="DROP it first")
+        raise NotifierExists(
+            f"notifier {statement.name} already exists",
+            span=statement.span,
+            fix=f"DROP NOTIFIER {statement.name} first",
+        )
     try:
         return notifier(statement.name, statement.kind.lower(), {p.name.lower(): p.value for p in statement.properties})
     except (BadOption, UnknownComponent) as error:
@@ -318,5 +328,5 @@ def check_notifier_unused(name: str, catalog: Catalog, node: ast.Ast) -> None:
     users = [alert for alert, query in catalog.alerts.items() if query.alert and name in query.alert.notify]
     if users:
         raise NotifierInUse(
-            f"alerts are sent by notifier {name}: {', '.join(sorted(users))}", span=node.span, fix="DROP them first"
+            f"alerts use notifier {name}: {', '.join(sorted(users))}", span=node.span, fix="DROP them first"
         )

@@ -52,9 +52,9 @@ def plan_describe(statement: ast.Describe, catalog: Catalog, text: str) -> Metad
     """Plans DESCRIBE of one object, or of all streams or tables."""
     if statement.what == "CONNECTOR":
         raise Unsupported(
-            f"Connector {statement.name} does not exist: connectors are not Kafka Connect's here",
+            f"Connector {statement.name} does not exist: Kafka Connect is not supported",
             span=statement.span,
-            fix="SHOW CONNECTORS lists none; bring the data in with an agent",
+            fix="write the data to a topic with another program",
         )
     if statement.what == "SOURCE":
         known_source(catalog, statement.name or "", statement)
@@ -96,7 +96,7 @@ def plan_print(statement: ast.Print, text: str) -> MetadataQuery:
     """Plans PRINT; every nth record starts with the first."""
     for word, number in (("INTERVAL", statement.interval), ("LIMIT", statement.limit)):
         if number is not None and number < 1:
-            raise BadQuery(f"{word} {number} prints nothing", span=statement.span, fix="use a number of at least 1")
+            raise BadQuery(f"{word} {number} is not valid", span=statement.span, fix="use a number of at least 1")
     return MetadataQuery(
         MetadataKind.TOPIC,
         statement.topic,

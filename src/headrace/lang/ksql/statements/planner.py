@@ -162,7 +162,7 @@ class Planner:
                 f"Cannot drop {source.name}. The following queries read from this source: [{', '.join(readers)}]. "
                 f"The following queries write into this source: [{', '.join(extra)}].",
                 span=node.span,
-                fix="drop what they fill, or TERMINATE them, first",
+                fix="TERMINATE these queries, or drop their results, first",
             )
 
     # -- queries ----------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ class Planner:
     ) -> Query:
         wanted = (properties.get("QUERY_ID") or "").upper()
         if wanted in self.catalog.queries and wanted != replaces:
-            raise BadQuery(f"Query ID '{wanted}' already exists.", fix="choose another QUERY_ID, or leave it out")
+            raise BadQuery(f"Query ID '{wanted}' already exists.", fix="choose another QUERY_ID, or remove it")
         name = wanted or replaces or f"{prefix}_{self.catalog.number}"
         relation = replace(flow.relation, value=info.payload)
         sink = Sink(
@@ -290,7 +290,7 @@ class Planner:
         properties = read_properties(statement.properties, self.properties, query=True)
         flow = QueryPlanner(self.catalog, target.name, "INSERT INTO", self.properties).flow(statement.query)
         if flow.kind is Kind.TABLE:
-            raise WrongKind("INSERT INTO can only be used with a query that gives a stream", span=statement.span)
+            raise WrongKind("INSERT INTO can only be used with a query that returns a stream", span=statement.span)
         flow = _matched(flow, target, statement)
         query = self._query("INSERTQUERY", flow, target, text, properties)
         self.catalog.queries[query.id] = query
@@ -440,7 +440,7 @@ class Planner:
     @_plan.register
     def _(self, statement: ast.CreateConnector, text: str) -> Action:
         raise Unsupported(
-            "connectors are not Kafka Connect's here", span=statement.span, fix="bring the data in with an agent"
+            "Kafka Connect is not supported", span=statement.span, fix="write the data to a topic with another program"
         )
 
 

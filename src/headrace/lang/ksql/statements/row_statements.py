@@ -48,7 +48,7 @@ def plan_delete(statement: ast.DeleteFrom, catalog: Catalog) -> DeleteRows:
     """Plans a tombstone for every key that the condition names: `key = 1`, `key IN (1, 2)`, several columns by AND."""
     source = known_source(catalog, statement.target, statement)
     if source.kind is not Kind.TABLE:
-        raise WrongKind(f"DELETE works on tables; {source.name} is a stream", span=statement.span)
+        raise WrongKind(f"DELETE supports only tables; {source.name} is a stream", span=statement.span)
     if source.read_only:
         raise SourceReadOnly(f"Cannot delete from read-only table: {source.name}", span=statement.span)
     wanted = _equalities(statement.where, source, catalog)
@@ -56,7 +56,7 @@ def plan_delete(statement: ast.DeleteFrom, catalog: Catalog) -> DeleteRows:
     for field in source.relation.key:
         if field.name not in wanted:
             raise BadQuery(
-                f"DELETE must name the whole key of {source.name}: {field.name} is missing",
+                f"DELETE must specify the whole key of {source.name}: {field.name} is missing",
                 span=statement.where.span,
                 fix=f"write WHERE {' AND '.join(f'{f.name} = ...' for f in source.relation.key)}",
             )
@@ -76,7 +76,7 @@ def _equalities(node: ast.Expr, source: SourceInfo, catalog: Catalog) -> dict[st
     field = source.relation.column(name.name) if isinstance(name, ast.Name) else None
     if field is None or field not in source.relation.key:
         raise BadQuery(
-            f"DELETE needs the key to equal values, not {expression_text(node)}",
+            f"DELETE requires comparisons of the key with values, not {expression_text(node)}",
             span=node.span,
             fix="write WHERE key = value, or key IN (...)",
         )
@@ -127,7 +127,7 @@ def _value(node: ast.Expr, kind: pa.DataType, name: str, catalog: Catalog) -> An
     problems: list[Any] = []
     (value,) = evaluator([expression], _NOTHING, Context(report=problems.append), "VALUES")(0, None, ())
     if problems:
-        raise BadLiteral(f"{expression_text(node)} cannot be computed: {problems[0].reason}", span=node.span)
+        raise BadLiteral(f"{expression_text(node)} cannot be evaluated: {problems[0].reason}", span=node.span)
     if value is None or expression.type == kind:
         return value
     convert = _converter(expression.type, kind)
@@ -140,7 +140,9 @@ def _value(node: ast.Expr, kind: pa.DataType, name: str, catalog: Catalog) -> An
     try:
         return convert(value)
     except (ValueError, ArithmeticError, HeadraceError) as error:
-        raise BadLiteral(f"{expression_text(node)} is no {type_text(kind)}: {error}", span=node.span) from error
+        raise BadLiteral(
+            f"{expression_text(node)} is not a valid {type_text(kind)}: {error}", span=node.span
+        ) from error
 
 
 def _converter(given: pa.DataType, kind: pa.DataType) -> Any:

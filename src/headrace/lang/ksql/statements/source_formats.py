@@ -94,7 +94,7 @@ def index_columns(relation: Relation, properties: Properties, *, kept: bool) -> 
         return ()
     if relation.kind is not Kind.TABLE or not kept:
         raise properties.error(
-            "INDEXES", "INDEXES are for tables that can be asked", "use CREATE SOURCE TABLE or CREATE TABLE AS SELECT"
+            "INDEXES", "INDEXES requires a materialized table", "use CREATE SOURCE TABLE or CREATE TABLE AS SELECT"
         )
     return tuple(
         tuple(_indexed(name.strip(), relation, properties) for name in index.split(","))

@@ -15,7 +15,7 @@ from headrace.plan import nodes
 from headrace.plan.explain import expression_text
 from headrace.plan.relations import Kind
 
-_FIX = "drop and create it anew"
+_FIX = "drop it and create it again"
 
 Property = tuple[str, str, str]
 """A step's name, a property of it, and the property's value."""
@@ -35,7 +35,7 @@ def check_upgrade(old: nodes.Node | None, new: nodes.Node, node: ast.Ast) -> Non
 def _check_kept(old: list[Property], new: list[Property], node: ast.Ast) -> None:
     if [p[:2] for p in old] != [p[:2] for p in new]:
         shown = [" of ".join(dict.fromkeys(p[0] for p in one)) for one in (old, new)]
-        raise BadReplacement(f"Cannot become another plan: {shown[0]} vs. {shown[1]}", span=node.span, fix=_FIX)
+        raise BadReplacement(f"Cannot change the plan: {shown[0]} vs. {shown[1]}", span=node.span, fix=_FIX)
     for (step, what, before), (_, _, after) in zip(old, new, strict=True):
         if before != after:
             raise BadReplacement(

@@ -155,7 +155,7 @@ class Properties:
         kind = self.get("WINDOW_TYPE")
         if kind is None:
             if "WINDOW_SIZE" in self.values:
-                raise self.error("WINDOW_SIZE", "WINDOW_SIZE needs a WINDOW_TYPE")
+                raise self.error("WINDOW_SIZE", "WINDOW_SIZE requires WINDOW_TYPE")
             return None
         try:
             window = WindowKind(kind.lower())

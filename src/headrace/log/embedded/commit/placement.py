@@ -275,14 +275,15 @@ class Placement:
             if held + added > quota:
                 raise QuotaExceeded(
                     f'topic "{part.topic.name}" holds {size_text(held)} of its quota of {size_text(quota)}',
-                    fix="shorten its retention, raise the quota (headrace topic alter), or append less",
+                    fix="shorten its retention, or raise the quota with `headrace topic alter`",
                 )
 
     def _advance(self, mark: WriterMark) -> bool:
         row = self.db.execute("SELECT epoch, last FROM writers WHERE name = ?", (mark.writer,)).fetchone()
         if row is None or row[0] != mark.epoch:
             raise WriterFenced(
-                f'writer "{mark.writer}" was opened by another process', fix="stop this one; only one may write"
+                f'writer "{mark.writer}" was opened again by another process',
+                fix="stop this process; only one may write",
             )
         if row[1] is not None and mark.number <= row[1]:
             return False

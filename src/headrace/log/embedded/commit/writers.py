@@ -37,7 +37,7 @@ class EmbeddedProducer:
     def send(self, topic: str, record: Record, partition: int | None = None) -> Future[Appended]:
         """Queue a record; the future returns its position once it is acknowledged as requested."""
         if self._closed:
-            raise Closed("the producer is closed", fix="make a new one")
+            raise Closed("the producer is closed", fix="create a new one")
         append = Append(topic, (record,), partition)
         self._room.acquire()
         outer: Future[Appended] = Future()

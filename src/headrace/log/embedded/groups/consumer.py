@@ -111,7 +111,7 @@ class EmbeddedConsumer:
         start, end = self._log.bounds(partition.topic)[partition.partition]
         if self._lost is OffsetReset.ERROR:
             raise OffsetLost(
-                f'group "{self.group}" wanted offset {position}, but the partition now holds {start} to {end}: '
+                f'group "{self.group}" requested offset {position}, but the partition now has {start} to {end}: '
                 f"rows {position} to {start - 1} were removed",
                 where=str(partition),
                 fix=f"seek to {start}, reset the group, or consume with lost=earliest or lost=latest",
@@ -208,7 +208,7 @@ class EmbeddedConsumer:
 
     def _own(self, partition: TopicPartition) -> TopicPartition:
         if partition not in self._positions:
-            raise OffsetOutOfRange(f"partition {partition} is not assigned to this member", fix="poll first")
+            raise OffsetOutOfRange(f"partition {partition} is not assigned to this member", fix="call poll first")
         return partition
 
     def lag(self) -> dict[TopicPartition, int]:
@@ -227,7 +227,7 @@ class EmbeddedConsumer:
 
     def _check_open(self) -> None:
         if self._closed.is_set() or self._log.closed:
-            raise Closed("the consumer or its log is closed", fix="make a new one")
+            raise Closed("the consumer or its log is closed", fix="create a new one")
 
 
 class _Heart:

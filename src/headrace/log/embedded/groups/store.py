@@ -179,8 +179,8 @@ class GroupStore:
                 ).fetchone()
                 if row != (member, since.get(partition)):
                     raise GroupFenced(
-                        f'partition {partition} is not this member\'s any more in group "{group}"',
-                        fix="poll again: the rows since the last commit come again, to whoever has it now",
+                        f'partition {partition} is no longer assigned to this member of group "{group}"',
+                        fix="poll again; rows since the last commit are delivered again to the new owner",
                     )
                 _store(db, group, ids[partition.topic], partition, offset)
 
@@ -229,13 +229,13 @@ class GroupStore:
 
     def _check(self, name: str) -> None:
         if name not in self.names():
-            raise UnknownGroup(f'group "{name}" does not exist', fix="headrace group list shows those that do")
+            raise UnknownGroup(f'group "{name}" does not exist', fix="`headrace group list` shows the existing ones")
 
     def _check_idle(self, db: sqlite3.Connection, name: str) -> None:
         self._bury(db, name, self._clock.now())
         ((members,),) = db.execute("SELECT count(*) FROM members WHERE grp = ?", (name,))
         if members:
-            raise GroupNotEmpty(f'group "{name}" has {members} live members', fix="stop them first")
+            raise GroupNotEmpty(f'group "{name}" has {members} active members', fix="stop them first")
         self._rebalance(db, name)
 
     def close(self) -> None:

@@ -59,7 +59,7 @@ def restore(source: Path, folder: Path, progress: Progress | None = None) -> Bac
                 f'backup "{source}" is damaged: {damage[0].what}'
                 + (f", and {len(damage) - 1} more" * (len(damage) > 1)),
                 where=damage[0].where,
-                fix=f"headrace --data {source} log check lists all of it; restore another backup",
+                fix=f"`headrace --data {source} storage check` lists all damage; restore another backup",
             )
         return copied
 
@@ -76,7 +76,7 @@ def _staged(source: Path, dest: Path) -> Iterator[Path]:
     """A staging folder, which becomes `dest` at the end of the block, or is removed on failure."""
     _check_source(source)
     if dest.exists() and (not dest.is_dir() or any(p.name != _inner(dest).name for p in dest.iterdir())):
-        raise BackupFailed(f'"{dest}" exists and is not empty', fix="name a new folder, or an empty one")
+        raise BackupFailed(f'"{dest}" exists and is not empty', fix="use a new or empty folder")
     # An empty folder that exists may be a mount point, which cannot be renamed over: build inside it.
     staging = _inner(dest) if dest.is_dir() else dest.absolute().parent / f".{dest.name}.partial"
     staging.parent.mkdir(parents=True, exist_ok=True)
@@ -94,9 +94,7 @@ def _inner(dest: Path) -> Path:
 
 def _check_source(source: Path) -> None:
     if not (source / "FORMAT").is_file() or not (source / "log.db").is_file():
-        raise NotADataFolder(
-            f'"{source}" is neither a data folder nor a backup', fix="name a folder with a FORMAT file"
-        )
+        raise NotADataFolder(f'"{source}" is neither a data folder nor a backup', fix="use a folder with a FORMAT file")
     open_folder(source)
 
 
@@ -111,7 +109,9 @@ def _alone(staging: Path) -> Iterator[None]:
             shutil.rmtree(left) if left.is_dir() else left.unlink()
         yield
     except BlockingIOError as error:
-        raise BackupFailed(f'another copy to "{staging.parent}" is under way', fix="wait until it is done") from error
+        raise BackupFailed(
+            f'another copy to "{staging.parent}" is in progress', fix="wait until it has finished"
+        ) from error
     finally:
         os.close(fd)
 
@@ -204,7 +204,10 @@ def _named(staging: Path) -> dict[Path, int]:
 def _check_name(file: object) -> None:
     """The backup may come from an untrusted source: its commit log must not reference files outside the folder."""
     if not isinstance(file, str) or not _FILE.fullmatch(file):
-        raise BackupFailed(f"the commit log names a file {str(file)[:80]!r}", fix="it is no backup: do not use it")
+        raise BackupFailed(
+            f"the commit log refers to an invalid file name {str(file)[:80]!r}",
+            fix="do not use it: it is not a valid backup",
+        )
 
 
 def _fetch(source: Path, staging: Path, named: dict[Path, int], progress: Progress, link: bool) -> bool:
@@ -225,7 +228,7 @@ def _fetch(source: Path, staging: Path, named: dict[Path, int], progress: Progre
 
 def _fetch_file(source: Path, target: Path, link: bool) -> None:
     if not stat.S_ISREG(source.lstat().st_mode):
-        raise BackupFailed(f'"{source}" is no file of its own', fix="it is no backup: do not use it")
+        raise BackupFailed(f'"{source}" is not a regular file', fix="do not use it: it is not a valid backup")
     if link:
         try:
             os.link(source, target)

@@ -52,7 +52,7 @@ class CheckResult:
 def check(folder: Path, progress: Progress | None = None) -> CheckResult:
     """Check a data folder without changing it."""
     if not (folder / "log.db").is_file():
-        raise NotADataFolder(f'folder "{folder}" holds no log', fix="name the data folder with --data")
+        raise NotADataFolder(f'folder "{folder}" does not contain a log', fix="pass the data folder with --data")
     result = CheckResult()
     with contextlib.ExitStack() as stack:
         try:
@@ -62,7 +62,7 @@ def check(folder: Path, progress: Progress | None = None) -> CheckResult:
             _Contents(folder, log, result, progress or (lambda done, total: None)).read()
             result.findings += _orphans(folder, log)
         except sqlite3.DatabaseError as error:
-            result.findings.append(CheckFinding("database", f"SQLite says: {error}", str(folder)))
+            result.findings.append(CheckFinding("database", f"SQLite reports: {error}", str(folder)))
     return result
 
 
@@ -71,7 +71,7 @@ def _open(path: Path, stack: contextlib.ExitStack, result: CheckResult) -> sqlit
     connection.execute("PRAGMA query_only = ON")
     for (text,) in connection.execute(f"PRAGMA integrity_check({_MOST_FROM_SQLITE})"):
         if text != "ok":
-            result.findings.append(CheckFinding("database", f"SQLite says: {text}", str(path)))
+            result.findings.append(CheckFinding("database", f"SQLite reports: {text}", str(path)))
     return connection
 
 
@@ -129,7 +129,7 @@ class _Contents:
             batches = self._decoder.decode(extent.kind, extent.payload, extent.file, extent.checksum, "")
         except FileNotFoundError:
             if self._is_there(extent):
-                yield "missing-file", "the file is gone"
+                yield "missing-file", "the file is missing"
         except (DamagedExtent, OSError, pa.ArrowException) as error:
             yield "checksum", error.what if isinstance(error, DamagedExtent) else f"it cannot be read: {error}"
         else:
@@ -172,4 +172,6 @@ def _orphans(folder: Path, log: sqlite3.Connection) -> Iterator[CheckFinding]:
     for path in listed:
         owner = path.name.partition("-")[0]
         if path.name not in known and not is_alive(folder / "owners", owner) and path.exists():
-            yield CheckFinding("orphan", "no row names the file; upkeep will remove it", str(path), damage=False)
+            yield CheckFinding(
+                "orphan", "nothing refers to the file; maintenance will remove it", str(path), damage=False
+            )

@@ -81,7 +81,9 @@ def _extents(log: sqlite3.Connection, key: tuple[int, int]) -> list[_Extent]:
 def _stray(log: sqlite3.Connection, places: dict[tuple[int, int], _Place]) -> Iterator[Inconsistency]:
     for key in log.execute("SELECT DISTINCT topic, partition FROM extents WHERE replaced_at IS NULL"):
         if key not in places:
-            yield Inconsistency("partition", "rows belong to no partition that exists", f"topic id {key[0]}/{key[1]}")
+            yield Inconsistency(
+                "partition", "rows belong to a partition that does not exist", f"topic id {key[0]}/{key[1]}"
+            )
 
 
 def _partition(place: _Place, extents: list[_Extent]) -> Iterator[Inconsistency]:
@@ -106,9 +108,9 @@ def _extent(place: _Place, extent: _Extent) -> Iterator[Inconsistency]:
     if extent.rows < 1 or counted != extent.rows or (extent.merged == IMPLICIT and (span, sequences) != (counted,) * 2):
         yield Inconsistency("count", f"{extent.rows} rows stand for {span} offsets and {sequences} sequences", where)
     if extent.last >= place.end:
-        yield Inconsistency("offsets", f"rows lie behind the partition's end, {place.end}", where)
+        yield Inconsistency("offsets", f"rows lie after the partition's end, {place.end}", where)
     if extent.last_sequence > place.last_sequence:
-        yield Inconsistency("sequences", f"rows lie behind the partition's last sequence, {place.last_sequence}", where)
+        yield Inconsistency("sequences", f"rows lie after the partition's last sequence, {place.last_sequence}", where)
 
 
 def _neighbours(place: _Place, one: _Extent, other: _Extent, may_have_gaps: bool) -> Iterator[Inconsistency]:
@@ -153,5 +155,5 @@ def _groups(groups: dict[tuple[str, int, int], int], places: dict[tuple[int, int
     for (group, topic_id, partition), offset in groups.items():
         place = places.get((topic_id, partition))
         if place is not None and offset > place.end:
-            what = f'group "{group}" has committed offset {offset}, behind the partition\'s end, {place.end}'
+            what = f'group "{group}" has committed offset {offset}, after the partition\'s end, {place.end}'
             yield Inconsistency("group", what, str(place))

@@ -64,7 +64,7 @@ class Maintenance:
             try:
                 self.run()
             except Exception:
-                _logger.exception("upkeep failed; it will be tried again")
+                _logger.exception("maintenance failed; it will be retried")
 
     def run(self, *, force_compaction: bool = False, topics: list[str] | None = None) -> MaintenanceReport | None:
         """One run; None if another process is running it."""

@@ -84,7 +84,7 @@ class ExtentReader:
         start, end = bounds = self.partition_bounds(entry, partition)
         if not start <= offset <= end:
             raise OffsetOutOfRange(
-                f"offset {offset} is not held: the partition has offsets {start} to {end}",
+                f"offset {offset} does not exist: the partition has offsets {start} to {end}",
                 where=f"{entry.topic.name}/{partition}",
                 fix=f"use {start} (earliest) to {end} (latest)",
             )
@@ -93,7 +93,7 @@ class ExtentReader:
     def read(self, entry: TopicEntry, partition: int, offset: int, max_records: int) -> Batch:
         """Rows from an offset."""
         if max_records <= 0:
-            raise BadOption(f"max_records cannot be {max_records}", fix="ask for at least one record")
+            raise BadOption(f"max_records cannot be {max_records}", fix="request at least one record")
         start, end = self.check_offset(entry, partition, offset)
         parts: list[pa.RecordBatch] = []
         left = max_records
@@ -192,7 +192,7 @@ class ExtentReader:
     def offset_at(self, entry: TopicEntry, partition: int, timestamp: int) -> int:
         """The first offset at or after a time."""
         if not -(1 << 63) <= timestamp < 1 << 63:
-            raise BadOption(f"{timestamp} is no time", fix="give milliseconds since 1970")
+            raise BadOption(f"{timestamp} is not a valid time", fix="use milliseconds since 1970")
         bounds = self.partition_bounds(entry, partition)
         rows = self._store.query(
             f"SELECT {COLUMNS} FROM extents WHERE topic = ? AND partition = ? AND max_time >= ? "
@@ -230,7 +230,7 @@ def _join(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
 
 def _missing(error: FileNotFoundError, entry: TopicEntry, partition: int) -> DamagedExtent:
     return DamagedExtent(
-        f"a file of the log is gone: {error.filename or error}",
+        f"a file of the log is missing: {error.filename or error}",
         where=f"{entry.topic.name}/{partition}",
         fix="restore the data folder from a backup; never remove files from it by hand",
     )

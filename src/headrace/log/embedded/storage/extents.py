@@ -190,7 +190,7 @@ def _damaged(where: str) -> DamagedExtent:
     return DamagedExtent(
         "stored rows do not match their checksum",
         where=where,
-        fix="restore the data folder from a backup; `headrace storage check` lists all that is damaged",
+        fix="restore the data folder from a backup; `headrace storage check` lists all damage",
     )
 
 
@@ -199,7 +199,9 @@ def storage_error(error: OSError, folder: Path) -> DiskFull | ReadOnly | OSError
     if error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
         return DiskFull(f'no space left for "{folder}"', fix="free space or shorten retention, then try again")
     if error.errno in (errno.EROFS, errno.EACCES, errno.EPERM):
-        return ReadOnly(f'folder "{folder}" cannot be written', fix="check owner and permissions of the data folder")
+        return ReadOnly(
+            f'folder "{folder}" cannot be written', fix="check the owner and permissions of the data folder"
+        )
     return error
 
 

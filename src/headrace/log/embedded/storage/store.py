@@ -200,10 +200,10 @@ def open_folder(folder: Path) -> None:
     except UnicodeDecodeError:
         text = []
     if len(text) != 2 or text[0] != "headrace" or not text[1].isdigit():
-        raise NotADataFolder(f'file "{mark}" is not ours', fix="choose an empty folder for the data")
+        raise NotADataFolder(f'file "{mark}" was not written by headrace', fix="choose an empty data folder")
     if int(text[1]) > FORMAT:
         raise NewerFormat(
-            f'folder "{folder}" has format {text[1]}, this version knows up to {FORMAT}',
+            f'folder "{folder}" has format {text[1]}, but this version supports only up to {FORMAT}',
             fix="upgrade headrace: pip install --upgrade headrace",
         )
 
@@ -216,7 +216,7 @@ def foreign_files(folder: Path) -> list[str]:
 def _claim(folder: Path, mark: Path) -> None:
     if strange := foreign_files(folder):
         raise NotADataFolder(
-            f'folder "{folder}" holds other things: {", ".join(strange[:3])}', fix="choose an empty folder"
+            f'folder "{folder}" contains other files: {", ".join(strange[:3])}', fix="choose an empty folder"
         )
     fresh = folder / f".FORMAT-{os.getpid()}-{threading.get_ident()}"
     fresh.write_text(f"headrace {FORMAT}\n")
@@ -263,7 +263,9 @@ def _in_our_words(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3
     if name.startswith("SQLITE_FULL") or "disk is full" in text:
         return DiskFull(f'no space left for "{folder}"', fix="free space or shorten retention, then try again")
     if name.startswith(("SQLITE_READONLY", "SQLITE_CANTOPEN", "SQLITE_PERM")):
-        return ReadOnly(f'folder "{folder}" cannot be written', fix="check owner and permissions of the data folder")
+        return ReadOnly(
+            f'folder "{folder}" cannot be written', fix="check the owner and permissions of the data folder"
+        )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return lock_timeout_error(folder)
     if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
@@ -272,7 +274,7 @@ def _in_our_words(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3
 
 
 def _closed(folder: Path) -> Closed:
-    return Closed(f'log "{folder}" was closed meanwhile', fix="open it again")
+    return Closed(f'log "{folder}" is closed', fix="open it again")
 
 
 def lock_timeout_error(folder: Path, seconds: float | None = None) -> LogBusy:
@@ -281,5 +283,5 @@ def lock_timeout_error(folder: Path, seconds: float | None = None) -> LogBusy:
     return LogBusy(
         f"another process holds the log's write lock{long}",
         where=str(folder),
-        fix="look for a stopped process that uses this data folder, and end it",
+        fix="find a suspended process that uses this data folder, and end it",
     )

@@ -63,11 +63,11 @@ class Grouping:
         size, form = self.size, self.storable
         for event, values in zip(batch, self.values(batch), strict=True):
             if values is None:
-                self.report("null-value", "a record without a payload counts in no group", event)
+                self.report("null-value", "a record without a value belongs to no group", event)
                 continue
             group = values[:size]
             if None in group:
-                self.report("null-group", "a row whose group is null has no place", event)
+                self.report("null-group", "the group of the row is null", event)
             else:
                 yield event, values, group, group if form is None else form(group)
 
@@ -126,7 +126,7 @@ class TableAggregate:
         self.fold = fold(node.calls, context, first=1, at=len(node.groups))
         if self.fold.undo is None:
             names = ", ".join(call.function for call in node.calls)
-            raise ValueError(f"{names}: not all of them can take back a row, as a table needs")
+            raise ValueError(f"{names}: not all of them support removing a row, which a table requires")
         self.undo = self.fold.undo
         self.groups = context.store("groups")
         self.old = old
@@ -138,7 +138,7 @@ class TableAggregate:
         for change, new, old in zip(batch, news, olds, strict=True):
             left, joined = self._group(old), self._group(new)
             if new is not None and joined is None:
-                self.grouping.report("null-group", "a row whose group is null has no place", change)
+                self.grouping.report("null-group", "the group of the row is null", change)
             if left is not None and left == joined:
                 self._change(change[0], left, old, new, out)
                 continue

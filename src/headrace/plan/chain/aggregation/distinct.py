@@ -45,7 +45,7 @@ class DistinctKeys:
         form = self._form
         for event, values in zip(batch, self._values(batch), strict=True):
             if values is None:
-                self.report("null-value", "a record without a payload is equal to none", event)
+                self.report("null-value", "a record without a value cannot be compared", event)
             else:
                 yield event, values if form is None else form(values)
 

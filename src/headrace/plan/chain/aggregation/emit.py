@@ -128,7 +128,7 @@ class DiscardingStep(EmitStep):
 @singledispatch
 def moment_of(trigger: Trigger, window: Window | None) -> Moment:
     """Returns the function that computes a change's due time."""
-    raise NotImplementedError(f"{type(trigger).__name__} is no trigger")
+    raise NotImplementedError(f"{type(trigger).__name__} is not a trigger")
 
 
 @moment_of.register
@@ -156,7 +156,7 @@ def _(trigger: After, window: Window | None) -> Moment:
 @moment_of.register
 def _(trigger: Panes, window: Window | None) -> Moment:
     if window is None:
-        raise ValueError("panes are a window's")
+        raise ValueError("panes require a window")
     early = _at_end if trigger.early is None else moment_of(trigger.early, window)
     late = moment_of(trigger.late or PerRecord(), window)
     delay = closing_delay(window)

@@ -80,7 +80,8 @@ class FinalWindows:
         known = slot in self.last
         if moment <= now:
             if new is not None:
-                self.report(Problem("late-record", f"its window has gone out at {moment}", self.where, time, key, new))
+                reason = f"the result of its window was emitted at {moment}"
+                self.report(Problem("late-record", reason, self.where, time, key, new))
         elif known or new is not None:
             # A deletion is stored as a marker, since a session that grows is deleted and created again.
             self.last[slot] = None if new is None else (time, key, new)

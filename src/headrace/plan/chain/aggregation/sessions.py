@@ -37,7 +37,7 @@ class SessionAggregate:
         self.grouping = grouping
         self.fold = fold(node.calls, context, first=2, at=len(node.groups))
         if self.fold.merge is None:
-            raise ValueError("an aggregate that cannot merge has no place in a session")
+            raise ValueError("a session window requires aggregates that can be merged")
         self.merge = self.fold.merge
         self.sessions = context.store("sessions")
         self.closing = Timeline(context.store("closing"), self.lifetime)

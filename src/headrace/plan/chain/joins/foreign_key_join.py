@@ -79,7 +79,7 @@ class ForeignKeyJoinStep:
         del known
         if after is None:
             if new is not None:
-                self._report(Problem("null-reference", "the row refers to nothing", WHERE, time, key, new))
+                self._report(Problem("null-reference", "the foreign key of the row is null", WHERE, time, key, new))
             if before is not None:
                 self._send(max(time, (self._right.get(before) or (time,))[0]), key, None, None, out)
             return

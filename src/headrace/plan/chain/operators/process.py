@@ -116,7 +116,7 @@ class ProcessStep:
         def ring(state: Any) -> OperatorResult:
             outcome = self.work.timer(state, at, key, name)
             if any(other is not None and other <= at for other in outcome.timers.values()):
-                raise ValueError(f"a timer that fires at {at} sets another, which must lie after it")
+                raise ValueError(f"a timer that fires at {at} must set the next timer to a later time")
             return outcome
 
         yield from self._asked(ring, at, key, None)

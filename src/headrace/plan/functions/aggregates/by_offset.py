@@ -54,7 +54,7 @@ def _several(latest: bool) -> Make:
         count = constants[0]
         if count < 1:
             raise WrongArguments(
-                f"{'latestN' if latest else 'earliestN'} must be 1 or greater, it is {count}", fix="ask for 1 or more"
+                f"{'latestN' if latest else 'earliestN'} must be 1 or greater, got {count}", fix="pass 1 or more"
             )
         ignore_nulls = constants[1] if len(constants) > 1 else True
         kept = slice(-count, None) if latest else slice(count)

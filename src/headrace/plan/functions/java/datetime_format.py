@@ -93,7 +93,7 @@ def time_parser(pattern: str) -> Callable[[str], int]:
     def parse(text: str) -> int:
         time = _time(_read(parts, text, pattern))
         if time is None:
-            raise ValueError(f"{text!r} says no hour")
+            raise ValueError(f"{text!r} has no hour")
         return time % DAY_MS
 
     return parse
@@ -141,7 +141,9 @@ def compile_pattern(pattern: str) -> Parts:
 def _lettered(pattern: str, letter: str, count: int) -> Part:
     found = part(letter, count)
     if found is None:
-        raise _bad(pattern, f'"{letter * count}" means nothing', "use the letters of Java's DateTimeFormatter")
+        raise _bad(
+            pattern, f'"{letter * count}" is not a pattern letter', "use the letters of Java's DateTimeFormatter"
+        )
     return found
 
 
@@ -249,7 +251,7 @@ def _time(found: ParsedFields) -> int | None:
     hour = _hour(found)
     minute, second, nano = (found.get(field, 0) for field in ("minute", "second", "nano"))
     if hour == 24 and (minute or second or nano):
-        raise ValueError("nothing comes after 24:00")
+        raise ValueError("24:00 cannot be followed by other parts")
     if hour is None and not minute and not second and not nano:
         return None
     return (((hour or 0) * 60 + minute) * 60 + second) * 1000 + nano // 1_000_000

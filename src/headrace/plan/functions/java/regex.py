@@ -128,7 +128,7 @@ class _Weight:
         else:
             self._open += [(whole, last), (1, 1)]
         if self._open[-1][0] > MAX_SIZE or len(self._open) > MAX_DEPTH:
-            raise ValueError(f"a pattern with more than {MAX_SIZE} signs, or {MAX_DEPTH} groups inside each other")
+            raise ValueError(f"the pattern has more than {MAX_SIZE} characters, or more than {MAX_DEPTH} nested groups")
 
 
 def _times(token: re.Match[str]) -> int:
@@ -142,7 +142,7 @@ def _times(token: re.Match[str]) -> int:
 def _translated_token(token: re.Match[str], in_brackets: bool, point: str) -> str:
     if token["plain"] is not None:
         if token["plain"] in "({" and not in_brackets:
-            raise ValueError(f"{token.string[token.start() :][:8]} begins nothing that Java knows")
+            raise ValueError(f"{token.string[token.start() :][:8]} is not valid in a Java regular expression")
         return point if token["plain"] == "." and not in_brackets else token["plain"]
     if _is_sign(token) and not token["group"]:
         return token[0]

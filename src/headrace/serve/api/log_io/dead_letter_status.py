@@ -54,7 +54,9 @@ class DeadLetterResolutions:
 
         def decide(known: _ById) -> tuple[list[Record], None]:
             if letter in known:
-                raise DeadLetterResolved(f"letter {letter} was {known[letter]} before", fix="nothing is left to do")
+                raise DeadLetterResolved(
+                    f"dead letter {letter} was already {known[letter]}", fix="nothing needs to be done"
+                )
             return [Record(resolution, str(letter).encode())], None
 
         return self._topic.change(decide, appends)[1]

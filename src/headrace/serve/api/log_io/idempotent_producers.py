@@ -29,7 +29,10 @@ class IdempotentProducers:
     def append(self, name: str, number: int, appends: Sequence[Append]) -> list[Appended] | None:
         """Append under a sequence number; returns None if the number was used before."""
         if not 0 < len(name) <= _LONGEST or number < 0:
-            raise BadRequest("a producer has a name, and a number from 0 on", fix=f"at most {_LONGEST} characters")
+            raise BadRequest(
+                "a producer needs a name and a sequence number of at least 0",
+                fix=f"use a name of at most {_LONGEST} characters",
+            )
         with self._guard:
             producer = self._open.setdefault(name, _Numbered(self._log, f"http:{name}"))
             self._open.move_to_end(name)
@@ -58,7 +61,7 @@ class _Numbered:
         writer = self._writer = self._writer or self._log.writer(self._name)
         due = 0 if writer.last is None else writer.last + 1
         if number > due:
-            raise SequenceGap(f"number {number} came before {due}", fix=f"send {due} first")
+            raise SequenceGap(f"sequence number {number} arrived before {due}", fix=f"send {due} first")
         try:
             return writer.append(number, appends)
         except BaseException:

@@ -43,7 +43,7 @@ def _elements(body: bytes, read: Read) -> list[Element]:
         wrapping = _WRAPPING.match(text, at)
         found, end = _array(text, wrapping.end() if wrapping else at, read)
         if text[end:].strip(" \t\n\r") != ("}" if wrapping else ""):
-            raise ValueError("there is more behind the array")
+            raise ValueError("text follows the array")
     except StopIteration as error:  # the scanner reports the position this way
         raise _no_records(f"at character {error.value}") from None
     except (ValueError, RecursionError) as error:
@@ -68,7 +68,7 @@ def flat_objects(body: bytes) -> list[bytes] | None:
 
 
 def _no_records(reason: str) -> BadRequest:
-    return BadRequest(f"the body is no JSON array of records: {reason}", fix='send [...] or {"records": [...]}')
+    return BadRequest(f"the body is not a JSON array of records: {reason}", fix='send [...] or {"records": [...]}')
 
 
 def _array(text: str, at: int, read: Read) -> tuple[list[Element], int]:

@@ -46,8 +46,10 @@ class PartitionReader:
         waiting = {place: end - self.positions[place] for place, end in self._ends().items()}
         for place in waiting:
             if waiting[place] < 0:
-                what = f"position {self.positions[place]} lies behind the end"
-                raise OffsetOutOfRange(what, where=str(place), fix="was the topic made anew? begin at its beginning")
+                what = f"position {self.positions[place]} lies after the end"
+                raise OffsetOutOfRange(
+                    what, where=str(place), fix="if the topic was deleted and created again, start from its beginning"
+                )
         return sorted((place for place in waiting if waiting[place] > 0), key=lambda place: -waiting[place])
 
     def _ends(self) -> dict[TopicPartition, int]:
@@ -68,7 +70,7 @@ class PartitionReader:
         except OffsetOutOfRange as error:
             start, _ = self._log.bounds(place.topic)[place.partition]
             what = f"records {at} to {start - 1} were removed before they were read"
-            raise OffsetLost(what, where=str(place), fix=f"read on from {place}:{start}") from error
+            raise OffsetLost(what, where=str(place), fix=f"continue reading from {place}:{start}") from error
         if len(batch):
             self._size = max(1.0, batch.rows.nbytes / len(batch))
         return None if batch.next_offset == at else batch

@@ -33,7 +33,10 @@ def parse_positions(text: str) -> dict[TopicPartition, int]:
     for one in text.split(",") if text else ():
         match = _ONE.fullmatch(one)
         if match is None or int(match[3]) >= _MOST:
-            raise BadPositionToken(f'"{one[:80]}" is no position', fix="write it as it was given, like orders/0:120")
+            raise BadPositionToken(
+                f'"{one[:80]}" is not a position',
+                fix="use the token as the server returned it, for example orders/0:120",
+            )
         found[TopicPartition(match[1], int(match[2]))] = int(match[3])
     return found
 
@@ -52,12 +55,17 @@ def start_positions(log: Log, topic: str, start: str, partition: int | None = No
     if partition is not None:
         bounds = {place: one for place, one in bounds.items() if place.partition == partition}
     if not bounds:
-        raise UnknownPartition(f'topic "{topic}" has no partition {partition}', fix="GET its topic to see which it has")
+        raise UnknownPartition(
+            f'topic "{topic}" has no partition {partition}', fix="GET the topic to see its partitions"
+        )
     if "/" in start:
         named = parse_positions(start)
         strange = next((place for place in named if place.topic != topic), None)
         if strange is not None:
-            raise BadPositionToken(f'"{strange}" is not of topic "{topic}"', fix="use it where it was given")
+            raise BadPositionToken(
+                f'"{strange}" is not a position in topic "{topic}"',
+                fix="use it with the topic that it was returned for",
+            )
         return {place: named.get(place, one.start) for place, one in bounds.items()}
     place = _place(start)
     return {at: resolve_offset(log, at, place, one) for at, one in bounds.items()}
@@ -67,4 +75,4 @@ def _place(start: str) -> OffsetSpec:
     try:
         return _WORDS.get(start) or parse_offset_spec(start)
     except ValueError as error:
-        raise BadPositionToken(f'"{start[:80]}" is no place to begin', fix=f"beginning, end, or {error}") from None
+        raise BadPositionToken(f'"{start[:80]}" is not a valid start', fix=f"beginning, end, or {error}") from None

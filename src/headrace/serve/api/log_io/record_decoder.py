@@ -46,7 +46,9 @@ def decode_records(payload: Payload, topic: Topic) -> pa.RecordBatch:
     kind = payload.type.partition(";")[0].strip().lower()
     reader = _READERS.get(kind)
     if reader is None:
-        raise UnknownContentType(f'records cannot be "{kind[:80]}"', fix=f"send one of {', '.join(CONTENT_TYPES)}")
+        raise UnknownContentType(
+            f'content type "{kind[:80]}" is not supported for records', fix=f"send one of {', '.join(CONTENT_TYPES)}"
+        )
     return reader(payload.content, topic)
 
 
@@ -85,9 +87,9 @@ def _typed(lines: list[bytes], schema: Schema) -> pa.RecordBatch:
 def _misfits(rejects: Sequence[Reject], of: int) -> WrongType:
     first = "; ".join(f"record {reject.index}: {reject.reason}" for reject in rejects[:_TOLD])
     more = f"; and {len(rejects) - _TOLD} more" if len(rejects) > _TOLD else ""
-    what = f"{len(rejects)} of {of} records do not fit: {first}{more}"
+    what = f"{len(rejects)} of {of} records do not match the topic's schema: {first}{more}"
     return WrongType(
-        what, where=f"record {rejects[0].index}", fix="nothing was appended: mend them, and send all again"
+        what, where=f"record {rejects[0].index}", fix="nothing was appended: correct these records and send all again"
     )
 
 
@@ -117,7 +119,7 @@ def _headers(value: Any, at: int) -> Headers:
     """Headers: an object of strings, or an array of objects with `name` and `value` or `value_base64`."""
     pairs = [{"name": n, "value": v} for n, v in value.items()] if isinstance(value, dict) else value or []
     if not isinstance(pairs, list) or not all(isinstance(p, dict) and isinstance(p.get("name"), str) for p in pairs):
-        raise _bad(at, "its headers cannot be understood", 'write {"name": "value"}')
+        raise _bad(at, "its headers are not valid", 'write {"name": "value"}')
     return tuple((pair["name"], _header(pair, at)) for pair in pairs)
 
 
@@ -125,7 +127,7 @@ def _header(pair: Mapping[str, Any], at: int) -> bytes:
     if "value_base64" in pair:
         return _decoded(pair["value_base64"], "value", at)
     if not isinstance(pair.get("value"), str):
-        raise _bad(at, f'header "{pair["name"]}" is no text', 'send "value" or "value_base64"')
+        raise _bad(at, f'header "{pair["name"]}" is not a string', 'send "value" or "value_base64"')
     return _encoded(pair["value"], pair["name"], at)
 
 
@@ -165,7 +167,7 @@ def _plainly(content: bytes) -> pa.RecordBatch | None:
 
 def _record(fields: Any, at: int) -> Record:
     if not isinstance(fields, dict):
-        raise _bad(at, "it is no object", 'write {"key": "...", "value": "..."}')
+        raise _bad(at, "it is not a JSON object", 'write {"key": "...", "value": "..."}')
     if not fields.keys() <= _FIELDS:
         strange = next((name for name in fields if name not in _FIELDS and not name.startswith("$")), None)
         if strange is not None:
@@ -189,14 +191,14 @@ def _decoded(encoded: Any, name: str, at: int) -> bytes:
     try:
         return base64.b64decode(encoded, validate=True)
     except (TypeError, ValueError, binascii.Error):
-        raise _bad(at, f'"{name}_base64" is no base64', "write text of A-Z, a-z, 0-9, + and /") from None
+        raise _bad(at, f'"{name}_base64" is not base64', "use A-Z, a-z, 0-9, + and /") from None
 
 
 def _encoded(text: str, name: str, at: int) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:  # an unpaired surrogate, which JSON can express and UTF-8 cannot
-        raise _bad(at, f'"{name}" is no text', f'send "{name}_base64"') from None
+        raise _bad(at, f'"{name}" is not a string', f'send "{name}_base64"') from None
 
 
 # -- Arrow ----------------------------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ def _from_arrow(content: bytes, topic: Topic) -> pa.RecordBatch:
             whole = pa.Table.from_batches(batches, stream.schema).combine_chunks()
     except (pa.ArrowException, OSError, ValueError) as error:
         raise BadRequest(
-            f"the body is no stream of Arrow's: {error}", fix="write it with pyarrow.ipc.new_stream"
+            f"the body is not an Arrow stream: {error}", fix="write it with pyarrow.ipc.new_stream"
         ) from None
     wanted = [n for n in whole.column_names if not n.startswith("$") or n in CLIENT_COLUMNS]
     rows = whole.select(wanted).to_batches()

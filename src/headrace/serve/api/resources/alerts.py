@@ -217,7 +217,7 @@ def _alert(site: RequestContext, query: Query) -> AlertDescription:
 def _query(site: RequestContext, alert: str) -> Query:
     found = site.node.catalog.alerts.get(alert)
     if found is None or not can_see_query(site.rights, found):
-        raise UnknownAlert(f'there is no alert "{alert}"', fix="GET /api/v1/alerts lists them")
+        raise UnknownAlert(f'alert "{alert}" does not exist', fix="GET /api/v1/alerts lists them")
     return found
 
 
@@ -308,7 +308,9 @@ def subscribe(site: RequestContext, asked: SubscribeRequest) -> SubscribeRespons
     """
     notifier = site.node.notifier(asked.notifier)
     if notifier.kind != PUSH.name:
-        raise BadRequest(f'notifier "{notifier.name}" is no PUSH', fix="CREATE NOTIFIER ... TYPE PUSH")
+        raise BadRequest(
+            f'notifier "{notifier.name}" is not of type PUSH', fix="create one with CREATE NOTIFIER ... TYPE PUSH"
+        )
     keys = asked.keys.get("p256dh", ""), asked.keys.get("auth", "")
     subscription = check_subscription(
         PushSubscription(notifier.name, asked.endpoint, *keys, owner=site.rights.who.name)
@@ -336,15 +338,15 @@ def _check_sees_all(site: RequestContext, notifier: str) -> None:
     for query in site.node.catalog.alerts.values():
         if query.alert and notifier in query.alert.notify and not site.node.is_shown(owner, query.id):
             raise NotAllowed(
-                f'{owner} may not see all that notifier "{notifier}" tells of',
-                fix="ask an admin for a role of yours that may read all rows of its alerts' sources",
+                f'{owner} may not read all rows that notifier "{notifier}" reports',
+                fix="ask an admin for a role that may read all rows of the sources of its alerts",
             )
 
 
 def _check_owner(site: RequestContext, subscription: str) -> None:
     found = site.node.means.subscriptions.get(subscription)
     if found is not None and not site.rights.is_admin and found.owner != site.rights.who.name:
-        raise NotAllowed(f"{site.rights.who.name} has not subscribed this browser", fix="whoever did, or an admin, may")
+        raise NotAllowed(f"{site.rights.who.name} does not own this subscription", fix="ask its owner or an admin")
 
 
 ROUTES = (

@@ -81,14 +81,14 @@ def _change(
 ) -> Dashboard:
     """Save the changed dashboard; a new one is empty before, and belongs to the caller."""
     if not _NAME.fullmatch(name):
-        raise BadRequest(f'"{name[:80]}" cannot be a name', fix="use letters, digits, '.', '_' and '-'")
+        raise BadRequest(f'"{name[:80]}" is not a valid name', fix="use letters, digits, '.', '_' and '-'")
 
     def decide(known: DashboardsByName) -> tuple[list[Record], Dashboard]:
         new = Dashboard(name, "", [], site.rights.who.name)
         before = _found(known, name) if must_exist else known.get(name, new)
         after = change(before)
         if len(after.panels) > MAX_PANELS:
-            raise BadRequest(f"a dashboard has at most {MAX_PANELS} charts", fix="make another one")
+            raise BadRequest(f"a dashboard has at most {MAX_PANELS} charts", fix="save another dashboard")
         _check_owner(site, before)
         saved = replace(after, title=after.title or name)
         return [saved.record()], saved
@@ -105,13 +105,13 @@ def _without(panels: list[dict[str, Any]], panel: dict[str, Any]) -> list[dict[s
 
 def _found(known: DashboardsByName, name: str) -> Dashboard:
     if name not in known:
-        raise UnknownDashboard(f'there is no dashboard "{name}"', fix="GET /api/v1/boards lists them")
+        raise UnknownDashboard(f'dashboard "{name}" does not exist', fix="GET /api/v1/boards lists them")
     return known[name]
 
 
 def _check_owner(site: RequestContext, board: Dashboard) -> None:
     if not site.rights.is_admin and site.rights.who.name != board.owner:
-        raise NotAllowed(f'dashboard "{board.name}" is {board.owner}\'s', fix="save it under another name")
+        raise NotAllowed(f'dashboard "{board.name}" belongs to {board.owner}', fix="save it under another name")
 
 
 ROUTES = (

@@ -118,7 +118,7 @@ def list_dead_letter_topics(site: RequestContext, asked: ListTopicsRequest) -> l
     seen = [one.query for one in site.node.supervisor.queries.values() if can_see_query(site.rights, one.query)]
     queries = {query.id: dead_letter_topic(query.sink.topic) for query in seen}
     if asked.query is not None and asked.query not in queries:
-        raise UnknownQuery(f'there is no query "{asked.query}"', fix="GET /api/v1/queries lists them")
+        raise UnknownQuery(f'query "{asked.query}" does not exist', fix="GET /api/v1/queries lists them")
     names = [topic.name for topic in site.log.topics() if topic.name.endswith(SUFFIX)]
     names = [name for name in names if site.rights.may(Privilege.READ, thing(name))]
     wanted = [name for name in names if asked.query is None or queries[asked.query] == name]
@@ -152,7 +152,7 @@ def get_dead_letter(site: RequestContext, asked: DeadLetterRequest) -> DeadLette
 
 def _box(log: Log, name: str) -> Topic:
     if not name.endswith(SUFFIX):
-        raise UnknownTopic(f'"{name}" holds no dead letters', fix=f'their topics end with "{SUFFIX}"')
+        raise UnknownTopic(f'"{name}" is not a dead-letter topic', fix=f'dead-letter topics end with "{SUFFIX}"')
     return log.topic(name)
 
 
@@ -196,7 +196,7 @@ def _found(log: Log, asked: DeadLetterRequest) -> Batch:
         batch = None
     if not batch or batch.rows.column("$offset")[0].as_py() != asked.offset:
         raise UnknownDeadLetter(
-            f"there is no dead letter at {asked.topic}/{asked.partition}/{asked.offset}",
+            f"no dead letter exists at {asked.topic}/{asked.partition}/{asked.offset}",
             fix=f"GET /api/v1/dead-letters/{asked.topic} lists them",
         )
     return batch
@@ -234,14 +234,14 @@ def _origin(log: Log, letter: StoredRecord) -> Batch:
     if match is None or match["topic"].startswith(
         INTERNAL_PREFIX
     ):  # a writer of dead letters must not write internal topics
-        raise _lost(letter, f'it says "{where}", which is no record of a topic')
+        raise _lost(letter, f'its origin "{where}" is not a record of a topic')
     place: tuple[str, int, int] = match["topic"], int(match["partition"]), int(match["offset"])
     try:
         batch = log.read(*place, max_records=1)
     except (OffsetOutOfRange, UnknownTopic, UnknownPartition):
-        raise _lost(letter, f"the record at {where} is gone") from None
+        raise _lost(letter, f"the record at {where} was removed") from None
     if not len(batch) or batch.rows.column("$offset")[0].as_py() != place[2] or not _is_same(log, batch, letter):
-        raise _lost(letter, f"the record at {where} is gone")
+        raise _lost(letter, f"the record at {where} was removed")
     return batch
 
 
@@ -257,7 +257,9 @@ def _is_same(log: Log, batch: Batch, letter: StoredRecord) -> bool:
 def _lost(letter: StoredRecord, what: str) -> NotReplayable:
     place = f"{letter.topic}/{letter.partition}/{letter.offset}"
     return NotReplayable(
-        f"letter {place} cannot be replayed: {what}", where=place, fix="append it by hand, or discard it"
+        f"dead letter {place} cannot be replayed: {what}",
+        where=place,
+        fix="append the record manually, or discard the dead letter",
     )
 
 

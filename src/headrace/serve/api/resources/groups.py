@@ -88,7 +88,7 @@ def _offsets(site: RequestContext, asked: ResetOffsetsRequest) -> dict[TopicPart
         topics = sorted({place.topic for place in site.log.group(asked.group).offsets})
     found = {place: at for topic in topics for place, at in start_positions(site.log, topic, asked.to).items()}
     if not found:
-        raise BadRequest(f'group "{asked.group}" has no offsets yet', fix='say which "topics"')
+        raise BadRequest(f'group "{asked.group}" has no offsets yet', fix='set "topics"')
     return found
 
 

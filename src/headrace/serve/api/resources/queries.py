@@ -78,7 +78,7 @@ def _check(site: RequestContext, query: str) -> None:
 
 
 def _unknown(query: str) -> UnknownQuery:
-    return UnknownQuery(f'there is no query "{query}"', fix="GET /api/v1/queries lists them")
+    return UnknownQuery(f'query "{query}" does not exist', fix="GET /api/v1/queries lists them")
 
 
 ROUTES = (

@@ -77,7 +77,10 @@ def produce(site: RequestContext, asked: ProduceRequest) -> ProduceResponse:
     topic = user_topic(site.log, asked.topic)
     appends = [Append(topic.name, decode_records(asked.content, topic), asked.partition)]
     if (asked.producer is None) != (asked.sequence is None):
-        raise BadRequest("a producer and its number go together", fix="send headrace-producer and headrace-sequence")
+        raise BadRequest(
+            "a producer name and a sequence number are required together",
+            fix="send headrace-producer and headrace-sequence",
+        )
     if asked.producer is None or asked.sequence is None:
         return _produced(topic, site.log.append(appends))
     appended = site.producers.append(_own_name(site, asked.producer), asked.sequence, appends)
@@ -117,7 +120,7 @@ def read_records(site: RequestContext, asked: ReadRecordsRequest) -> RawResponse
     if ARROW in asked.accept:
         return RawResponse(encode_arrow(batches, read_schema(topic.schema)), ARROW, {NEXT_HEADER: following})
     if not any(kind in asked.accept for kind in (JSON, "*/*", "application/*")):
-        raise UnknownContentType(f'records are not given as "{asked.accept[:80]}"', fix=f"accept {JSON} or {ARROW}")
+        raise UnknownContentType(f'records are not available as "{asked.accept[:80]}"', fix=f"accept {JSON} or {ARROW}")
     lines = [line for batch in batches for line in encode_json(batch, topic.schema)]
     return RawResponse(
         json_page(lines, {"next": following, "behind": reading.behind()}), JSON, {NEXT_HEADER: following}
@@ -128,7 +131,7 @@ def _start(asked: ReadRecordsRequest) -> str:
     if asked.offset is None:
         return asked.start
     if asked.partition is None:
-        raise BadRequest("an offset is one of a partition", fix="say which with partition=")
+        raise BadRequest("an offset requires a partition", fix="add partition=")
     return f"{asked.topic}/{asked.partition}:{asked.offset}"
 
 

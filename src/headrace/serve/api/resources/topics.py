@@ -83,7 +83,7 @@ def create_topic(site: RequestContext, asked: CreateTopicRequest) -> TopicDescri
     """Create a topic."""
     if asked.name.startswith(INTERNAL_PREFIX):
         raise BadTopicName(
-            f'"{asked.name}" begins with "{INTERNAL_PREFIX}"', fix="such names are the system's own; take another"
+            f'"{asked.name}" begins with "{INTERNAL_PREFIX}"', fix="such names are reserved; choose another"
         )
     return _described(site.log, site.log.create_topic(asked.name, TopicSpec(**_options(asked.options or {}))))
 
@@ -110,7 +110,7 @@ def delete_topic(site: RequestContext, asked: TopicRequest) -> None:
     user_topic(site.log, asked.topic)
     users = sorted(name for name, source in site.node.catalog.sources.items() if source.topic == asked.topic)
     if users:
-        raise TopicInUse(f'topic "{asked.topic}" is that of {", ".join(users)}', fix="drop these first")
+        raise TopicInUse(f'topic "{asked.topic}" is used by {", ".join(users)}', fix="drop these first")
     site.note("topic-deleted", topic=asked.topic)
     site.log.delete_topic(asked.topic)
 
@@ -135,7 +135,9 @@ ROUTES = (
 def user_topic(log: Log, name: str) -> Topic:
     """The topic, unless it is internal: the contents of internal topics are not exposed."""
     if name.startswith(INTERNAL_PREFIX):
-        raise UnknownTopic(f'topic "{name}" is the system\'s own', fix="GET /api/v1/topics lists all others")
+        raise UnknownTopic(
+            f'topic "{name}" is an internal topic', fix="GET /api/v1/topics lists the topics that you can use"
+        )
     return log.topic(name)
 
 
@@ -175,7 +177,7 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
     options = {name: _option(name, value) for name, value in given.items()}
     kind, _, of = options.get("partitioner", "").partition(":")
     if of and kind != "priority":  # clients must not choose which code is run
-        raise BadTopicOption("a partitioner from a module cannot be set from afar", fix="use `headrace topic`")
+        raise BadTopicOption("a partitioner from a module cannot be set over HTTP", fix="use `headrace topic`")
     return options
 
 

@@ -133,7 +133,7 @@ def _token(site: RequestContext, user: str, life: str | None) -> TokenResponse:
     try:
         lives = None if life is None else parse_duration(life)
     except ValueError as error:
-        raise BadAccessToken(f'a life cannot be "{life}": {error}', fix="for example 12h or 30d") from None
+        raise BadAccessToken(f'"{life}" is not a valid lifetime: {error}', fix="for example 12h or 30d") from None
     made = TokenResponse(*site.node.guard.make_token(user, lives))
     site.note("token-made", user=user, token=made.id)
     return made
@@ -208,7 +208,7 @@ async def change_password(site: RequestContext, asked: ChangePasswordRequest, re
     """Change the caller's own password. Existing tokens and sessions become invalid."""
     who = site.rights.who
     if who.generation is None:
-        raise NotAuthenticated(f"{who.name} has no password here", fix="log in as a user")
+        raise NotAuthenticated(f"{who.name} has no password on this server", fix="log in as a user")
     address = request.client.host if request.client else ""
     await run_in_threadpool(site.node.guard.by_password, who.name, asked.old, address)
     change = partial(site.node.guard.book.set_password, who.name, asked.new, by=who.name)
@@ -219,7 +219,7 @@ async def change_password(site: RequestContext, asked: ChangePasswordRequest, re
 def _user(site: RequestContext, name: str) -> UserDescription:
     user = site.node.guard.book.state.users.get(name)
     if user is None:
-        raise UnknownUser(f'there is no user "{name}"', fix="GET /api/v1/users lists them")
+        raise UnknownUser(f'user "{name}" does not exist', fix="GET /api/v1/users lists them")
     return _told(user)
 
 

@@ -100,7 +100,7 @@ def read_view_now(site: RequestContext, asked: ReadViewRequest) -> bytes:
 def _source(site: RequestContext, name: str) -> SourceInfo:
     found = next((one for one in (name, name.upper()) if one in site.node.tables.names), None)
     if found is None:
-        raise UnknownView(f'there is no table "{name}" that can be asked', fix="GET /api/v1/views lists them")
+        raise UnknownView(f'materialized table "{name}" does not exist', fix="GET /api/v1/views lists them")
     source = site.node.catalog.sources[found]
     site.rights.rows(source.name, source.topic)
     return source
@@ -135,9 +135,11 @@ def _told(source: SourceInfo, position: Mapping[int, int]) -> str:
 def _rows(site: RequestContext, source: SourceInfo, asked: ReadViewRequest) -> bytes:
     ask = site.node.asked(_text(source, asked), rights=site.rights)
     if {one.name for one in ask.query.sources} != {source.name} or ask.limit != asked.limit:
-        raise BadRequest("columns, condition and order must each be whole", fix="ask for more than that by /query")
+        raise BadRequest(
+            '"select", "where" and "order" must each be a complete clause', fix="send other queries to /query"
+        )
     if ask.push:
-        raise BadRequest("EMIT CHANGES goes on, and a page ends", fix="ask for it by /query-stream")
+        raise BadRequest("a page of rows does not support EMIT CHANGES", fix="send the query to /query-stream")
     with site.node.pulls.answered(ask) as pulled:
         rows = [row.text for batch in pulled.batches for row in batch]
         position = None if pulled.state is None else _told(source, pulled.state.position)
@@ -172,7 +174,7 @@ async def _reflects(site: RequestContext, source: SourceInfo, written: Positions
             raise ViewLagging(
                 f'table "{source.name}" does not reflect the write after {seconds:g} s: {query}',
                 where=format_positions(written),
-                fix="ask again, or see whether the query runs",
+                fix="try again, or check that the query runs",
             )
         await asyncio.sleep(_PAUSE)
 

@@ -37,7 +37,9 @@ class AppendSignal:
         woken = asyncio.Event()
         with self._guard:
             if len(self._readers) >= MAX_READERS:
-                raise TooManyReaders(f"{MAX_READERS} read live already", fix="try again later, or read page by page")
+                raise TooManyReaders(
+                    f"the server already has {MAX_READERS} live readers", fix="try again later, or read page by page"
+                )
             self._readers[woken] = asyncio.get_running_loop()
             if self._thread is None:
                 self._thread = threading.Thread(target=self._run, name="headrace-waking", daemon=True)

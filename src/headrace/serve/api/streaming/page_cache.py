@@ -71,7 +71,9 @@ def read_tail_page(log: Log, topic: Topic, positions: dict[TopicPartition, int],
     """Read a page. Raises if the topic was deleted and another one has its name."""
     now = log.topic(topic.name)
     if now.created_at != topic.created_at:
-        raise UnknownTopic(f'topic "{topic.name}" was deleted, and made anew', fix="begin anew, from its beginning")
+        raise UnknownTopic(
+            f'topic "{topic.name}" was deleted and created again', fix="read it again from its beginning"
+        )
     reading = PartitionReader(log, positions, grows=grows, most_bytes=_BYTES)
     behind = reading.behind()
     batches = reading.page(MAX_PAGE_RECORDS)

@@ -87,7 +87,7 @@ async def _told(site: RequestContext, asked: WatchRequest) -> AsyncGenerator[Pus
 def _asked(site: RequestContext, text: str) -> TransientSelect:
     ask = site.node.asked(text, rights=site.rights)
     if not ask.push:
-        raise BadQuery("what ends cannot be watched", fix="add EMIT CHANGES, or ask by GET /views/{view}/rows")
+        raise BadQuery("a pull query cannot be watched", fix="add EMIT CHANGES, or use GET /views/{view}/rows")
     return ask
 
 

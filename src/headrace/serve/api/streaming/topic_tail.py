@@ -70,9 +70,9 @@ class TopicTail:
         page = await self._site.pages.next(turn, self._topic, self._positions, grows=self._grows)
         if self._was_at_end and page.behind > MAX_LAG:
             raise SlowConsumer(
-                f"{page.behind} records are to be read, more than {MAX_LAG}",
+                f"{page.behind} records are unread, more than {MAX_LAG}",
                 where=format_positions(self._positions),
-                fix="read page by page from there, then live again",
+                fix="read pages from that position, then read live again",
             )
         self._was_at_end = self._was_at_end or not page.left
         self._positions = page.positions

@@ -263,28 +263,15 @@ def test_a_keyword_is_a_name_where_the_keyword_cannot_stand(name: str) -> None:
 
 
 ERRORS: dict[str, tuple[str, str, int]] = {
-    "SELECT a FORM s;": ('"s"', "did you mean FROM", 15),
-    "CREAT STREAM s;": ('"CREAT"', "did you mean CREATE", 1),
-    "SELECT a FROM s WHER a = 1;": ('"a"', "did you mean WHERE", 22),
-    "SELECT * FROM s LIMIT x;": ("a whole number", "a whole number", 23),
-    "SELECT left FROM s;": ("an expression", "`LEFT`", 8),
-    "SELECT CAST(a AS NULL) FROM s;": ("a type", "`NULL`", 18),
-    "CREATE STREAM s (a DOUBLE (KEY));": ("a whole number", "a whole number", 28),
-    "CREATE STREAM s (a VARCHAR(STRING) (KEY));": ('"("', '")"', 36),
-    "SELECT * FROM s GROUP BY a AND b;": ('"AND"', "", 28),
-    "SELECT * FROM s GROUP BY a, (b, x);": ('","', "", 31),
-    "SELECT * FROM s WHERE a IN ();": ("an expression", "", 29),
-    "SELECT * FROM F(a);": ("expected TABLE", "", 17),
-    "SELECT": ("ends too early", "an expression", 7),
-    "SELECT 'abc FROM s": ("a text begins here", "close it", 8),
+    "SELECT 'abc FROM s": ("a string is not closed", "close it", 8),
     "SELECT a# FROM s;": ('"#"', "backticks", 9),
     "SELECT 9223372036854775808 FROM s;": ("Invalid numeric literal: 9223372036854775808", "DECIMAL", 8),
     "SELECT -1E999 FROM s;": ("Number overflows DOUBLE: -1E999", "DECIMAL", 8),
-    "SELECT * FROM s GROUP BY a WHERE b;": ("WHERE stands behind GROUP BY", "before GROUP BY", 28),
-    "SELECT * FROM s WHERE a WHERE b;": ("WHERE is there twice", "leave one", 25),
+    "SELECT * FROM s GROUP BY a WHERE b;": ("WHERE appears after GROUP BY", "before GROUP BY", 28),
+    "SELECT * FROM s WHERE a WHERE b;": ("WHERE appears twice", "remove one", 25),
     "SELECT MONEY '3' FROM s;": ('"MONEY"', "CAST", 8),
     "SELECT ${x} FROM s;": ('variable "x" is not defined', "DEFINE x", 8),
-    "SELECT * FROM s WINDOW SESSION (99999999999999 DAYS);": ("cannot be measured", "less", 33),
+    "SELECT * FROM s WINDOW SESSION (99999999999999 DAYS);": ("too long", "shorter", 33),
     ";": ("no statement", "remove", 1),
 }
 

@@ -169,7 +169,7 @@ def test_a_script_that_runs_itself(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_text(tmp_path: Path) -> None:
     (tmp_path / "a.ksql").write_bytes(b"\xff\xfe")
-    with pytest.raises(BadScript, match="no UTF-8"):
+    with pytest.raises(BadScript, match="not UTF-8"):
         read_script(tmp_path / "a.ksql")
 
 

@@ -130,7 +130,7 @@ def test_a_pattern_that_goes_back_and_forth_is_given_up_in_time(name: str, argum
     ids=["plus", "possessive", "at least", "times"],
 )
 def test_what_the_engine_would_write_out_without_end_is_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match="signs"):
+    with pytest.raises(ValueError, match="characters"):
         compile_pattern(pattern)
 
 
@@ -153,5 +153,5 @@ def test_what_java_means_in_brackets(pattern: str, text: str, found: str) -> Non
 
 @pytest.mark.parametrize("pattern", ["(?s:.)", r"\p{^L}", r"[\R]", r"[\H]"])
 def test_what_would_mean_something_else_is_refused(pattern: str) -> None:
-    with pytest.raises(ValueError, match=r"support|knows"):
+    with pytest.raises(ValueError, match=r"support|not valid"):
         compile_pattern(pattern)

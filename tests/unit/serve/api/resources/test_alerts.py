@@ -94,7 +94,7 @@ def test_a_notifier_is_tried_out_and_dropped(ask: Client, node: Node, monkeypatc
         status, told = ask("POST", "/notifiers/OPS/test")
         assert (status, told["code"]) == (503, "not-delivered")
         assert ask("POST", "/notifiers/OPS/test")[0] == 204
-        assert json.loads(there.posted[1].body)["notices"][0]["message"] == "this is a test, by hand"
+        assert json.loads(there.posted[1].body)["notices"][0]["message"] == "this is a test message"
     (notifier,) = ask.done("GET", "/notifiers")
     assert (notifier["alerts"], notifier["options"]["secret"]) == (["HOT"], "${env:HOOK_SECRET}")
     assert ask("DELETE", "/notifiers/OPS")[1]["code"] == "notifier-in-use"
