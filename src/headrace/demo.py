@@ -106,7 +106,7 @@ def run(console: Console, settings: Settings, *, seconds: float | None, plain: b
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="headrace-demo-")))
         given = settings.replace(storage_data=folder / "data", storage_log="embedded")
         log = stack.enter_context(EmbeddedLog(given.storage.data, given))
-        with console.status("starting the system, Spark with it ..."):
+        with console.status("starting the server and Spark ..."):
             node = stack.enter_context(Node(log, given))
             node.execute(project_template.STATEMENTS)
             scene.address = _served(node, stack)

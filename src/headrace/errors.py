@@ -230,6 +230,14 @@ class ReadOnly(Stop, code="read-only"):
     """The data folder cannot be written."""
 
 
+class AccessDenied(UserError, code="permission-denied"):
+    """The operating system denies access to a file or folder."""
+
+
+class SystemFailed(Stop, code="system-error"):
+    """The operating system reports an error."""
+
+
 class NewerFormat(Stop, code="newer-format"):
     """A later version of headrace wrote the data folder."""
 

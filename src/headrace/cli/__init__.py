@@ -12,6 +12,7 @@ from typing import Annotated
 
 import typer
 
+from headrace import __version__
 from headrace.cli.context import CommandContext
 from headrace.cli.root import Root
 
@@ -19,19 +20,40 @@ app = typer.Typer(
     cls=Root,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="headrace: a streaming platform on Apache Spark.\n\nExample: headrace topic create clicks --partitions 4",
+    help="A streaming platform on Apache Spark.\n\nStart here: headrace demo",
 )
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"headrace {__version__}")
+        raise typer.Exit
 
 
 @app.callback()
 def options(
     ctx: typer.Context,
-    data: Annotated[Path | None, typer.Option(help="The data folder.", show_default=False)] = None,
-    log: Annotated[str | None, typer.Option(help="Which log: embedded or kafka.", show_default=False)] = None,
-    servers: Annotated[str | None, typer.Option(help="Kafka's bootstrap servers.", show_default=False)] = None,
-    config: Annotated[Path | None, typer.Option(help="The settings file.", show_default=False)] = None,
-    json: Annotated[bool, typer.Option("--json", help="Listings and errors as JSON.")] = False,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", readable=False, help="Data folder. Default: headrace-data.", show_default=False),
+    ] = None,
+    log: Annotated[
+        str | None, typer.Option(metavar="embedded|kafka", help="Where topics are stored.", show_default=False)
+    ] = None,
+    servers: Annotated[
+        str | None,
+        typer.Option(metavar="HOST:PORT,...", help="Kafka bootstrap servers, with --log kafka.", show_default=False),
+    ] = None,
+    config: Annotated[
+        Path | None,
+        typer.Option(metavar="PATH", help="Settings file. Default: headrace.toml, if it exists.", show_default=False),
+    ] = None,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print results and errors as JSON.")] = False,
 ) -> None:
     flags = {"storage_data": data, "storage_log": log, "kafka_bootstrap_servers": servers}
     ctx.obj = CommandContext(flags, config, json)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headrace import logfile
+from headrace.cli.io import error_output
 from headrace.errors import NotADataFolder, NotOnThisLog
 from headrace.settings import ResolvedSetting, Settings, load_settings, resolve_settings
 
@@ -64,9 +66,11 @@ class CommandContext:
 
 
 def require_data_folder(folder: Path) -> None:
-    """Raise if the folder does not exist: a mistyped name must not create a data folder."""
+    """Raise if the folder does not exist or cannot be read: a mistyped name must not create a data folder."""
     if not folder.is_dir():
         raise NotADataFolder(
             f'there is no data folder "{folder}"',
-            fix="name it with --data; `headrace topic create` makes one",
+            fix="name an existing one with --data, or create one: headrace up",
         )
+    if not os.access(folder, os.R_OK | os.X_OK):
+        raise error_output.access_denied(folder)

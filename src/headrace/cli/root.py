@@ -10,42 +10,43 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+from headrace.cli.help_format import format_plainly
 from headrace.errors import HeadraceError
 
 # Each command with its line in `headrace --help`. The texts are here so that the help does not import the commands,
 # which are in the modules `headrace.cli.commands.NAME`, with underscores for dashes.
 COMMANDS: Mapping[str, str] = {
-    "demo": "A click stream, counted by Spark, moving in your terminal.",
-    "init": "Make a project folder to begin with.",
-    "check": "Find every error of a KSQL script before anything of it runs.",
-    "explain": "Show what the statements of a KSQL script do, and the plan of each query.",
-    "run": "Run a KSQL script over the log, on Spark, until it is stopped.",
-    "up": "Serve: statements come over HTTP, and their queries run on.",
-    "deploy": "Send the app of a Python file to a server.",
-    "sql": "Talk KSQL to a server: at a prompt, from a file, or from a pipe.",
-    "down": "End the server of a data folder, and wait until it has.",
-    "status": "How the server of a data folder and its queries are doing.",
-    "logs": "What the server has logged.",
-    "verify": "Compute a query's results again, and compare them with what it has written.",
-    "support-bundle": "Gather what somebody who helps must know into one file, without records and secrets.",
-    "test": "Run a KSQL script in memory, and compare what comes out with what is expected.",
+    "demo": "Try headrace: a live click stream, counted by Spark.",
+    "init": "Create a project folder with an example.",
+    "check": "Check a KSQL script without running it.",
+    "explain": "Show what a KSQL script does, with its query plans.",
+    "run": "Run a KSQL script or a Python app on Spark.",
+    "up": "Start the server.",
+    "deploy": "Deploy a Python app to a server.",
+    "sql": "Open the KSQL shell, or run statements on a server.",
+    "down": "Stop the server.",
+    "status": "Show the state of the server and its queries.",
+    "logs": "Show the server's log.",
+    "verify": "Recompute a query's results and compare them.",
+    "support-bundle": "Collect diagnostics in one file, without records.",
+    "test": "Test a KSQL script in memory.",
     "topic": "Create, list, describe, alter and delete topics.",
-    "produce": "Append lines of files or of standard input to a topic.",
+    "produce": "Append lines of a file or of a pipe to a topic.",
     "consume": "Print the rows of topics.",
-    "queue": "Take messages of a topic one by one, and acknowledge them.",
-    "group": "Look at consumer groups, and move them.",
-    "schema": "Register, check and list schemas, and serve them over HTTP.",
-    "state": "Look at what a query remembers.",
+    "queue": "Take messages of a topic, and acknowledge them.",
+    "group": "List, describe, reset and delete consumer groups.",
+    "schema": "Register, check, list and serve schemas.",
+    "state": "Show and remove the state of queries.",
     "storage": "Check, compact and measure the embedded log.",
     "backup": "Copy a data folder while it is in use.",
-    "restore": "Make a data folder from a backup.",
-    "kafka": "Run Kafka brokers on this machine, and fetch the jars they need.",
+    "restore": "Create a data folder from a backup.",
+    "kafka": "Run Kafka brokers on this machine, for development.",
     "user": "Add, list, change and remove users.",
-    "role": "What roles may do: grants and row filters.",
-    "token": "Make tokens for users and programs, and revoke them.",
-    "audit": "What was done, by whom, and whether all of it is there.",
-    "settings": "Every setting with its value and where it comes from.",
-    "secret": "Keep, list and remove secrets that settings refer to.",
+    "role": "Grant and revoke privileges of roles.",
+    "token": "Create and revoke access tokens.",
+    "audit": "Show and verify the audit log.",
+    "settings": "Show every setting, its value and its origin.",
+    "secret": "Store, list and remove secrets.",
     "doctor": "Check that this machine has what headrace needs.",
     "version": "Print the version.",
 }
@@ -65,6 +66,7 @@ def load(name: str) -> Any:
     command.params = [p for p in command.params if p.name not in _COMPLETION_OPTIONS]
     command.name = name
     command.help = command.help or COMMANDS[name]
+    format_plainly(command)
     return command
 
 
@@ -105,3 +107,9 @@ class Root(TyperGroup):
 
             error_output.silence_output()
             raise typer.Exit(error_output.EXIT_BROKEN_PIPE) from error
+        except OSError as error:
+            from headrace.cli.io import error_output
+
+            failure = error_output.system_error(error)
+            error_output.print_error(failure, as_json=bool(ctx.obj and ctx.obj.json))
+            raise typer.Exit(error_output.exit_code(failure)) from error

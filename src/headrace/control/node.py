@@ -259,6 +259,7 @@ class Node:
         runtime = LogRuntime(self.log, self.settings, self.supervisor, self._clock, rights)
         interpreter = Interpreter(runtime, execution, answers.append)
         if action.journaled:
+            _logger.info("statement by %s: %s", rights.who.name, " ".join(text.split()))
             self.guard.audit.note("statement", rights.who.name, text=text)
             return self._journalled(action, text, execution, interpreter)
         if (refused := _refused(action)) is not None:

@@ -187,7 +187,7 @@ class PostgresSession:
         return DatabaseRefused(
             f"the database of the views refused the connection: {reason}",
             where=str(self._address),
-            fix="check the setting views.postgres_url and the privileges of its user, who must be allowed to create schemas",
+            fix="check the setting views.postgres_url; its user must be allowed to create schemas",
         )
 
     def close(self) -> None:

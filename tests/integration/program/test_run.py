@@ -58,7 +58,7 @@ def test_a_program_is_stopped_killed_and_run_again(headrace: Program, tmp_path: 
     with started(headrace.data, "--until-idle", "--json", **pipes) as running:
         out, err = running.communicate()
     assert (running.returncode, err) == (0, "")
-    assert '"ended":"nothing is left to do"' in out.splitlines()[-1]
+    assert '"ended":"all input is processed"' in out.splitlines()[-1]
     assert '"inserted":0,"repeated":2' in out.splitlines()[-1]
     with EmbeddedLog(headrace.data) as log:
         assert [value for _, value, _ in memory_and_spark.written(log, "SUMS")] == [

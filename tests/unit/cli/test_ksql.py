@@ -67,7 +67,7 @@ def test_all_errors_are_shown(headrace: Program, script: Path) -> None:
         "    CREATE STREM c;",
         "           ^^^^^",
         "  fix: did you mean STREAM?",
-        "4 statements, 2 errors; 1 statement was not judged, since it needs what was refused",
+        "4 statements, 2 errors; 1 statement was not checked: it needs a rejected statement",
     ]
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
@@ -28,6 +30,10 @@ def words() -> list[tuple[str, ...]]:
     return found
 
 
+def groups() -> list[tuple[str, ...]]:
+    return [(name,) for name in COMMANDS if hasattr(load(name), "commands")]
+
+
 @pytest.mark.parametrize("path", words(), ids=" ".join)
 def test_every_command_shows_an_example(path: tuple[str, ...]) -> None:
     result = CliRunner().invoke(cli.app, [*path, "--help"], prog_name="headrace")
@@ -35,10 +41,34 @@ def test_every_command_shows_an_example(path: tuple[str, ...]) -> None:
     assert "Example: " in result.stdout
 
 
+@pytest.mark.parametrize("path", [(), *groups(), *words()], ids=lambda path: " ".join(path) or "headrace")
+def test_help_fits_80_columns(path: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(cli.app, [*path, "--help"], prog_name="headrace", env={"COLUMNS": "80"}).stdout
+    examples = [line for line in shown.splitlines() if line.startswith("  Example: ")]
+    assert all(len(line) <= 80 for line in shown.splitlines())
+    assert "<" not in shown.replace("<=", "")  # no Python types
+    assert len(examples) == shown.count("Example: ")
+    assert all(line.endswith(tail) for line, tail in zip(examples, _tails(path), strict=True))  # no example wraps
+
+
+def _tails(path: tuple[str, ...]) -> list[str]:
+    """The last word of each example of a command."""
+    command = get_command(cli.app) if not path else load(path[0])
+    for word in path[1:]:
+        command = command.commands[word]
+    return [part.split()[-1] for part in (command.help or "").split("\n\n") if part.startswith("Example: ")]
+
+
 def test_every_command_is_listed_with_its_line() -> None:
-    shown = " ".join(CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "200"}).stdout.split())
+    shown = CliRunner().invoke(cli.app, ["--help"], env={"COLUMNS": "80"}).stdout
     for name, line in COMMANDS.items():
-        assert f"{name} {line}" in shown
+        assert f"  {name:<15} {line}\n" in shown
+
+
+@pytest.mark.parametrize("path", groups(), ids=" ".join)
+def test_the_summary_of_a_subcommand_is_whole(path: tuple[str, ...]) -> None:
+    shown = CliRunner().invoke(cli.app, [*path, "--help"], env={"COLUMNS": "80"}).stdout
+    assert "..." not in shown.split("Commands:")[1]
 
 
 def test_every_module_with_commands_is_in_the_table() -> None:
@@ -99,6 +129,22 @@ def test_version(headrace: Program) -> None:
 
     assert headrace("version").out == f"headrace {__version__}\n"
     assert headrace("version", "--json").json["headrace"] == __version__
+
+
+@pytest.mark.parametrize("program", [PROGRAM, [sys.executable, "-m", "headrace"]], ids=["script", "module"])
+def test_the_version_option(program: list[str]) -> None:
+    from headrace import __version__
+
+    done = subprocess.run([*program, "--version"], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout == f"headrace {__version__}\n"
+
+
+def test_a_reader_that_closes_the_pipe_early_causes_no_traceback() -> None:
+    whole = shlex.join([*PROGRAM, "settings"])
+    pipe = ["bash", "-c", f"{whole} | head -n 1; exit ${{PIPESTATUS[0]}}"]
+    done = subprocess.run(pipe, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
+    assert done.returncode in (0, 141)
 
 
 def test_the_root_has_its_completion_and_commands_do_not() -> None:

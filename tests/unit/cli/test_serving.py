@@ -44,9 +44,9 @@ def served(data: Path) -> Iterator[Node]:
 
 def test_no_server(headrace: Program) -> None:
     headrace("topic", "create", "a")
-    assert "nobody uses it" in headrace("status", code=1).err
+    assert headrace("status", code=1).err.endswith("fix: start one: headrace up\n")
     with EmbeddedLog(headrace.data):
-        assert "other processes use it" in headrace("status", code=1).err
+        assert "another process uses the folder" in headrace("status", code=1).err
     assert headrace("down", code=1).err.startswith("server-not-running: ")
 
 

@@ -15,11 +15,13 @@ app = typer.Typer(no_args_is_help=True)
 @app.command()
 def show(
     ctx: typer.Context,
-    last: Annotated[int, typer.Option(min=1, help="How many, the last ones.")] = 100,
-    who: Annotated[str | None, typer.Option(help="Only what this one did.", show_default=False)] = None,
+    last: Annotated[int, typer.Option(min=1, help="Number of entries; the newest are shown.")] = 100,
+    who: Annotated[str | None, typer.Option(help="Show only entries of this user.", show_default=False)] = None,
     as_json: output.Json = False,
 ) -> None:
-    """Show the audit log: log-ins, denials, statements, access changes and dead-letter replays, each with its user.
+    """Show the audit log.
+
+    It records log-ins, denials, statements, access changes and dead-letter replays, each with its user.
 
     Example: headrace audit show --last 20
 
@@ -40,14 +42,16 @@ def show(
         output.print_json([{**row, "facts": dict(one.facts), "hash": one.hash} for one, row in facts])
         return
     rows = [{**row, "facts": ", ".join(f"{name}: {fact}" for name, fact in one.facts.items())} for one, row in facts]
-    output.print_rows(rows, as_json=False, columns=("number", "at", "who", "did", "facts"), empty="nothing was done")
+    output.print_rows(
+        rows, as_json=False, columns=("number", "at", "who", "did", "facts"), empty="the audit log is empty"
+    )
 
 
 @app.command()
 def verify(
     ctx: typer.Context,
     known: Annotated[
-        str | None, typer.Option(metavar="HASH", help="A hash that was noted before, and must be there.")
+        str | None, typer.Option(metavar="HASH", help="A hash from an earlier run; it must still be in the log.")
     ] = None,
     as_json: output.Json = False,
 ) -> None:
@@ -67,4 +71,4 @@ def verify(
         output.print_json({"count": found.count, "head": found.head})
     else:
         print(found.head)
-        output.note(f"{found.count} entries follow each other; this is the hash of the last one")
+        output.note(f"{found.count} entries verified; the hash above is that of the last one")

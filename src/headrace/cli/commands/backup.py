@@ -21,13 +21,14 @@ app = typer.Typer()
 @app.command()
 def backup(
     ctx: typer.Context,
-    dest: Annotated[Path, typer.Argument(help="The new folder; it must not exist, or be empty.")],
+    dest: Annotated[Path, typer.Argument(help="Destination folder. It must be empty or not exist.")],
     as_json: output.Json = False,
 ) -> None:
-    """Copy a data folder while it is in use: topics, rows, consumer groups and writers, as of one moment.
+    """Copy a data folder while it is in use.
 
-    The copy is itself a data folder. On the same filesystem it shares the row files, which are immutable, so it is
-    quick and takes little space. To survive a disk failure, copy to a folder on another disk.
+    The backup contains topics, rows, consumer groups and writers, all as of one moment. It is itself a data folder. On
+    the same filesystem it shares the row files, which are immutable, so it is quick and needs little space. To survive
+    a disk failure, copy to a folder on another disk.
 
     Example: headrace backup /mnt/other-disk/headrace-monday
     """

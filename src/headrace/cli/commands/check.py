@@ -13,10 +13,11 @@ app = typer.Typer()
 
 @app.command()
 def check(ctx: typer.Context, file: script.Script, as_json: output.Json = False) -> None:
-    """Check a KSQL script without running it. Each error is shown with its location, the line underlined, and a fix.
+    """Check a KSQL script without running it.
 
-    Errors that only follow from another error (such as a query over a rejected stream) are counted but not shown.
-    Scripts included with RUN SCRIPT are checked, too. The exit code is 1 if there are errors.
+    Each error is shown with its location, the underlined line and a fix. Errors that only follow from another error
+    (such as a query over a rejected stream) are counted but not shown. Scripts included with RUN SCRIPT are checked,
+    too. The exit code is 1 if there are errors.
 
     Example: headrace check pageviews.ksql
     """

@@ -20,33 +20,39 @@ app = typer.Typer()
 @app.command()
 def consume(
     ctx: typer.Context,
-    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="Names of topics.")] = None,
-    pattern: Annotated[str | None, typer.Option(help="Also topics whose name matches this expression.")] = None,
-    start: offset.From = None,
-    partition: Annotated[int | None, typer.Option(min=0, help="Only this partition.")] = None,
-    group: Annotated[
-        str | None, typer.Option(help="Share the rows with this group, and commit what is printed.")
+    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC", help="One or more topics.")] = None,
+    pattern: Annotated[
+        str | None, typer.Option(help="Also read topics whose name matches this regular expression.")
     ] = None,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Wait for more at the end.")] = False,
-    limit: Annotated[int | None, typer.Option("--max", min=1, help="Stop after so many rows.")] = None,
-    where: Annotated[str | None, typer.Option(help="Only rows for which this condition is true.")] = None,
+    start: offset.From = None,
+    partition: Annotated[int | None, typer.Option(min=0, help="Read only this partition.")] = None,
+    group: Annotated[
+        str | None, typer.Option(help="Read as a member of this consumer group, and commit offsets.")
+    ] = None,
+    follow: Annotated[
+        bool, typer.Option("--follow", "-f", help="Keep waiting for new rows; stop with Ctrl-C.")
+    ] = False,
+    limit: Annotated[int | None, typer.Option("--max", min=1, help="Stop after this many rows.")] = None,
+    where: Annotated[str | None, typer.Option(help="Print only rows that match this condition.")] = None,
     header: Headers = None,
     format: Annotated[
         Literal["json", "csv", "csv-exact", "raw", "table"] | None,
-        typer.Option(help="How to print; by default json for a topic with a schema, else raw (the value)."),
+        typer.Option(
+            help="Output format. Default: json if the topic has a schema, else raw (the value).", show_default=False
+        ),
     ] = None,
-    names: Annotated[bool, typer.Option("--names", help="Begin CSV with the names of the columns.")] = False,
+    names: Annotated[bool, typer.Option("--names", help="Print the column names first (CSV).")] = False,
     lost: Annotated[
-        OffsetReset, typer.Option(help="When the next row was removed: fail, or go on there.")
+        OffsetReset, typer.Option(help="What to do if retention has removed the next row.")
     ] = OffsetReset.ERROR,
 ) -> None:
-    """Print the rows of topics, from the earliest row to the end.
+    """Print the rows of topics, from the earliest to the latest.
 
     Without a group, rows are read directly and no consumer group is affected. With a group, reading resumes at the
     group's committed offsets, partitions are shared with its other members, and offsets are committed after the rows
     are printed.
 
-    Example: headrace consume orders --from -10m --where "price > 100 and item = 'tea'"
+    Example: headrace consume orders --from -10m --where "price > 100"
 
     Example: headrace consume orders --group billing --follow
     """
@@ -71,9 +77,14 @@ def consume(
 
 def _check_group(partition: int | None, start: offset.OffsetSpec | None) -> None:
     if partition is not None:
-        raise BadOption("a group gives out the partitions by itself", fix="leave --partition out, or --group")
+        raise BadOption(
+            "--partition cannot be used with --group: the group assigns partitions", fix="remove --partition or --group"
+        )
     if start is not None and start.end is None:
-        raise BadOption("a group begins where it is", fix="move it first: headrace group reset NAME --to PLACE")
+        raise BadOption(
+            "--from cannot be used with --group: the group resumes at its committed offsets",
+            fix="reset the group first: headrace group reset NAME --to OFFSET",
+        )
 
 
 def _filter(where: str | None, header: list[Any] | None) -> Filter | None:

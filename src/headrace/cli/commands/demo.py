@@ -8,17 +8,20 @@ import typer
 from rich.console import Console
 
 from headrace.cli.context import CommandContext
+from headrace.cli.program_command import program_command
 
 
 def demo(
     ctx: typer.Context,
-    seconds: Annotated[float | None, typer.Option(help="Stop after this long; without it, on Ctrl-C.")] = None,
-    plain: Annotated[bool, typer.Option(help="Print one table at the end instead of a moving one.")] = False,
-    rate: Annotated[int, typer.Option(help="Clicks generated per second.")] = 5_000,
+    seconds: Annotated[
+        float | None, typer.Option(min=1, help="Stop after this many seconds. Default: on Ctrl-C.")
+    ] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Print one table at the end instead of a live one.")] = False,
+    rate: Annotated[int, typer.Option(min=10, max=200_000, help="Clicks per second.")] = 5_000,
 ) -> None:
-    """Run the whole system on a generated click stream: a server, statements, Spark, and a table that updates live.
+    """Try headrace: a live click stream, counted by Spark.
 
-    The command prints what to try meanwhile in another terminal. All data is in a temporary folder, which is removed at
+    It prints what to try meanwhile in another terminal. All data is in a temporary folder, which is removed at
     the end. `headrace init` creates the same project in a folder that stays.
 
     Example: headrace demo --seconds 30
@@ -28,5 +31,7 @@ def demo(
     call: CommandContext = ctx.obj
     console = Console()
     scene = run(console, call.settings(), seconds=seconds, plain=plain or not console.is_terminal, rate=rate)
-    console.print(f"[dim]{scene.total:,} clicks counted; every one of them exactly once.[/]")
-    console.print("Next: [bold]headrace init clicks[/] makes a folder with all of this, to keep and to change.")
+    console.print(
+        f"[dim]{scene.total:,} clicks counted exactly once; {max(scene.sent - scene.total, 0):,} in flight.[/]"
+    )
+    console.print(f"Next: [bold]{program_command('init', 'clicks')}[/] creates a project like this one, to keep.")

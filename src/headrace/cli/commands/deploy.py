@@ -12,7 +12,9 @@ from headrace.cli.io import output
 from headrace.cli.params.server import Server, TokenFile, connect
 from headrace.lang.script_files import read_script
 
-File = Annotated[Path, typer.Argument(metavar="FILE.py", help="The file.", exists=True, dir_okay=False)]
+File = Annotated[
+    Path, typer.Argument(metavar="FILE.py", help="Python file that defines the app.", exists=True, dir_okay=False)
+]
 
 
 def deploy(
@@ -22,7 +24,7 @@ def deploy(
     token_file: TokenFile = None,
     as_json: output.Json = False,
 ) -> None:
-    """Deploy the app of a Python file to a server: its functions, operators and statements.
+    """Deploy a Python app to a server: its functions, operators and statements.
 
     Deploying again replaces the code, also for running queries, and executes only the statements that are new. A server
     accepts code only from clients on its own machine, unless the setting `server.accept_code` allows others.
@@ -35,8 +37,8 @@ def deploy(
     if call.json:
         output.print_json(told)
         return
-    output.note(f"app {told['name']}: {', '.join(told['declares']) or 'declares nothing'}")
+    output.note(f"app {told['name']}: {', '.join(told['declares']) or 'no functions or operators'}")
     for one in told["done"]:
         print(" ".join(one["text"].split()))
     if not told["done"]:
-        output.note("all of its statements were done before")
+        output.note("nothing new: all statements were executed before")

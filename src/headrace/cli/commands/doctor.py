@@ -8,8 +8,8 @@ import typer
 from rich.table import Table
 
 from headrace.cli.context import CommandContext
-from headrace.cli.io import output
-from headrace.control.admin.doctor import CHECKS, FAIL, OK, WARN, CheckResult
+from headrace.cli.io import error_output, output
+from headrace.control.admin.doctor import CHECKS, FAIL, OK, WARN, Check, CheckResult
 from headrace.errors import HeadraceError
 from headrace.settings import Settings
 
@@ -19,7 +19,9 @@ _STYLES = {OK: "green", WARN: "yellow", FAIL: "bold red"}
 
 @app.command()
 def doctor(ctx: typer.Context, as_json: output.Json = False) -> None:
-    """Check that this machine has what headrace needs. The exit code is 1 if something must be fixed.
+    """Check that this machine has what headrace needs.
+
+    The exit code is 1 if a check fails; each failed check shows a fix.
 
     Example: headrace doctor
     """
@@ -42,7 +44,17 @@ def _findings(call: CommandContext) -> list[CheckResult]:
         settings = Settings()
         place = f" ({error.where})" if error.where else ""
         first = CheckResult("settings", FAIL, error.what + place, error.fix or "")
-    return [first, *(finding for check in CHECKS for finding in check(settings))]
+    return [first, *(finding for check in CHECKS for finding in _run(check, settings))]
+
+
+def _run(check: Check, settings: Settings) -> list[CheckResult]:
+    """The results of a check. A file that cannot be read fails this check only."""
+    try:
+        return list(check(settings))
+    except OSError as error:
+        name = check.__name__.removeprefix("check_").replace("_", " ")
+        failure = error_output.system_error(error)
+        return [CheckResult(name, FAIL, failure.what, failure.fix or "")]
 
 
 def _table(findings: list[CheckResult]) -> Table:

@@ -14,10 +14,10 @@ from headrace.cli.params.values import duration_option
 
 def down(
     ctx: typer.Context,
-    timeout: Annotated[timedelta, duration_option("How long to wait for its end.")] = timedelta(minutes=2),
+    timeout: Annotated[timedelta, duration_option("How long to wait.")] = timedelta(minutes=2),
     as_json: output.Json = False,
 ) -> None:
-    """Stop the server of this data folder, and wait until it has stopped.
+    """Stop the server of this data folder, and wait for it.
 
     Requests and batches in progress finish first. The exit code is 75 if this takes longer than the timeout.
 
@@ -33,4 +33,4 @@ def down(
     if call.json:
         output.print_json({"pid": there.pid, "seconds": round(seconds, 3)})
     else:
-        typer.echo(f"the server (process {there.pid}) has ended, after {seconds:.1f} s")
+        typer.echo(f"server stopped after {seconds:.1f} s (process {there.pid})")

@@ -29,14 +29,14 @@ app = typer.Typer()
 def explain(
     ctx: typer.Context,
     file: script.Script,
-    as_graph: Annotated[bool, typer.Option("--graph", help="Print graphs in the language of Graphviz.")] = False,
+    as_graph: Annotated[bool, typer.Option("--graph", help="Print the plans as Graphviz graphs (DOT).")] = False,
     as_json: output.Json = False,
 ) -> None:
-    """Show what the statements of a KSQL script do, and the plan of each query from its result down to its sources.
+    """Show what a KSQL script does, with its query plans.
 
-    For each query, the output says in which execution mode it will run on Spark, and why. This depends on the settings
-    and on the topics of the embedded log. For topics that do not exist, the topics that `headrace run` would create are
-    assumed.
+    Each plan is shown from the result down to its sources. For each query, the output also says in which execution mode
+    it will run on Spark, and why. This depends on the settings and on the topics of the embedded log. For topics that
+    do not exist, the topics that `headrace run` would create are assumed.
 
     With --graph, only the queries are printed, one graph after the other, in the format of `dot`.
 

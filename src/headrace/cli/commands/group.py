@@ -27,7 +27,7 @@ def list_groups(ctx: typer.Context, as_json: output.Json = False) -> None:
     with call.log() as log:
         rows = [_summary(log.group(name)) for name in log.groups()]
     columns = ("name", "members", "partitions", "lag")
-    output.print_rows(rows, as_json=call.json, columns=columns, empty="there are no groups")
+    output.print_rows(rows, as_json=call.json, columns=columns, empty="there are no consumer groups")
 
 
 @app.command()
@@ -57,7 +57,7 @@ def reset(
     ctx: typer.Context,
     name: Name,
     to: To,
-    topic: Annotated[list[str] | None, typer.Option(help="Only this topic; may be given several times.")] = None,
+    topic: Annotated[list[str] | None, typer.Option(help="Reset only this topic. Repeatable.")] = None,
 ) -> None:
     """Move a group's committed offsets. The group must have no live members.
 
@@ -68,7 +68,7 @@ def reset(
         topics = topic or sorted({partition.topic for partition in log.group(name).offsets})
         bounds = _bounds(log, topics)
         if not bounds:
-            raise UnknownGroup(f'group "{name}" has committed nothing yet', fix="say which topics with --topic")
+            raise UnknownGroup(f'group "{name}" has committed nothing yet', fix="name the topics with --topic")
         offsets = {partition: resolve_offset(log, partition, to, bounds[partition]) for partition in bounds}
         log.reset_group(name, offsets)
     rows = [{"topic": p.topic, "partition": p.partition, "offset": offset} for p, offset in offsets.items()]
@@ -84,7 +84,7 @@ def delete(ctx: typer.Context, name: Name) -> None:
     call: CommandContext = ctx.obj
     with call.log() as log:
         log.delete_group(name)
-    output.note(f'group "{name}" is deleted')
+    output.note(f'consumer group "{name}" deleted')
 
 
 def _summary(info: GroupInfo) -> dict[str, Any]:

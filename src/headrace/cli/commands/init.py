@@ -10,9 +10,10 @@ import typer
 from headrace.cli.io import output
 
 
-def init(folder: Annotated[Path, typer.Argument(help="The folder; it must be new, or empty.")]) -> None:
-    """Create a project folder: settings, a click stream in KSQL, a generator that sends clicks, and a list of things to
-    try.
+def init(folder: Annotated[Path, typer.Argument(help="Folder to create. It must be empty or not exist.")]) -> None:
+    """Create a project folder with an example.
+
+    It contains settings, a click stream in KSQL, a script that sends clicks, and a README with things to try.
 
     Example: headrace init clicks
     """
@@ -20,4 +21,4 @@ def init(folder: Annotated[Path, typer.Argument(help="The folder; it must be new
 
     for path in project_template.create_project(folder):
         output.note(f"wrote {path}")
-    output.note(f"next: cd {folder}, headrace up, and see README.md")
+    output.note(f"next: cd {folder}, start the server with headrace up, and see README.md")

@@ -14,19 +14,23 @@ from headrace.cli.io import output
 from headrace.log.kafka import jars as jar_sets
 from headrace.log.kafka.local_cluster import LocalCluster
 
-app = typer.Typer(help="Run Kafka brokers on this machine, and fetch the jars they need.", no_args_is_help=True)
+app = typer.Typer(help="Run Kafka brokers on this machine, for development.", no_args_is_help=True)
 
-_Folder = Annotated[Path | None, typer.Option(help="Where their data lies; default: kafka in the data folder.")]
+_Folder = Annotated[Path | None, typer.Option(help="Folder of the brokers' data. Default: kafka in the data folder.")]
 
 
 @app.command()
 def up(
     ctx: typer.Context,
-    nodes: Annotated[int, typer.Option(min=1, max=9, help="Number of brokers; 3 keep copies of everything.")] = 1,
-    port: Annotated[int, typer.Option(min=1, max=65535, help="Port of the first; the others follow.")] = 9092,
+    nodes: Annotated[int, typer.Option(min=1, max=9, help="Number of brokers. With 3, everything is replicated.")] = 1,
+    port: Annotated[
+        int, typer.Option(min=1, max=65535, help="Port of the first broker; the others use the ports after it.")
+    ] = 9092,
     folder: _Folder = None,
 ) -> None:
-    """Start Kafka brokers on 127.0.0.1 and run them until Ctrl-C. Their data is retained for the next start.
+    """Run Kafka brokers on 127.0.0.1 until Ctrl-C.
+
+    Their data is kept for the next start.
 
     Example: headrace kafka up --nodes 3 --port 9092
     """
@@ -45,9 +49,11 @@ def up(
 @app.command()
 def jars(
     ctx: typer.Context,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing unless it fails.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Print nothing on success.")] = False,
 ) -> None:
-    """Download the jars of the Kafka broker and of Spark's Kafka connector with Maven, once.
+    """Download the Kafka jars with Maven.
+
+    These are the jars of the broker and of Spark's Kafka connector. They are downloaded once.
 
     Example: headrace kafka jars
     """
@@ -60,7 +66,7 @@ def jars(
 
 def _greet(cluster: LocalCluster, place: Path) -> None:
     console = output.stdout_console()
-    console.print(f"Kafka runs at [bold]{cluster.bootstrap}[/bold], its data in {place}")
+    console.print(f"Kafka is running at [bold]{cluster.bootstrap}[/bold]; its data is in {place}")
     console.print(f"  use it:  headrace --log kafka --servers {cluster.bootstrap} topic list")
     console.print("  stop it: Ctrl-C")
     console.file.flush()

@@ -25,16 +25,19 @@ Line = dict[str, Any]
 
 def logs(
     ctx: typer.Context,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on as lines are added.")] = False,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines.")] = 50,
-    query: Annotated[str | None, typer.Option(help="Only what is said of this query.")] = None,
-    level: Annotated[str, typer.Option(help=f"The least severe level: {', '.join(logfile.LEVELS)}.")] = "debug",
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Keep printing new lines; stop with Ctrl-C.")] = False,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of lines.")] = 50,
+    query: Annotated[str | None, typer.Option(help="Show only lines about this query.")] = None,
+    level: Annotated[
+        str, typer.Option(metavar="LEVEL", help=f"Lowest level to show: {', '.join(logfile.LEVELS)}.")
+    ] = "debug",
     as_json: output.Json = False,
 ) -> None:
-    """Show the last log lines of the processes of this data folder, oldest first.
+    """Show the last lines of this data folder's log.
 
-    The files are in the folder `logs` of the data folder, and are rotated by size: see the settings logging.level,
-    logging.max_file_bytes and logging.max_files. Spark's own log is in `spark.log` beside them.
+    The server logs when it starts and stops, statements, and queries that start, stop or fail. The log files are in the
+    folder `logs` of the data folder, and are rotated by size: see the settings logging.level, logging.max_file_bytes and
+    logging.max_files. Spark's own log is in `spark.log` beside them.
 
     Example: headrace logs -f --query CTAS_SALES_1
     """

@@ -27,7 +27,7 @@ app = typer.Typer()
 def _readable(files: list[Path] | None) -> list[Path] | None:
     for path in files or ():
         if str(path) != "-" and (path.is_dir() or not os.access(path, os.R_OK)):
-            raise typer.BadParameter(f'there is no file "{path}" that can be read')
+            raise typer.BadParameter(f'cannot read file "{path}"')
     return files
 
 
@@ -37,26 +37,32 @@ def produce(
     topic: Annotated[str, typer.Argument(help="The topic's name.")],
     files: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="FILE|-", help="Files; - is standard input, as is none.", callback=_readable),
+        typer.Argument(metavar="FILE|-", help='Files to read. Default, and "-": standard input.', callback=_readable),
     ] = None,
     format: Annotated[
         Literal["raw", "json", "csv"] | None,
-        typer.Option(help="What a line is; by default json for a topic with a schema, else raw."),
+        typer.Option(help="Format of a line. Default: json if the topic has a schema, else raw.", show_default=False),
     ] = None,
     key: Annotated[
-        str | None, typer.Option(help="In a raw topic: the field (of a CSV line also its number) that is the key.")
+        str | None, typer.Option(help="Field to use as the key of a raw topic; for CSV also its number.")
     ] = None,
     header: Headers = None,
-    delimiter: Annotated[str, typer.Option(help="Between the fields of a CSV line.")] = ",",
-    names: Annotated[bool, typer.Option("--names", help="The first line of each CSV file names the columns.")] = False,
-    ack: Annotated[Ack, typer.Option(help="When a batch counts as done: on all disks, written, or at once.")] = Ack.ALL,
-    batch_rows: Annotated[int, typer.Option(min=1, help="At most so many lines go into one append.")] = 10_000,
-    allow_rejects: Annotated[bool, typer.Option("--allow-rejects", help="Rejected lines are no failure.")] = False,
+    delimiter: Annotated[str, typer.Option(help="CSV delimiter.")] = ",",
+    names: Annotated[
+        bool, typer.Option("--names", help="The first line of each CSV file has the column names.")
+    ] = False,
+    ack: Annotated[
+        Ack, typer.Option(help="Wait until a batch is on disk (all), written, or not at all (none).")
+    ] = Ack.ALL,
+    batch_rows: Annotated[int, typer.Option(min=1, help="Lines per append, at most.")] = 10_000,
+    allow_rejects: Annotated[
+        bool, typer.Option("--allow-rejects", help="Exit with 0 even if lines are rejected.")
+    ] = False,
 ) -> None:
-    """Append lines of files or of standard input to a topic, one record per line.
+    """Append lines of a file or of a pipe to a topic.
 
-    A line that cannot be decoded goes to the dead-letter topic NAME.dead with a code, a reason and its origin, and the
-    exit code is then 1. Lines are read in batches; each batch is appended atomically.
+    Each line is one record. A line that cannot be decoded is rejected: it goes to the dead-letter topic TOPIC.dead with
+    the reason, the first few are shown, and the exit code is 1. Lines are appended in batches; each batch is atomic.
 
     Example: headrace produce orders orders.jsonl
 
@@ -73,10 +79,10 @@ def produce(
         size = _send(log, intake, files or [Path("-")], ack, batch_rows, quoted=chosen == "csv")
     _report(call, intake, size, time.monotonic() - began)
     if intake.rejects and not allow_rejects:
+        total = intake.rows + intake.rejects
         raise BadRecord(
-            f'{intake.rejects} of {intake.rows + intake.rejects} lines do not fit topic "{topic}"',
-            where=f'topic "{intake.dead_letters}"',
-            fix=f"see why: headrace consume {intake.dead_letters} --format json; --allow-rejects lets it pass",
+            f'{intake.rejects:,} of {total:,} lines were rejected; they are in topic "{intake.dead_letters}"',
+            fix=f"see all: headrace consume {intake.dead_letters} --format json; --allow-rejects accepts them",
         )
 
 
@@ -106,7 +112,7 @@ def _append(log: Log, intake: LineDecoder, lines: LineBatch, ack: Ack) -> None:
         if appends:
             log.append(appends, ack=ack)
     except HeadraceError as error:
-        error.where = error.where or f"{lines.place(0)} to {lines.numbers[-1]}; what is before is appended"
+        error.where = error.where or f"{lines.place(0)} to {lines.numbers[-1]}; all lines before it are appended"
         raise
 
 
@@ -133,4 +139,10 @@ def _report(call: CommandContext, intake: LineDecoder, size: int, seconds: float
         counts = {"rows": intake.rows, "rejects": intake.rejects, "bytes": size, "seconds": round(seconds, 3)}
         output.print_json({"topic": intake.topic.name, **counts})
     else:
-        output.note(f"{intake.rows:,} rows ({size_text(size)}) in {seconds:.1f} s to topic {intake.topic.name}")
+        for reject in intake.first_rejects:
+            output.note(f"rejected {reject}")
+        if intake.rejects > len(intake.first_rejects):
+            output.note(f"... and {intake.rejects - len(intake.first_rejects):,} more rejected lines")
+        output.note(
+            f"appended {intake.rows:,} rows ({size_text(size)}) to topic {intake.topic.name} in {seconds:.1f} s"
+        )

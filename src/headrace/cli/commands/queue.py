@@ -21,7 +21,7 @@ from headrace.log.queues import Delivery, Queue
 app = typer.Typer(no_args_is_help=True)
 Topic = Annotated[str, typer.Argument(help="The topic's name.")]
 Name = Annotated[str, typer.Argument(metavar="QUEUE", help="The queue's name.")]
-Receipts = Annotated[list[str], typer.Argument(metavar="RECEIPT", help="What `take` printed with the messages.")]
+Receipts = Annotated[list[str], typer.Argument(metavar="RECEIPT", help="Receipts that `headrace queue take` printed.")]
 _JOURNAL = "__queue."
 
 
@@ -30,12 +30,14 @@ def take(
     ctx: typer.Context,
     topic: Topic,
     queue: Name,
-    limit: Annotated[int, typer.Option("--max", min=1, help="At most so many messages.")] = 1,
+    limit: Annotated[int, typer.Option("--max", min=1, help="Number of messages, at most.")] = 1,
     visibility: Visibility = timedelta(seconds=30),
     wait: Annotated[timedelta, duration_option("How long to wait for a message.")] = timedelta(0),
     as_json: output.Json = False,
 ) -> None:
-    """Take messages for this worker alone. Messages that are not acknowledged in time are delivered again.
+    """Take messages. No other worker gets them meanwhile.
+
+    Messages that are not acknowledged in time are delivered again.
 
     Example: headrace queue take orders shipping --max 10 --visibility 5m
     """
@@ -47,12 +49,12 @@ def take(
         rows = [_row(log, delivery, is_raw) for delivery in taken]
     columns = ("receipt", "deliveries", "expires", "value")
     shown = rows if call.json else [{**row, "value": _value(row)} for row in rows]
-    output.print_rows(shown, as_json=call.json, columns=columns, empty="there is no message")
+    output.print_rows(shown, as_json=call.json, columns=columns, empty="no messages")
 
 
 @app.command()
 def ack(ctx: typer.Context, topic: Topic, queue: Name, receipts: Receipts) -> None:
-    """Acknowledge messages: they are done and are never delivered again.
+    """Acknowledge messages, so they are never delivered again.
 
     Example: headrace queue ack orders shipping RECEIPT
     """
@@ -68,9 +70,11 @@ def reject(
     topic: Topic,
     queue: Name,
     receipts: Receipts,
-    dead: Annotated[bool, typer.Option("--dead", help="To the dead-letter topic, instead of coming again.")] = False,
+    dead: Annotated[
+        bool, typer.Option("--dead", help="Move the messages to the dead-letter topic TOPIC.dead.")
+    ] = False,
 ) -> None:
-    """Reject messages: they are delivered again at once, or moved to the dead-letter topic NAME.dead.
+    """Reject messages, so they are delivered again.
 
     Example: headrace queue reject orders shipping RECEIPT --dead
     """
@@ -87,7 +91,9 @@ def stats(
     queue: Name,
     as_json: output.Json = False,
 ) -> None:
-    """Count the messages of a queue by state: ready, in flight, done, dead, and lost to retention.
+    """Count the messages of a queue by state.
+
+    States are ready, in flight, done, dead, and lost to retention.
 
     Example: headrace queue stats orders shipping
     """
@@ -108,7 +114,7 @@ def _existing(log: Log, topic: str, queue: str) -> Queue:
         log.topic(f"{_JOURNAL}{topic}.{queue}")
     except UnknownTopic:
         raise UnknownQueue(
-            f'topic "{topic}" has no queue "{queue}"', fix=f"headrace queue take {topic} {queue} makes it"
+            f'topic "{topic}" has no queue "{queue}"', fix=f"headrace queue take {topic} {queue} creates it"
         ) from None
     return Queue(log, topic, queue)
 

@@ -19,13 +19,15 @@ app = typer.Typer()
 @app.command()
 def restore(
     ctx: typer.Context,
-    source: Annotated[Path, typer.Argument(help="The folder that `headrace backup` made.")],
-    data: Annotated[Path | None, typer.Option(help="The new data folder; it must not exist, or be empty.")] = None,
+    source: Annotated[Path, typer.Argument(help="Folder written by `headrace backup`.")],
+    data: Annotated[Path | None, typer.Option(help="New data folder. It must be empty or not exist.")] = None,
     as_json: output.Json = False,
 ) -> None:
-    """Create a data folder from a backup, and verify every row in it.
+    """Create a data folder from a backup.
 
-    Example: headrace restore /mnt/other-disk/headrace-monday --data /srv/headrace
+    Every row is verified.
+
+    Example: headrace restore /mnt/backup/monday --data /srv/headrace
     """
     call: CommandContext = ctx.obj
     call.json |= as_json
@@ -36,4 +38,4 @@ def restore(
     with output.progress() as bar:
         task = bar.add_task("restoring", total=None)
         copied = restore_to(source, folder, lambda done, total: bar.update(task, completed=done, total=total))
-    report(call, copied, f"{folder} is restored")
+    report(call, copied, f"restored {folder}")

@@ -13,13 +13,15 @@ from headrace.cli.params.access import LOCAL_PRINCIPAL, open_users
 
 app = typer.Typer(no_args_is_help=True)
 Name = Annotated[str, typer.Argument(metavar="ROLE", help="The role's name.")]
-ActionArgument = Annotated[str, typer.Argument(metavar="DEED", help=f"{', '.join(Privilege)}.")]
+ActionArgument = Annotated[str, typer.Argument(metavar="PRIVILEGE", help=f"One of: {', '.join(Privilege)}.")]
 KindArgument = Annotated[
-    str, typer.Argument(metavar="KIND", help=f"{', '.join(ResourceType)}; a source is a stream or table.")
+    str, typer.Argument(metavar="KIND", help=f"One of: {', '.join(ResourceType)}. A source is a stream or table.")
 ]
-NamePattern = Annotated[str, typer.Argument(metavar="NAME", help="A name, how names begin and *, or * for all.")]
+NamePattern = Annotated[
+    str, typer.Argument(metavar="NAME", help="A name, a prefix with * (such as shop_*), or * for all.")
+]
 Where = Annotated[
-    str | None, typer.Option(help="Only rows for which this condition holds; for: read source.", show_default=False)
+    str | None, typer.Option(help="Row filter: a condition on the columns; only for: read source.", show_default=False)
 ]
 
 
@@ -41,27 +43,31 @@ def list_roles(ctx: typer.Context, as_json: output.Json = False) -> None:
 def grant(
     ctx: typer.Context, role: Name, deed: ActionArgument, kind: KindArgument, name: NamePattern, where: Where = None
 ) -> None:
-    """Grant a privilege to a role. The first grant creates the role.
+    """Grant a privilege to a role.
+
+    The first grant creates the role.
 
     Example: headrace role grant clerks write topic orders
 
-    Example: headrace role grant europe read source ORDERS --where "REGION = 'EU'"
+    Example: headrace role grant eu read source ORDERS --where "AREA = 1"
     """
     given = Grant.of(deed, kind, name, where)
     with open_users(ctx.obj, create=True) as book:
         book.grant(role, given, by=LOCAL_PRINCIPAL)
-    output.note(f'role "{role}" may: {given}')
+    output.note(f'granted to role "{role}": {given}')
 
 
 @app.command()
 def revoke(
     ctx: typer.Context, role: Name, deed: ActionArgument, kind: KindArgument, name: NamePattern, where: Where = None
 ) -> None:
-    """Revoke a grant. Write it exactly as it was granted.
+    """Revoke a privilege of a role.
+
+    Write the grant exactly as it was granted; `headrace role list` shows it.
 
     Example: headrace role revoke clerks write topic orders
     """
     given = Grant.of(deed, kind, name, where)
     with open_users(ctx.obj) as book:
         book.revoke(role, given, by=LOCAL_PRINCIPAL)
-    output.note(f'role "{role}" may no longer: {given}')
+    output.note(f'revoked from role "{role}": {given}')

@@ -32,15 +32,15 @@ _INTERRUPTED = 130
 def run(
     ctx: typer.Context,
     file: Script,
-    until_idle: Annotated[bool, typer.Option("--until-idle", help="End when all that is there is done.")] = False,
+    until_idle: Annotated[bool, typer.Option("--until-idle", help="Stop when all input is processed.")] = False,
     name: Annotated[
-        str | None, typer.Option(help="The program's name, under which it goes on; the file's if left out.")
+        str | None, typer.Option(help="Program name; it resumes under this name. Default: the file's name.")
     ] = None,
-    seconds: Annotated[float | None, typer.Option(help="End after this long.", min=0)] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Lines instead of a moving table.")] = False,
+    seconds: Annotated[float | None, typer.Option(help="Stop after this many seconds.", min=0)] = None,
+    plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of a live table.")] = False,
     as_json: output.Json = False,
 ) -> None:
-    """Run a KSQL script, or the app of a Python file, over the log, on Spark, until it is stopped.
+    """Run a KSQL script or a Python app on Spark, until Ctrl-C.
 
     The whole script is checked first. Then its topics are created, its rows inserted, its metadata queries (such as
     LIST and DESCRIBE) answered, and its queries started. Ctrl-C stops the program after the batches in progress; a
@@ -112,7 +112,7 @@ def _run(
                     program.execute(script.text, script.name)
                 ended = _watched(program, watch, display, until_idle, seconds)
             finally:
-                with display.busy("letting the batches under way end"):
+                with display.busy("finishing the current batches"):
                     program.close()
                 display.end(_summary(program, ended), _look(program, watch))
 
@@ -141,8 +141,8 @@ def _watched(
 
         program.wait(until_idle=until_idle, on_look=look)
     if not program.stopping.is_set():
-        return "nothing is left to do"
-    return "stopped" if seconds is None or time.monotonic() - begun < seconds else f"{seconds:g} s are over"
+        return "all input is processed"
+    return "stopped" if seconds is None or time.monotonic() - begun < seconds else f"stopped after {seconds:g} s"
 
 
 def _look(program: Program, watch: MetricsSampler) -> list[QueryMetrics]:

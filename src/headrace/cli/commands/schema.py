@@ -17,12 +17,12 @@ if TYPE_CHECKING:
     from headrace.formats.schema_registry.store import StoredRegistry
 
 app = typer.Typer(no_args_is_help=True)
-Subject = Annotated[str, typer.Argument(help="The subject: TOPIC-value or TOPIC-key.")]
+Subject = Annotated[str, typer.Argument(help="Subject: TOPIC-value or TOPIC-key.")]
 File = Annotated[
-    Path, typer.Argument(metavar="FILE", help='The schema: .avsc, .proto or .json; "-" is standard input.')
+    Path, typer.Argument(metavar="FILE", help='Schema file: .avsc, .proto or .json; "-" is standard input.')
 ]
 KindOption = Annotated[
-    str | None, typer.Option("--kind", help="AVRO, PROTOBUF or JSON; without it, by the file's ending.")
+    str | None, typer.Option("--kind", help="AVRO, PROTOBUF or JSON. Default: by the file extension.")
 ]
 _ENDINGS = {".avsc": "AVRO", ".avro": "AVRO", ".proto": "PROTOBUF", ".json": "JSON"}
 
@@ -30,10 +30,10 @@ _ENDINGS = {".avsc": "AVRO", ".avro": "AVRO", ".proto": "PROTOBUF", ".json": "JS
 @app.command()
 def up(
     ctx: typer.Context,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is a free one.")] = 8081,
-    host: Annotated[str, typer.Option(help="The address to listen on, one of this machine's own.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free port.")] = 8081,
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
 ) -> None:
-    """Serve the log's schemas over HTTP, with the API of a schema registry, until Ctrl-C.
+    """Serve a schema registry over HTTP, until Ctrl-C.
 
     Example: headrace schema up --port 8081
     """
@@ -49,14 +49,14 @@ def up(
         check_plain_bind(host)
         server = Server(registry_app(_registry(log)), host, port)
         server.stop_on_signals()
-        output.note(f"the schema registry listens on {server.address}; Ctrl-C ends it")
+        output.note(f"the schema registry listens on {server.address}; Ctrl-C stops it")
         server.run()
 
 
 @app.command("list")
 def list_schemas(
     ctx: typer.Context,
-    deleted: Annotated[bool, typer.Option("--deleted", help="Also what is deleted, but not for ever.")] = False,
+    deleted: Annotated[bool, typer.Option("--deleted", help="Include deleted schemas that can be restored.")] = False,
     as_json: output.Json = False,
 ) -> None:
     """List the subjects with their latest version.
@@ -76,7 +76,7 @@ def list_schemas(
 def show(
     ctx: typer.Context,
     subject: Subject,
-    version: Annotated[str, typer.Option(help='A version, or "latest".')] = "latest",
+    version: Annotated[str, typer.Option(help='Version number, or "latest".')] = "latest",
     as_json: output.Json = False,
 ) -> None:
     """Print a schema.
@@ -95,7 +95,9 @@ def show(
 
 @app.command()
 def register(ctx: typer.Context, subject: Subject, file: File, kind: KindOption = None) -> None:
-    """Register a schema, and print its id. A schema that the subject already has is not registered again.
+    """Register a schema, and print its id.
+
+    A schema that the subject already has is not registered again.
 
     Example: headrace schema register orders-value order.avsc
     """
@@ -114,7 +116,7 @@ def register(ctx: typer.Context, subject: Subject, file: File, kind: KindOption 
 
 @app.command()
 def check(ctx: typer.Context, subject: Subject, file: File, kind: KindOption = None) -> None:
-    """Check whether a schema could be registered, without registering it.
+    """Check whether a schema can be registered.
 
     Example: headrace schema check orders-value order.avsc
     """
@@ -125,11 +127,11 @@ def check(ctx: typer.Context, subject: Subject, file: File, kind: KindOption = N
         problems, level = registry.problems(subject, text, found), registry.level(subject)
     if problems:
         raise IncompatibleSchema(
-            f'the schema does not go together with subject "{subject}" ({level}): {"; ".join(problems)}',
+            f'the schema is not compatible with subject "{subject}" ({level}): {"; ".join(problems)}',
             where=str(file),
             fix="give new fields a default and keep the types",
         )
-    output.note(f'the schema goes together with subject "{subject}" ({level})')
+    output.note(f'the schema is compatible with subject "{subject}" ({level})')
 
 
 def _registry(log: Any) -> StoredRegistry:
@@ -141,11 +143,11 @@ def _registry(log: Any) -> StoredRegistry:
 def _read(file: Path, kind: str | None) -> tuple[str, Kind]:
     found: Any = (kind or _ENDINGS.get(file.suffix.lower(), "")).upper()
     if not found:
-        raise typer.BadParameter("say with --kind what it is: AVRO, PROTOBUF or JSON")
+        raise typer.BadParameter("choose the format with --kind: AVRO, PROTOBUF or JSON")
     try:
         return (sys.stdin.read() if str(file) == "-" else file.read_text("utf-8")), found
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSchema(f"the schema cannot be read: {error}", where=str(file), fix="name a text file") from error
+        raise BadSchema(f"cannot read the schema: {error}", where=str(file), fix="name a text file") from error
 
 
 def _row(registry: StoredRegistry, subject: str, deleted: bool) -> dict[str, Any]:

@@ -12,21 +12,22 @@ from headrace.cli.context import CommandContext, require_data_folder
 from headrace.cli.io import output
 
 app = typer.Typer(no_args_is_help=True)
-Name = Annotated[str, typer.Argument(help="Letters, digits, _ and -.")]
+Name = Annotated[str, typer.Argument(help="Name of the secret: letters, digits, _ and -.")]
 
 
 @app.command("set")
 def set_secret(ctx: typer.Context, name: Name) -> None:
-    """Store a secret, which settings and statements refer to as ${secret:NAME}. Type the value, or pipe it in.
+    """Store a secret. Type its value, or pipe it in.
 
-    The secret is a file in the data folder that only its owner can read. It is in no backup and in no support bundle.
+    Settings and statements refer to it as ${secret:NAME}. The secret is a file in the data folder that
+    only its owner can read. Backups and support bundles do not contain it.
 
     Example: headrace secret set kafka
     """
     call: CommandContext = ctx.obj
     typed = typer.prompt("secret", hide_input=True) if sys.stdin.isatty() else sys.stdin.read().rstrip("\r\n")
     secrets.save_secret(name, typed, call.settings().storage.data)
-    output.note(f"{name} is kept: write ${{secret:{name}}}")
+    output.note(f"stored secret {name}; refer to it as ${{secret:{name}}}")
 
 
 @app.command("list")
@@ -38,7 +39,7 @@ def list_secrets(ctx: typer.Context, as_json: output.Json = False) -> None:
     call: CommandContext = ctx.obj
     call.json |= as_json
     rows = [{"name": name} for name in secrets.secret_names(call.settings().storage.data)]
-    output.print_rows(rows, as_json=call.json, columns=("name",), empty="no secrets are kept")
+    output.print_rows(rows, as_json=call.json, columns=("name",), empty="there are no secrets")
 
 
 @app.command()
@@ -50,4 +51,4 @@ def remove(ctx: typer.Context, name: Name) -> None:
     call: CommandContext = ctx.obj
     require_data_folder(call.settings().storage.data)
     secrets.delete_secret(name, call.settings().storage.data)
-    output.note(f"{name} is removed")
+    output.note(f"removed secret {name}")

@@ -16,7 +16,7 @@ app = typer.Typer()
 
 @app.command()
 def settings(ctx: typer.Context, as_json: output.Json = False) -> None:
-    """Show every setting with its value and its origin. Secrets are masked.
+    """Show every setting, its value and its origin.
 
     To change spark.master, write `master = "local[4]"` in section `[spark]` of headrace.toml, or set the environment
     variable HEADRACE_SPARK_MASTER.

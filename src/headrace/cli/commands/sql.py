@@ -16,8 +16,8 @@ from headrace.client import Client
 from headrace.errors import BadScript
 from headrace.lang.script_files import read_script
 
-Form = Annotated[Literal["table", "json", "csv", "csv-exact"], typer.Option("--output", help="How results are shown.")]
-Script = Annotated[Path | None, typer.Option(help="A script to do.", exists=True, dir_okay=False, show_default=False)]
+Form = Annotated[Literal["table", "json", "csv", "csv-exact"], typer.Option("--output", help="Output format.")]
+Script = Annotated[Path | None, typer.Option(help="Script to run.", exists=True, dir_okay=False, show_default=False)]
 
 
 def sql(
@@ -25,15 +25,16 @@ def sql(
     server: Server = None,
     token_file: TokenFile = None,
     execute: Annotated[
-        list[str] | None, typer.Option(help="Statements to do; may be given several times.", show_default=False)
+        list[str] | None, typer.Option(help="Statements to run. Repeatable.", show_default=False)
     ] = None,
     file: Script = None,
     form: Form = "table",
 ) -> None:
-    """Send KSQL statements to a server: from a prompt, a file or a pipe.
+    """Open the KSQL shell, or run statements on a server.
 
-    Statements end with `;`. `\\?` lists the shell's own commands. Ctrl-C stops a running query. `--file` and
-    `--execute` run in that order, up to the first error.
+    Statements come from the prompt, a file, an option or a pipe, and end with a semicolon. In the shell, type `help`
+    for help and `exit` to leave; Ctrl-C stops a running query. With --file and --execute, the file runs first, and
+    the first error stops.
 
     Example: headrace sql --execute "LIST STREAMS;" --output json
     """
@@ -63,7 +64,7 @@ def _piped() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
-        raise BadScript("what comes from standard input is no UTF-8 text", fix="send it as UTF-8") from error
+        raise BadScript("standard input is not UTF-8 text", fix="encode it as UTF-8") from error
 
 
 def _talk(client: Client, form: str) -> None:
@@ -71,5 +72,5 @@ def _talk(client: Client, form: str) -> None:
     from headrace.cli.shell.session import Session
 
     version = client.info().get("version")  # an unreachable server is reported before the prompt appears
-    output.note(f"headrace {version} at {client.address}; \\? for help, \\q to leave")
+    output.note(f"headrace {version} at {client.address}; type help for help, exit to leave")
     run_prompt(Session(client, form, interactive=True))

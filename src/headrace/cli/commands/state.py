@@ -23,14 +23,14 @@ def state() -> None:
     """Show and remove the state of queries."""
 
 
-Query = Annotated[str, typer.Argument(help="The query's id; PROGRAM/ID where several programs have it.")]
+Query = Annotated[str, typer.Argument(help="Query id; PROGRAM/ID if several programs have it.")]
 
 
 @app.command("list")
 def list_(ctx: typer.Context, as_json: output.Json = False) -> None:
-    """List the queries that have a checkpoint, and the disk space that each takes.
+    """List the checkpoints of queries, with their size.
 
-    A query that its script no longer contains is listed until it is removed.
+    A query that is no longer in its script is listed until it is removed.
 
     Example: headrace state list
     """
@@ -42,17 +42,19 @@ def list_(ctx: typer.Context, as_json: output.Json = False) -> None:
     if not call.json:
         rows = [{**row, "used_at": output.time_text(row["used_at"]), "bytes": Size(row["bytes"])} for row in rows]
     columns = ("query", "way", "batches", "used_at", "files", "bytes", "problem")
-    output.print_rows(rows, as_json=call.json, columns=columns, empty="no query has left anything")
+    output.print_rows(rows, as_json=call.json, columns=columns, empty="there are no checkpoints")
 
 
 @app.command()
 def remove(
-    ctx: typer.Context, query: Query, yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False
+    ctx: typer.Context,
+    query: Query,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Remove the checkpoint of a query for good. Asks for confirmation. The results of the query stay.
+    """Remove the checkpoint of a query, after confirmation.
 
-    When the query runs again, it starts from scratch: it reads its topics from the beginning and writes its results
-    once more. The command is refused while the query's program runs.
+    The results of the query stay. When the query runs again, it starts from scratch: it reads its topics from the
+    beginning and writes its results once more. The command is refused while the query's program runs.
 
     Example: headrace state remove CTAS_VISITS_3 --yes
     """
@@ -63,10 +65,10 @@ def remove(
     checkpoint = state_reader.find_checkpoint(_folder(call), query)
     name = f"{checkpoint.folder.parent.name}/{checkpoint.folder.name}"
     if not yes:
-        typer.confirm(f"Remove all that query {name} remembers?", abort=True, err=True)
+        typer.confirm(f"Remove the checkpoint of query {name}?", abort=True, err=True)
     with call.log() as log:
         remove_checkpoint(log, checkpoint)
-    output.note(f"query {name} is forgotten")
+    output.note(f"removed the checkpoint of query {name}")
 
 
 def _folder(call: CommandContext) -> Path:
@@ -83,12 +85,13 @@ _ANEW = 'to look inside, run it with the setting query.execution_mode = "record"
 def show(
     ctx: typer.Context,
     query: Query,
-    key: Annotated[str | None, typer.Argument(help="Only entries with this key, or with it as a part.")] = None,
+    key: Annotated[str | None, typer.Argument(help="Show only entries whose key is or contains this.")] = None,
     as_json: output.Json = False,
 ) -> None:
-    """Show the state stores of a query, or the entries of one key, as of its last completed batch.
+    """Show the state of a query, or of one of its keys.
 
-    The state is read from the query's checkpoint, whether the query runs or not. A key is text or JSON: 7, ["a", 7].
+    The state is that of the last completed batch. It is read from the query's checkpoint, whether the query runs or
+    not. A key is text or JSON: 7, ["a", 7].
 
     Example: headrace state show CTAS_VISITS_3
 
@@ -116,14 +119,14 @@ def _stores(call: CommandContext, query: str, rows: list[dict[str, Any]]) -> Non
     if not call.json:
         rows = [{**row, "bytes": Size(row["bytes"])} for row in rows]
     columns = ("store", "entries", "buckets", "bytes", "pages")
-    output.print_rows(rows, as_json=call.json, columns=columns, empty=f"query {query} remembers nothing")
+    output.print_rows(rows, as_json=call.json, columns=columns, empty=f"query {query} has no state")
 
 
 def _entries(call: CommandContext, key: str, rows: list[dict[str, Any]]) -> None:
     show = json_value if call.json else repr
     rows = [{**row, "key": show(row["key"]), "value": show(row["value"])} for row in rows]
     columns = ("page", "store", "key", "value")
-    output.print_rows(rows, as_json=call.json, columns=columns, empty=f'nothing is remembered of "{key}"')
+    output.print_rows(rows, as_json=call.json, columns=columns, empty=f'no state for key "{key}"')
 
 
 def json_value(value: Any) -> Any:

@@ -27,7 +27,7 @@ _PATH = "/api/v1/status"
 
 
 def status(ctx: typer.Context, token_file: TokenFile = None, as_json: output.Json = False) -> None:
-    """Show the state of this data folder's server and its queries.
+    """Show the state of the server and its queries.
 
     The exit code is 1 if no server runs or a query has failed.
 
@@ -67,9 +67,9 @@ def fetch_status(call: CommandContext, there: ServerInfo, token_file: Path | Non
             raise error_from(error.code, _told(error)) from error
     except (OSError, ValueError, HTTPException) as error:
         raise ServerUnreachable(
-            f"the server (process {there.pid}) does not answer: {error}",
+            f"the server (process {there.pid}) does not respond: {error}",
             where=path,
-            fix="look at `headrace logs`; `headrace down` ends it",
+            fix="see `headrace logs`; `headrace down` stops the server",
         ) from error
 
 
@@ -80,8 +80,8 @@ def _told(error: HTTPError) -> Any:
 
 
 def _nobody(data: Path) -> ServerNotRunning:
-    used = "other processes use it" if _in_use(data) else "nobody uses it"
-    return ServerNotRunning(f'no server runs on data folder "{data}"; {used}', fix="`headrace up` starts one")
+    used = "; another process uses the folder" if _in_use(data) else ""
+    return ServerNotRunning(f'no server is running on data folder "{data}"{used}', fix="start one: headrace up")
 
 
 def _in_use(data: Path) -> bool:
@@ -103,7 +103,7 @@ def _show(told: Mapping[str, Any]) -> None:
         columns = ("query", "fills", "state", "way", "records_per_s", "lag", "batch_ms", "dead_letters")
         console.print(output.table([_row(query) for query in told["queries"]], columns))
     else:
-        output.note("no query runs")
+        output.note("there are no queries")
     if told["views"]:
         console.print()
         console.print(output.table(told["views"], ("name", "lag", "skipped", "rebuilt")))
@@ -112,9 +112,9 @@ def _show(told: Mapping[str, Any]) -> None:
             _failure(query)
     for view in told["views"]:
         if view["failure"]:
-            _say(f"view {view['name']} is not kept: {view['failure']['what']}")
+            _say(f"view {view['name']} is not materialized: {view['failure']['what']}")
     for number, error in told["broken"].items():
-        _say(f"statement {number} cannot be done any more: {error['what']}")
+        _say(f"statement {number} of the journal can no longer be applied: {error['what']}")
 
 
 def _row(query: Mapping[str, Any]) -> dict[str, Any]:
@@ -131,10 +131,8 @@ def _row(query: Mapping[str, Any]) -> dict[str, Any]:
 
 def _failure(query: Mapping[str, Any]) -> None:
     failure, again = query["failure"], query["next_try_seconds"]
-    following = "waits for RESUME or a restart" if again is None else f"is tried again in {again:.0f} s"
-    text = (
-        f"{query['name']} has failed {query['failures']} times, and {following}: {failure['code']}: {failure['what']}"
-    )
+    following = "waits for RESUME or a restart" if again is None else f"restarts in {again:.0f} s"
+    text = f"{query['name']} has failed ({query['failures']}x) and {following}: {failure['code']}: {failure['what']}"
     _say(text)
     if failure["fix"]:
         _say(f"  fix: {failure['fix']}")

@@ -23,10 +23,12 @@ _PAUSE = 0.1
 @app.command()
 def compact(
     ctx: typer.Context,
-    topic: Annotated[str | None, typer.Argument(help="Only this topic.")] = None,
+    topic: Annotated[str | None, typer.Argument(help="Compact only this topic.")] = None,
     as_json: output.Json = False,
 ) -> None:
-    """Run retention, compaction and merging now instead of in the background. Compaction runs even if it is not due.
+    """Run retention, compaction and merging now.
+
+    The server also does this in the background. Here compaction runs even if it is not due.
 
     Example: headrace storage compact customers
     """
@@ -43,9 +45,10 @@ def compact(
 
 @app.command("check")
 def check_log(ctx: typer.Context, as_json: output.Json = False) -> None:
-    """Read every extent and verify its checksum, counts and position. The exit code is 1 if something is damaged.
+    """Verify the checksum and contents of every extent.
 
-    The log may be in use meanwhile. Files that a killed process left behind are listed, but do not count as damage.
+    The exit code is 1 if something is damaged. The log may be in use meanwhile. Files left behind by a killed process
+    are listed, but are not damage.
 
     Example: headrace storage check
     """
@@ -70,7 +73,7 @@ def check_log(ctx: typer.Context, as_json: output.Json = False) -> None:
 
 @app.command("stats")
 def log_stats(ctx: typer.Context, as_json: output.Json = False) -> None:
-    """Show how much data the log holds, and how much of it is due to be merged or removed.
+    """Show the size of the log, and pending maintenance.
 
     Example: headrace storage stats --json
     """

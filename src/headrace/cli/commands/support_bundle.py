@@ -15,13 +15,14 @@ from headrace.cli.io import output
 
 def support_bundle(
     ctx: typer.Context,
-    file: Annotated[Path | None, typer.Argument(metavar="FILE.zip", help="Where it goes.", show_default=False)] = None,
-    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="How many of the last lines of the log.")] = 2000,
+    file: Annotated[Path | None, typer.Argument(metavar="FILE.zip", help="File to write.", show_default=False)] = None,
+    lines: Annotated[int, typer.Option("--lines", "-n", min=0, help="Number of log lines to include.")] = 2000,
 ) -> None:
-    """Collect diagnostics for support in one file: versions, settings, queries, logs, disk and memory.
+    """Collect diagnostics in one file, without records.
 
-    The file contains no records and no secrets: secret settings are masked, and their values are removed from
-    everything else. It does contain statements and names. The command works whether a server runs or not.
+    The file contains versions, settings, queries, logs, and disk and memory use. It contains no records and no secrets:
+    secret settings are masked, and their values are removed from everything else. It does contain statements and names.
+    The command works whether a server runs or not.
 
     Example: headrace support-bundle problem.zip
     """
@@ -32,7 +33,7 @@ def support_bundle(
     require_data_folder(call.settings().storage.data)
     path = file or Path(time.strftime("headrace-support-%Y%m%d-%H%M%S.zip", time.gmtime()))
     if path.exists():
-        raise typer.BadParameter(f"{path} is there already")
+        raise typer.BadParameter(f"{path} already exists")
     written: dict[str, int] = {}
     with translate_errors(path.parent), zipfile.ZipFile(path, "x", zipfile.ZIP_DEFLATED) as bundle:
         for name, text in collect_bundle(call, lines):

@@ -16,13 +16,13 @@ from headrace.testing import CaseReport, run_cases, run_script
 app = typer.Typer()
 _Cases = Annotated[
     Path | None,
-    typer.Argument(metavar="CASES.json", help="Inputs and expected outputs.", exists=True, dir_okay=False),
+    typer.Argument(metavar="CASES.json", help="Test cases: inputs and expected outputs.", exists=True, dir_okay=False),
 ]
 
 
 @app.command()
 def compare(ctx: typer.Context, file: script.Script, cases: _Cases = None, as_json: output.Json = False) -> None:
-    """Run a KSQL script in memory, and compare its output with the expected output.
+    """Test a KSQL script in memory.
 
     Each case of the JSON file runs separately: its inputs are processed, and its outputs are compared in order. Without
     such a file, the ASSERT statements of the script define the expected output. The exit code is 1 if something
@@ -49,7 +49,7 @@ def _report(file: Path, cases: Path | None) -> CaseReport:
         return run_cases(sql, cases.read_text(encoding="utf-8"), str(file))
     report = run_script(sql, str(file))
     if not report.cases and not report.answers:
-        raise BadTestCases(f"{file} has no ASSERT", fix="add some, or name a file of cases behind it")
+        raise BadTestCases(f"{file} has no ASSERT", fix="add ASSERT statements, or name a file of test cases")
     return report
 
 

@@ -20,12 +20,12 @@ app = typer.Typer(no_args_is_help=True)
 def create(
     ctx: typer.Context,
     user: Annotated[str, typer.Argument(help="The user's name.")],
-    life: Annotated[
-        timedelta | None, duration_option("How long it lives; else as the setting auth.token_ttl says.")
-    ] = None,
+    life: Annotated[timedelta | None, duration_option("Lifetime. Default: the setting auth.token_ttl.")] = None,
     as_json: output.Json = False,
 ) -> None:
-    """Create a token for a user, and print it. It authenticates its bearer as that user until it expires or is revoked.
+    """Create a token for a user, and print it.
+
+    It authenticates its bearer as that user until it expires or is revoked.
 
     Example: headrace token create shop --life 30d > shop.token
     """
@@ -37,21 +37,23 @@ def create(
     with open_users(call) as book:
         found = book.state.users.get(user)
         if found is None:
-            raise UnknownUser(f'there is no user "{user}"', fix="`headrace user list` names them")
+            raise UnknownUser(f'user "{user}" does not exist', fix="`headrace user list` shows all users")
         token, mark, ends_at = Tokens(settings).make(user, found.generation, life or settings.auth.token_ttl)
         book.audit.note("token-made", LOCAL_PRINCIPAL, user=user, token=mark)
     if call.json:
         output.print_json({"token": token, "id": mark, "expires_at": ends_at})
     else:
         print(token)
-        output.note(f"its id is {mark}; it ends at {output.time_text(int(1000 * ends_at))}")
+        output.note(f"token id {mark}; expires at {output.time_text(int(1000 * ends_at))}")
 
 
 @app.command()
 def revoke(
     ctx: typer.Context,
-    token: Annotated[str | None, typer.Argument(metavar="ID", help="The token's id.", show_default=False)] = None,
-    user: Annotated[str | None, typer.Option(help="All tokens and sessions of a user.", show_default=False)] = None,
+    token: Annotated[str | None, typer.Argument(metavar="ID", help="Token id.", show_default=False)] = None,
+    user: Annotated[
+        str | None, typer.Option(help="Revoke all tokens and sessions of this user.", show_default=False)
+    ] = None,
 ) -> None:
     """Revoke a token, or all tokens of a user.
 
@@ -62,10 +64,10 @@ def revoke(
     from headrace.access.tokens import latest_expiry
 
     if (token is None) == (user is None):
-        raise typer.BadParameter("name a token's id, or --user")
+        raise typer.BadParameter("name a token id, or --user")
     with open_users(ctx.obj) as book:
         if user is not None:
             book.sign_out(user, by=LOCAL_PRINCIPAL)
         elif token is not None:
             book.revoke_token(token, latest_expiry(), by=LOCAL_PRINCIPAL)
-    output.note("it counts no longer")
+    output.note("revoked")

@@ -22,7 +22,7 @@ Name = Annotated[str, typer.Argument(help="The topic's name.")]
 def create(ctx: typer.Context, name: Name, **options: Any) -> None:
     """Create a topic.
 
-    Example: headrace topic create orders --partitions 4 --schema "id bigint key, item string, price double"
+    Example: headrace topic create orders --schema "id bigint key, price double"
     """
     call: CommandContext = ctx.obj
     with call.log(create=True) as log:
@@ -48,7 +48,7 @@ def list_topics(
 
 @app.command()
 def describe(ctx: typer.Context, name: Name, as_json: output.Json = False) -> None:
-    """Show a topic's options, and the offsets, rows and size of each partition.
+    """Show a topic's options and its partitions.
 
     Example: headrace topic describe orders
     """
@@ -71,7 +71,9 @@ def describe(ctx: typer.Context, name: Name, as_json: output.Json = False) -> No
 @app.command()
 @topic_options
 def alter(ctx: typer.Context, name: Name, **options: Any) -> None:
-    """Change options of a topic. Options that are not given stay unchanged.
+    """Change options of a topic.
+
+    Options that are not given stay unchanged.
 
     Example: headrace topic alter orders --partitions 8 --retention-time 7d
     """
@@ -86,9 +88,9 @@ def alter(ctx: typer.Context, name: Name, **options: Any) -> None:
 def delete(
     ctx: typer.Context,
     name: Name,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask for confirmation.")] = False,
 ) -> None:
-    """Delete a topic with all its rows. Asks for confirmation.
+    """Delete a topic with all its rows, after confirmation.
 
     Example: headrace topic delete orders --yes
     """
@@ -98,14 +100,14 @@ def delete(
         if not yes:
             typer.confirm(f'Delete topic "{name}" with all its rows?', abort=True, err=True)
         log.delete_topic(name)
-    output.note(f'topic "{name}" is deleted')
+    output.note(f'topic "{name}" deleted')
 
 
 def _say(call: CommandContext, topic: Topic, how: str) -> None:
     if call.json:
         output.print_json({"name": topic.name, "options": _options(topic)})
     else:
-        output.note(f'topic "{topic.name}" is {how}')
+        output.note(f'topic "{topic.name}" {how}')
 
 
 def _options(topic: Topic) -> dict[str, Any]:

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import threading
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.context import CommandContext
 from headrace.cli.io import output
+from headrace.cli.program_command import program_command
+from headrace.errors import ProgramRunning
 
 if TYPE_CHECKING:
     from headrace.control.node import Node
     from headrace.settings import Settings
 
+_logger = logging.getLogger(__name__)
+
 
 def up(
     ctx: typer.Context,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0 is a free one.")] = 8088,
-    host: Annotated[str | None, typer.Option(help="The address to listen on; else that of the settings.")] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 picks a free port.")] = 8088,
+    host: Annotated[str | None, typer.Option(help="Address to listen on. Default: the setting server.host.")] = None,
 ) -> None:
-    """Start the server. It accepts statements over HTTP, with ksqlDB's REST API, and runs their queries.
+    """Start the server.
 
-    Everything that was created exists again after a restart. Ctrl-C or `headrace down` stops the server after the
-    batches in progress; SIGHUP reloads the settings. The server listens on this machine only; any other address
+    It runs queries, and serves the console and ksqlDB's REST API over HTTP. After a restart, queries resume where they
+    stopped. Ctrl-C or `headrace down` stops the server after the batches in progress; SIGHUP reloads the settings.
+
+    The server listens on this machine only; any other address
     requires TLS, `auth.mode = "required"` and an admin.
 
     Example: headrace up --port 8088
@@ -45,16 +54,35 @@ def up(
     call.flags["server_host"] = host
     settings = call.settings()
     tls = tls_files(settings)
-    with call.log(create=True, long=True) as log, Node(log, settings) as node:
+    with call.log(create=True, long=True) as log, _alone(call, settings, partial(Node, log, settings)) as node:
         check_bind(settings, has_admin=node.guard.book.state.has_admin)
         crowd = ConnectionLimits(settings.server.max_connections, settings.server.max_connections_per_address)
         server = Server(application(node, dashboard=True), settings.server.host, port, crowd=crowd, tls=tls)
         server.stop_on_signals()
         _reload_on_signal(call, settings, node)
-        output.note(f"headrace listens on {server.address}; Ctrl-C ends it")
-        output.note(f"its dashboard: {server.address}/ui/")
+        output.note(f"headrace listens on {server.address}; Ctrl-C stops it")
+        output.note(f"console: {server.address}/ui/")
+        _logger.info("server started at %s", server.address)
         with advertise(settings.storage.data, server.address):
             server.run()
+        _logger.info("server stops")
+
+
+def _alone(call: CommandContext, settings: Settings, make: Callable[[], Node]) -> Node:
+    """Make the node; if another server uses the data folder, say how to stop that one."""
+    from headrace.control.admin.discovery import find_server
+
+    try:
+        return make()
+    except ProgramRunning as error:
+        there = find_server(settings.storage.data)
+        at = f" at {there.address}" if there and there.address else ""
+        pid = f" (process {there.pid})" if there else ""
+        chosen = ["--data", str(call.flags["storage_data"])] if call.flags.get("storage_data") else []
+        raise ProgramRunning(
+            f'a server is already running on data folder "{settings.storage.data}"{at}{pid}',
+            fix=f"use that server, or stop it: {program_command(*chosen, 'down')}",
+        ) from error
 
 
 def _reload_on_signal(call: CommandContext, settings: Settings, node: Node) -> None:

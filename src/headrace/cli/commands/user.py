@@ -19,9 +19,13 @@ def add(
     ctx: typer.Context,
     name: Name,
     role: Role = None,
-    no_password: Annotated[bool, typer.Option("--no-password", help="Only tokens count, for a program say.")] = False,
+    no_password: Annotated[
+        bool, typer.Option("--no-password", help="No password: the user, such as a program, needs a token.")
+    ] = False,
 ) -> None:
-    """Add a user. The password is prompted for, or read from standard input.
+    """Add a user.
+
+    The password is prompted for, or read from standard input.
 
     Example: headrace user add alice --role admin
 
@@ -30,7 +34,7 @@ def add(
     given = None if no_password else prompt_password()
     with open_users(ctx.obj, create=True) as book:
         book.add_user(name, given, role or (), by=LOCAL_PRINCIPAL)
-    output.note(f'user "{name}" is added')
+    output.note(f'user "{name}" added')
 
 
 @app.command("list")
@@ -50,33 +54,37 @@ def list_users(ctx: typer.Context, as_json: output.Json = False) -> None:
 
 @app.command()
 def remove(ctx: typer.Context, name: Name) -> None:
-    """Remove a user. Their tokens and sessions become invalid.
+    """Remove a user, with all tokens and sessions.
 
     Example: headrace user remove alice
     """
     with open_users(ctx.obj) as book:
         book.remove_user(name, by=LOCAL_PRINCIPAL)
-    output.note(f'user "{name}" is removed')
+    output.note(f'user "{name}" removed')
 
 
 @app.command("password")
 def change_password(ctx: typer.Context, name: Name) -> None:
-    """Change a user's password. Existing tokens and sessions become invalid.
+    """Change a user's password.
+
+    Existing tokens and sessions become invalid.
 
     Example: headrace user password alice
     """
     given = prompt_password()
     with open_users(ctx.obj) as book:
         book.set_password(name, given, by=LOCAL_PRINCIPAL)
-    output.note(f'user "{name}" has another password')
+    output.note(f'password of user "{name}" changed')
 
 
 @app.command()
 def roles(ctx: typer.Context, name: Name, role: Role = None) -> None:
-    """Replace all roles of a user. Without --role, the user has no role.
+    """Replace all roles of a user.
+
+    Without --role, the user has no roles.
 
     Example: headrace user roles alice --role reader --role clerks
     """
     with open_users(ctx.obj) as book:
         book.set_roles(name, role or (), by=LOCAL_PRINCIPAL)
-    output.note(f'user "{name}" has roles: {", ".join(role or ()) or "none"}')
+    output.note(f'roles of user "{name}": {", ".join(role or ()) or "none"}')

@@ -31,24 +31,26 @@ def verify(
     query: Annotated[
         str | None,
         typer.Argument(
-            help="The query's id, or the name of the stream or table that it fills; all if left out.",
+            help="Query id, or name of the stream or table it writes. Default: all queries.",
             show_default=False,
         ),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="The script or app it is of, if `headrace run` ran it.", show_default=False),
+        typer.Option(
+            metavar="FILE", help="Script or app of the query, if it ran with `headrace run`.", show_default=False
+        ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="The program's name, if that is not the file's.", show_default=False)
+        str | None, typer.Option(help="Program name. Default: the file's name.", show_default=False)
     ] = None,
     as_json: output.Json = False,
 ) -> None:
-    """Recompute a query's results as one batch on Spark, and compare them with what the query has written.
+    """Recompute a query's results and compare them.
 
-    For a stream, every record is compared. For a table, the last row of each key is compared, and its view with its
-    topic. The query may run meanwhile: it is compared up to a completed batch. The exit code is 1 if something differs;
-    at most 20 differences are shown.
+    Spark recomputes them in one batch. For a stream, every record is compared. For a table, the last row of each key is
+    compared, and its view with its topic. The query may run meanwhile: it is compared up to a completed batch. The exit
+    code is 1 if something differs; at most 20 differences are shown.
 
     Example: headrace verify CTAS_SUMS_1
 
@@ -91,7 +93,7 @@ def _chosen(subjects: list[VerifyTarget], query: str | None) -> list[VerifyTarge
     if query is not None:
         return [find_target(subjects, query, fix=_FIX)]
     if not subjects:
-        raise UnknownQuery("there is no query", fix=_FIX)
+        raise UnknownQuery("there are no queries", fix=_FIX)
     return subjects
 
 
@@ -100,7 +102,7 @@ def _verdicts(log: Log, settings: Settings, subjects: list[VerifyTarget], *, alo
     from headrace.control.verify.query import verify
 
     for subject in subjects:
-        with output.stderr_console().status(f"computing {subject.query.id} again"):
+        with output.stderr_console().status(f"recomputing {subject.query.id}"):
             try:
                 yield verify(log, settings, subject)
             except NotVerifiable as error:

@@ -17,7 +17,9 @@ _PARTS = ("pyspark", "pyarrow", "confluent-kafka")
 
 @app.command()
 def version(ctx: typer.Context, as_json: output.Json = False) -> None:
-    """Print the version, with --json also the versions of its components.
+    """Print the version.
+
+    With --json, the versions of Python, Spark and other components are included.
 
     Example: headrace version
     """

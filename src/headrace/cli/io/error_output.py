@@ -9,7 +9,7 @@ import orjson
 from rich.text import Text
 
 from headrace.cli.io import output
-from headrace.errors import HeadraceError, Retry
+from headrace.errors import AccessDenied, HeadraceError, Retry, SystemFailed
 
 EXIT_FAILED, EXIT_RETRY, EXIT_BROKEN_PIPE = 1, 75, 141
 
@@ -17,6 +17,22 @@ EXIT_FAILED, EXIT_RETRY, EXIT_BROKEN_PIPE = 1, 75, 141
 def exit_code(error: HeadraceError) -> int:
     """75 (EX_TEMPFAIL) when the same command may succeed later."""
     return EXIT_RETRY if isinstance(error, Retry) else EXIT_FAILED
+
+
+def system_error(error: OSError) -> HeadraceError:
+    """An error of the operating system as a headrace error."""
+    what, where = error.strerror or str(error), str(error.filename or "") or None
+    if isinstance(error, PermissionError):
+        return access_denied(where or "a file")
+    return SystemFailed(f"the operating system reports: {what}", where=where, fix="check the file, its folder and disk")
+
+
+def access_denied(path: object) -> AccessDenied:
+    """The error for a file or folder that belongs to somebody else."""
+    return AccessDenied(
+        f'you have no permission to use "{path}"',
+        fix="run the command as its owner, or name another folder with --data",
+    )
 
 
 def print_error(error: HeadraceError, *, as_json: bool) -> None:

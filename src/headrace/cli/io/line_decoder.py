@@ -23,6 +23,8 @@ from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.schema import RAW, Schema
 
+_FIRST_REJECTS = 3
+
 
 @dataclass(frozen=True)
 class LineFormat:
@@ -42,6 +44,8 @@ class LineDecoder:
         self.topic = topic
         self.dead_letters = dead_letters
         self.rows = self.rejects = 0
+        self.first_rejects: list[str] = []
+        """The place and reason of the first few rejected lines."""
         self._reading = reading
         self._header: bytes | None = None
         self._decode = _decoder(topic, reading)
@@ -56,6 +60,8 @@ class LineDecoder:
         self.rejects += len(decoded.rejects)
         appends = [Append(self.topic.name, self._with_headers(decoded.rows))] if decoded.rows.num_rows else []
         if decoded.rejects:
+            left = _FIRST_REJECTS - len(self.first_rejects)
+            self.first_rejects += [f"{lines.place(one.index)}: {one.reason}" for one in decoded.rejects[:left]]
             letters = [self._letter(lines, reject) for reject in decoded.rejects]
             appends.append(Append(self.dead_letters, from_records(letters)))
         return appends
@@ -85,7 +91,7 @@ def _decoder(topic: Topic, reading: LineFormat) -> Any:
     if topic.schema.is_raw:
         return _RawLines(reading, topic.spec.max_record_bytes)
     if reading.key is not None:
-        raise BadOption(f'the key of topic "{topic.name}" is in its schema', fix="leave --key out")
+        raise BadOption(f'the key of topic "{topic.name}" is in its schema', fix="remove --key")
     return _TypedLines(topic.schema, reading)
 
 
@@ -110,7 +116,7 @@ class _RawLines:
         self._reading = reading
         self._longest = longest
         if reading.key is not None and reading.format == "raw":
-            raise BadOption("raw lines have no fields to take a key from", fix="say --format json or --format csv")
+            raise BadOption("raw lines have no fields to take a key from", fix="use --format json or --format csv")
 
     def __call__(self, lines: list[bytes], header: bytes | None) -> Decoded:
         keys: list[bytes | None] = []
@@ -152,7 +158,7 @@ class _RawLines:
         if name is None:
             return None
         if not isinstance(document, Mapping):
-            raise BadRecord(f'the line is no JSON object with a field "{name}"')
+            raise BadRecord(f'the line is not a JSON object with a field "{name}"')
         value = document.get(name)
         return None if value is None else value.encode() if isinstance(value, str) else orjson.dumps(value)
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from headrace.access.users import UserStore
 
 LOCAL_PRINCIPAL = LOCAL.name
-Role = Annotated[list[str] | None, typer.Option("--role", help="A role; may be given several times.")]
+Role = Annotated[list[str] | None, typer.Option("--role", help="Role. Repeatable.")]
 
 
 @contextmanager

@@ -12,9 +12,12 @@ __all__ = ["EARLIEST", "LATEST", "From", "OffsetSpec", "To", "offset_option", "p
 
 def offset_option(help: str, name: str) -> Any:
     return parsed_option(
-        parse_offset_spec, "PLACE", f"{help}: earliest, latest, an offset, a time (ISO, UTC), or -10m for ago.", name
+        parse_offset_spec,
+        "OFFSET",
+        f"{help}: earliest, latest, an offset, an ISO time (UTC), or an age such as -10m.",
+        name,
     )
 
 
-From = Annotated[Any, offset_option("Where to begin", "--from")]
-To = Annotated[Any, offset_option("Where to go", "--to")]
+From = Annotated[Any, offset_option("Start", "--from")]
+To = Annotated[Any, offset_option("New offset", "--to")]

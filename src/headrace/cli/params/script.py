@@ -15,7 +15,7 @@ from headrace.lang.contract import CheckedScript
 from headrace.lang.registry import KSQL, dialect_of, dialect_of_file
 from headrace.lang.script_files import read_script
 
-Script = Annotated[Path, typer.Argument(metavar="FILE.ksql", help="The script.", exists=True, dir_okay=False)]
+Script = Annotated[Path, typer.Argument(metavar="FILE.ksql", help="KSQL script.", exists=True, dir_okay=False)]
 
 
 @dataclass(frozen=True)
@@ -59,12 +59,12 @@ def exit_on_errors(found: CheckedScript, *, as_json: bool) -> None:
 
 
 def check_summary(found: CheckedScript) -> str:
-    """`5 statements, 2 errors; 1 statement was not judged, since it needs what was refused`."""
+    """`5 statements, 2 errors; 1 statement was not checked: it needs a rejected statement`."""
     text = f"{_counted(found.statements, 'statement')}, {_counted(len(found.errors), 'error')}"
     if not found.following:
         return text
     was, needs = ("was", "it needs") if found.following == 1 else ("were", "they need")
-    return f"{text}; {_counted(found.following, 'statement')} {was} not judged, since {needs} what was refused"
+    return f"{text}; {_counted(found.following, 'statement')} {was} not checked: {needs} a rejected statement"
 
 
 def _counted(number: int, what: str) -> str:

@@ -15,7 +15,7 @@ from headrace.secrets import resolve_secrets
 Server = Annotated[
     str | None,
     typer.Option(
-        help=f"The server's address; else that of the server on this data folder, or {DEFAULT_ADDRESS}.",
+        help=f"Server address. Default: the server of this data folder, or {DEFAULT_ADDRESS}.",
         show_default=False,
     ),
 ]
@@ -23,7 +23,9 @@ Server = Annotated[
 
 TokenFile = Annotated[
     Path | None,
-    typer.Option(help="A file with the token to show; else that of the settings.", exists=True, show_default=False),
+    typer.Option(
+        help="File with the access token. Default: the settings token_file and token.", exists=True, show_default=False
+    ),
 ]
 
 
@@ -36,7 +38,7 @@ def resolve_token(call: CommandContext, file: Path | None = None) -> str | None:
             return chosen.read_text().strip() or None
         return resolve_secrets(settings.client.token, settings.storage.data).reveal() or None
     except (OSError, UnicodeDecodeError) as error:
-        raise BadSetting(f"the token cannot be read: {error}", where=str(chosen), fix="name another file") from error
+        raise BadSetting(f"cannot read the token: {error}", where=str(chosen), fix="name another file") from error
 
 
 def connect(call: CommandContext, server: str | None, token_file: Path | None = None) -> Client:

@@ -42,9 +42,7 @@ def parse_pair(text: str) -> tuple[str, str]:
     return name, value
 
 
-Headers = Annotated[
-    list[Any] | None, parsed_option(parse_pair, "NAME=VALUE", "A header; may be given several times.", "--header")
-]
-Visibility = Annotated[timedelta, duration_option("How long a message is yours before others may have it.")]
+Headers = Annotated[list[Any] | None, parsed_option(parse_pair, "NAME=VALUE", "Header. Repeatable.", "--header")]
+Visibility = Annotated[timedelta, duration_option("Time to acknowledge a message, before it is delivered again.")]
 
 __all__ = ["Headers", "Size", "Visibility", "duration_option", "parse_pair", "parsed_option", "size_option"]

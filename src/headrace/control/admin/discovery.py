@@ -71,7 +71,7 @@ def find_server(data: Path) -> ServerInfo | None:
 def get_server(data: Path) -> ServerInfo:
     """The server of a data folder; raises an error that says how to start one."""
     if (there := find_server(data)) is None:
-        raise ServerNotRunning(f'no server runs on data folder "{data}"', fix="`headrace up` starts one")
+        raise ServerNotRunning(f'no server is running on data folder "{data}"', fix="start one: headrace up")
     return there
 
 
@@ -123,9 +123,12 @@ def lock_holder(path: Path) -> int | None:
 
 def _has_open(pid: int, wanted: os.stat_result) -> bool:
     """Whether the process has that very file open: another file system may use the same inode number."""
-    with suppress(OSError):
+    try:
         return any(_is_file(link, wanted) for link in (Path("/proc") / str(pid) / "fd").iterdir())
-    return False
+    except PermissionError:  # another user's process: the inode number has to suffice
+        return True
+    except OSError:
+        return False
 
 
 def _is_file(link: Path, wanted: os.stat_result) -> bool:

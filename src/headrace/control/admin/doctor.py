@@ -65,10 +65,10 @@ def check_memory(settings: Settings) -> Iterator[CheckResult]:
         text = Path("/proc/meminfo").read_text()
         free = int(re.findall(r"MemAvailable:\s+(\d+) kB", text)[0]) << 10
     except (OSError, IndexError):
-        yield CheckResult("memory", WARN, "cannot be determined on this system")
+        yield CheckResult("memory", WARN, "unknown on this system")
         return
     wanted = settings.spark.driver_memory
-    found = f"{size_text(free)} free, Spark takes up to {size_text(wanted)}"
+    found = f"{size_text(free)} free, Spark uses up to {size_text(wanted)}"
     yield (
         CheckResult("memory", OK, found)
         if free >= wanted
@@ -83,7 +83,7 @@ def check_disk(settings: Settings) -> Iterator[CheckResult]:
     yield CheckResult("disk", state, f"{size_text(free)} free at {place}", "" if state == OK else "free some space")
     try:
         with tempfile.TemporaryFile(dir=place):
-            yield CheckResult("data folder", OK, f"{settings.storage.data} can be written")
+            yield CheckResult("data folder", OK, f"{settings.storage.data} is writable")
     except OSError as error:
         fix = "change its owner or permissions, or use another folder with --data"
         yield CheckResult("data folder", FAIL, f"{place} cannot be written: {error.strerror}", fix)
@@ -96,9 +96,9 @@ def check_data_format(settings: Settings) -> Iterator[CheckResult]:
     if not mark.exists():
         strange = settings.storage.data.is_dir() and foreign_files(settings.storage.data)
         found = (
-            f"{settings.storage.data} contains other files"
+            f"{settings.storage.data} is not a data folder"
             if strange
-            else "does not exist yet; the first topic creates it"
+            else "no data yet; `headrace up` creates the data folder"
         )
         fix = "use another folder with --data" if strange else ""
         yield CheckResult("data format", FAIL if strange else OK, found, fix)
@@ -122,7 +122,9 @@ def check_wal(settings: Settings) -> Iterator[CheckResult]:
 def check_clock(settings: Settings) -> Iterator[CheckResult]:
     now = time.time()
     if now < _OLDEST_POSSIBLE:
-        yield CheckResult("clock", FAIL, time.strftime("it says %Y-%m-%d", time.gmtime(now)), "set the clock, use NTP")
+        yield CheckResult(
+            "clock", FAIL, time.strftime("the clock shows %Y-%m-%d", time.gmtime(now)), "set the clock, use NTP"
+        )
         return
     ahead = _newest(settings.storage.data / "log.db") / 1000 - now
     if ahead > 60:
@@ -169,11 +171,11 @@ def _reachable(settings: Settings) -> CheckResult:
         host, _, port = server.strip().rpartition(":")
         try:
             with socket.create_connection((host or server, int(port or 9092)), timeout=3):
-                return CheckResult("kafka servers", OK, f"{server} answers")
+                return CheckResult("kafka servers", OK, f"{server} is reachable")
         except (OSError, ValueError):
             continue
     fix = "start it (headrace kafka up), or set kafka.bootstrap_servers"
-    return CheckResult("kafka servers", FAIL, f"{settings.kafka.bootstrap_servers} does not respond", fix)
+    return CheckResult("kafka servers", FAIL, f"{settings.kafka.bootstrap_servers} is not reachable", fix)
 
 
 CHECKS: tuple[Check, ...] = (

@@ -54,5 +54,5 @@ class ProgramLock:
         return ProgramRunning(
             f'program "{name}" is already running: {holder}',
             where=str(self._path),
-            fix="stop that one first, or give this one another --name",
+            fix="stop it first, or choose another name with --name",
         )

@@ -66,6 +66,7 @@ class Reconciler:
             if self._idleness.may_leave(running):
                 self._supervisor.halt(name)
                 self._park(name)
+                _logger.info("query %s is idle: suspended until it has input", name)
         if self._supervisor.isolation.is_worn:
             _logger.info("Spark has started many queries and is restarted")
             self._supervisor.renew()
@@ -101,7 +102,7 @@ class Reconciler:
         times = 1 if before is None or (running is not None and running.progress.batches) else before.times + 1
         again_at = time.monotonic() + min(2.0 ** (times - 1), _MAX_BACKOFF) if isinstance(failure, Retry) else None
         self.setbacks[query] = QueryFailure(failure, times, again_at)
-        _logger.warning("query %s failed, %s: %s", query, "will be restarted" if again_at else "for good", failure)
+        _logger.warning("query %s failed, %s: %s", query, "restarts" if again_at else "waits for RESUME", failure)
         self._supervisor.halt(query)
 
     def restart(self, query: str) -> None:

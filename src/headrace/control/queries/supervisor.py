@@ -160,6 +160,7 @@ class Supervisor:
             else:
                 self.running[query] = running
                 self._ticker.begin(running)
+                _logger.info("query %s started", query)
                 return
 
     @property
@@ -221,6 +222,7 @@ class Supervisor:
         self.failed.pop(query, None)
         if (running := self.running.pop(query, None)) is not None:
             running.stop()
+            _logger.info("query %s stopped", query)
 
     def renew(self) -> None:
         """Stop all queries and release what they shared; each resumes when it is started again."""
@@ -241,6 +243,8 @@ class Supervisor:
         if queries:
             with ThreadPoolExecutor(len(queries)) as pool:  # each may take a second to stop
                 list(pool.map(lambda running: running.stop(), queries))
+        for query in self.running:
+            _logger.info("query %s stopped", query)
         self.isolation.close()
         self._hold.close()
 

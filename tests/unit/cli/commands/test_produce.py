@@ -38,7 +38,7 @@ def test_what_does_not_fit_is_a_dead_letter(headrace: Program, lines) -> None:
     headrace("topic", "create", "t", "--schema", SCHEMA)
     path = lines('{"id":1}', '{"id":"x"}', "nope", '{"id":4}')
     answer = headrace("produce", "t", path, code=1)
-    assert 'bad-record: 2 of 4 lines do not fit topic "t"' in answer.err
+    assert 'bad-record: 2 of 4 lines were rejected; they are in topic "t.dead"' in answer.err
     assert [row["id"] for row in headrace("consume", "t").lines] == [1, 4]
     dead = headrace("consume", "t.dead", "--format", "json").lines
     assert [row["value"] for row in dead] == ['{"id":"x"}', "nope"]

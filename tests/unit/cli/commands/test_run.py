@@ -34,9 +34,9 @@ def script(headrace: Program, tmp_path: Path) -> Script:
 
 def test_a_script_without_queries(headrace: Program, script: Script) -> None:
     said = headrace("run", script(CLICKS + ROWS), "--until-idle").err
-    assert said.splitlines()[-1] == "nothing is left to do; 0 queries; 3 rows inserted"
+    assert said.splitlines()[-1] == "all input is processed; 0 queries; 3 rows inserted"
     said = headrace("run", script(CLICKS + ROWS), "--until-idle").err
-    assert said.splitlines()[-1] == "nothing is left to do; 0 queries; 0 rows inserted, 3 already inserted"
+    assert said.splitlines()[-1] == "all input is processed; 0 queries; 0 rows inserted, 3 already inserted"
     assert len(headrace("consume", "clicks", "--format", "json").lines) == 3
 
 
@@ -59,7 +59,7 @@ def test_json_says_the_same_to_programs(headrace: Program, script: Script) -> No
     listed, end = answer.lines
     assert listed["answer"]["@type"] == "kafka_topics"
     assert {name: end[name] for name in ("ended", "program", "inserted", "repeated", "queries")} == {
-        "ended": "nothing is left to do",
+        "ended": "all input is processed",
         "program": "a",
         "inserted": 3,
         "repeated": 0,
@@ -79,7 +79,7 @@ def test_asserts_look_at_the_log(headrace: Program, script: Script) -> None:
 
 def test_the_time_is_over(headrace: Program, script: Script) -> None:
     said = headrace("run", script(CLICKS), "--seconds", "0").err
-    assert said.splitlines()[-1] == "0 s are over; 0 queries"
+    assert said.splitlines()[-1] == "stopped after 0 s; 0 queries"
 
 
 # -- refusals -------------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ def test_what_queries_have_left(headrace: Program, left: Path) -> None:
     (row,) = headrace("state", "list", "--json").json
     assert (row["query"], row["way"], row["batches"], row["problem"]) == ("orders/CTAS_O_0", "record", 0, None)
     assert "orders/CTAS_O_0" in headrace("state", "list").out
-    assert headrace("state", "remove", "ctas_o_0", "--yes").err == "query orders/CTAS_O_0 is forgotten\n"
+    assert headrace("state", "remove", "ctas_o_0", "--yes").err == "removed the checkpoint of query orders/CTAS_O_0\n"
     assert not left.exists()
-    assert headrace("state", "list").err == "no query has left anything\n"
+    assert headrace("state", "list").err == "there are no checkpoints\n"
     assert "unknown-query" in headrace("state", "remove", "CTAS_O_0", "--yes", code=1).err

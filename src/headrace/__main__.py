@@ -1,0 +1,5 @@
+"""Runs the command line: `python -m headrace`."""
+
+from headrace.cli import main
+
+main()

@@ -1,0 +1,12 @@
+"""`headrace demo` refuses rates that make no sense."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.cli.conftest import Program
+
+
+@pytest.mark.parametrize("rate", ["-5", "0", "1000000000"])
+def test_a_senseless_rate_is_refused(headrace: Program, rate: str) -> None:
+    assert "--rate" in headrace("demo", "--rate", rate, code=2).err
