@@ -39,7 +39,7 @@ _BOARD = {
 }
 _PAGES = {
     "/": ".hr-flow a",
-    "/boards/clicks": ".hr-chart svg path",
+    "/dashboards/clicks": ".hr-chart svg path",
     "/topics": ".hr-grid td",
     "/queries": ".hr-grid td",
     "/views/PAGE_VIEWS": ".hr-grid td",
@@ -52,7 +52,7 @@ _KINDS = 50  # of pages that are clicked on
 def dashboard(work: Work) -> Outcome:
     with server(work.folder / "data") as there:
         there.ksql(_STATEMENTS)
-        there.put("/api/v1/boards/clicks", _BOARD)
+        there.put("/api/v1/dashboards/clicks", _BOARD)
         with _flowing(work), chromium() as browser, ExitStack() as open_windows:
             until(lambda: bool(there.rows("SELECT * FROM page_views;")), "Spark has counted the first clicks")
             time.sleep(work["warmup_seconds"])

@@ -92,7 +92,7 @@ class DemoState:
             f"headrace sql --server {self.address}    and there, for example:",
             *project_template.EXAMPLE_QUERIES[:2],
         ]
-        look = Text.assemble("see it move: ", (f"{self.address}/ui/boards/{DASHBOARD}", "bold cyan underline"))
+        look = Text.assemble("see it move: ", (f"{self.address}/ui/dashboards/{DASHBOARD}", "bold cyan underline"))
         return [look, Text(f"try next: {lines[0]}"), *(Text(f"  {line}", style="green") for line in lines[1:])]
 
 
@@ -138,7 +138,7 @@ def _served(node: Node, stack: ExitStack) -> str:
 
     save_dashboard(
         RequestContext(node).by(ALL_RIGHTS),
-        SaveDashboardRequest(board=DASHBOARD, title="Clicks", panels=[dict(panel) for panel in PANELS]),
+        SaveDashboardRequest(dashboard=DASHBOARD, title="Clicks", panels=[dict(panel) for panel in PANELS]),
     )
     return stack.enter_context(Server(application(node, dashboard=True)).running()).address
 

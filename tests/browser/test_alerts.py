@@ -38,15 +38,15 @@ def test_an_alert_is_made_fires_is_received_muted_and_dropped(
 ) -> None:
     page = visitor.visit("/alerts")
     page.get_by_label("Name", exact=True).fill("BUSY")
-    choose(page, "On", "PAGE_VIEWS")
-    page.get_by_label("When").fill("views > 3")
+    choose(page, "Stream or table", "PAGE_VIEWS")
+    page.get_by_label("Condition").fill("views > 3")
     page.get_by_label("Notify").click()
     for name in ("PAGER", "OFFICE"):
         page.get_by_role("option", name=name, exact=True).click()
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Create", exact=True).click()
-    expect(page.get_by_label("Raised now")).to_contain_text("/cart")
-    expect(page.get_by_label("What was told")).to_contain_text(
+    expect(page.get_by_label("Active alerts")).to_contain_text("/cart")
+    expect(page.get_by_label("Notification history")).to_contain_text(
         re.compile("OFFICE: sent, PAGER: sent|PAGER: sent, OFFICE")
     )
     until(lambda: bool(webhook.posted), "the webhook has it")
@@ -61,14 +61,15 @@ def test_an_alert_is_made_fires_is_received_muted_and_dropped(
     page.get_by_role("button", name="Unmute BUSY").click()
     expect(page.locator(".hr-entry")).not_to_contain_text("muted")
     page.get_by_role("button", name="Drop BUSY").click()
+    page.get_by_role("dialog").get_by_role("button", name="Drop", exact=True).click()
     expect(page.locator(".hr-entry")).to_have_count(0)
 
 
 def test_what_an_alert_lacks_is_told(visitor: Visitor) -> None:
     page = visitor.visit("/alerts")
     page.get_by_label("Name", exact=True).fill("ODD")
-    choose(page, "On", "PAGE_VIEWS")
-    page.get_by_label("When").fill("nothing > 3")
+    choose(page, "Stream or table", "PAGE_VIEWS")
+    page.get_by_label("Condition").fill("nothing > 3")
     page.get_by_role("button", name="Create", exact=True).click()
     expect(page.locator(".q-notification").first).to_contain_text(re.compile("nothing", re.IGNORECASE))
 
@@ -101,6 +102,6 @@ def _ids(registrations: list[dict[str, str]]) -> list[str]:
 def test_what_hinders_a_subscription_is_told(visitor: Visitor) -> None:
     """Here no push service can be reached: that is what must be said."""
     page = visitor.visit("/alerts")
-    page.get_by_role("button", name="Tell this browser: BROWSERS").click()
-    expect(page.locator(".q-notification").first).to_contain_text("not subscribed")
+    page.get_by_role("button", name="Get notifications of BROWSERS in this browser").click()
+    expect(page.locator(".q-notification").first).to_contain_text("Could not subscribe")
     visitor.complaints.clear()  # Chromium explains that windows without a past have no push service

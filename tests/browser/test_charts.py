@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
@@ -10,7 +11,7 @@ from playwright.sync_api import Page, expect
 
 from tests.browser.conftest import Visitor
 
-KINDS = ("Line", "Bars", "Largest", "Heat map", "Histogram", "Number", "Map")
+KINDS = ("Line", "Bar", "Top values", "Heat map", "Histogram", "Number", "Map")
 
 
 def choose(page: Page, label: str, value: str) -> None:
@@ -21,25 +22,26 @@ def choose(page: Page, label: str, value: str) -> None:
 
 def test_a_chart_is_built_saved_and_moves(visitor: Visitor) -> None:
     page = visitor.visit("/views/PAGE_VIEWS")
-    choose(page, "Kind", "Bars")
-    choose(page, "x", "PAGE")
-    choose(page, "y", "VIEWS")
+    choose(page, "Chart type", "Bar")
+    choose(page, "X axis", "PAGE")
+    choose(page, "Y axis", "VIEWS")
     chart = page.locator(".hr-chart svg")
     expect(chart).to_contain_text("/cart")
     visitor.picture("view")
-    page.get_by_label("Title of the chart").fill("Views of pages")
-    page.get_by_label("Dashboard", exact=True).fill("shop")
+    page.get_by_label("Chart title").fill("Views of pages")
+    page.get_by_label("Dashboard name").fill("The shop today")
     page.get_by_role("button", name="Save to dashboard").click()
-    expect(page.locator(".q-notification").first).to_contain_text("saved on shop")
-    page = visitor.visit("/boards")
-    page.get_by_role("link", name="shop").click()
+    expect(page.locator(".q-notification").first).to_contain_text("Saved to dashboard The shop today")
+    expect(page.get_by_role("link", name="Open dashboard The shop today")).to_be_visible()
+    page = visitor.visit("/dashboards")
+    page.get_by_role("link", name="The shop today").click()
     expect(page.locator(".hr-panel h2")).to_have_text("Views of pages")
     before = page.locator(".hr-chart svg").inner_html()
     page.wait_for_function("before => document.querySelector('.hr-chart svg').innerHTML !== before", arg=before)
     visitor.check_accessible()
 
 
-def test_a_board_that_a_program_made(visitor: Visitor, there: Server) -> None:
+def test_a_dashboard_that_a_program_made(visitor: Visitor, there: Server) -> None:
     of = {"view": "PAGE_VIEWS", "x": "PAGE", "y": "VIEWS"}
     panels = [
         {**of, "kind": "bar", "title": "Views of pages"},
@@ -47,8 +49,8 @@ def test_a_board_that_a_program_made(visitor: Visitor, there: Server) -> None:
         {**of, "kind": "number", "title": "Views in all"},
         {**of, "kind": "heat", "title": "Dwell by page", "y": "DWELL", "by": "VIEWS"},
     ]
-    there.put("/api/v1/boards/clicks", {"title": "Clicks", "panels": panels})
-    page = visitor.visit("/boards/clicks")
+    there.put("/api/v1/dashboards/clicks", {"title": "Clicks", "panels": panels})
+    page = visitor.visit("/dashboards/clicks")
     expect(page.locator(".hr-panel h2")).to_have_text([panel["title"] for panel in panels])
     expect(page.locator(".hr-chart svg").first).to_contain_text("/cart")
     visitor.picture("dashboard")
@@ -57,56 +59,100 @@ def test_a_board_that_a_program_made(visitor: Visitor, there: Server) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_every_kind_is_drawn(visitor: Visitor, kind: str) -> None:
     page = visitor.visit("/views/PAGE_VIEWS")
-    choose(page, "Kind", kind)
-    choose(page, "x", "VIEWS" if kind in ("Histogram", "Map") else "PAGE")
-    choose(page, "y", "VIEWS")
-    choose(page, "by", "PAGE")
+    choose(page, "Chart type", kind)
+    choose(page, "X axis", "VIEWS" if kind in ("Histogram", "Map") else "PAGE")
+    choose(page, "Y axis", "VIEWS")
+    choose(page, "Group by", "PAGE")
     expect(page.locator(".hr-chart svg path, .hr-chart svg text")).not_to_have_count(0)
-    expect(page.locator(".hr-chart svg")).not_to_contain_text("choose")
+    expect(page.locator(".hr-chart svg")).not_to_contain_text("Choose")
 
 
-def test_a_board_that_names_what_is_gone(visitor: Visitor, there: Server) -> None:
+def test_a_dashboard_that_names_what_is_gone(visitor: Visitor, there: Server) -> None:
     panels = [
         {"kind": "bar", "view": "NOWHERE", "x": "A", "y": "B"},
         {"kind": "pie", "view": "PAGE_VIEWS", "x": 5},
         {"kind": "bar", "view": "PAGE_VIEWS", "x": "GONE"},
     ]
-    there.put("/api/v1/boards/old", {"title": "Old", "panels": panels})
-    page = visitor.visit("/boards/old")
+    there.put("/api/v1/dashboards/old", {"title": "Old", "panels": panels})
+    page = visitor.visit("/dashboards/old")
     expect(page.locator(".hr-panel").first).to_contain_text("NOWHERE")
-    expect(page.locator(".hr-panel").nth(1)).to_contain_text('there is no kind "pie"')
-    expect(page.locator(".hr-panel").last).to_contain_text("choose")
+    expect(page.locator(".hr-panel").nth(1)).to_contain_text('Unknown chart type "pie"')
+    expect(page.locator(".hr-panel").last).to_contain_text("Choose")
 
 
-def test_a_board_is_deleted_by_who_means_it(visitor: Visitor, there: Server) -> None:
-    there.put("/api/v1/boards/brief", {"title": "Brief", "panels": [{"kind": "bar", "title": "One"}]})
-    page = visitor.visit("/boards/brief")
+def test_a_chart_is_removed_and_restored_and_a_dashboard_deleted(visitor: Visitor, there: Server) -> None:
+    there.put("/api/v1/dashboards/brief", {"title": "Brief", "panels": [{"kind": "bar", "title": "One"}]})
+    page = visitor.visit("/dashboards/brief")
     page.get_by_role("button", name="Remove One").click()
-    expect(page.locator(".hr-panel")).to_have_count(0)
-    page.get_by_role("button", name="Delete this dashboard").click()
-    page.get_by_role("dialog").get_by_role("button", name="Keep it").click()
+    expect(page.locator(".hr-panel")).to_contain_text("One was removed.")
+    assert there.get("/api/v1/dashboards/brief")["panels"] == []
+    page.get_by_role("button", name="Undo").click()
+    expect(page.get_by_role("button", name="Remove One")).to_be_visible()
+    assert [one["title"] for one in there.get("/api/v1/dashboards/brief")["panels"]] == ["One"]
+    page.get_by_role("button", name="Delete dashboard").click()
+    page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
-    page.get_by_role("button", name="Delete this dashboard").click()
-    page.get_by_role("dialog").get_by_role("button", name="Delete it").click()
+    page.get_by_role("button", name="Delete dashboard").click()
+    page.get_by_role("dialog").get_by_role("button", name="Delete", exact=True).click()
     expect(page.locator("main h1")).to_have_text("Dashboards")
     expect(page.locator("main")).not_to_contain_text("Brief")
 
 
 def test_a_number_is_read_to_who_cannot_see_it(visitor: Visitor, there: Server) -> None:
     panel = {"kind": "number", "view": "PAGE_VIEWS", "y": "VIEWS", "title": "Views in all"}
-    there.put("/api/v1/boards/heard", {"title": "Heard", "panels": [panel]})
-    page = visitor.visit("/boards/heard")
+    there.put("/api/v1/dashboards/heard", {"title": "Heard", "panels": [panel]})
+    page = visitor.visit("/dashboards/heard")
     expect(page.get_by_role("img", name=re.compile(r"^Views in all: [\d,]+$"))).to_be_visible()
 
 
 def test_another_kind_keeps_nothing_of_the_one_before(visitor: Visitor) -> None:
     page = visitor.visit("/views/PAGE_VIEWS")
-    choose(page, "x", "PAGE")
-    choose(page, "y", "VIEWS")
-    choose(page, "by", "PAGE")
-    choose(page, "Kind", "Heat map")
+    choose(page, "X axis", "PAGE")
+    choose(page, "Y axis", "VIEWS")
+    choose(page, "Group by", "PAGE")
+    choose(page, "Chart type", "Heat map")
     gradient = page.locator(".hr-chart svg linearGradient")
     expect(gradient).not_to_have_count(0)
-    choose(page, "Kind", "Bars")
+    choose(page, "Chart type", "Bar")
     expect(page.locator(".hr-chart svg")).to_contain_text("/cart")
     expect(gradient).to_have_count(0)
+
+
+@pytest.fixture(scope="module")
+def paths(there: Server) -> Server:
+    """A server with a table that does not change, whose keys are long."""
+    options = "kafka_topic='paths', format='JSON', partitions=1"
+    there.ksql(f"CREATE SOURCE TABLE paths (path STRING PRIMARY KEY, n INT) WITH ({options});")
+    names = [f"/a/long/path/to/a/page/of/the/shop/{number}" for number in range(6)]
+    there.post("/api/v1/topics/paths/records", [{"key": json.dumps(name), "value": {"N": 10**6}} for name in names])
+    panels = [{"kind": kind, "view": "PATHS", "x": "PATH", "y": "N"} for kind in ("bar", "top")]
+    panels.append({"kind": "bar", "view": "PATHS", "x": "ROWTIME", "y": "N"})
+    there.put("/api/v1/dashboards/paths", {"panels": panels})
+    return there
+
+
+@pytest.mark.parametrize("visitor", [{"color_scheme": "dark"}], indirect=True, ids=["dark"])
+def test_a_chart_is_legible_in_dark_mode(paths: Server, visitor: Visitor) -> None:
+    page = visitor.visit("/dashboards/paths")
+    chart = page.locator(".hr-chart svg").first
+    expect(chart).to_contain_text("...")
+    colours = "texts => [...new Set(texts.map(text => getComputedStyle(text).fill))]"
+    assert chart.locator("text").evaluate_all(colours) == ["rgb(228, 238, 240)"]
+    chart.locator("path[fill='#1b9aa3']").first.hover()
+    expect(chart.locator("path[fill='var(--hr-paper)']")).not_to_have_count(0)  # the tooltip
+    assert chart.locator("text").evaluate_all(colours) == ["rgb(228, 238, 240)"]
+
+
+@pytest.mark.parametrize("visitor", [{"viewport": {"width": 390, "height": 800}}], indirect=True, ids=["phone"])
+def test_labels_of_a_chart_fit_a_phone(paths: Server, visitor: Visitor) -> None:
+    page = visitor.visit("/dashboards/paths")
+    for place, label in enumerate(("...", "...", re.compile(r"\d\d:\d\d:\d\d"))):
+        chart = page.locator(".hr-chart svg").nth(place)
+        expect(chart).to_contain_text(label)
+        outer = chart.bounding_box()
+        assert outer is not None
+        for text in chart.locator("text").all():
+            box = text.bounding_box()
+            assert box is not None
+            assert outer["x"] - 1 <= box["x"]
+            assert box["x"] + box["width"] <= outer["x"] + outer["width"] + 1

@@ -20,7 +20,7 @@ PATHS = (
     "/queries",
     "/views",
     "/views/PAGE_VIEWS",
-    "/boards",
+    "/dashboards",
     "/alerts",
     "/doctor",
 )
@@ -50,6 +50,7 @@ def test_the_overview_moves(visitor: Visitor) -> None:
     rate = page.locator(".hr-tile").first.locator(".hr-number")
     expect(rate).to_have_text(re.compile(r"[1-9]\d*/s"))
     expect(page.locator(".hr-moving")).not_to_have_count(0)
+    expect(page.locator(".hr-tile").nth(1)).to_contain_text(re.compile(r"quer(y|ies): .*\d+ running"))
     visitor.picture("overview")
     page.locator(".hr-flow a", has_text="clicks").first.click()
     expect(page.locator("main h1")).to_have_text("clicks")
@@ -58,9 +59,9 @@ def test_the_overview_moves(visitor: Visitor) -> None:
 def test_a_topic_is_searched(visitor: Visitor) -> None:
     page = visitor.visit("/topics/clicks")
     expect(page.locator(".hr-grid").first).to_contain_text("PAGE")
-    page.get_by_label("Search for").fill("TAKEN")
+    page.get_by_label("Search text").fill("TAKEN")
     page.get_by_role("button", name="Search").click()
-    expect(page.get_by_role("status")).to_contain_text("1 found")
+    expect(page.get_by_role("status")).to_contain_text("1 match in")
     expect(page.locator(".hr-grid").first).to_contain_text("<script>document.title='taken'</script>")
     assert page.title() == "Topics - headrace"  # what stands in a record is shown, and never run
     visitor.picture("topic")
@@ -70,11 +71,11 @@ def test_a_record_is_appended_by_hand(visitor: Visitor, there: Server) -> None:
     page = visitor.visit("/topics/clicks")
     page.get_by_label("Key", exact=True).fill("byhand")
     page.get_by_label("Value", exact=True).fill('{"PAGE": "/by-hand", "DWELL": 1}')
-    page.get_by_role("button", name="Append").click()
-    expect(page.locator(".q-notification")).to_contain_text("appended")
-    page.get_by_label("Search for").fill("by-hand")
+    page.get_by_role("button", name="Produce").click()
+    expect(page.locator(".q-notification")).to_contain_text("Record produced: partition")
+    page.get_by_label("Search text").fill("by-hand")
     page.get_by_role("button", name="Search").click()
-    expect(page.get_by_role("status")).to_contain_text("1 found")
+    expect(page.get_by_role("status")).to_contain_text("1 match in")
 
 
 def test_what_is_wrong_is_underlined_and_then_mended(visitor: Visitor) -> None:
@@ -86,20 +87,20 @@ def test_what_is_wrong_is_underlined_and_then_mended(visitor: Visitor) -> None:
     typed(page, "SELECT page FROM clicks EMIT CHANGES LIMIT 3;")
     expect(page.locator(".hr-wrong")).to_have_count(0)
     page.get_by_role("button", name="Run").click()
-    expect(page.get_by_label("Answers")).to_contain_text("3 rows")
+    expect(page.get_by_label("Results")).to_contain_text("3 rows")
 
 
 def test_statements_are_done_and_questions_answered(visitor: Visitor) -> None:
     page = visitor.visit("/statements")
     typed(page, "CREATE STREAM long_reads AS SELECT visitor, page, dwell FROM clicks WHERE dwell > 3; SHOW STREAMS;")
     page.get_by_role("button", name="Run").click()
-    expect(page.get_by_label("Answers")).to_contain_text("LONG_READS")
+    expect(page.get_by_label("Results")).to_contain_text("LONG_READS")
     typed(page, "SELECT page, views FROM page_views;")
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_label("Answers")).to_contain_text("/search")
+    expect(page.get_by_label("Results")).to_contain_text("/search")
     typed(page, "SET 'auto.offset.reset'='earliest'; SELECT page FROM clicks EMIT CHANGES;")
     page.keyboard.press("Control+Enter")
-    expect(page.get_by_label("Answers")).to_contain_text(re.compile(r"\d+ rows"))
+    expect(page.get_by_label("Results")).to_contain_text(re.compile(r"\d+ rows"))
     page.get_by_role("button", name="Stop").click()
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
 
@@ -108,14 +109,14 @@ def test_what_a_topic_holds_is_printed(visitor: Visitor) -> None:
     page = visitor.visit("/statements")
     typed(page, "PRINT clicks FROM BEGINNING LIMIT 3;")
     page.get_by_role("button", name="Run").click()
-    expect(page.get_by_label("Answers")).to_contain_text("3 rows")
+    expect(page.get_by_label("Results")).to_contain_text("3 rows")
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
     typed(page, "PRINT clicks;")
     page.get_by_role("button", name="Run").click()
-    expect(page.get_by_label("Answers")).to_contain_text(re.compile(r"[1-9]\d* rows"))
+    expect(page.get_by_label("Results")).to_contain_text(re.compile(r"[1-9]\d* rows"))
     page.get_by_role("button", name="Explain").click()
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
-    expect(page.get_by_label("Answers")).not_to_contain_text("rows")
+    expect(page.get_by_label("Results")).not_to_contain_text("rows")
 
 
 def test_names_are_offered(visitor: Visitor) -> None:
@@ -123,6 +124,60 @@ def test_names_are_offered(visitor: Visitor) -> None:
     typed(page, "SELECT * FROM page_")
     page.keyboard.press("Control+Space")
     expect(page.locator(".cm-tooltip-autocomplete")).to_contain_text("PAGE_VIEWS")
+    for text, offered in (
+        ("SELECT dwe", "DWELL"),
+        ("SELECT page FROM clicks EMI", "EMIT"),
+        ("SELECT COLLECT_", "COLLECT_LIST"),
+        ("SELECT clicks.", "VISITOR"),
+    ):
+        typed(page, text)
+        page.keyboard.press("Control+Space")
+        expect(page.locator(".cm-tooltip-autocomplete")).to_contain_text(offered)
+
+
+def test_an_executed_statement_is_not_underlined(visitor: Visitor) -> None:
+    page = visitor.visit("/statements")
+    create = "CREATE STREAM done_once (a INT) WITH (kafka_topic='done_once', format='JSON', partitions=1);"
+    typed(page, create)
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_label("Results")).to_contain_text("OK: CREATE STREAM")
+    expect(page.locator("main")).to_contain_text("Statement history")
+    typed(page, f"{create}\nSELECT nothing FROM done_once EMIT CHANGES;")
+    expect(page.locator(".hr-wrong")).to_have_count(1)  # of the second statement
+    expect(page.get_by_label("Errors")).to_contain_text("NOTHING")
+    expect(page.get_by_label("Errors")).not_to_contain_text("already exists")
+
+
+def test_lists_are_shown_as_text(visitor: Visitor) -> None:
+    page = visitor.visit("/statements")
+    typed(page, "SHOW QUERIES; DESCRIBE page_views;")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_label("Results")).to_contain_text("CTAS_PAGE_VIEWS")
+    assert not re.search(r"\['|\{'|\('|TypeCell|DataType", page.get_by_label("Results").inner_text())
+
+
+def test_an_unknown_page_has_links(visitor: Visitor) -> None:
+    page = visitor.visit("/nowhere")
+    expect(page.locator("main h1")).to_have_text("Page not found")
+    page.locator("main").get_by_role("link", name="Topics").click()
+    expect(page.locator("main h1")).to_have_text("Topics")
+    visitor.complaints.clear()  # the browser reports every 404
+
+
+def test_a_windowed_key_is_shown_with_its_window(visitor: Visitor, there: Server) -> None:
+    statement = "SELECT page, COUNT(*) AS n FROM clicks WINDOW TUMBLING (SIZE 1 MINUTE) GROUP BY page"
+    there.ksql(f"CREATE TABLE by_minute AS {statement};")
+    page = visitor.visit("/views/BY_MINUTE")
+    expect(page.get_by_role("status").first).to_contain_text("is starting")  # and not "0 rows"
+    page = visitor.visit("/statements")
+    typed(page, "SELECT * FROM by_minute;")
+    page.get_by_role("button", name="Run").click()
+    expect(page.get_by_label("Results").get_by_role("status")).to_contain_text(re.compile("is starting|rows?$"))
+    page = visitor.visit("/topics/BY_MINUTE")
+    page.get_by_role("switch", name="Follow new records").click()
+    row = page.get_by_label("Records").locator("tbody tr").first
+    expect(row).to_contain_text(re.compile(r"\d\d:\d\d:00 to "))
+    expect(row).to_contain_text("/")
 
 
 def test_a_query_is_looked_at_and_a_dead_letter_replayed(visitor: Visitor) -> None:
@@ -135,7 +190,7 @@ def test_a_query_is_looked_at_and_a_dead_letter_replayed(visitor: Visitor) -> No
     expect(letters).to_contain_text("<script>")
     visitor.picture("query")
     letters.get_by_role("button", name="Replay").first.click()
-    expect(page.locator(".q-notification").first).to_contain_text("sent through again")
+    expect(page.locator(".q-notification").first).to_contain_text("Record replayed")
 
 
 def test_a_query_is_paused_and_goes_on(visitor: Visitor, there: Server) -> None:
@@ -146,8 +201,8 @@ def test_a_query_is_paused_and_goes_on(visitor: Visitor, there: Server) -> None:
     expect(page.locator(".hr-facts")).to_contain_text("paused")
     page.get_by_role("button", name="Resume").click()
     expect(page.locator(".hr-facts")).not_to_contain_text("paused")
-    page.get_by_role("button", name="End it").click()
-    page.get_by_role("dialog").get_by_role("button", name="End it").click()
+    page.get_by_role("button", name="Terminate").click()
+    page.get_by_role("dialog").get_by_role("button", name="Terminate").click()
     expect(page.locator("main h1")).to_have_text("Queries")
 
 
@@ -157,11 +212,11 @@ def test_a_view_moves_and_is_searched(visitor: Visitor) -> None:
     grid = page.locator(".hr-grid")
     before = grid.inner_text()
     expect(grid).not_to_have_text(before, use_inner_text=True)
-    page.get_by_label("Search in all columns").fill("cart")
-    page.get_by_role("button", name="Show").click()
-    expect(page.get_by_role("status")).to_have_text("1 rows")
-    page.get_by_label("Condition").fill("nothing > 1")
-    page.get_by_role("button", name="Show").click()
+    page.get_by_label("Search all columns").fill("cart")
+    page.get_by_role("button", name="Apply").click()
+    expect(page.get_by_role("status")).to_have_text("1 row")
+    page.get_by_label("Filter (WHERE)", exact=True).fill("nothing > 1")
+    page.get_by_role("button", name="Apply").click()
     expect(page.locator(".q-notification").first).to_contain_text(re.compile("nothing", re.IGNORECASE))
 
 
@@ -193,7 +248,7 @@ def test_a_grid_sorts_numbers_by_keyboard(visitor: Visitor, there: Server) -> No
 def test_a_topic_is_followed(visitor: Visitor, there: Server) -> None:
     there.post("/api/v1/topics", {"name": "followed"})
     page = visitor.visit("/topics/followed")
-    page.get_by_role("switch", name="Follow").click()
+    page.get_by_role("switch", name="Follow new records").click()
     for number in range(3):
         there.post("/api/v1/topics/followed/records", [{"key": "k", "value": f"number {number}"}])
         expect(page.locator(".hr-grid").first.locator("tbody tr").first).to_contain_text(f"number {number}")
@@ -209,7 +264,7 @@ def test_what_is_not_there_is_said(visitor: Visitor, path: str) -> None:
 def test_pages_are_reached_by_keyboard(visitor: Visitor) -> None:
     page = visitor.visit("/")
     page.keyboard.press("Tab")
-    expect(page.locator(":focus")).to_have_text("To the content")
+    expect(page.locator(":focus")).to_have_text("Skip to content")
     for _ in range(12):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.textContent").endswith("Topics"):
@@ -220,7 +275,7 @@ def test_pages_are_reached_by_keyboard(visitor: Visitor) -> None:
 
 def test_colours_are_remembered(visitor: Visitor) -> None:
     page = visitor.visit("/")
-    page.get_by_role("button", name="Dark or light").click()
+    page.get_by_role("button", name="Switch between dark and light").click()
     expect(page.locator("body")).to_have_class(re.compile("body--dark"))
     page.evaluate("mounted_app.$forceUpdate()")  # as the server may have it do at any moment
     page.evaluate("Vue.nextTick()")
@@ -232,7 +287,7 @@ def test_colours_are_remembered(visitor: Visitor) -> None:
 @pytest.mark.parametrize("visitor", [PHONE], indirect=True, ids=["phone"])
 def test_on_a_phone_the_pages_are_behind_a_button(visitor: Visitor) -> None:
     page = visitor.visit("/")
-    page.get_by_role("button", name="Pages").click()
+    page.get_by_role("button", name="Menu").click()
     page.get_by_role("link", name="Topics").click()
     expect(page.locator("main h1")).to_have_text("Topics")
     visitor.picture("phone")

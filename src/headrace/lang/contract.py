@@ -139,6 +139,29 @@ class DescribeContext:
         return "PAUSED" if query in self.paused else "RUNNING"
 
 
+# -- completion -----------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Completion:
+    """A word that an editor offers. `type` (as in CodeMirror) and `detail` are shown; a column is `of` its sources."""
+
+    label: str
+    type: str
+    detail: str = ""
+    of: tuple[str, ...] = ()
+
+
+def _columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:
+    """The columns, each with the sources that have it."""
+    found: dict[str, tuple[str, ...]] = {}
+    for name, source in catalog.sources.items():
+        bounds = ("WINDOWSTART", "WINDOWEND") if source.relation.window is not None else ()
+        for column in (*(one.name for one in source.relation.columns), *bounds):
+            found[column] = (*found.get(column, ()), name)
+    return found
+
+
 # -- dialects -------------------------------------------------------------------------------------------------------
 
 
@@ -207,9 +230,10 @@ class Dialect(ABC):
         """Answer a metadata statement."""
         raise self._unsupported("metadata statements")
 
-    def completions(self, catalog: Catalog) -> list[str]:
-        """The words that an editor offers: keywords, functions, names of the catalog."""
-        return sorted(catalog.sources)
+    def completions(self, catalog: Catalog) -> list[Completion]:
+        """The words that an editor offers: names of sources and their columns; then the words of the dialect."""
+        words = [Completion(name, "class", str(source.kind)) for name, source in catalog.sources.items()]
+        return words + [Completion(name, "property", ", ".join(of), of) for name, of in _columns(catalog).items()]
 
     def format(self, text: str) -> str:
         """Parse a statement and write it back in the dialect's normal form."""

@@ -28,6 +28,13 @@ def table_cells(listing: Listing, reserved: Container[str] = ()) -> Iterator[tup
         yield from table_cells(part, reserved)
 
 
+def fact_texts(listing: Listing, reserved: Container[str] = ()) -> list[tuple[str, str]]:
+    """Returns the heading and text of each displayed fact, including those of its parts."""
+    text = _Text(reserved)
+    own = [(fact.heading, text.cell(fact, fact.value)) for fact in listing.facts if fact.heading]
+    return own + [pair for part in listing.parts for pair in fact_texts(part, reserved)]
+
+
 def quote_identifier(name: str, reserved: Container[str] = ()) -> str:
     """Quotes a name for use in a statement."""
     return name if _PLAIN.fullmatch(name) and name not in reserved else t.identifier_text(name)
@@ -78,7 +85,7 @@ class _Text:
 
     def _fact(self, fact: Fact, width: int) -> str:
         heading = f"{fact.heading:<{width}} " if width else fact.heading
-        return f"{heading}: {self._cell(fact, fact.value)}".rstrip()
+        return f"{heading}: {self.cell(fact, fact.value)}".rstrip()
 
     def _table(self, table: Table) -> list[str]:
         headings, cells = self.cells(table)
@@ -87,12 +94,12 @@ class _Text:
     def cells(self, table: Table) -> tuple[list[str], list[list[str]]]:
         """Returns the headings and the cells below them."""
         shown = [(place, column) for place, column in enumerate(table.columns) if column.heading]
-        cells = [[self._cell(column, row[place]) for place, column in shown] for row in table.rows]
+        cells = [[self.cell(column, row[place]) for place, column in shown] for row in table.rows]
         return [column.heading for _, column in shown], cells
 
-    def _cell(self, column: Column | Fact, value: Any) -> str:
+    def cell(self, column: Column | Fact, value: Any) -> str:
         if isinstance(value, tuple | list):
-            return ", ".join(self._cell(column, item) for item in value)
+            return ", ".join(self.cell(column, item) for item in value)
         if isinstance(value, TypeCell):
             return f"{shell_type_text(value.type, self._reserved)}  {value.mark}".rstrip()
         if isinstance(value, bool):

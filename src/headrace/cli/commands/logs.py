@@ -36,8 +36,8 @@ def logs(
     """Show the last lines of this data folder's log.
 
     The server logs when it starts and stops, statements, and queries that start, stop or fail. The log files are in the
-    folder `logs` of the data folder, and are rotated by size: see the settings logging.level, logging.max_file_bytes and
-    logging.max_files. Spark's own log is in `spark.log` beside them.
+    folder `logs` of the data folder, and are rotated by size: see the settings logging.level, logging.max_file_bytes
+    and logging.max_files. Spark's own log is in `spark.log` beside them.
 
     Example: headrace logs -f --query CTAS_SALES_1
     """

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from headrace.lang.contract import CheckedScript, DescribeContext, Dialect
+from headrace.lang.contract import CheckedScript, Completion, DescribeContext, Dialect
 from headrace.lang.ksql.describe.lists import describe_metadata
 from headrace.lang.ksql.grammar.keywords import RESERVED, keywords
 from headrace.lang.ksql.grammar.parser import ParsedStatement, count_statements, parse_one, read_statements
@@ -68,12 +68,15 @@ class KsqlDialect(Dialect):
     def describe(self, query: MetadataQuery, context: DescribeContext) -> Listing:
         return describe_metadata(query, context)
 
-    def completions(self, catalog: Catalog) -> list[str]:
-        columns = {column.name for source in catalog.sources.values() for column in source.relation.columns}
-        functions = sorted({*SCALARS, *AGGREGATES})
-        return list(
-            dict.fromkeys([*catalog.sources, *catalog.types, *sorted(columns), *functions, *sorted(keywords())])
-        )
+    def completions(self, catalog: Catalog) -> list[Completion]:
+        words = super().completions(catalog)
+        words += [Completion(name, "type") for name in catalog.types]
+        words += [Completion(name, "function", "function") for name in sorted({*SCALARS, *AGGREGATES})]
+        words += [Completion(name, "keyword") for name in sorted(keywords())]
+        unique: dict[str, Completion] = {}
+        for word in words:
+            unique.setdefault(word.label, word)
+        return list(unique.values())
 
     def format(self, text: str) -> str:
         return statement_sql(parse_one(text))

@@ -17,7 +17,7 @@ from headrace.serve.authentication import current_rights, request_rights
 from headrace.serve.console.poller import ServerSnapshot, SharedRequest, SnapshotPoller
 
 _NEEDS = {route.do: route.needs for route in ROUTES} | {add_panel: AccessLevel.KNOWN, remove_panel: AccessLevel.KNOWN}
-SCOPE_KEY = "headrace.dashboard"
+SCOPE_KEY = "headrace.console"
 """Key in the request's scope for the request context and the poller."""
 
 

@@ -64,7 +64,7 @@ def run_select(site: RequestContext, asked: ViewSelect) -> ViewRows:
     name = get_view(site, ViewRequest(view=asked.view)).name
     ask = site.node.asked(asked.text(name), rights=site.rights)
     if ask.push or {one.name for one in ask.query.sources} != {name} or ask.limit != asked.limit:
-        raise BadRequest("condition and order must each be whole", fix="ask for more than that on the page Statements")
+        raise BadRequest("a filter or a sort order is not a single expression", fix="run other queries as statements")
     with site.node.pulls.answered(ask) as pulled:
         rows = [parse_row(row.text, ask.columns) for batch in pulled.batches for row in batch]
     return ViewRows([column.name for column in ask.columns], rows, time_columns(ask.columns))
@@ -210,4 +210,4 @@ def _summed(name: str, relation: Relation) -> str:
         return f"SUM(CAST({quoted(name)} AS DECIMAL(38, {kind.scale})))"
     if pa.types.is_floating(kind) or pa.types.is_string(kind) or pa.types.is_decimal(kind):
         return f"SUM(CAST({quoted(name)} AS DOUBLE))"
-    raise BadRequest(f"{name} holds no numbers", fix="choose a column of numbers")
+    raise BadRequest(f"column {name} is not numeric", fix="choose a numeric column")

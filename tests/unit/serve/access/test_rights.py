@@ -338,7 +338,7 @@ def test_nobody_ends_anothers_question(declared: Place) -> None:
 
 def test_nobody_changes_anothers_dashboard(declared: Place) -> None:
     alice, bob, root = declared.user("alice", "reader"), declared.user("bob", "reader"), declared.user("root", "admin")
-    path, panels = "/api/v1/boards/sales", [{"kind": "number", "view": "ORDERS", "y": "ID"}]
+    path, panels = "/api/v1/dashboards/sales", [{"kind": "number", "view": "ORDERS", "y": "ID"}]
     made = alice("PUT", path, {"title": "Sales", "panels": panels})
     assert (made.status, made.told["owner"]) == (200, "alice")
     assert bob("GET", path).told == made.told

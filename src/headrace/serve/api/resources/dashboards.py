@@ -16,12 +16,12 @@ from headrace.serve.api.route import AccessLevel, Route
 
 MAX_PANELS = 50
 """Maximum charts of one dashboard."""
-_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}")
+_NAME = re.compile(r"\w(?:[\w .-]{0,98}[\w.-])?")
 
 
 @dataclass(frozen=True, kw_only=True)
 class DashboardRequest:
-    board: str = in_path("The dashboard's name.")
+    dashboard: str = in_path("The dashboard's name.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,39 +32,45 @@ class SaveDashboardRequest(DashboardRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class PanelRequest(DashboardRequest):
-    """One chart of a dashboard, which the console adds or removes."""
+    """One chart of a dashboard, which the console adds, at its `place` or at the end, or removes."""
 
     panel: dict[str, Any]
+    place: int | None = None
 
 
 def list_dashboards(site: RequestContext) -> list[Dashboard]:
     """List all dashboards."""
-    return site.dashboards.read(lambda known: [board for _, board in sorted(known.items())])
+    return site.dashboards.read(lambda known: [dashboard for _, dashboard in sorted(known.items())])
 
 
 def get_dashboard(site: RequestContext, asked: DashboardRequest) -> Dashboard:
     """Get one dashboard."""
-    return site.dashboards.read(lambda known: _found(known, asked.board))
+    return site.dashboards.read(lambda known: _found(known, asked.dashboard))
 
 
 def save_dashboard(site: RequestContext, asked: SaveDashboardRequest) -> Dashboard:
     """Save a dashboard. It replaces one of the same name."""
-    return _change(site, asked.board, lambda before: replace(before, title=asked.title, panels=list(asked.panels)))
+    return _change(site, asked.dashboard, lambda before: replace(before, title=asked.title, panels=list(asked.panels)))
 
 
 def delete_dashboard(site: RequestContext, asked: DashboardRequest) -> None:
     """Delete a dashboard. The views that it shows stay."""
 
     def decide(known: DashboardsByName) -> tuple[list[Record], None]:
-        _check_owner(site, _found(known, asked.board))
-        return [Record(None, asked.board.encode())], None
+        _check_owner(site, _found(known, asked.dashboard))
+        return [Record(None, asked.dashboard.encode())], None
 
     site.dashboards.change(decide)
 
 
 def add_panel(site: RequestContext, asked: PanelRequest) -> Dashboard:
     """Add a chart to the current version of a dashboard, which is created if it does not exist."""
-    return _change(site, asked.board, lambda before: replace(before, panels=[*before.panels, asked.panel]))
+
+    def change(before: Dashboard) -> Dashboard:
+        place = len(before.panels) if asked.place is None else asked.place
+        return replace(before, panels=[*before.panels[:place], asked.panel, *before.panels[place:]])
+
+    return _change(site, asked.dashboard, change)
 
 
 def remove_panel(site: RequestContext, asked: PanelRequest) -> Dashboard:
@@ -73,7 +79,7 @@ def remove_panel(site: RequestContext, asked: PanelRequest) -> Dashboard:
     def change(before: Dashboard) -> Dashboard:
         return replace(before, panels=_without(before.panels, asked.panel))
 
-    return _change(site, asked.board, change, must_exist=True)
+    return _change(site, asked.dashboard, change, must_exist=True)
 
 
 def _change(
@@ -81,14 +87,15 @@ def _change(
 ) -> Dashboard:
     """Save the changed dashboard; a new one is empty before, and belongs to the caller."""
     if not _NAME.fullmatch(name):
-        raise BadRequest(f'"{name[:80]}" is not a valid name', fix="use letters, digits, '.', '_' and '-'")
+        fix = "use up to 100 letters, digits, spaces, '.', '_' and '-'; begin with a letter or a digit"
+        raise BadRequest(f'"{name[:80]}" is not a valid dashboard name', fix=fix)
 
     def decide(known: DashboardsByName) -> tuple[list[Record], Dashboard]:
         new = Dashboard(name, "", [], site.rights.who.name)
         before = _found(known, name) if must_exist else known.get(name, new)
         after = change(before)
         if len(after.panels) > MAX_PANELS:
-            raise BadRequest(f"a dashboard has at most {MAX_PANELS} charts", fix="save another dashboard")
+            raise BadRequest(f"a dashboard has at most {MAX_PANELS} charts", fix="create another dashboard")
         _check_owner(site, before)
         saved = replace(after, title=after.title or name)
         return [saved.record()], saved
@@ -105,18 +112,18 @@ def _without(panels: list[dict[str, Any]], panel: dict[str, Any]) -> list[dict[s
 
 def _found(known: DashboardsByName, name: str) -> Dashboard:
     if name not in known:
-        raise UnknownDashboard(f'dashboard "{name}" does not exist', fix="GET /api/v1/boards lists them")
+        raise UnknownDashboard(f'dashboard "{name}" does not exist', fix="GET /api/v1/dashboards lists them")
     return known[name]
 
 
-def _check_owner(site: RequestContext, board: Dashboard) -> None:
-    if not site.rights.is_admin and site.rights.who.name != board.owner:
-        raise NotAllowed(f'dashboard "{board.name}" belongs to {board.owner}', fix="save it under another name")
+def _check_owner(site: RequestContext, dashboard: Dashboard) -> None:
+    if not site.rights.is_admin and site.rights.who.name != dashboard.owner:
+        raise NotAllowed(f'dashboard "{dashboard.name}" belongs to {dashboard.owner}', fix="save it under another name")
 
 
 ROUTES = (
-    Route("GET", "/boards", list_dashboards, needs=AccessLevel.KNOWN),
-    Route("GET", "/boards/{board}", get_dashboard, needs=AccessLevel.KNOWN),
-    Route("PUT", "/boards/{board}", save_dashboard, needs=AccessLevel.KNOWN),
-    Route("DELETE", "/boards/{board}", delete_dashboard, 204, needs=AccessLevel.KNOWN),
+    Route("GET", "/dashboards", list_dashboards, needs=AccessLevel.KNOWN),
+    Route("GET", "/dashboards/{dashboard}", get_dashboard, needs=AccessLevel.KNOWN),
+    Route("PUT", "/dashboards/{dashboard}", save_dashboard, needs=AccessLevel.KNOWN),
+    Route("DELETE", "/dashboards/{dashboard}", delete_dashboard, 204, needs=AccessLevel.KNOWN),
 )

@@ -19,8 +19,18 @@ from headrace.serve.api.resources import alerts as api
 from headrace.serve.api.resources.statements import ExecuteRequest, execute_statements
 from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.poller import ServerSnapshot
+from headrace.serve.console.query_states import STATE_NAMES
 from headrace.serve.console.widgets import number_format
-from headrace.serve.console.widgets.layout import Column, Grid, auto_refresh, cell, html_tag, html_text, notify_errors
+from headrace.serve.console.widgets.layout import (
+    Column,
+    Grid,
+    auto_refresh,
+    cell,
+    confirm,
+    html_tag,
+    html_text,
+    notify_errors,
+)
 
 HOUR = 3_600
 PATIENCE = 120.0
@@ -29,30 +39,34 @@ _SEVERITIES = ["info", "warning", "critical"]
 
 
 async def alerts(desk: PageContext) -> None:
+    html_text("h2", "Active alerts")
     raised = Grid(
-        Column("key", "Raised for"),
         Column("alert", "Alert"),
-        Column("message", "Message"),
+        Column("key", "Key"),
+        Column("message", "Message", wraps=True),
         Column("since", "Since (UTC)"),
-        label="Raised now",
+        key="id",
+        label="Active alerts",
+        empty="No alert is active.",
     )
     html_text("h2", "Rules")
     rules = html_tag("div")
-    html_text("h2", "What was told")
+    html_text("h2", "Notification history")
     history = Grid(
         Column("at", "Time (UTC)"),
         Column("alert", "Alert"),
         Column("key", "Key"),
         Column("state", "State"),
-        Column("message", "Message"),
-        Column("sent", "Sent"),
+        Column("message", "Message", wraps=True),
+        Column("sent", "Deliveries", wraps=True),
         key="id",
-        label="What was told",
+        label="Notification history",
+        empty="No notifications yet.",
     )
     _browsers(desk)
-    html_text("h2", "A new alert")
+    html_text("h2", "Create an alert")
     AlertForm(desk)
-    shown: list[Any] = []
+    shown: list[Any] = [None]  # nothing is shown yet
 
     async def show(_: ServerSnapshot) -> None:
         found: list[api.AlertDescription] = await desk.share(AlertsRequest())
@@ -64,6 +78,8 @@ async def alerts(desk: PageContext) -> None:
             with rules:
                 for alert in found:
                     _rule(desk, alert)
+                if not found:
+                    html_text("p", "No alerts are defined. Create one below.").classes("hr-told")
         notices: api.NoticePage = await desk.share(NoticesRequest())
         history.show([_told(one) for one in notices.notices])
 
@@ -95,6 +111,7 @@ class NoticesRequest:
 
 def _raised(alert: api.AlertDescription, one: api.ActiveAlert) -> dict[str, object]:
     return {
+        "id": f"{alert.name}/{one.key}",
         "key": cell(one.key),
         "alert": alert.name,
         "message": one.message,
@@ -111,19 +128,27 @@ def _told(one: api.NoticeEntry) -> dict[str, object]:
 def _rule(desk: PageContext, alert: api.AlertDescription) -> None:
     with html_tag("div").classes("hr-entry"):
         muted = ", muted" if alert.mutes else ""
-        html_text("pre", f"{alert.name} ({alert.severity}, {alert.state}{muted})\n{alert.text}").classes("hr-text")
+        state = STATE_NAMES.get(alert.state, alert.state)
+        html_text("pre", f"{alert.name} ({alert.severity}, {state}{muted})\n{alert.text}").classes("hr-text")
         if alert.mutes:
             _button("Unmute", alert, desk, lambda: (api.unmute_alert, api.UnmuteRequest(alert=alert.name)))
         else:
             _button("Mute", alert, desk, lambda: (api.mute_alert, api.MuteRequest(alert=alert.name, seconds=HOUR)))
-        _button("Drop", alert, desk, lambda: (api.drop_alert, api.AlertRequest(alert=alert.name)))
+        drop = f"Drop alert {alert.name}? Its notification history remains."
+        _button("Drop", alert, desk, lambda: (api.drop_alert, api.AlertRequest(alert=alert.name)), drop)
 
 
-def _button(name: str, alert: api.AlertDescription, desk: PageContext, asking: Callable[[], tuple[Any, Any]]) -> None:
+def _button(
+    name: str, alert: api.AlertDescription, desk: PageContext, asking: Callable[[], tuple[Any, Any]], question: str = ""
+) -> None:
+    """A button for an action, which the user must confirm if there is a question."""
+
     async def done() -> None:
+        if question and not await confirm(question, name):
+            return
         with notify_errors():
             await desk.ask(*asking())
-            ui.notify(f"{name}: done", type="positive")
+            ui.notify(f"{name} {alert.name}: done", type="positive")
 
     button = ui.button(name, on_click=done).props("flat dense no-caps")
     button._props["aria-label"] = f"{name} {alert.name}"
@@ -137,17 +162,16 @@ def _browsers(desk: PageContext) -> None:
         async def subscribe() -> None:
             hindered = await ui.run_javascript(f"return headrace.subscribe({json.dumps(name)})", timeout=PATIENCE)
             if hindered:
-                ui.notify(f"not subscribed: {hindered}", type="negative", multi_line=True)
+                ui.notify(f"Could not subscribe: {hindered}", type="negative", multi_line=True)
             else:
-                ui.notify(f"this browser is told what {name} sends", type="positive")
+                ui.notify(f"This browser now shows notifications of {name}", type="positive")
 
         return subscribe
 
     with html_tag("div").classes("hr-row"):
         for name in sorted(names):
-            ui.button(f"Tell this browser: {name}", icon="notifications", on_click=subscribing(name)).props(
-                "outline no-caps"
-            )
+            label = f"Get notifications of {name} in this browser"
+            ui.button(label, icon="notifications", on_click=subscribing(name)).props("outline no-caps")
 
 
 class AlertForm:
@@ -159,8 +183,12 @@ class AlertForm:
         notifiers = sorted(desk.site.node.catalog.notifiers) if desk.rights.is_admin else []
         with html_tag("form").classes("hr-row").on("submit.prevent", self._create):
             self._name = ui.input("Name").props("dense outlined")
-            self._on = ui.select(sources, label="On", with_input=True, new_value_mode="add").props("dense outlined")
-            self._when = ui.input("When", placeholder="temperature > 30").props("dense outlined").classes("hr-wide")
+            self._on = ui.select(sources, label="Stream or table", with_input=True, new_value_mode="add").props(
+                "dense outlined"
+            )
+            self._when = (
+                ui.input("Condition", placeholder="temperature > 30").props("dense outlined").classes("hr-wide")
+            )
             self._severity = ui.select(_SEVERITIES, value="warning", label="Severity").props("dense outlined")
             self._notify = ui.select(notifiers, label="Notify", multiple=True).props("dense outlined")
             for one in (self._on, self._notify):
@@ -175,4 +203,4 @@ class AlertForm:
             statement = f"CREATE ALERT {named[0]} ON {named[1]} WHEN {self._when.value or ''}"
             statement += f" SEVERITY '{self._severity.value}'" + (f" NOTIFY {notify}" if notify else "")
             await self._desk.ask(execute_statements, ExecuteRequest(text=f"{statement};"))
-            ui.notify("created", type="positive")
+            ui.notify(f"Alert {named[0]} created", type="positive")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import asdict, replace
 from typing import Any
+from urllib.parse import quote
 
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
@@ -23,8 +25,16 @@ from headrace.serve.api.resources.dashboards import (
 from headrace.serve.api.resources.views import ViewDescription
 from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.poller import ServerSnapshot
+from headrace.serve.console.query_states import starting_queries, starting_text
 from headrace.serve.console.view_queries import ChartRequest
-from headrace.serve.console.widgets.charts import CHART_KINDS, ChartPanel, DrawnChart, missing_columns, placeholder
+from headrace.serve.console.widgets.charts import (
+    CHART_KINDS,
+    COLUMN_ROLES,
+    ChartPanel,
+    DrawnChart,
+    missing_columns,
+    placeholder,
+)
 from headrace.serve.console.widgets.layout import (
     Column,
     Grid,
@@ -41,52 +51,80 @@ _BOUNDS = ["WINDOWSTART", "WINDOWEND"]
 
 async def dashboards(desk: PageContext) -> None:
     found: list[Dashboard] = await desk.ask(list_dashboards)
-    grid = Grid(Column("title", "Dashboard"), Column("charts", "Charts", right=True), label="Dashboards")
-    grid.show([{"title": one.title, "charts": len(one.panels), "link": page_link("boards", one.name)} for one in found])
+    grid = Grid(
+        Column("title", "Dashboard"),
+        Column("charts", "Charts", right=True),
+        label="Dashboards",
+        empty="No dashboards yet.",
+    )
+    grid.show(
+        [{"title": one.title, "charts": len(one.panels), "link": page_link("dashboards", one.name)} for one in found]
+    )
     if not found:
-        html_text("p", "None yet. Open a view, build a chart, and save it under a name.").classes("hr-empty")
-        ui.link("to the views", "/views")
+        html_text("p", "Open a view, build a chart, and save it to a dashboard.")
+        ui.link("Go to the views", "/views")
 
 
-async def dashboard(desk: PageContext, board: str) -> None:
-    found: Dashboard = await desk.ask(get_dashboard, DashboardRequest(board=board))
-    charts: list[LiveChart] = []
-    with html_tag("div").classes("hr-board"):
-        for told in found.panels:
-            panel = ChartPanel.of(told)
-            with html_tag("section").classes("hr-panel"):
-                with html_tag("div").classes("hr-row"):
-                    html_text("h2", panel.name)
-                    ui.space()
-                    remove = ui.button(icon="close", on_click=_removing(desk, board, told)).props("flat dense round")
-                    remove._props["aria-label"] = f"Remove {panel.name}"
-                charts.append(LiveChart(desk, panel))
+async def dashboard(desk: PageContext, dashboard: str) -> None:
+    found: Dashboard = await desk.ask(get_dashboard, DashboardRequest(dashboard=dashboard))
+    with html_tag("div").classes("hr-dashboard"):
+        panels = [SavedPanel(desk, dashboard, panel, place) for place, panel in enumerate(found.panels)]
+    if not panels:
+        html_text("p", "This dashboard has no charts. Open a view and build one.")
+        ui.link("Go to the views", "/views")
     with html_tag("div").classes("hr-row"):
-        ui.button("Delete this dashboard", on_click=lambda: _delete(desk, board)).props("flat no-caps color=negative")
+        delete = ui.button("Delete dashboard", on_click=lambda: _delete(desk, dashboard))
+        delete.props("flat no-caps color=negative")
 
     async def show(_: ServerSnapshot) -> None:
-        for chart in charts:
-            await chart.show()
+        for panel in panels:
+            await panel.show()
 
     await auto_refresh(desk, show)
 
 
-def _removing(desk: PageContext, board: str, panel: dict[str, Any]) -> Any:
-    """Remove a panel by its content, not by its index: another user may have changed the dashboard meanwhile."""
-
-    async def remove() -> None:
+async def _delete(desk: PageContext, dashboard: str) -> None:
+    if await confirm(f"Delete dashboard {dashboard}? The views that it shows are not affected.", "Delete"):
         with notify_errors():
-            await desk.ask(remove_panel, PanelRequest(board=board, panel=panel))
-            ui.navigate.reload()
-
-    return remove
+            await desk.ask(delete_dashboard, DashboardRequest(dashboard=dashboard))
+            ui.navigate.to("/dashboards")
 
 
-async def _delete(desk: PageContext, board: str) -> None:
-    if await confirm(f"Delete {board} for good? The views that it shows stay.", "Delete it"):
+class SavedPanel:
+    """A chart of a dashboard; when it is removed, a button in its place brings it back."""
+
+    def __init__(self, desk: PageContext, dashboard: str, saved: dict[str, Any], place: int) -> None:
+        self._desk, self._dashboard, self._saved, self._place = desk, dashboard, saved, place
+        panel = ChartPanel.of(saved)
+        with html_tag("section").classes("hr-panel"):
+            self._shown, self._removed = html_tag("div"), html_tag("div").classes("hr-row")
+        with self._shown:
+            with html_tag("div").classes("hr-row hr-title"):
+                html_text("h2", panel.name)
+                remove = ui.button(icon="close", on_click=self._remove).props("flat dense round")
+                remove._props["aria-label"] = f"Remove {panel.name}"
+            self._chart = LiveChart(desk, panel)
+        with self._removed:
+            html_text("p", f"{panel.name} was removed.").props("role=status")
+            ui.button("Undo", on_click=self._restore).props("flat no-caps")
+        self._removed.set_visibility(False)
+
+    async def show(self) -> None:
+        if self._shown.visible:
+            await self._chart.show()
+
+    async def _remove(self) -> None:
+        """Remove the panel by its content, not by its index: another user may have changed the dashboard meanwhile."""
+        await self._change(remove_panel, PanelRequest(dashboard=self._dashboard, panel=self._saved))
+
+    async def _restore(self) -> None:
+        await self._change(add_panel, PanelRequest(dashboard=self._dashboard, panel=self._saved, place=self._place))
+
+    async def _change(self, do: Callable[..., Any], asked: PanelRequest) -> None:
         with notify_errors():
-            await desk.ask(delete_dashboard, DashboardRequest(board=board))
-            ui.navigate.to("/boards")
+            await self._desk.ask(do, asked)
+            self._shown.set_visibility(do is add_panel)
+            self._removed.set_visibility(do is remove_panel)
 
 
 class LiveChart:
@@ -110,10 +148,12 @@ class LiveChart:
             _say(self._told, error.what)
             return
         except Exception as error:
-            logging.getLogger(__name__).exception("the chart %s cannot be drawn", self.panel.name)
-            _say(self._told, f"this cannot be drawn: {error}")
+            logging.getLogger(__name__).exception("cannot draw the chart %s", self.panel.name)
+            _say(self._told, f"Cannot draw this chart: {error}")
             return
         _say(self._told, "")
+        starting = starting_text(starting_queries(await self._desk.now(), [self.panel.view]))
+        _say(self._note, ". ".join(filter(None, (drawn.note, starting))))
         if drawn != self._drawn:
             self._drawn = drawn
             self._draw(drawn)
@@ -133,7 +173,6 @@ class LiveChart:
         self._chart.options.clear()
         self._chart.options.update(drawn.options)
         self._chart.update()
-        _say(self._note, drawn.note)
 
 
 def _say(where: TextElement, what: str) -> None:
@@ -151,16 +190,18 @@ class ChartBuilder:
         columns = [*described.columns, *(_BOUNDS if is_windowed else ()), "ROWTIME"]
         self._chosen = ChartPanel("bar", described.name)
         with html_tag("div").classes("hr-row"):
-            self._select("kind", "Kind", {kind.name: kind.label for kind in CHART_KINDS.values()}, "bar")
-            for name in ("x", "y", "by"):
-                self._select(name, name, ["", *columns], "")
-            ui.number("Largest", value=10, min=1, max=100, on_change=self._choose("top")).props("dense outlined")
-            ui.input("Only rows where", on_change=self._choose("where")).props("dense outlined clearable debounce=600")
+            self._select("kind", "Chart type", {kind.name: kind.label for kind in CHART_KINDS.values()}, "bar")
+            for name, label in COLUMN_ROLES.items():
+                self._select(name, label, ["", *columns], "")
+            ui.number("Top", value=10, min=1, max=100, on_change=self._choose("top")).props("dense outlined")
+            where = ui.input("Chart filter (WHERE)", placeholder="n > 10", on_change=self._choose("where"))
+            where.props("dense outlined clearable debounce=600")
         self._chart = LiveChart(desk, self._chosen)
         with html_tag("form").classes("hr-row").on("submit.prevent", self._save):
-            self._title = ui.input("Title of the chart").props("dense outlined")
-            self._board = ui.input("Dashboard").props("dense outlined")
+            self._title = ui.input("Chart title").props("dense outlined")
+            self._dashboard = ui.input("Dashboard name").props("dense outlined")
             ui.button("Save to dashboard").props("type=submit unelevated no-caps")
+        self._saved = html_tag("div")
 
     def _select(self, name: str, label: str, offered: Any, first: str) -> None:
         chosen = ui.select(offered, value=first, label=label, on_change=self._choose(name))
@@ -179,7 +220,10 @@ class ChartBuilder:
 
     async def _save(self) -> None:
         with notify_errors():
-            name = (self._board.value or "").strip()
+            name = (self._dashboard.value or "").strip()
             panel = replace(self._chosen, title=self._title.value or "")
-            await self._desk.ask(add_panel, PanelRequest(board=name, panel=asdict(panel)))
-            ui.notify(f"saved on {name}", type="positive")
+            await self._desk.ask(add_panel, PanelRequest(dashboard=name, panel=asdict(panel)))
+            ui.notify(f"Saved to dashboard {name}", type="positive")
+            self._saved.clear()
+            with self._saved:
+                ui.link(f"Open dashboard {name}", f"/dashboards/{quote(name, safe='')}")

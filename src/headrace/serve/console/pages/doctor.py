@@ -12,27 +12,28 @@ from headrace.control.admin.doctor import CHECKS, OK, CheckResult
 from headrace.secrets import MASK
 from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.widgets.layout import Column, Grid, html_text
+from headrace.serve.console.widgets.number_format import plain_text
 from headrace.settings import Settings, resolve_settings
 
 
 async def doctor(desk: PageContext) -> None:
     """For admins: it shows folders and addresses."""
-    desk.rights.check_admin("see how the machine is doing")
+    desk.rights.check_admin("see this page")
     settings = desk.site.node.settings
-    told = html_text("p", "Looking.").props("role=status")
-    checks = Grid(Column("check", "Check"), Column("state", "State"), Column("found", "Found"), Column("fix", "Fix"))
+    told = html_text("p", "Running the checks…").props("role=status")
+    result, fix = Column("found", "Result", wraps=True), Column("fix", "Fix", wraps=True)
+    checks = Grid(Column("check", "Check"), Column("state", "State"), result, fix, empty="")
 
     async def look() -> None:
         found = [_own(), *await run_in_threadpool(_findings, settings)]
         bad = [finding for finding in found if finding.state != OK]
-        told.set_text(f"{len(bad)} of {len(found)} want a look." if bad else "Everything is as it should be.")
+        told.set_text(f"{len(bad)} of {len(found)} checks need attention." if bad else "All checks passed.")
         checks.show([dataclasses.asdict(finding) for finding in [*bad, *(one for one in found if one.state == OK)]])
 
     ui.timer(0, look, once=True)  # after the page is shown: a check that does not respond would delay it
     html_text("h2", "Settings")
-    grid = Grid(
-        Column("name", "Setting"), Column("value", "Value"), Column("origin", "From"), Column("doc", "What it is")
-    )
+    value, doc = Column("value", "Value", wraps=True), Column("doc", "Description", wraps=True)
+    grid = Grid(Column("name", "Setting"), value, Column("origin", "Origin"), doc)
     grid.show(_told(settings))
 
 
@@ -49,7 +50,7 @@ def _told(settings: Settings) -> list[dict[str, object]]:
     rows: list[dict[str, object]] = []
     for one in resolve_settings():
         value = settings.value(one.spec)
-        shown = MASK if one.secret and value else str(value)
+        shown = MASK if one.secret and value else "" if value is None else plain_text(value)
         rows.append(
             {"name": one.name, "value": shown, "origin": one.origin if value == one.value else "flag", "doc": one.doc}
         )

@@ -1,15 +1,15 @@
-"""The queries pages: the status of each query, its dead letters, and buttons to control it."""
+"""The queries pages: the status of each query, and buttons to control it."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any
+from urllib.parse import quote
 
 from nicegui import ui
 
+from headrace.contracts import INTERNAL_PREFIX
 from headrace.control.queries.status import FAILED, PAUSED, QueryStatus
-from headrace.errors import UnknownQuery
-from headrace.serve.api.resources import dead_letters
 from headrace.serve.api.resources.queries import (
     QueryRequest,
     get_query,
@@ -19,8 +19,9 @@ from headrace.serve.api.resources.queries import (
     terminate_query,
 )
 from headrace.serve.console.page_context import PageContext
+from headrace.serve.console.pages.dead_letters import DeadLetterGrid
 from headrace.serve.console.poller import ServerSnapshot
-from headrace.serve.console.recent_dead_letters import PAGE_SIZE, DeadLetterList, RecentDeadLetters
+from headrace.serve.console.query_states import is_starting, starting_text, state_name
 from headrace.serve.console.widgets import number_format
 from headrace.serve.console.widgets.layout import (
     Column,
@@ -41,14 +42,15 @@ async def queries(desk: PageContext) -> None:
     grid = Grid(
         Column("name", "Query"),
         Column("state", "State"),
-        Column("way", "Way"),
-        Column("rate", "Records", right=True),
-        Column("lag", "Behind", right=True),
-        Column("batch", "Batch", right=True),
-        Column("rows", "State", right=True),
-        Column("late", "Late", right=True),
+        Column("way", "Execution mode"),
+        Column("rate", "Records/s", right=True),
+        Column("lag", "Lag", right=True),
+        Column("batch", "Last batch", right=True),
+        Column("rows", "Rows in state", right=True),
+        Column("late", "Late records", right=True),
         Column("dead", "Dead letters", right=True),
         label="Queries",
+        empty="No queries yet. Create one on the Statements page, for example with CREATE TABLE ... AS SELECT.",
     )
 
     def show(moment: ServerSnapshot) -> None:
@@ -60,7 +62,7 @@ async def queries(desk: PageContext) -> None:
 def _row(query: QueryStatus) -> dict[str, object]:
     return {
         "name": query.name,
-        "state": query.state,
+        "state": state_name(query),
         "way": query.way or "",
         "rate": SortedNumber(query.rate, number_format.format_rate(query.rate)),
         "lag": integer_cell(query.lag),
@@ -75,26 +77,25 @@ def _row(query: QueryStatus) -> dict[str, object]:
 async def query(desk: PageContext, query: str) -> None:
     first: QueryStatus = await desk.ask(get_query, QueryRequest(query=query))
     html_text("pre", first.text).classes("hr-text")
-    with html_tag("div").classes("hr-row"):
-        for name, do in (("Pause", pause_query), ("Resume", resume_query), ("Restart", restart_query)):
-            ui.button(name, on_click=_doing(desk, query, do, name)).props("outline no-caps")
-        ui.button("End it", on_click=lambda: _end(desk, query)).props("flat no-caps color=negative")
+    buttons = ControlButtons(desk, query)
     failure = html_text("p", "").classes("hr-refusal").props("role=alert")
+    starting = html_text("p", "").classes("hr-told").props("role=status")
     facts = Facts(**_facts(first))
     split = BatchPhases()
-    reads, writes = ", ".join(first.sources), first.sink
-    html_text("p", f"Reads {reads}; writes {writes}, topic {first.topic}.").classes("hr-told")
+    await _sources_and_sink(desk, first)
     box = DeadLetterGrid(desk, first)
 
     async def show(moment: ServerSnapshot) -> None:
         now = next((one for one in moment.queries if one.name == query), None)
+        problem = "This query no longer exists." if now is None else _failure_text(now)
+        failure.set_text(problem)
+        failure.set_visibility(bool(problem))
         if now is None:
-            failure.set_text("The query has ended.")
-            failure.set_visibility(True)
             return
-        told = now.failure["what"] if now.failure else ""
-        failure.set_text(told)
-        failure.set_visibility(bool(told) and now.state == FAILED)
+        buttons.show(now)
+        waiting = starting_text([now] if is_starting(now) else [])
+        starting.set_text(f"{waiting}. Results follow after its first batch." if waiting else "")
+        starting.set_visibility(bool(waiting))
         facts.show(**_facts(now))
         split.show(now.batch_split)
         await box.show(sum(now.dead_letters.values()))
@@ -102,18 +103,42 @@ async def query(desk: PageContext, query: str) -> None:
     await auto_refresh(desk, show)
 
 
+def _failure_text(query: QueryStatus) -> str:
+    """Why the query has failed, and when it is tried again; empty if it has not."""
+    if query.state != FAILED or query.failure is None:
+        return ""
+    told = [query.failure["what"], query.failure.get("fix") or ""]
+    wait = query.next_try_seconds
+    told.append("Restart it when the cause is fixed." if wait is None else f"Next attempt in {wait:.0f} s.")
+    return " – ".join(filter(None, told))
+
+
+async def _sources_and_sink(desk: PageContext, query: QueryStatus) -> None:
+    """What the query reads and writes, with links to the topics."""
+    sources = (await desk.now()).sources
+    topics = {name: sources[name].topic for name in query.sources if name in sources}
+    with html_tag("p").classes("hr-told"):
+        html_text("span", "Reads ")
+        for number, name in enumerate(query.sources):
+            html_text("span", ", " if number else "")
+            ui.link(name, f"/topics/{quote(topics.get(name, name), safe='')}")
+        if not query.topic.startswith(INTERNAL_PREFIX):
+            html_text("span", f". Writes {query.sink} to topic ")
+            ui.link(query.topic, f"/topics/{quote(query.topic, safe='')}")
+
+
 def _facts(query: QueryStatus) -> dict[str, object]:
     return {
-        "state": query.state,
-        "way": query.way or "–",
-        "rate": number_format.format_rate(query.rate),
-        "behind": "–" if query.lag is None else f"{query.lag:,}",
-        "batches": f"{query.batches:,}",
-        "last_batch": "–" if query.batch_ms is None else f"{query.batch_ms:,} ms",
-        "rows_in_state": f"{query.state_rows:,}",
-        "event_time": number_format.format_time(query.watermark) or "–",
-        "late": f"{query.late:,}",
-        "written": f"{query.written:,}",
+        "state": state_name(query),
+        "execution_mode": query.way,
+        "throughput": number_format.format_rate(query.rate),
+        "lag": query.lag,
+        "batches": query.batches,
+        "last_batch": None if query.batch_ms is None else f"{query.batch_ms:,} ms",
+        "rows_in_state": query.state_rows,
+        "event_time": number_format.format_time(query.watermark) or None,
+        "late_records": query.late,
+        "records_written": query.written,
     }
 
 
@@ -121,111 +146,51 @@ class BatchPhases:
     """The phases of the last batch: a bar in segments labelled with their durations."""
 
     def __init__(self) -> None:
+        self._title = html_text("h2", "Last batch")
         self._bar = html_tag("div").classes("hr-split").props("role=img")
         with self._bar:
-            self._parts = {
-                name: html_text("span", "").classes(f"hr-{name}") for name in ("look", "plan", "work", "note")
-            }
+            self._parts = [html_text("span", "") for _ in _PHASES]
 
     def show(self, split: Mapping[str, int]) -> None:
+        self._title.set_visibility(bool(split))
         self._bar.set_visibility(bool(split))
-        told = ", ".join(f"{name} {ms:,} ms" for name, ms in split.items())
+        phases = [(_PHASES.get(name, name), ms) for name, ms in split.items()]
+        told = ", ".join(f"{name} {ms:,} ms" for name, ms in phases)
         self._bar.props["aria-label"] = f"The last batch: {told}"
-        for name, part in self._parts.items():
-            ms = split.get(name, 0)
+        for (name, ms), part in zip(phases, self._parts, strict=False):
             part.set_text(f"{name} {ms:,} ms")
             part.style(f"flex-grow: {ms}")
 
 
-def _doing(desk: PageContext, query: str, do: Callable[..., Any], name: str) -> Callable[[], Any]:
-    async def done() -> None:
-        with notify_errors():
-            now: QueryStatus = await desk.ask(do, QueryRequest(query=query))
-            said = "it is paused" if now.state == PAUSED else "done"
-            ui.notify(f"{name}: {said}", type="positive")
-
-    return done
+_PHASES = {"look": "fetch", "plan": "planning", "work": "execution", "note": "commit"}
+"""The phases of a batch, by their names in a query's status."""
 
 
-async def _end(desk: PageContext, query: str) -> None:
-    if await confirm(f"End {query} for good? What it wrote stays.", "End it"):
-        with notify_errors():
-            await desk.ask(terminate_query, QueryRequest(query=query))
-            ui.navigate.to("/queries")
+class ControlButtons:
+    """Buttons to control a query: those that apply to its state."""
 
-
-class DeadLetterGrid:
-    """Dead letters of a query, newest first, with their reasons; each can be replayed."""
-
-    def __init__(self, desk: PageContext, query: QueryStatus) -> None:
+    def __init__(self, desk: PageContext, query: str) -> None:
         self._desk, self._query = desk, query
-        self._count = -1
-        self._pages, self._settled = 1, 0
-        self._root = html_tag("section")
-        with self._root:
-            html_text("h2", "Dead letters")
-            self._grid = Grid(
-                Column("place", "Letter"),
-                Column("at", "Time (UTC)"),
-                Column("code", "Code"),
-                Column("reason", "Reason"),
-                Column("where", "Record"),
-                Column("value", "Value"),
-                Column("act", ""),
-                label="Dead letters",
-            )
-            self._grid.table.add_slot("body-cell-act", _REPLAY)
-            self._grid.table.on("replay", self._replay)
-            self._more = ui.button("Older ones", on_click=self._older).props("flat no-caps")
-        self._root.set_visibility(False)
+        with html_tag("div").classes("hr-row"):
+            self._pause = self._button("Pause", pause_query, "paused")
+            self._resume = self._button("Resume", resume_query, "resumed")
+            self._button("Restart", restart_query, "restarting")
+            ui.button("Terminate", on_click=self._terminate).props("flat no-caps color=negative")
 
-    async def show(self, count: int) -> None:
-        """Fetch the dead letters again when their count has changed."""
-        if count == self._count:
-            return
-        self._count = count
-        with notify_errors():
-            try:
-                found: DeadLetterList = await self._desk.share(
-                    RecentDeadLetters(self._query.name, self._pages * PAGE_SIZE, self._settled)
-                )
-            except UnknownQuery:
-                return
-            self._grid.show([_letter(one) for one in found.letters])
-            self._more.set_visibility(found.are_more)
-            self._root.set_visibility(bool(found.letters))
+    def show(self, query: QueryStatus) -> None:
+        self._pause.set_visibility(query.state != PAUSED)
+        self._resume.set_visibility(query.state == PAUSED)
 
-    async def _older(self) -> None:
-        self._pages += 1
-        count, self._count = self._count, -1
-        await self.show(count)
+    def _button(self, name: str, do: Callable[..., Any], outcome: str) -> ui.button:
+        async def done() -> None:
+            with notify_errors():
+                await self._desk.ask(do, QueryRequest(query=self._query))
+                ui.notify(f"Query {self._query} {outcome}", type="positive")
 
-    async def _replay(self, event: Any) -> None:
-        topic, partition, offset = event.args["topic"], event.args["partition"], event.args["offset"]
-        with notify_errors():
-            one = dead_letters.DeadLetterRequest(topic=str(topic), partition=int(partition), offset=int(offset))
-            await self._desk.ask(dead_letters.replay_dead_letter, one)
-            ui.notify("sent through again", type="positive")
-            self._settled += 1
-            self._count = -1
+        return ui.button(name, on_click=done).props("outline no-caps")
 
-
-_REPLAY = """
-<q-td :props="props">
-  <q-btn flat dense no-caps label="Replay" @click="() => $parent.$emit('replay', props.row)" />
-</q-td>
-"""
-
-
-def _letter(letter: dead_letters.DeadLetter) -> dict[str, object]:
-    return {
-        "place": f"{letter.partition}/{letter.offset}",
-        "at": number_format.format_time(letter.timestamp),
-        "code": letter.code,
-        "reason": letter.reason,
-        "where": letter.where,
-        "value": letter.value,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
-    }
+    async def _terminate(self) -> None:
+        if await confirm(f"Terminate query {self._query}? The results it has written remain.", "Terminate"):
+            with notify_errors():
+                await self._desk.ask(terminate_query, QueryRequest(query=self._query))
+                ui.navigate.to("/queries")

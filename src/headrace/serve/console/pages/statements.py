@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -14,11 +15,9 @@ from starlette.concurrency import run_in_threadpool
 
 from headrace.control.node import StatementResult
 from headrace.control.serving.print_topic import TopicPrinter
-from headrace.control.serving.push import PushQueries, PushSubscription
 from headrace.control.statements.permissions import visible_catalog
 from headrace.errors import HeadraceError, NotAuthenticated, StatementError
 from headrace.lang.contract import CheckedScript
-from headrace.lang.listing import Listing
 from headrace.lang.record_printer import RECORDS
 from headrace.lang.registry import dialect_of
 from headrace.plan.actions import Action, SetProperty, TransientSelect, UnsetProperty
@@ -26,15 +25,18 @@ from headrace.plan.explain import tree
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.statements import list_journal
 from headrace.serve.console.page_context import PageContext
+from headrace.serve.console.pages.statement_results import MAX_SHOWN_ROWS, ResultGrid, show_result
+from headrace.serve.console.push_subscriptions import push_subscription
+from headrace.serve.console.query_states import starting_queries, starting_text
+from headrace.serve.console.unexecuted import check_unexecuted, normalized
 from headrace.serve.console.view_queries import parse_row, time_columns
-from headrace.serve.console.widgets.layout import Column, Grid, cells, error_text, html_tag, html_text, notify_errors
+from headrace.serve.console.widgets.layout import error_text, html_tag, html_text, notify_errors
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
 
-MAX_SHOWN_ROWS = 500
-"""Maximum rows of a result that a page shows."""
 _PAUSE = 0.4  # seconds after the last key press until the text is checked
 _EXAMPLE = "SHOW STREAMS;\n"
 _RESET = "auto.offset.reset"
+_FROM_NOW_ON = f"Shows rows from now on. To start at the beginning, put SET '{_RESET}' = 'earliest'; before the query."
 _REMEMBERED = 20  # statements in the history of a page
 
 
@@ -52,27 +54,33 @@ class StatementsPage:
         self._turn = 0
         """Incremented by each run, and when the page closes: results of earlier runs are discarded."""
         self._ran: list[str] = []
+        self._executed: set[str] = set()
+        """Executed statements, normalized."""
         self._waiting: asyncio.TimerHandle | None = None
 
     def build(self) -> None:
         self._editor = ui.codemirror(_EXAMPLE, language="SQL", on_change=self._changed, line_wrapping=True)
         self._editor.classes("hr-editor").map_key("Ctrl-Enter", self.run)
-        names = dialect_of().completions(visible_catalog(self._desk.site.node.catalog, self._desk.rights))
-        ui.run_javascript(f"headrace.editor({self._editor.id}, {json.dumps(names)})")
+        ui.run_javascript(f"headrace.editor({self._editor.id})")
+        self._offer_words()
         self._errors = html_tag("ul").classes("hr-attention").props('aria-label="Errors" aria-live=polite')
         with html_tag("div").classes("hr-row"):
             ui.button("Run", icon="play_arrow", on_click=self.run).props("unelevated no-caps")
             ui.button("Explain", on_click=self.explain).props("outline no-caps")
             self._stop = ui.button("Stop", icon="stop", on_click=self.stop).props("outline no-caps")
             self._stop.set_visibility(False)
-            html_text("span", "Ctrl+Enter runs it").classes("hr-told")
-        self._answers = html_tag("div").classes("hr-answers").props("role=log aria-label=Answers")
+            html_text("span", "Ctrl+Enter runs all statements, Ctrl+Space completes a word").classes("hr-told")
+        self._answers = html_tag("div").classes("hr-answers").props("role=log aria-label=Results")
         self._history = html_tag("div")
         ui.context.client.on_delete(self._end)
 
     @property
     def _text(self) -> str:
         return self._editor.value or ""
+
+    def _offer_words(self) -> None:
+        words = dialect_of().completions(visible_catalog(self._desk.site.node.catalog, self._desk.rights))
+        ui.run_javascript(f"headrace.words = {json.dumps([asdict(word) for word in words])}")
 
     # -- while typing -----------------------------------------------------------------------------------------------
 
@@ -91,7 +99,7 @@ class StatementsPage:
         """Check the text: underline errors, and show their messages."""
         looked_at = self._text
         with suppress(NotAuthenticated):  # an expired log-in is reported when the user runs something
-            found = await run_in_threadpool(_checked, self._desk.site, looked_at)
+            found = await run_in_threadpool(_checked, self._desk.site, looked_at, frozenset(self._executed))
             if looked_at == self._text:
                 self._underline(found)
 
@@ -138,18 +146,21 @@ class StatementsPage:
                     if turn != self._turn:
                         return
                     for outcome in done:
-                        _shown(outcome)
+                        show_result(outcome)
                         _remember(outcome.action, properties)
+                    self._executed.add(normalized(reading.text))
             except HeadraceError as error:
                 if turn == self._turn:
                     error_text(error)
         if turn == self._turn:
+            self._offer_words()
             await self.history()
+            await self.look_through()
 
     async def explain(self) -> None:
         turn = self._begin()
         with self._answers, notify_errors():
-            found = await run_in_threadpool(_checked, self._desk.site, self._text)
+            found = await run_in_threadpool(_checked, self._desk.site, self._text, frozenset(self._executed))
             if turn != self._turn:
                 return
             for error in found.errors:
@@ -157,7 +168,7 @@ class StatementsPage:
             for planned in found.planned:
                 query = getattr(planned.action, "query", None)
                 html_text("h2", planned.text.strip().splitlines()[0])
-                html_text("pre", tree(query) if query else "nothing runs").classes("hr-text")
+                html_text("pre", tree(query) if query else "This statement runs no query.").classes("hr-text")
 
     async def _ask(self, turn: int, question: str, properties: dict[str, str], variables: dict[str, str]) -> None:
         site = self._desk.site
@@ -172,9 +183,11 @@ class StatementsPage:
             found = await run_in_threadpool(_pulled, site, asked)
             if turn == self._turn:
                 rows.add(found[:MAX_SHOWN_ROWS])
-                rows.end(are_more=len(found) > MAX_SHOWN_ROWS)
+                rows.end(are_more=len(found) > MAX_SHOWN_ROWS, starting=await self._starting(asked))
             return
         from_beginning = properties.get(_RESET) == "earliest"
+        if isinstance(asked, TransientSelect) and not from_beginning:
+            html_text("p", _FROM_NOW_ON).classes("hr-told")
         self._live = asyncio.create_task(self._follow(turn, asked, rows, from_beginning=from_beginning))
         self._stop.set_visibility(True)
 
@@ -187,8 +200,10 @@ class StatementsPage:
             async with push_subscription(pushes, asked, notify, from_beginning=from_beginning) as reader:
                 async for some in subscription_rows(reader, news, 1.0):
                     if not self._desk.rights.same(site.rights):
-                        raise NotAuthenticated("rights have changed meanwhile", fix="ask again")
-                    if some:
+                        raise NotAuthenticated("your rights have changed", fix="run the query again")
+                    if not some:
+                        rows.wait(await self._starting(asked) or "Waiting for rows")
+                    else:
                         columns = () if isinstance(asked, TopicPrinter) else asked.columns
                         rows.add([parse_row(row.text, columns) for row in some])
                         await asyncio.sleep(0.2)  # a person reads no faster
@@ -198,6 +213,13 @@ class StatementsPage:
         finally:
             if turn == self._turn:
                 self._stop.set_visibility(False)
+
+    async def _starting(self, asked: TransientSelect | TopicPrinter) -> str:
+        """Says which queries the result still waits for; empty if none."""
+        if isinstance(asked, TopicPrinter):
+            return ""
+        sources = [source.name for source in asked.query.sources]
+        return starting_text(starting_queries(await self._desk.now(), sources))
 
     def stop(self) -> None:
         self._end()
@@ -220,11 +242,12 @@ class StatementsPage:
     async def history(self) -> None:
         """Show the statements run on this page; for admins, also the journal."""
         entries = await self._desk.ask(list_journal) if self._desk.rights.is_admin else []
+        self._executed |= {normalized(entry.text) for entry in entries if entry.text}
         self._history.clear()
         with self._history:
-            self._listed("Run on this page", self._ran)
-            made = [entry.text or f"code of app {entry.app}" for entry in reversed(entries)]
-            self._listed("What made what there is", made)
+            self._listed("Recent statements", self._ran)
+            applied = [entry.text or f"code of app {entry.app}" for entry in reversed(entries)]
+            self._listed("Statement history", applied)
 
     def _listed(self, title: str, statements: list[str]) -> None:
         if statements:
@@ -233,74 +256,6 @@ class StatementsPage:
             with html_tag("div").classes("hr-entry"):
                 html_text("pre", one).classes("hr-text")
                 ui.button("Edit", on_click=partial(self._editor.set_value, one)).props("flat dense no-caps")
-
-
-@asynccontextmanager
-async def push_subscription(
-    pushes: PushQueries, asked: TransientSelect | TopicPrinter, notify: Callable[[], None], *, from_beginning: bool
-) -> AsyncIterator[PushSubscription]:
-    """Subscribe for the block. If the caller is cancelled while the thread is still subscribing, it is unsubscribed
-    afterwards.
-    """
-    if isinstance(asked, TopicPrinter):
-        begin = partial(pushes.print, asked, notify=notify)
-    else:
-        begin = partial(pushes.subscribe, asked, from_beginning=from_beginning, notify=notify)
-    begun = asyncio.ensure_future(run_in_threadpool(begin))
-    try:
-        reader = await asyncio.shield(begun)
-    except asyncio.CancelledError:
-        begun.add_done_callback(lambda done: done.exception() or pushes.unsubscribe(done.result()))
-        raise
-    try:
-        yield reader
-    finally:
-        pushes.unsubscribe(reader)
-
-
-class ResultGrid:
-    """Rows of a result, newest at the top."""
-
-    def __init__(self, columns: list[str], times: Collection[int] = ()) -> None:
-        self._times = times
-        self._held: list[dict[str, object]] = []
-        self._count = 0
-        self._told = html_text("p", "waiting for rows").classes("hr-told").props("role=status")
-        self._grid = Grid(Column("$", "#", right=True), *(Column(f"c{i}", name) for i, name in enumerate(columns)))
-
-    def add(self, rows: list[list[Any]]) -> None:
-        for row in rows:
-            self._count += 1
-            self._held.insert(0, {"$": self._count} | cells(row, self._times))
-        del self._held[MAX_SHOWN_ROWS:]
-        self._grid.show(list(self._held))
-        self._told.set_text(
-            f"{self._count:,} rows" + (f", the last {MAX_SHOWN_ROWS} shown" if self._count > MAX_SHOWN_ROWS else "")
-        )
-
-    def end(self, failure: HeadraceError | None = None, *, are_more: bool = False) -> None:
-        told = f"the first {self._count:,} rows" if are_more else f"{self._count:,} rows"
-        if failure is not None:
-            told += f"; {failure.what}" + (f": {failure.fix}" if failure.fix else "")
-        self._told.set_text(told)
-
-
-def _shown(outcome: StatementResult) -> None:
-    first = outcome.text.strip().splitlines()[0]
-    html_text("p", f"done: {first}").classes("hr-done")
-    if outcome.answer is not None:
-        _listing(outcome.answer)
-
-
-def _listing(answer: Listing) -> None:
-    for table in answer.tables:
-        shown = [column for column in table.columns if column.heading]
-        grid = Grid(*(Column(column.name or column.heading, column.heading) for column in shown), label=table.title)
-        names = [column.name or column.heading for column in table.columns]
-        grid.show([{name: str(value) for name, value in zip(names, row, strict=True)} for row in table.rows])
-    for fact in (*answer.facts, *answer.texts):
-        if fact.heading:
-            html_text("p", f"{fact.heading}: {fact.value}")
 
 
 def _done(
@@ -319,8 +274,8 @@ def _remember(action: Action, properties: dict[str, str]) -> None:
         properties.pop(action.name, None)
 
 
-def _checked(site: RequestContext, text: str) -> CheckedScript:
-    return dialect_of().check(text, None, visible_catalog(site.node.catalog, site.rights), reads_files=False)
+def _checked(site: RequestContext, text: str, executed: Collection[str]) -> CheckedScript:
+    return check_unexecuted(text, visible_catalog(site.node.catalog, site.rights), executed)
 
 
 def _pulled(site: RequestContext, asked: TransientSelect) -> list[list[Any]]:

@@ -19,10 +19,11 @@ from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.groups import CommittedOffset, get_group, list_groups
 from headrace.serve.api.resources.groups import GroupRequest as Group
 from headrace.serve.api.resources.record_search import SearchRequest, search_records
-from headrace.serve.api.resources.records import ProduceRequest, produce
+from headrace.serve.api.resources.records import ProduceRequest, ProduceResponse, produce
 from headrace.serve.api.resources.topics import TopicRequest, get_topic
 from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.poller import ServerSnapshot
+from headrace.serve.console.record_rows import RecordRows
 from headrace.serve.console.widgets import number_format
 from headrace.serve.console.widgets.layout import (
     Column,
@@ -40,17 +41,17 @@ from headrace.serve.console.widgets.layout import (
 PAGE_SIZE = 50
 MAX_SHOWN_RECORDS = 500
 """Maximum records that a page shows while it follows a topic."""
-_OWN = ("$partition", "$offset", "$timestamp", "$headers", "$deleted")
 
 
 async def topics(desk: PageContext) -> None:
     grid = Grid(
         Column("name", "Topic"),
-        Column("rate", "Records in", right=True),
+        Column("rate", "Records in/s", right=True),
         Column("records", "Records", right=True),
         Column("partitions", "Partitions", right=True),
-        Column("streams", "Streams and tables"),
+        Column("streams", "Streams and tables", wraps=True),
         label="Topics",
+        empty="No topics yet. CREATE STREAM on the Statements page creates one.",
     )
 
     def show(moment: ServerSnapshot) -> None:
@@ -76,11 +77,12 @@ async def topics(desk: PageContext) -> None:
 
 async def topic(desk: PageContext, topic: str) -> None:
     described = await desk.ask(get_topic, TopicRequest(topic=topic))
-    facts = Facts(records="", rate="", schema=_schema(desk, topic, described.schema), **_options(described.options))
+    schema = _schema(desk, topic, described.schema)
+    facts = Facts(records="", records_per_second="", **_options(described.options), schema=schema)
     html_text("h2", "Records")
     records = RecordSearch(desk, topic)
     await records.search()
-    html_text("h2", "Append a record")
+    html_text("h2", "Produce a record")
     RecordForm(desk, topic, typed=described.schema != "raw", then=records.search)
     groups = TopicGroups(desk, topic)
 
@@ -88,7 +90,7 @@ async def topic(desk: PageContext, topic: str) -> None:
         if (now := moment.topics.get(topic)) is None:  # deleted, or not yet in a snapshot
             await desk.ask(get_topic, TopicRequest(topic=topic))
             return
-        facts.show(records=f"{now.records:,}", rate=number_format.format_rate(now.rate))
+        facts.show(records=f"{now.records:,}", records_per_second=number_format.format_rate(now.rate))
         await records.follow(now.end)
         await groups.show()
 
@@ -109,7 +111,7 @@ def _column(field: Field) -> str:
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
     bounded = options.get("retention_bytes") or options.get("compact")
-    kept = {"retention_time": options.get("retention_time") or ("no limit" if bounded else "kept for ever")}
+    kept = {"retention_time": options.get("retention_time") or ("no limit" if bounded else "forever")}
     return {name: value for name, value in options.items() if value not in (None, False, "raw")} | kept
 
 
@@ -120,23 +122,28 @@ class RecordSearch:
         self._desk, self._topic = desk, topic
         self._found: list[dict[str, Any]] = []
         self._reached = self._next = ""
+        self._scanned = 0
         self._end = -1
         with html_tag("form").classes("hr-row").on("submit.prevent", self.search):
-            self._text = ui.input("Search for").props("clearable dense outlined")
-            self._from = ui.input("Not older than", placeholder="-10m, or a time").props("clearable dense outlined")
-            self._to = ui.input("Older than", placeholder="-5m, or a time").props("clearable dense outlined")
+            self._text = ui.input("Search text").props("clearable dense outlined")
+            self._from = ui.input("From", placeholder="-10m, or a time").props("clearable dense outlined")
+            self._to = ui.input("To", placeholder="-5m, or a time").props("clearable dense outlined")
             ui.button("Search").props("type=submit unelevated no-caps")
-            self._live = ui.switch("Follow", on_change=self.search)
+            self._live = ui.switch("Follow new records", on_change=self.search)
         self._told = html_text("p", "").classes("hr-told").props("role=status")
+        self._rows = RecordRows(visible_catalog(desk.site.node.catalog, desk.rights), topic)
+        window = [Column("window", "Window (UTC)")] if self._rows.is_windowed else []
         self._grid = Grid(
             Column("at", "Time (UTC)"),
             Column("place", "Partition/offset"),
             Column("key", "Key"),
+            *window,
             Column("value", "Value"),
             key="place",
             label="Records",
+            empty="No records.",
         )
-        self._more = ui.button("Older ones", on_click=self.older).props("flat no-caps")
+        self._more = ui.button("Load older records", on_click=self.older).props("flat no-caps")
 
     async def search(self) -> None:
         """Search from the newest record on."""
@@ -159,8 +166,8 @@ class RecordSearch:
             self._show(page, [])
         elif page["records"]:
             self._found = [*page["records"], *self._found][:MAX_SHOWN_RECORDS]
-            self._told.set_text(f"{len(self._found)} found, as they come")
-            self._grid.show([_row(one) for one in self._found])
+            self._told.set_text(f"{number_format.plural(len(self._found), 'record')}, following new ones")
+            self._grid.show([self._rows.row(one) for one in self._found])
 
     async def _ends(self) -> str:
         site = self._desk.site
@@ -174,25 +181,19 @@ class RecordSearch:
 
     def _show(self, page: dict[str, Any], before: list[dict[str, Any]]) -> None:
         self._found, self._next = [*before, *page["records"]], page["next"]
-        looked_at = f"{page['looked_at']:,} looked at" + ("" if page["done"] else ", older ones not yet")
-        self._told.set_text(f"{len(self._found)} found, {looked_at}")
+        self._scanned = page["looked_at"] + (self._scanned if before else 0)
+        self._told.set_text(search_summary(len(self._found), self._scanned, self._text.value, is_done=page["done"]))
         self._more.set_visibility(not page["done"])
-        self._grid.show([_row(one) for one in self._found])
+        self._grid.show([self._rows.row(one) for one in self._found])
 
 
-def _row(record: dict[str, Any]) -> dict[str, object]:
-    row: dict[str, object] = {
-        "at": number_format.format_time(record["$timestamp"]),
-        "place": f"{record['$partition']}/{record['$offset']}",
-    }
-    if "key" in record or "key_base64" in record:
-        return row | {"key": record.get("key", record.get("key_base64")), "value": _value(record)}
-    return row | {"key": "", "value": json.dumps({n: v for n, v in record.items() if n not in _OWN})}
-
-
-def _value(record: dict[str, Any]) -> object:
-    value = record.get("value", record.get("value_base64"))
-    return "deleted" if value is None else value
+def search_summary(found: int, scanned: int, text: str | None, *, is_done: bool) -> str:
+    """For example "50 matches in the newest 100 records"."""
+    if not text:
+        shown = number_format.plural(found, "record")
+        return shown if is_done else f"The newest {shown}"
+    where = f"all {scanned:,} records" if is_done else f"the newest {scanned:,} records"
+    return f"{number_format.plural(found, 'match', 'matches')} in {where}"
 
 
 class RecordForm:
@@ -203,17 +204,18 @@ class RecordForm:
         with html_tag("form").classes("hr-row").on("submit.prevent", self._send):
             if not typed:
                 self._key = ui.input("Key").props("dense outlined")
-            label = "Row as JSON" if typed else "Value"
+            label = "Row (JSON)" if typed else "Value"
             self._value = ui.input(label).props("dense outlined").classes("hr-wide")
-            ui.button("Append").props("type=submit unelevated no-caps")
+            ui.button("Produce").props("type=submit unelevated no-caps")
 
     async def _send(self) -> None:
         value = self._value.value or ""
         row = value if self._typed else json.dumps({"key": self._key.value or None, "value": value})
         with notify_errors():
             content = Payload(f"[{row}]".encode(), "application/json")
-            await self._desk.ask(produce, ProduceRequest(topic=self._topic, content=content))
-            ui.notify("appended", type="positive")
+            done: ProduceResponse = await self._desk.ask(produce, ProduceRequest(topic=self._topic, content=content))
+            where = ", ".join(f"partition {one.partition}, offset {one.offset}" for one in done.parts)
+            ui.notify(f"Record produced: {where}", type="positive")
             await self._then()
 
 
@@ -242,14 +244,15 @@ class TopicGroups:
         self._desk, self._topic = desk, topic
         self._root = html_tag("section")
         with self._root:
-            html_text("h2", "Groups")
+            html_text("h2", "Consumer groups")
             self._grid = Grid(
                 Column("group", "Group"),
                 Column("place", "Partition", right=True),
-                Column("offset", "Offset", right=True),
-                Column("lag", "Behind", right=True),
-                Column("member", "Member"),
+                Column("offset", "Committed offset", right=True),
+                Column("lag", "Lag", right=True),
+                Column("member", "Consumer"),
                 key="id",
+                label="Consumer groups",
             )
 
     async def show(self) -> None:

@@ -10,6 +10,7 @@ from headrace.serve.api.resources.views import ViewDescription, ViewRequest, get
 from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.pages.dashboards import ChartBuilder
 from headrace.serve.console.poller import ServerSnapshot
+from headrace.serve.console.query_states import starting_queries, starting_text
 from headrace.serve.console.view_queries import GridRequest, ViewRows
 from headrace.serve.console.widgets.layout import (
     Column,
@@ -23,6 +24,7 @@ from headrace.serve.console.widgets.layout import (
     notify_errors,
     page_link,
 )
+from headrace.serve.console.widgets.number_format import plural
 
 MAX_SHOWN_ROWS = 1_000
 """Maximum rows that a grid shows."""
@@ -32,26 +34,33 @@ async def views(desk: PageContext) -> None:
     grid = Grid(
         Column("name", "View"),
         Column("topic", "Topic"),
-        Column("lag", "Behind", right=True),
-        Column("failure", "Failure"),
+        Column("lag", "Lag", right=True),
+        Column("state", "State", wraps=True),
         label="Views",
+        empty="No views yet. Each table has one: create a table on the Statements page.",
     )
 
     def show(moment: ServerSnapshot) -> None:
-        grid.show([_row(one) for one in moment.views])
+        grid.show([_row(one, moment) for one in moment.views])
 
     await auto_refresh(desk, show)
 
 
-def _row(view: dict[str, Any]) -> dict[str, object]:
-    failure = view["failure"]["what"] if view["failure"] else ""
+def _row(view: dict[str, Any], moment: ServerSnapshot) -> dict[str, object]:
     own = {"name": view["name"], "topic": view["topic"], "lag": integer_cell(view["lag"])}
-    return {**own, "failure": failure, "link": page_link("views", view["name"])}
+    return {**own, "state": _state(view, moment), "link": page_link("views", view["name"])}
+
+
+def _state(view: dict[str, Any], moment: ServerSnapshot) -> str:
+    if view["failure"]:
+        return f"failed: {view['failure']['what']}"
+    waiting = starting_text(starting_queries(moment, [view["name"]]))
+    return waiting or ("catching up" if view["lag"] else "up to date")
 
 
 async def view(desk: PageContext, view: str) -> None:
     described: ViewDescription = await desk.ask(get_view, ViewRequest(view=view))
-    facts = Facts(topic=described.topic, version=described.version, skipped=described.skipped)
+    facts = Facts(topic=described.topic, changes=described.version, skipped_records=described.skipped)
     html_text("h2", "Rows")
     table = ViewGrid(desk, described)
     await table.show()
@@ -60,7 +69,7 @@ async def view(desk: PageContext, view: str) -> None:
 
     async def look(_: ServerSnapshot) -> None:
         now: ViewDescription = await desk.ask(get_view, ViewRequest(view=view))
-        facts.show(version=now.version, skipped=now.skipped)
+        facts.show(changes=now.version, skipped_records=now.skipped)
         await table.show(quiet=True)
         await builder.show()
 
@@ -73,10 +82,10 @@ class ViewGrid:
     def __init__(self, desk: PageContext, described: ViewDescription) -> None:
         self._desk, self._view = desk, described.name
         with html_tag("form").classes("hr-row").on("submit.prevent", self.show):
-            self._search = ui.input("Search in all columns").props("clearable dense outlined")
-            self._where = ui.input("Condition", placeholder="n > 10").props("clearable dense outlined")
-            self._order = ui.input("Order", placeholder="n DESC").props("clearable dense outlined")
-            ui.button("Show").props("type=submit unelevated no-caps")
+            self._search = ui.input("Search all columns").props("clearable dense outlined")
+            self._where = ui.input("Filter (WHERE)", placeholder="n > 10").props("clearable dense outlined")
+            self._order = ui.input("Sort (ORDER BY)", placeholder="n DESC").props("clearable dense outlined")
+            ui.button("Apply").props("type=submit unelevated no-caps")
         self._told = html_text("p", "").classes("hr-told").props("role=status")
         self._place = html_tag("div")
         self._columns: list[str] = []
@@ -86,6 +95,8 @@ class ViewGrid:
         with notify_errors(quiet=quiet):
             where, order, wanted = (one.value or "" for one in (self._where, self._order, self._search))
             found: ViewRows = await self._desk.share(GridRequest(self._view, where, order, wanted, MAX_SHOWN_ROWS + 1))
+            starting = starting_text(starting_queries(await self._desk.now(), [self._view]))
+            self._told.set_text(_summary(found, starting))
             if found is self._shown:  # unchanged
                 return
             self._shown, rows = found, found.rows[:MAX_SHOWN_ROWS]
@@ -94,7 +105,16 @@ class ViewGrid:
                 self._place.clear()
                 with self._place:
                     columns = [Column(f"c{i}", name) for i, name in enumerate(self._columns)]
-                    self._grid = Grid(*columns, key="$", page=25, label=self._view)
+                    self._grid = Grid(*columns, key="$", page=25, label=self._view, empty="")
             self._grid.show([{"$": n} | cells(row, found.times) for n, row in enumerate(rows)])
-            more = ", and there are more" if len(found.rows) > MAX_SHOWN_ROWS else ""
-            self._told.set_text(f"{len(rows):,} rows{more}")
+
+
+def _summary(found: ViewRows, starting: str) -> str:
+    """How many rows there are; `starting` says which queries they still wait for."""
+    if len(found.rows) > MAX_SHOWN_ROWS:
+        told = f"The first {MAX_SHOWN_ROWS:,} rows; filter or search to see others"
+    else:
+        told = plural(len(found.rows), "row")
+    if starting:
+        told = f"{starting}: more results follow. {told} so far" if found.rows else f"{starting}: no results yet"
+    return told

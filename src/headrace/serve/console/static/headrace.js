@@ -11,18 +11,30 @@ globalThis.headrace = {
 
 // -- statement editor ---------------------------------------------------------------------------------------------
 
-// Completes names of streams, tables, columns, functions and keywords, and follows the theme of the page.
-headrace.editor = async (id, names) => {
+// Words for completion, set by the server: names of streams, tables, columns, functions, and keywords.
+headrace.words = [];
+const BOOSTS = { property: 3, class: 2, keyword: 1, function: 0 };
+
+// Completes words, after a dot the columns of the source before it.
+headrace.complete = (context) => {
+  const word = context.matchBefore(/\w*/);
+  const qualifier = /(\w+)\.$/.exec(context.state.sliceDoc(Math.max(0, word.from - 100), word.from))?.[1].toUpperCase();
+  if (!word.text && !qualifier && !context.explicit) return null;
+  const columns = headrace.words.filter(({ type }) => type === "property");
+  const own = columns.filter(({ of }) => of.includes(qualifier));
+  const offered = !qualifier ? headrace.words : own.length ? own : columns; // the qualifier may be an alias
+  const options = offered.map(({ label, type, detail }) => ({ label, type, detail, boost: BOOSTS[type] }));
+  return { from: word.from, options, validFor: /^\w*$/ };
+};
+
+// Sets up completion, and follows the theme of the page.
+headrace.editor = async (id) => {
   const CM = await import("nicegui-codemirror");
   const element = getElement(id);
   const view = await element.editorPromise;
-  const options = names.map((label) => ({ label }));
-  const complete = (context) => {
-    const word = context.matchBefore(/[\w.]+/);
-    return word ? { from: word.from, options, validFor: /^[\w.]*$/ } : null;
-  };
+  const autocomplete = headrace.complete;
   view.dispatch({
-    effects: CM.StateEffect.appendConfig.of(CM.EditorState.languageData.of(() => [{ autocomplete: complete }])),
+    effects: CM.StateEffect.appendConfig.of(CM.EditorState.languageData.of(() => [{ autocomplete }])),
   });
   view.contentDOM.setAttribute("aria-label", "Statements");
   headrace.editors.push(element);
@@ -70,8 +82,8 @@ const untilConnected = setInterval(() => {
 // Subscribes this browser to a notifier. Returns the reason if it fails, otherwise an empty string.
 headrace.subscribe = async (notifier) => {
   try {
-    if (!globalThis.PushManager) throw new Error("this browser has no web push, or not for a page without TLS");
-    if ((await Notification.requestPermission()) !== "granted") throw new Error("the browser shows no notifications");
+    if (!globalThis.PushManager) throw new Error("this browser does not support web push on this page, which requires HTTPS or localhost");
+    if ((await Notification.requestPermission()) !== "granted") throw new Error("notifications are blocked, allow them for this site in the browser settings");
     const worker = await navigator.serviceWorker.register("/ui/static/push.js");
     const { key } = await headrace.ask("GET", "/push-key");
     const found = await worker.pushManager.subscribe({ userVisibleOnly: true, applicationServerKey: key });

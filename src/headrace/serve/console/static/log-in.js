@@ -22,5 +22,5 @@ form.addEventListener("submit", async (event) => {
     return;
   }
   const told = await answer.json().catch(() => ({}));
-  document.getElementById("refused").textContent = told.what ?? "That did not work.";
+  document.getElementById("refused").textContent = told.what ?? "The log-in failed. Try again.";
 });

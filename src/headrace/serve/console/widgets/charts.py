@@ -14,6 +14,7 @@ from decimal import Decimal
 from typing import Any
 
 from headrace.serve.console.widgets import number_format
+from headrace.serve.console.widgets.chart_theme import INK, ON_DATA, themed
 
 Row = Sequence[Any]
 Options = dict[str, Any]
@@ -26,6 +27,8 @@ MAX_ROWS = 5_000
 MAX_EXACT_INTEGER = 2**53
 """Integers up to here are exact in a browser."""
 _BINS = 24
+COLUMN_ROLES = {"x": "X axis", "y": "Y axis", "by": "Group by"}
+"""The columns of a chart, as they are shown."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +65,7 @@ class ChartPanel:
 
 @dataclass(frozen=True)
 class ChartKind:
-    """A kind of chart; `needs` are its required columns, with their purposes."""
+    """A kind of chart; `needs` are its required columns, each with what it must hold."""
 
     name: str
     label: str
@@ -83,12 +86,14 @@ def missing_columns(panel: ChartPanel) -> str:
     """The columns that must be chosen before the chart can be queried and drawn."""
     kind = CHART_KINDS.get(panel.kind)
     if kind is None:
-        return f'there is no kind "{panel.kind}"'
-    return "" if all(getattr(panel, name) for name in kind.needs) else "choose " + ", ".join(kind.needs.values())
+        return f'Unknown chart type "{panel.kind}"'
+    if all(getattr(panel, name) for name in kind.needs):
+        return ""
+    return "Choose " + ", ".join(f"{COLUMN_ROLES[name]} ({what})" for name, what in kind.needs.items())
 
 
 def placeholder(panel: ChartPanel, why: str) -> DrawnChart:
-    return DrawnChart(_empty(why), "", f"{panel.name}: {why}")
+    return DrawnChart(themed(_empty(why)), "", f"{panel.name}: {why}")
 
 
 def draw_chart(
@@ -101,8 +106,8 @@ def draw_chart(
     needed = [("x", "y", "by").index(name) for name in kind.needs]
     shown = [row for row in rows if all(row[place] is not None for place in needed)]
     if not shown:
-        return placeholder(panel, "no rows yet")
-    drawn = {**_plain(), **kind.draw(panel, shown, times)}
+        return placeholder(panel, "No rows yet")
+    drawn = themed({**_plain(), **kind.draw(panel, shown, times)})
     summary = f"{panel.name}: {_summary(kind, drawn)}"
     drawn["aria"] = {"enabled": True, "label": {"description": summary}}
     return DrawnChart(drawn, _note(panel, shown, times, is_cut=is_cut), summary)
@@ -113,13 +118,13 @@ def _note(panel: ChartPanel, rows: Sequence[Row], times: Collection[str], *, is_
     names = len({str(row[0]) for row in rows})
     if has_more := panel.kind == "bar" and names > MAX_BARS:
         which, of = "last" if panel.x in times else "first", f"more than {MAX_ROWS:,}" if is_cut else f"{names:,}"
-        told.append(f"the {which} {MAX_BARS} of {of} values of {panel.x}")
+        told.append(f"Shows the {which} {MAX_BARS} of {of} values of {panel.x}")
     if panel.by and panel.kind in ("line", "bar") and (lines := len({str(row[2]) for row in rows})) > MAX_LINES:
-        told.append(f"the {MAX_LINES} largest of {lines:,} values of {panel.by}")
+        told.append(f"Shows the {MAX_LINES} largest of {lines:,} values of {panel.by}")
     if is_cut and not has_more:
         which, what = "last" if panel.kind == "line" else "first", "sums" if panel.kind in ("bar", "heat") else "rows"
-        told.append(f"of the {which} {MAX_ROWS:,} {what}")
-    return ", ".join(told)
+        told.append(f"Shows the {which} {MAX_ROWS:,} {what}")
+    return ". ".join(told)
 
 
 def _summary(kind: ChartKind, drawn: Options) -> str:
@@ -130,11 +135,11 @@ def _summary(kind: ChartKind, drawn: Options) -> str:
         return f"{kind.label}, {len(points):,} points"
     if kind.name == "histogram":
         edges = drawn["xAxis"]["data"]
-        return f"{kind.label} of {sum(points):,} values, in parts from {edges[0]} to {edges[-1]}"
+        return f"{kind.label} of {sum(points):,} values, in bins from {edges[0]} to {edges[-1]}"
     numbers = [point[-1] if isinstance(point, list) else point for point in points]
     numbers = [number for number in numbers if number is not None]
     if not numbers:
-        return f"{kind.label}, nothing to see"
+        return f"{kind.label}, no values"
     lowest, highest = (number_format.format_number(one(numbers)) for one in (min, max))
     return f"{kind.label}, {len(numbers):,} values from {lowest} to {highest}"
 
@@ -147,13 +152,20 @@ def _plain() -> Options:
         "animation": False,
         "useUTC": True,
         "color": _COLOURS,
-        "grid": {"left": 8, "right": 16, "top": 32, "bottom": 8, "containLabel": True},
-        "tooltip": {"trigger": "item", "renderMode": "richText"},
+        "grid": {"left": 8, "right": 24, "top": 32, "bottom": 8, "containLabel": True},
+        "tooltip": {"trigger": "item"},
     }
 
 
 def _empty(told: str) -> Options:
-    return {"title": {"text": told, "left": "center", "top": "middle", "textStyle": {"fontWeight": "normal"}}}
+    style = {
+        "fontWeight": "normal",
+        "fontSize": 15,
+        "lineHeight": 22,
+        "width": 280,
+        "overflow": "break",
+    }  # fits a phone
+    return {"title": {"text": told, "left": "center", "top": "middle", "textStyle": style}}
 
 
 def _number(value: Any) -> float | None:
@@ -171,10 +183,18 @@ def _is_number(value: Any) -> bool:
 def _axis(name: str, values: Sequence[Any], times: Collection[str]) -> Options:
     """A time, number or category axis, depending on the values."""
     if all(map(_is_number, values)):
-        return (
-            {"type": "time", "axisLabel": {"hideOverlap": True}} if name in times else {"type": "value", "scale": True}
-        )
-    return {"type": "category", "data": list(dict.fromkeys(map(str, values)))}
+        return {"type": "time", "axisLabel": _NUMBERS} if name in times else {"type": "value", "scale": True}
+    return _names(list(dict.fromkeys(map(str, values))))
+
+
+_NUMBERS = {"hideOverlap": True, "alignMinLabel": "left", "alignMaxLabel": "right"}
+"""Labels along the x axis: none is cut off at the edge."""
+
+
+def _names(names: list[str], *, are_times: bool = False, width: int = 96) -> Options:
+    """A category axis. Long names are truncated, times have two lines; the tooltip has them in full."""
+    fits = {"width": 72, "overflow": "break"} if are_times else {"width": width, "overflow": "truncate"}
+    return {"type": "category", "data": names, "axisLabel": {"interval": 0, "hideOverlap": True, **fits}}
 
 
 def _label(value: Any, *, is_time: bool) -> str:
@@ -187,7 +207,7 @@ def _in_order(values: Iterable[Any]) -> list[Any]:
 
 
 def _none(name: str) -> Options:
-    return _empty(f"{name} holds no numbers")
+    return _empty(f"{name} is not numeric")
 
 
 # -- kinds ----------------------------------------------------------------------------------------------------------
@@ -214,7 +234,7 @@ def _line(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Options
     return {"xAxis": axis, "yAxis": {"type": "value"}, "series": series, **_legend(panel), "tooltip": _TOGETHER}
 
 
-_TOGETHER = {"trigger": "axis", "renderMode": "richText"}
+_TOGETHER = {"trigger": "axis"}
 
 
 def _legend(panel: ChartPanel) -> Options:
@@ -262,7 +282,7 @@ def _bar(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Options:
     ]
     labels = [_label(one, is_time=is_time) for one in shown]
     return {
-        "xAxis": {"type": "category", "data": labels, "axisLabel": {"hideOverlap": True}},
+        "xAxis": _names(labels, are_times=is_time),
         "yAxis": {"type": "value"},
         "series": series,
         **_legend(panel),
@@ -274,10 +294,16 @@ def _top(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Options:
     if not most:
         return _none(panel.y)
     return {
-        "xAxis": {"type": "value"},
-        "yAxis": {"type": "category", "data": [_label(name, is_time=panel.x in times) for name, _ in most]},
+        "xAxis": {"type": "value", "axisLabel": _NUMBERS},
+        "yAxis": _names([_label(name, is_time=panel.x in times) for name, _ in most], are_times=panel.x in times),
         "grid": {"left": 8, "right": 64, "top": 32, "bottom": 8, "containLabel": True},  # for the longest bar's value
-        "series": [{"type": "bar", "data": [value for _, value in most], "label": {"show": True, "position": "right"}}],
+        "series": [
+            {
+                "type": "bar",
+                "data": [value for _, value in most],
+                "label": {"show": True, "position": "right", "color": INK},
+            }
+        ],
     }
 
 
@@ -294,8 +320,8 @@ def _heat(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Options
     most = max(cells.values())
     labels = {str(row[0]): _label(row[0], is_time=panel.x in times) for row in rows}
     return {
-        "xAxis": {"type": "category", "data": [labels[name] for name in across]},
-        "yAxis": {"type": "category", "data": list(down)},
+        "xAxis": _names([labels[name] for name in across], are_times=panel.x in times),
+        "yAxis": _names(list(down)),
         "visualMap": {
             "min": min(0.0, *cells.values()),
             "max": most or 1.0,
@@ -304,7 +330,7 @@ def _heat(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Options
             "inRange": {"color": ["#d9eef0", _COLOURS[0]]},
         },
         "grid": {"left": 8, "right": 70, "top": 16, "bottom": 8, "containLabel": True},
-        "series": [{"type": "heatmap", "data": data, "label": {"show": len(data) <= 100}}],
+        "series": [{"type": "heatmap", "data": data, "label": {"show": len(data) <= 100, "color": ON_DATA}}],
     }
 
 
@@ -325,7 +351,7 @@ def _histogram(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Op
     edges = [low * (1 - place / _BINS) + high * (place / _BINS) for place in range(len(counts))]
     labels = [number_format.format_time(int(edge)) for edge in edges] if panel.x in times else _told_apart(edges)
     return {
-        "xAxis": {"type": "category", "data": labels, "axisLabel": {"hideOverlap": True}},
+        "xAxis": _names(labels, are_times=panel.x in times),
         "yAxis": {"type": "value"},
         "series": [{"type": "bar", "barCategoryGap": "4%", "data": counts}],
     }
@@ -343,7 +369,8 @@ def _single(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Optio
     if not counted:
         return _none(panel.y)
     told = number_format.format_number(sum(counted))
-    return {"title": {"text": told, "left": "center", "top": "middle", "textStyle": {"fontSize": 44}}}
+    style = {"fontSize": 44 if len(told) <= 10 else 26}  # fits a phone
+    return {"title": {"text": told, "left": "center", "top": "middle", "textStyle": style}}
 
 
 def _exactly(value: Any) -> float | None:
@@ -361,6 +388,7 @@ def _map(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Options:
     return {
         "xAxis": {**lines, "name": "longitude", "nameLocation": "middle", "nameGap": 24},
         "yAxis": {**lines, "name": "latitude"},
+        "grid": {"left": 8, "right": 24, "top": 32, "bottom": 32, "containLabel": True},  # for the name of the x axis
         "series": [{"type": "scatter", "data": data, "symbolSize": 9, "itemStyle": {"opacity": 0.7}}],
     }
 
@@ -368,12 +396,12 @@ def _map(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Options:
 CHART_KINDS: Mapping[str, ChartKind] = {
     kind.name: kind
     for kind in (
-        ChartKind("line", "Line", {"x": "x: a time or a number", "y": "y: a number"}, _line),
-        ChartKind("bar", "Bars", {"x": "x: a name", "y": "y: a number"}, _bar),
-        ChartKind("top", "Largest", {"x": "x: a name", "y": "y: a number"}, _top),
-        ChartKind("heat", "Heat map", {"x": "x: a name", "y": "y: a number", "by": "by: a name"}, _heat),
-        ChartKind("histogram", "Histogram", {"x": "x: a number"}, _histogram),
-        ChartKind("number", "Number", {"y": "y: a number, added up"}, _single),
-        ChartKind("map", "Map", {"x": "x: longitude", "y": "y: latitude"}, _map),
+        ChartKind("line", "Line", {"x": "time or number", "y": "number"}, _line),
+        ChartKind("bar", "Bar", {"x": "category", "y": "number"}, _bar),
+        ChartKind("top", "Top values", {"x": "category", "y": "number"}, _top),
+        ChartKind("heat", "Heat map", {"x": "category", "y": "number", "by": "category"}, _heat),
+        ChartKind("histogram", "Histogram", {"x": "number"}, _histogram),
+        ChartKind("number", "Number", {"y": "number, summed"}, _single),
+        ChartKind("map", "Map", {"x": "longitude", "y": "latitude"}, _map),
     )
 }

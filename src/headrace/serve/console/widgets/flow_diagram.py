@@ -9,6 +9,7 @@ from nicegui.elements.mixins.text_element import TextElement
 
 from headrace.control.queries.status import FAILED
 from headrace.serve.console.poller import ServerSnapshot
+from headrace.serve.console.query_states import state_name
 from headrace.serve.console.widgets import number_format
 from headrace.serve.console.widgets.flow_layout import (
     HEIGHT,
@@ -31,7 +32,7 @@ class FlowDiagram:
     """Created once per page; `show` draws the changes."""
 
     def __init__(self) -> None:
-        self._root = ui.element("div").classes("hr-flow").props('tabindex=0 role=region aria-label="Where data flows"')
+        self._root = ui.element("div").classes("hr-flow").props('tabindex=0 role=region aria-label="Data flow"')
         self._shape: tuple[object, ...] = ()
         self._told: dict[NodeId, TextElement] = {}
         self._boxes: dict[NodeId, ui.element] = {}
@@ -104,20 +105,20 @@ def _said(id: NodeId, moment: ServerSnapshot) -> str:
     if id.kind == TOPIC:
         topic = moment.topics.get(id.name)
         return (
-            "not made yet"
+            "not created yet"
             if topic is None
             else f"{number_format.format_rate(topic.rate)}, {number_format.format_count(topic.records)} records"
         )
     if id.kind == QUERY:
         query = next((one for one in moment.queries if one.name == id.name), None)
         if query is None:
-            return "gone"
-        lag = f", {number_format.format_count(query.lag)} behind" if query.lag else ""
-        return f"{query.state}{lag}" if not query.rate else f"{number_format.format_rate(query.rate)}{lag}"
+            return "removed"
+        lag = f", lag {number_format.format_count(query.lag)}" if query.lag else ""
+        return f"{state_name(query)}{lag}" if not query.rate else f"{number_format.format_rate(query.rate)}{lag}"
     view = next((one for one in moment.views if one["name"] == id.name), None)
     if view is None:
-        return "gone"
-    return "view" if not view["lag"] else f"view, {number_format.format_count(view['lag'])} behind"
+        return "removed"
+    return "view" if not view["lag"] else f"view, lag {number_format.format_count(view['lag'])}"
 
 
 def _has_failed(id: NodeId, moment: ServerSnapshot) -> bool:

@@ -33,17 +33,17 @@ class NavItem:
 
 
 @contextmanager
-def page_layout(desk: PageContext, places: tuple[NavItem, ...], here: NavItem, title: str) -> Iterator[None]:
+def page_layout(desk: PageContext, places: tuple[NavItem, ...], here: NavItem | None, title: str) -> Iterator[None]:
     """The frame of a page; its content is built in the block."""
     dark = ui.dark_mode(desk.prefers_dark)
     with ui.header().classes("hr-head"):
-        menu = ui.button(icon="menu").props('flat round aria-label="Pages"').classes("hr-menu")
+        menu = ui.button(icon="menu").props('flat round aria-label="Menu"').classes("hr-menu")
         ui.link("headrace", "/").classes("hr-brand")
         ui.space()
         if desk.who is not LOCAL:
             ui.label(desk.who.name).classes("hr-told")
             ui.button("Log out").props("flat no-caps").on("click", js_handler="() => headrace.logOut()")
-        colours = ui.button(icon="contrast").props('flat round aria-label="Dark or light"')
+        colours = ui.button(icon="contrast").props('flat round aria-label="Switch between dark and light"')
         colours.on("click", js_handler=f"() => headrace.switchColours({dark.id})")  # works while the server is offline
     with ui.left_drawer(bordered=True).props("width=200 breakpoint=800").classes("hr-side") as drawer, html_tag("nav"):
         for place in places:
@@ -57,7 +57,7 @@ def page_layout(desk: PageContext, places: tuple[NavItem, ...], here: NavItem, t
     with html_tag("div").classes("hr-main") as main:
         html_text("h1", title)
         yield
-    ui.skip_link("To the content", target=main)
+    ui.skip_link("Skip to content", target=main)
 
 
 async def auto_refresh(desk: PageContext, show: Callable[[ServerSnapshot], Awaitable[None] | None]) -> None:
@@ -149,20 +149,23 @@ class Tile:
     def __init__(self, name: str) -> None:
         with html_tag("div").classes("hr-tile"):
             self._value = html_text("div", "–").classes("hr-number")
-            html_text("div", name).classes("hr-told")
+            self._label = html_text("div", name).classes("hr-told")
 
-    def show(self, value: str, *, bad: bool = False) -> None:
+    def show(self, value: str, *, label: str = "", bad: bool = False) -> None:
         self._value.set_text(value)
+        if label:
+            self._label.set_text(label)
         toggle_class(self._value, "hr-bad", bad)
 
 
 @dataclass(frozen=True)
 class Column:
-    """A column of a grid; `right` is for numbers."""
+    """A column of a grid; `right` is for numbers, `wraps` for long text."""
 
     name: str
     label: str
     right: bool = False
+    wraps: bool = False
 
 
 class SortedNumber(NamedTuple):
@@ -202,7 +205,9 @@ def _is_number(value: Any) -> bool:
 class Grid:
     """Rows in columns, sortable by click or key. A row's `link`, if it has one, is the target of its first cell."""
 
-    def __init__(self, *columns: Column, key: str = "", page: int = 0, label: str = "") -> None:
+    def __init__(
+        self, *columns: Column, key: str = "", page: int = 0, label: str = "", empty: str = "No rows."
+    ) -> None:
         told = [
             {
                 "name": c.name,
@@ -210,14 +215,17 @@ class Grid:
                 "label": c.label,
                 "sortable": True,
                 "align": "right" if c.right else "left",
+                "classes": "hr-wraps" if c.wraps else "",
             }
             for c in columns
         ]
         self.table = ui.table(columns=told, rows=[], row_key=key or columns[0].name, pagination=page)
         if not page:
-            self.table.props("hide-bottom")
+            self.table.props("hide-pagination")
         self.table.classes("hr-grid").props("flat dense tabindex=0 role=region")
         self.table._props["aria-label"] = label or columns[0].label
+        self.table._props["no-data-label"] = empty
+        self.table.add_slot("no-data", "<span>{{ props.message }}</span>")
         self.table.add_slot(f"body-cell-{columns[0].name}", _LINK)
         self.table.add_slot("body-cell", _CELL)
         self.table.add_slot("header-cell", _HEAD)
@@ -256,7 +264,7 @@ async def confirm(question: str, yes: str) -> bool:
         html_text("p", question)
         with html_tag("div").classes("hr-row"):
             ui.button(yes, on_click=lambda: dialog.submit(True)).props("no-caps color=negative")
-            ui.button("Keep it", on_click=lambda: dialog.submit(False)).props("flat no-caps")
+            ui.button("Cancel", on_click=lambda: dialog.submit(False)).props("flat no-caps")
     return bool(await dialog)
 
 
@@ -269,10 +277,14 @@ class Facts:
 
     def show(self, **facts: object) -> None:
         for name, value in facts.items():
-            self._values[name].set_text(str(value))
+            self._values[name].set_text(number_format.plain_text(value))
 
 
 def _fact(name: str, value: object) -> TextElement:
-    with html_tag("div"):
-        html_text("dt", name.replace("_", " "))
-        return html_text("dd", str(value))
+    text = number_format.plain_text(value)
+    with html_tag("div").classes("hr-span" if len(text) > _LONG_FACT else ""):
+        html_text("dt", name.replace("_", " ").capitalize())
+        return html_text("dd", text)
+
+
+_LONG_FACT = 40  # characters from which a fact has a line of its own

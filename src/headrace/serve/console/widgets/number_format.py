@@ -1,9 +1,13 @@
-"""Formats numbers and times for people."""
+"""Formats numbers, times and other values for people."""
 
 from __future__ import annotations
 
+import json
 import math
 from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from headrace.settings import Size, duration_text, size_text
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS = ("", "k", "M", "G", "T")
@@ -60,3 +64,30 @@ def format_number(number: float) -> str:
         return f"{number:.6g}"
     shown = f"{number:,.2f}" if size >= 100 else f"{number:.6f}"
     return shown.rstrip("0").rstrip(".")
+
+
+def plural(number: int, noun: str, nouns: str = "") -> str:
+    """
+    >>> plural(1, "row"), plural(1_200, "match", "matches")
+    ('1 row', '1,200 matches')
+    """
+    return f"{number:,} {noun if number == 1 else nouns or f'{noun}s'}"
+
+
+def plain_text(value: Any) -> str:
+    """Any value as text, never as Python code.
+
+    >>> [plain_text(one) for one in (None, True, 1_048_576, "a", timedelta(minutes=1), ["a", 2], {"a": [1]})]
+    ['–', 'yes', '1,048,576', 'a', '1m', 'a, 2', '{"a": [1]}']
+    """
+    if value is None:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, int):
+        return size_text(value) if isinstance(value, Size) else f"{value:,}"
+    if isinstance(value, timedelta):
+        return duration_text(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        return ", ".join(map(plain_text, value))
+    return json.dumps(value, default=str) if isinstance(value, dict) else str(value)

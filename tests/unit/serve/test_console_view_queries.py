@@ -94,10 +94,10 @@ def test_a_line_ends_with_the_latest_and_says_that_it_is_cut(site: RequestContex
     points = line.options["series"][0]["data"]
     assert (len(points), points[-1][0]) == (MAX_ROWS, 1_700_000_000_000 + ROWS - 1)
     assert line.options["xAxis"]["type"] == "time"
-    assert line.note == "of the last 5,000 rows"
+    assert line.note == "Shows the last 5,000 rows"
     assert drawn(site, "line", "AT", "N", where="ID < 10").note == ""
-    assert drawn(site, "histogram", "N").note == "of the first 5,000 rows"
-    assert drawn(site, "bar", "ID", "N").note == "the first 60 of more than 5,000 values of ID"
+    assert drawn(site, "histogram", "N").note == "Shows the first 5,000 rows"
+    assert drawn(site, "bar", "ID", "N").note == "Shows the first 60 of more than 5,000 values of ID"
 
 
 @pytest.mark.parametrize("kind", CHART_KINDS)

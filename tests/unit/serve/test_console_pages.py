@@ -1,9 +1,11 @@
-"""What pages are made of, without a browser: grids, who sees what, boards that two change, rows that go on."""
+"""What pages are made of, without a browser: grids, rights, dashboards that two users change, push queries."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
 import json
+import struct
 import threading
 from collections.abc import Iterator
 from decimal import Decimal
@@ -18,8 +20,9 @@ from headrace.access.grants import Grant
 from headrace.access.principal import Principal
 from headrace.contracts import Append
 from headrace.control.node import Node
+from headrace.control.queries.status import RUNNING, STARTING, SUSPENDED, QueryStatus
 from headrace.control.serving.print_topic import TopicPrinter
-from headrace.errors import NotAllowed, TooManyReaders
+from headrace.errors import BadRequest, NotAllowed, TooManyReaders
 from headrace.lang.registry import dialect_of
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Headers, Record
@@ -27,9 +30,13 @@ from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources import dashboards
 from headrace.serve.api.resources.queries import list_queries
 from headrace.serve.console.pages.alerts import NoticesRequest
-from headrace.serve.console.pages.statements import push_subscription
-from headrace.serve.console.poller import SnapshotPoller
+from headrace.serve.console.pages.topics import search_summary
+from headrace.serve.console.poller import ServerSnapshot, SnapshotPoller
+from headrace.serve.console.push_subscriptions import push_subscription
+from headrace.serve.console.query_states import starting_queries, starting_text, state_summary
 from headrace.serve.console.recent_dead_letters import RecentDeadLetters
+from headrace.serve.console.record_rows import RecordRows
+from headrace.serve.console.unexecuted import check_unexecuted, normalized
 from headrace.serve.console.widgets import number_format
 from headrace.serve.console.widgets.flow_layout import layout_flow
 from headrace.serve.console.widgets.layout import SortedNumber, _shown, cell, cells
@@ -135,7 +142,96 @@ def test_the_system_has_no_boxes(site: RequestContext) -> None:
 
 def test_functions_and_columns_are_offered(site: RequestContext) -> None:
     site.node.execute(CLICKS)
-    assert {"CLICKS", "PAGE", "SUM", "LCASE", "SELECT"} <= set(dialect_of().completions(site.node.catalog))
+    words = {word.label: word for word in dialect_of().completions(site.node.catalog)}
+    assert {"CLICKS", "PAGE", "SUM", "LCASE", "SELECT", "EMIT"} <= set(words)
+    assert (words["PAGE"].type, words["PAGE"].of) == ("property", ("CLICKS",))
+
+
+# -- the editor -----------------------------------------------------------------------------------------------------
+
+
+def test_an_executed_statement_is_not_an_error(site: RequestContext) -> None:
+    site.node.execute(CLICKS)
+    text = f"{CLICKS}\nSELECT nothing FROM clicks EMIT CHANGES;"
+    found = check_unexecuted(text, site.node.catalog, {normalized(CLICKS)})
+    assert [error.code for error in found.errors] == ["column-not-found"]
+    assert [error.code for error in check_unexecuted(CLICKS, site.node.catalog, ()).errors] == ["source-exists"]
+
+
+def test_an_executed_statement_is_checked_again_once_its_effect_is_gone(site: RequestContext) -> None:
+    text = f"{CLICKS} SELECT page FROM clicks EMIT CHANGES;"
+    assert not check_unexecuted(text, site.node.catalog, {normalized(CLICKS)}).errors
+
+
+# -- states of queries ----------------------------------------------------------------------------------------------
+
+
+def query(name: str, sources: list[str], sink: str, state: str, **figures: int) -> QueryStatus:
+    return QueryStatus(name, "", sink, sink, sources, state, **figures)  # pyright: ignore[reportArgumentType]
+
+
+def test_states_are_summarized() -> None:
+    queries = [query("A", [], "A", RUNNING, batches=1), *(query(f"P{n}", [], "P", SUSPENDED) for n in range(4))]
+    assert state_summary(queries) == "1 running, 4 suspended"
+
+
+def test_a_query_without_a_finished_batch_is_starting() -> None:
+    first = query("FIRST", ["IN"], "MIDDLE", RUNNING, lag=1_200)
+    second = query("SECOND", ["MIDDLE"], "OUT", RUNNING, lag=0)
+    moment = ServerSnapshot(0.0, queries=[first, second, query("OTHER", ["IN"], "ELSEWHERE", STARTING)])
+    assert starting_queries(moment, ["OUT"]) == [first]
+    assert starting_text([first]) == "Query FIRST (lag: 1,200 records) is starting"
+    assert starting_text([]) == ""
+
+
+# -- records --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("window", "payload", "shown"),
+    [
+        ("TUMBLING (SIZE 1 MINUTE)", struct.pack(">q", 1_500_000_000_000), "2017-07-14 02:40:00 to 02:41:00"),
+        (
+            "SESSION (1 MINUTE)",
+            struct.pack(">qq", 1_500_000_030_500, 1_500_000_000_000),
+            "2017-07-14 02:40:00 to 02:40:30.500",
+        ),
+    ],
+)
+def test_a_windowed_key_is_shown_as_key_and_window(
+    site: RequestContext, window: str, payload: bytes, shown: str
+) -> None:
+    rows = windowed(site, window)
+    key = base64.b64encode(b'"/cart"' + payload).decode()
+    row = rows.row({"$partition": 0, "$offset": 7, "$timestamp": 0, "key_base64": key, "value": None})
+    assert rows.is_windowed
+    assert (row["key"], row["window"], row["place"], row["value"]) == ("/cart", shown, "0/7", "deleted")
+
+
+def windowed(site: RequestContext, window: str) -> RecordRows:
+    site.node.execute(CLICKS)
+    counts = f"SELECT page, COUNT(*) AS n FROM clicks WINDOW {window} GROUP BY page"
+    site.node.execute(f"CREATE TABLE w WITH (key_format='JSON') AS {counts};")
+    return RecordRows(site.node.catalog, "W")
+
+
+def test_a_key_that_holds_no_window_is_shown_as_it_is(site: RequestContext) -> None:
+    record = {"$partition": 0, "$offset": 0, "$timestamp": 0, "key": "odd", "value": "1"}
+    row = windowed(site, "TUMBLING (SIZE 1 MINUTE)").row(record)
+    assert (row["key"], "window" in row) == ("odd", False)
+
+
+@pytest.mark.parametrize(
+    ("found", "scanned", "text", "is_done", "told"),
+    [
+        (50, 100, "a", False, "50 matches in the newest 100 records"),
+        (1, 1_200, "a", True, "1 match in all 1,200 records"),
+        (50, 100, "", False, "The newest 50 records"),
+        (3, 3, None, True, "3 records"),
+    ],
+)
+def test_a_search_says_what_it_covers(found: int, scanned: int, text: str | None, is_done: bool, told: str) -> None:
+    assert search_summary(found, scanned, text, is_done=is_done) == told
 
 
 def test_notices_are_looked_for_when_there_are_others(site: RequestContext) -> None:
@@ -145,16 +241,16 @@ def test_notices_are_looked_for_when_there_are_others(site: RequestContext) -> N
     assert before != NoticesRequest().stamp(site)
 
 
-# -- boards ---------------------------------------------------------------------------------------------------------
+# -- dashboards -----------------------------------------------------------------------------------------------------
 
 
 def test_what_two_add_and_remove_at_once_is_all_there(site: RequestContext) -> None:
     def add(number: int) -> None:
-        dashboards.add_panel(site, dashboards.PanelRequest(board="shop", panel={"title": str(number)}))
+        dashboards.add_panel(site, dashboards.PanelRequest(dashboard="shop", panel={"title": str(number)}))
 
     def shown() -> list[str]:
-        board = dashboards.get_dashboard(site, dashboards.DashboardRequest(board="shop"))
-        return sorted(one["title"] for one in board.panels)
+        found = dashboards.get_dashboard(site, dashboards.DashboardRequest(dashboard="shop"))
+        return sorted(one["title"] for one in found.panels)
 
     threads = [threading.Thread(target=add, args=(number,)) for number in range(8)]
     for thread in threads:
@@ -162,11 +258,25 @@ def test_what_two_add_and_remove_at_once_is_all_there(site: RequestContext) -> N
     for thread in threads:
         thread.join()
     assert shown() == list("01234567")
-    dashboards.remove_panel(site, dashboards.PanelRequest(board="shop", panel={"title": "3"}))
-    dashboards.remove_panel(site, dashboards.PanelRequest(board="shop", panel={"title": "3"}))
+    dashboards.remove_panel(site, dashboards.PanelRequest(dashboard="shop", panel={"title": "3"}))
+    dashboards.remove_panel(site, dashboards.PanelRequest(dashboard="shop", panel={"title": "3"}))
     assert shown() == list("0124567")
     with pytest.raises(NotAllowed):
-        dashboards.add_panel(by(site), dashboards.PanelRequest(board="shop", panel={}))
+        dashboards.add_panel(by(site), dashboards.PanelRequest(dashboard="shop", panel={}))
+
+
+def test_a_removed_chart_returns_to_its_place(site: RequestContext) -> None:
+    for title in "abc":
+        dashboards.add_panel(site, dashboards.PanelRequest(dashboard="Sales today", panel={"title": title}))
+    again = dashboards.PanelRequest(dashboard="Sales today", panel={"title": "b"}, place=1)
+    dashboards.remove_panel(site, again)
+    assert [one["title"] for one in dashboards.add_panel(site, again).panels] == ["a", "b", "c"]
+
+
+@pytest.mark.parametrize("name", ["", " a", "a ", "a/b", "-a", "a" * 101])
+def test_a_dashboard_name_has_rules(site: RequestContext, name: str) -> None:
+    with pytest.raises(BadRequest):
+        dashboards.add_panel(site, dashboards.PanelRequest(dashboard=name, panel={}))
 
 
 # -- dead letters ---------------------------------------------------------------------------------------------------

@@ -84,7 +84,10 @@ def test_lines_are_in_the_order_of_time_and_the_largest_are_kept() -> None:
     assert [point[0] for point in drawn["series"][0]["data"]] == [1_000, 2_000, 3_000]
 
 
-@pytest.mark.parametrize(("kind", "told"), [("bar", "x: a name"), ("heat", "by: a name"), ("number", "y: a number")])
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [("bar", "X axis (category)"), ("heat", "Group by (category)"), ("number", "Y axis (number, summed)")],
+)
 def test_what_is_missing_is_asked_for(kind: str, told: str) -> None:
     assert told in options(ChartPanel(kind, "V"), COLUMNS, [])["title"]["text"]
 
@@ -101,23 +104,23 @@ def test_numbers_at_the_end_of_what_there_is(kind: str) -> None:
 def test_bars_over_numbers_are_in_their_order_and_what_is_left_out_is_said() -> None:
     drawn = draw_chart(ChartPanel("bar", "V", "N", "Y"), [[n, 1, None] for n in reversed(range(MAX_BARS + 40))])
     assert drawn.options["xAxis"]["data"] == [str(n) for n in range(MAX_BARS)]
-    assert drawn.note == "the first 60 of 100 values of N"
+    assert drawn.note == "Shows the first 60 of 100 values of N"
     times = draw_chart(ChartPanel("bar", "V", "WINDOWSTART", "Y"), [[n * 1000, 1, None] for n in range(100)])
     assert times.options["xAxis"]["data"][-1] == "1970-01-01 00:01:39"
-    assert times.note == "the last 60 of 100 values of WINDOWSTART"
+    assert times.note == "Shows the last 60 of 100 values of WINDOWSTART"
 
 
 def test_bars_have_parts() -> None:
     drawn = draw_chart(ChartPanel("bar", "V", "X", "Y", "BY"), [["a", 1, "u"], ["a", 2, "v"], ["b", 4, "v"]])
     assert {one["name"]: one["data"] for one in drawn.options["series"]} == {"u": [1.0, None], "v": [2.0, 4.0]}
     many = draw_chart(ChartPanel("bar", "V", "X", "Y", "BY"), [["a", n, n] for n in range(MAX_LINES + 1)])
-    assert many.note == "the 12 largest of 13 values of BY"
+    assert many.note == "Shows the 12 largest of 13 values of BY"
 
 
 def test_rows_that_were_not_asked_for_are_told_of() -> None:
     rows = [[1, 1, None]]
-    assert draw_chart(ChartPanel("histogram", "V", "X"), rows, is_cut=True).note == "of the first 5,000 rows"
-    assert draw_chart(ChartPanel("line", "V", "X", "Y"), rows, is_cut=True).note == "of the last 5,000 rows"
+    assert draw_chart(ChartPanel("histogram", "V", "X"), rows, is_cut=True).note == "Shows the first 5,000 rows"
+    assert draw_chart(ChartPanel("line", "V", "X", "Y"), rows, is_cut=True).note == "Shows the last 5,000 rows"
     assert draw_chart(ChartPanel("line", "V", "X", "Y"), rows).note == ""
 
 
@@ -134,7 +137,7 @@ def test_a_number_is_shown_in_full(value: object, told: str) -> None:
 @pytest.mark.parametrize("kind", list(CHART_KINDS))
 def test_a_column_without_numbers_is_told(kind: str) -> None:
     drawn = draw_chart(ChartPanel(kind, "V", "X", "Y", "BY"), [["a", "b", "c"]])
-    assert "holds no numbers" in drawn.options["title"]["text"]
+    assert "is not numeric" in drawn.options["title"]["text"]
 
 
 def test_edges_of_a_histogram_are_told_apart() -> None:
@@ -148,3 +151,19 @@ def test_edges_of_a_histogram_are_told_apart() -> None:
 
 def test_times_are_those_of_the_grids() -> None:
     assert draw_chart(ChartPanel("line", "V", "ROWTIME", "Y"), [[1, 1, None]]).options["useUTC"]
+
+
+@pytest.mark.parametrize("kind", list(CHART_KINDS))
+def test_colours_of_text_and_lines_follow_the_theme(kind: str) -> None:
+    drawn = draw_chart(ChartPanel(kind, "V", "X", "Y", "BY"), [[1, 2, 3], [2, 3, 4]]).options
+    assert drawn["tooltip"]["backgroundColor"] == "var(--hr-paper)"
+    assert drawn["tooltip"]["textStyle"]["color"] == "var(--hr-ink)"
+    for axis in (drawn[name] for name in ("xAxis", "yAxis") if name in drawn):
+        assert axis["axisLabel"]["color"] == "var(--hr-ink)"
+        assert axis["splitLine"]["lineStyle"]["color"] == "var(--hr-rule)"
+
+
+def test_long_names_are_truncated_and_times_are_not() -> None:
+    names = draw_chart(ChartPanel("bar", "V", "X", "Y"), [["a" * 80, 1, None]]).options["xAxis"]["axisLabel"]
+    times = draw_chart(ChartPanel("bar", "V", "ROWTIME", "Y"), [[1, 1, None]]).options["xAxis"]["axisLabel"]
+    assert (names["overflow"], times["overflow"]) == ("truncate", "break")

@@ -1,0 +1,37 @@
+"""Subscriptions of the console to push queries."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+
+from starlette.concurrency import run_in_threadpool
+
+from headrace.control.serving.print_topic import TopicPrinter
+from headrace.control.serving.push import PushQueries, PushSubscription
+from headrace.plan.actions import TransientSelect
+
+
+@asynccontextmanager
+async def push_subscription(
+    pushes: PushQueries, asked: TransientSelect | TopicPrinter, notify: Callable[[], None], *, from_beginning: bool
+) -> AsyncIterator[PushSubscription]:
+    """Subscribe for the block. If the caller is cancelled while the thread is still subscribing, it is unsubscribed
+    afterwards.
+    """
+    if isinstance(asked, TopicPrinter):
+        begin = partial(pushes.print, asked, notify=notify)
+    else:
+        begin = partial(pushes.subscribe, asked, from_beginning=from_beginning, notify=notify)
+    begun = asyncio.ensure_future(run_in_threadpool(begin))
+    try:
+        reader = await asyncio.shield(begun)
+    except asyncio.CancelledError:
+        begun.add_done_callback(lambda done: done.exception() or pushes.unsubscribe(done.result()))
+        raise
+    try:
+        yield reader
+    finally:
+        pushes.unsubscribe(reader)

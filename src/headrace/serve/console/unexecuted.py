@@ -1,0 +1,35 @@
+"""Checks the text of the statement editor, without the statements that were executed already."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+
+from headrace.errors import StatementError
+from headrace.lang.contract import CheckedScript
+from headrace.lang.registry import dialect_of
+from headrace.plan.catalog import Catalog
+
+
+def check_unexecuted(text: str, catalog: Catalog, executed: Collection[str]) -> CheckedScript:
+    """Check a text. An executed statement whose effect is in the catalog ("already exists") is not an error."""
+    dialect = dialect_of()
+    found = dialect.check(text, None, catalog, reads_files=False)
+    starts = [error.span.start for error in found.errors if isinstance(error, StatementError) and error.span]
+    done = [
+        statement.span
+        for statement in dialect.parse(text, {})
+        if statement.error is None and normalized(statement.text) in executed
+    ]
+    blank = [span for span in done if any(span.start <= error < span.end for error in starts)]
+    if not blank:
+        return found
+    for span in blank:
+        start, end = span.start, span.end
+        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]  # so that positions stay
+    return dialect.check(text, None, catalog, reads_files=False)
+
+
+def normalized(statement: str) -> str:
+    """The text of a statement, for comparison."""
+    return statement.strip().removesuffix(";").rstrip()
