@@ -96,7 +96,7 @@ sbom: setup-test ## what a build consists of, as CycloneDX JSON in dist/
 build: sbom ## a wheel, and what it consists of, in dist/
 	$(PY) -m hatchling build -t wheel -d dist
 
-format: setup-test ## format and mend what ruff can
+format: setup-test ## format, and fix what ruff can
 	$(PY) -m ruff format -q . && $(PY) -m ruff check -q --fix .
 
 docs: setup-test ## regenerate the reference pages

@@ -51,7 +51,7 @@ def _stable(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     is_error = "code" in value or "error_code" in value
-    dropped = {"message", "stackTrace"} if is_error else {"commandSequenceNumber"}
+    dropped = {"message", "fix", "stackTrace"} if is_error else {"commandSequenceNumber"}
     return {key: _stable(item) for key, item in value.items() if key not in dropped}
 
 

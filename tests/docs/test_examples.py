@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
-PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs").glob("[cg]*/**/*.md")])
+from tests.docs.pages import PAGES, ROOT
+
 BLOCK = re.compile(r"^```(console|python|\w+ \S+)\n(.*?)^```$", re.M | re.S)
 
 
@@ -46,13 +46,3 @@ def test_page(page: Path, tmp_path: Path) -> None:
                 check=False,
             )
             assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
-
-
-def test_every_link_leads_somewhere() -> None:
-    broken = [
-        f"{page.relative_to(ROOT)}: {target}"
-        for page in [*PAGES, ROOT / "ARCHITECTURE.md"]
-        for target in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text())
-        if not target.startswith("http") and not (page.parent / target).exists()
-    ]
-    assert not broken

@@ -22,7 +22,7 @@ from headrace.testing import World
 from headrace.testing.case_records import case_document
 from headrace.testing.json_payloads import json_text
 from headrace.testing.memory_log import MemoryRecord
-from tests.docs.test_examples import PAGES, ROOT
+from tests.docs.pages import PAGES, ROOT
 
 BLOCK = re.compile(r"^```(ksql|sql)\n(.*?)^```$(?:\s*^```text\n(.*?)^```$)?", re.M | re.S)
 CLOCK = re.compile(r"^-- time: (\d+)\n", re.M)

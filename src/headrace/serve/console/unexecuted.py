@@ -10,6 +10,8 @@ from headrace.lang.contract import CheckedScript
 from headrace.lang.registry import dialect_of
 from headrace.plan.catalog import Catalog
 
+_SEMICOLON = re.compile(r"\s*;")
+
 
 def check_unexecuted(text: str, catalog: Catalog, executed: Collection[str]) -> CheckedScript:
     """Check a text. An executed statement whose effect is in the catalog ("already exists") is not an error."""
@@ -24,9 +26,10 @@ def check_unexecuted(text: str, catalog: Catalog, executed: Collection[str]) -> 
     blank = [span for span in done if any(span.start <= error < span.end for error in starts)]
     if not blank:
         return found
-    for span in blank:
-        start, end = span.start, span.end
-        text = text[:start] + re.sub(r"[^\n]", " ", text[start:end]) + text[end:]  # so that positions stay
+    for span in blank:  # positions stay
+        semicolon = _SEMICOLON.match(text, span.end)
+        end = semicolon.end() if semicolon else span.end
+        text = text[: span.start] + re.sub(r"[^\n]", " ", text[span.start : end]) + text[end:]
     return dialect.check(text, None, catalog, reads_files=False)
 
 
