@@ -110,9 +110,9 @@ def run(console: Console, settings: Settings, *, seconds: float | None, plain: b
             node = stack.enter_context(Node(log, given))
             node.execute(project_template.STATEMENTS)
             scene.address = _served(node, stack)
-            question = node.asked(PUSH_QUERY)
-            answers = node.pushes.subscribe(question, from_beginning=True, notify=news.set)
-            stack.callback(node.pushes.unsubscribe, answers)
+            question = node.plan_select(PUSH_QUERY)
+            answers = node.push_queries.subscribe(question, from_beginning=True, notify=news.set)
+            stack.callback(node.push_queries.unsubscribe, answers)
             stack.enter_context(_clicking(log, scene, rate))
             while not scene.counts:
                 _look(node, answers, news, scene)
@@ -183,7 +183,7 @@ def _look(node: Node, answers: PushSubscription, news: threading.Event, scene: D
     for row in answers.take():
         if not row.deleted:
             scene.take(row.text)
-    for failure in (answers.failure, *(s.failure for s in node.care.setbacks.values() if s.again_at is None)):
+    for failure in (answers.failure, *(s.failure for s in node.reconciler.setbacks.values() if s.again_at is None)):
         if failure is not None:
             raise failure
 

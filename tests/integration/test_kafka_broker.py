@@ -154,7 +154,7 @@ def test_the_command_runs_brokers_until_it_is_interrupted(cluster: LocalCluster,
         env={**os.environ, "COLUMNS": "200"},
     )
     assert running.stdout is not None
-    said = next(line for line in running.stdout if "Kafka runs at" in line)
+    said = next(line for line in running.stdout if "Kafka is running at" in line)
     assert re.search(rf"127\.0\.0\.1:{port}\b", said)
     with KafkaLog(Settings.of(kafka_bootstrap_servers=f"{HOST}:{port}")) as log:
         assert log.topics() == []

@@ -103,7 +103,7 @@ _OWN_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
 
 def test_a_person_at_a_terminal(server: str, tmp_path: Path) -> None:
     with shell(server, tmp_path / "state") as (terminal, process):
-        terminal.until("\\? for help", "headrace>")
+        terminal.until("help for help", "headrace>")
         terminal.type(CLICKS.replace(" WITH", "\rWITH") + "\r")  # on two lines
         terminal.until("Stream created", "headrace>")
         terminal.type("DESCRIBE cli\t")

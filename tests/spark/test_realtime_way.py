@@ -367,7 +367,7 @@ def test_a_program_refuses_what_cannot_run_in_real_time(kafka: KafkaLog, name: s
     kafka.create_topic(name, TopicSpec(partitions=3))
     failing = CLICKS + "CREATE STREAM a AS SELECT id, n / few AS r FROM clicks;"
     wide = CLICKS.replace("partitions=1", "partitions=3") + PASSED
-    for statements, said in ((failing, "may fail"), (wide, "3 partitions, each of which holds a slot")):
+    for statements, said in ((failing, "may fail"), (wide, "3 partitions, each of which occupies a Spark task slot")):
         with Program(kafka, kafka.settings) as program, pytest.raises(BadSetting, match=said):
             program.execute(statements.format(name=name))
 

@@ -25,7 +25,7 @@ PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
 def server(data: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """Its process and its address."""
     command = [*PROGRAM, "--data", str(data), "up", "--port", "0"]
-    env = {**os.environ, "HEADRACE_QUERY_EXECUTION_MODE": "record", "HEADRACE_QUERY_EMIT": "record"}
+    env = {**os.environ, "HEADRACE_QUERY_EXECUTION_MODE": "record", "HEADRACE_QUERY_EMIT": "per-record"}
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as process:
         assert process.stderr is not None
         told = next(line for line in process.stderr if "listens on" in line)

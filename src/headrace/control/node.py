@@ -4,7 +4,7 @@
         node.execute("CREATE TABLE counts AS SELECT ...;")
 
 A statement is either journalled and applied, or it has no effect. After a restart the node replays the journal and
-restores sources, types and queries, and which queries are paused. A `Reconciler` (`care`) starts and restarts queries.
+restores sources, types and queries, and which queries are paused. A `Reconciler` starts and restarts queries.
 """
 
 from __future__ import annotations
@@ -97,19 +97,21 @@ class Node:
         self.guard = Guard(log, settings, clock)
         isolation = isolation or _isolation(log, settings)
         self.supervisor = Supervisor(log, settings, PROGRAM_NAME, isolation, clock, self._setup_of)
-        self._turn = threading.RLock()
-        self.care = Reconciler(self.supervisor, IdleTracker(settings.query.suspend_after.total_seconds()), self._turn)
+        self._lock = threading.RLock()
+        self.reconciler = Reconciler(
+            self.supervisor, IdleTracker(settings.query.suspend_after.total_seconds()), self._lock
+        )
         self._journal = Journal(log, clock)
         self._replay = Replay(empty_catalog(log), AppRegistry(base=setup))
         self.tables = MaterializedTables(log, store)
-        self.pulls = PullQueries(log, self.tables, settings)
-        self.pushes = PushQueries(log, clock, settings.query.max_push_queries)
-        self.preparing = PreparedQueryCache(dialect_of(), self._plan_parameterized)
-        self.board = AlertHistory(log)
-        self.means = SenderContext(settings, PushSubscriptions(log), self.is_shown)
-        self._couriers = AlertDelivery(log, self.means, clock, self.is_muted)
-        self._take_up()
-        self.care.begin()
+        self.pull_queries = PullQueries(log, self.tables, settings)
+        self.push_queries = PushQueries(log, clock, settings.query.max_push_queries)
+        self.prepared_queries = PreparedQueryCache(dialect_of(), self._plan_parameterized)
+        self.alert_history = AlertHistory(log)
+        self.sender_context = SenderContext(settings, PushSubscriptions(log), self.is_shown)
+        self._alert_delivery = AlertDelivery(log, self.sender_context, clock, self.is_muted)
+        self._restore()
+        self.reconciler.begin()
 
     def __enter__(self) -> Self:
         return self
@@ -130,23 +132,23 @@ class Node:
         """Journalled statements that can no longer be planned, by entry number."""
         return self._replay.broken
 
-    def _take_up(self) -> None:
+    def _restore(self) -> None:
         """Restore the state that the journal describes."""
         self._replay.read(self._journal.entries)
         for topic, made_at in self._replay.deleted:
-            self._delete(topic, made_at)
+            self._delete_topic(topic, made_at)
         self.supervisor.queries.update(self._replay.queries)
         self.supervisor.forget_left()
-        self._settle()
-        self._shorten()
+        self._reconcile()
+        self._compact_journal()
 
-    def _settle(self) -> None:
+    def _reconcile(self) -> None:
         """Reconcile views, alert delivery and alert history with the catalog."""
         self.tables.settle(self.catalog)
-        self._couriers.settle(self.catalog)
-        self.board.keep(self.catalog.queries)
+        self._alert_delivery.settle(self.catalog)
+        self.alert_history.keep(self.catalog.queries)
 
-    def _shorten(self) -> None:
+    def _compact_journal(self) -> None:
         needed = self._replay.needed()
         if len(self._journal.entries) - len(needed) > _COMPACT_AFTER:
             self._journal.keep(needed)
@@ -161,27 +163,27 @@ class Node:
         *,
         language: str = KSQL,
         rights: Rights = ALL_RIGHTS,
-        on_done: Callable[[StatementResult], None] = lambda outcome: None,
+        on_done: Callable[[StatementResult], None] = lambda result: None,
     ) -> None:
         """Apply statements in order and report each to `on_done`; the first error stops, earlier ones stay applied."""
         dialect = dialect_of(language)
         if dialect.count(text) > MAX_STATEMENTS:
             what = f"the request has more than {MAX_STATEMENTS} statements"
             raise TooManyStatements(what, fix="split the request, or send rows with POST /inserts-stream")
-        with self._turn, redact_errors(rights):
+        with self._lock, redact_errors(rights):
             self.catalog.numbered = self._journal.next
             kept = [self.catalog.copy()]
 
             def apply(action: Action, own_text: str) -> None:
                 try:
                     permits().check(action)
-                    outcome = self._do(action, own_text, execution, rights)
+                    result = self._apply(action, own_text, execution, rights)
                 except BaseException:
                     self.catalog.restore(kept[0])
                     raise
                 self.catalog.numbered = self._journal.next
                 kept[0] = self.catalog.copy()
-                on_done(outcome)
+                on_done(result)
 
             def permits() -> Permissions:
                 return Permissions(rights, kept[0], self.log)
@@ -196,7 +198,7 @@ class Node:
             )
             execution.run(text)
 
-    def asked(
+    def plan_select(
         self,
         text: str,
         properties: Mapping[str, Any] | None = None,
@@ -204,13 +206,13 @@ class Node:
         *,
         rights: Rights = ALL_RIGHTS,
     ) -> actions.TransientSelect:
-        """Plan a SELECT: `pulls` or `pushes` executes it."""
-        found = self.question(text, properties, variables, rights=rights)
+        """Plan a SELECT: `pull_queries` or `push_queries` executes it."""
+        found = self.plan_transient_query(text, properties, variables, rights=rights)
         if isinstance(found, TopicPrinter):
             raise BadQuery("the statement is not a SELECT", fix="send PRINT to /query or /query-stream")
         return found
 
-    def question(
+    def plan_transient_query(
         self,
         text: str,
         properties: Mapping[str, Any] | None = None,
@@ -220,7 +222,7 @@ class Node:
     ) -> actions.TransientSelect | TopicPrinter:
         """Plan a SELECT or a PRINT, limited to the rows that the principal may read."""
         found: list[Action] = []
-        with self._turn, redact_errors(rights):
+        with self._lock, redact_errors(rights):
             self.catalog.numbered = self._journal.next
             dialect = dialect_of()
             planner = dialect.planner(self.catalog.copy(), properties)
@@ -244,30 +246,30 @@ class Node:
         )
 
     def _plan_parameterized(self, text: str, values: Sequence[Any]) -> ParameterizedPlan | None:
-        with self._turn:
+        with self._lock:
             return dialect_of().plan_parameterized(text, values, self.catalog)
 
-    def inlet(self, name: str, *, rights: Rights = ALL_RIGHTS) -> RowInserter:
+    def inserter(self, name: str, *, rights: Rights = ALL_RIGHTS) -> RowInserter:
         """An inserter of rows for a stream or table."""
-        with self._turn, redact_errors(rights):
-            inlet = RowInserter(self.log, self.catalog, name, self._clock)
-            Permissions(rights, self.catalog, self.log).check(actions.InsertRow(inlet.source, (), ()))
-            return inlet
+        with self._lock, redact_errors(rights):
+            inserter = RowInserter(self.log, self.catalog, name, self._clock)
+            Permissions(rights, self.catalog, self.log).check(actions.InsertRow(inserter.source, (), ()))
+            return inserter
 
-    def _do(self, action: Action, text: str, execution: ScriptExecutor, rights: Rights) -> StatementResult:
+    def _apply(self, action: Action, text: str, execution: ScriptExecutor, rights: Rights) -> StatementResult:
         answers: list[Listing] = []
         runtime = LogRuntime(self.log, self.settings, self.supervisor, self._clock, rights)
         interpreter = Interpreter(runtime, execution, answers.append)
         if action.journaled:
             _logger.info("statement by %s: %s", rights.who.name, " ".join(text.split()))
             self.guard.audit.note("statement", rights.who.name, text=text)
-            return self._journalled(action, text, execution, interpreter)
+            return self._journal_and_apply(action, text, execution, interpreter)
         if (refused := _refused(action)) is not None:
             raise refused
         interpreter.run(action, text)
         return StatementResult(text, action, answer=answers[0] if answers else None)
 
-    def _journalled(
+    def _journal_and_apply(
         self, action: Action, text: str, execution: ScriptExecutor, interpreter: Interpreter
     ) -> StatementResult:
         start, made_at = interpreter.prepare(action), None
@@ -278,17 +280,17 @@ class Node:
         entry = self._journal.add(text, properties, start, made_at, language=execution.dialect.name)
         self._replay.add(entry, action)
         for query in _affected_queries(action):
-            self.care.forget(query)
+            self.reconciler.forget(query)
         try:
             interpreter.apply(action, text, start)
-            self._settle()
-            self.preparing.forget()
-            self._shorten()
+            self._reconcile()
+            self.prepared_queries.forget()
+            self._compact_journal()
         except HeadraceError as error:  # it is journalled: replaying the journal completes the rest
             _logger.warning("%s was applied, but a later step failed: %s", text, error)
         return StatementResult(text, action, entry)
 
-    def _delete(self, topic: str, made_at: int) -> None:
+    def _delete_topic(self, topic: str, made_at: int) -> None:
         with suppress(UnknownTopic):
             if self.log.topic(topic).created_at == made_at:
                 self.log.delete_topic(topic)
@@ -300,12 +302,12 @@ class Node:
         code: AppCode,
         *,
         rights: Rights = ALL_RIGHTS,
-        on_done: Callable[[StatementResult], None] = lambda outcome: None,
+        on_done: Callable[[StatementResult], None] = lambda result: None,
     ) -> DeployedApp:
         """Deploy an app's code, and apply those of its statements that are not applied yet. Deployed again, it replaces
         the earlier version: queries that call it resume with the new code, or the deployment is refused as a whole."""
         rights.check_admin("send code")
-        with self._turn:
+        with self._lock:
             with self.apps.trial(code) as deployed:
                 before = self.apps.known.get(deployed.name)
                 replay = self._replay.with_app(empty_catalog(self.log), deployed)
@@ -316,7 +318,7 @@ class Node:
                 entry = self._journal.add_code(deployed.name, {"source": code.source, "path": code.path})
             replay.add_code(entry)
             self._replay = replay
-            self._go_on_with(changed)
+            self._resume_changed(changed)
             self.execute(left, rights=rights, on_done=on_done)
         return deployed
 
@@ -335,24 +337,24 @@ class Node:
             raise replay.broken[number]
         if before is None or before.code == deployed.code:
             return {}
-        users = replay.apps.users(deployed.name, (enlisted.query for enlisted in replay.queries.values()))
+        users = replay.apps.users(deployed.name, (registered.query for registered in replay.queries.values()))
         for query in users:
             self.supervisor.check_code(replay.queries[query].query)
         return {query: replay.queries[query] for query in users}
 
-    def _go_on_with(self, changed: Mapping[str, RegisteredQuery]) -> None:
-        for query, enlisted in changed.items():
+    def _resume_changed(self, changed: Mapping[str, RegisteredQuery]) -> None:
+        for query, registered in changed.items():
             self.supervisor.halt(query)
-            self.supervisor.queries[query] = enlisted
-            self.care.forget(query)
-        self.preparing.forget()
+            self.supervisor.queries[query] = registered
+            self.reconciler.forget(query)
+        self.prepared_queries.forget()
 
     def withdraw(self, app: str, *, rights: Rights = ALL_RIGHTS) -> None:
         """Remove an app's code; refused while queries call it."""
         rights.check_admin("withdraw code")
-        with self._turn:
+        with self._lock:
             self.apps.get(app)
-            if users := self.apps.users(app, (enlisted.query for enlisted in self.supervisor.queries.values())):
+            if users := self.apps.users(app, (registered.query for registered in self.supervisor.queries.values())):
                 raise AppInUse(
                     f'queries use functions or operators of app "{app}": {", ".join(users)}', fix="terminate them first"
                 )
@@ -360,7 +362,7 @@ class Node:
             entry = self._journal.add_code(app, None)
             self._replay.add_code(entry)
             self.apps.withdraw(app)
-            self.preparing.forget()
+            self.prepared_queries.forget()
 
     # -- alerts -----------------------------------------------------------------------------------------------------
 
@@ -382,32 +384,32 @@ class Node:
             raise UnknownNotifier(f'notifier "{name}" does not exist', fix="LIST NOTIFIERS shows the existing ones")
         return self.catalog.notifiers[name]
 
-    def try_out(self, notifier: str) -> None:
+    def send_test_message(self, notifier: str) -> None:
         """Send a test message by the notifier; raises if it is not delivered."""
-        send_test_message(self.notifier(notifier), self.means, self._clock)
+        send_test_message(self.notifier(notifier), self.sender_context, self._clock)
 
     # -- queries ----------------------------------------------------------------------------------------------------
 
     def restart(self, query: str, *, rights: Rights = ALL_RIGHTS) -> None:
         """Restart a query from its checkpoint; a paused query stays stopped."""
-        with self._turn:
+        with self._lock:
             if query not in self.supervisor.queries:
                 raise UnknownQuery(f'query "{query}" does not exist', fix="LIST QUERIES shows the existing ones")
             Permissions(rights, self.catalog, self.log).controls(self.supervisor.queries[query].query)
-            self.care.restart(query)
+            self.reconciler.restart(query)
 
     def reload(self, settings: Settings) -> None:
         """Apply the settings that take effect without a restart (see `settings_reload`)."""
-        with self._turn:
-            self.settings = self.pulls.settings = settings
-            self.pushes.most = settings.query.max_push_queries
-            self.care.park_after(settings.query.suspend_after.total_seconds())
+        with self._lock:
+            self.settings = self.pull_queries.settings = settings
+            self.push_queries.most = settings.query.max_push_queries
+            self.reconciler.park_after(settings.query.suspend_after.total_seconds())
 
     def close(self) -> None:
         """Finish the current batches and stop; the next node resumes from there."""
-        self.care.end()
-        self._couriers.close()
-        self.pushes.close()
+        self.reconciler.end()
+        self._alert_delivery.close()
+        self.push_queries.close()
         self.tables.close()
         self.supervisor.close()
         self._journal.close()

@@ -27,7 +27,7 @@ def started(data: Path, *arguments: object, **how: object) -> subprocess.Popen[s
     environment = {
         **os.environ,
         "HEADRACE_SPARK_DRIVER_MEMORY": "1 GB",
-        "HEADRACE_QUERY_EMIT": "record",
+        "HEADRACE_QUERY_EMIT": "per-record",
         "COLUMNS": "160",
     }
     return subprocess.Popen(command, cwd=data.parent, env=environment, text=True, **how)  # type: ignore[call-overload]

@@ -304,24 +304,24 @@ def test_the_newest_letters_of_one_query(site: RequestContext, log: EmbeddedLog)
 def test_what_is_printed_follows(site: RequestContext, log: EmbeddedLog) -> None:
     site.node.execute(CLICKS)
     log.append([Append("clicks", [Record(b'{"PAGE": "/"}', b"1")])])
-    printing = site.node.question("PRINT clicks FROM BEGINNING LIMIT 1;")
+    printing = site.node.plan_transient_query("PRINT clicks FROM BEGINNING LIMIT 1;")
     assert isinstance(printing, TopicPrinter)
 
     async def first() -> list[Any]:
         news = asyncio.Event()
         async with push_subscription(
-            site.node.pushes, printing, thread_safe_setter(news), from_beginning=False
+            site.node.push_queries, printing, thread_safe_setter(news), from_beginning=False
         ) as reader:
             return [json.loads(row.text) async for some in subscription_rows(reader, news) for row in some]
 
     ((_, key, value, partition),) = asyncio.run(first())
     assert (key, partition, "/" in str(value)) == ("1", 0, True)
-    assert len(site.node.pushes) == 0
+    assert len(site.node.push_queries) == 0
 
 
 def test_who_goes_while_it_begins_leaves_nothing_behind(site: RequestContext) -> None:
     site.node.execute(CLICKS)
-    asked = site.node.asked("SELECT * FROM clicks EMIT CHANGES;")
+    asked = site.node.plan_select("SELECT * FROM clicks EMIT CHANGES;")
     begun, go_on = threading.Event(), threading.Event()
 
     class Slow:
@@ -330,10 +330,10 @@ def test_who_goes_while_it_begins_leaves_nothing_behind(site: RequestContext) ->
         def subscribe(self, *given: Any, **named: Any) -> Any:
             begun.set()
             go_on.wait(30)
-            return site.node.pushes.subscribe(*given, **named)
+            return site.node.push_queries.subscribe(*given, **named)
 
         def unsubscribe(self, reader: Any) -> None:
-            site.node.pushes.unsubscribe(reader)
+            site.node.push_queries.unsubscribe(reader)
 
     async def leave() -> None:
         async def follow() -> None:
@@ -354,21 +354,21 @@ def test_who_goes_while_it_begins_leaves_nothing_behind(site: RequestContext) ->
         await asyncio.sleep(0)  # what was to be done behind it
 
     asyncio.run(left())
-    assert len(site.node.pushes) == 0
+    assert len(site.node.push_queries) == 0
 
 
 def test_one_too_many_is_refused(site: RequestContext) -> None:
     site.node.execute(CLICKS)
-    site.node.pushes.most = 1
-    asked = site.node.asked("SELECT * FROM clicks EMIT CHANGES;")
+    site.node.push_queries.most = 1
+    asked = site.node.plan_select("SELECT * FROM clicks EMIT CHANGES;")
 
     async def two() -> None:
         async with (
-            push_subscription(site.node.pushes, asked, lambda: None, from_beginning=False),
-            push_subscription(site.node.pushes, asked, lambda: None, from_beginning=False),
+            push_subscription(site.node.push_queries, asked, lambda: None, from_beginning=False),
+            push_subscription(site.node.push_queries, asked, lambda: None, from_beginning=False),
         ):
             pass
 
     with pytest.raises(TooManyReaders):
         asyncio.run(two())
-    assert len(site.node.pushes) == 0
+    assert len(site.node.push_queries) == 0

@@ -173,27 +173,27 @@ def test_rows_come_as_lines_while_the_question_goes_on(client: Client) -> None:
     for n in range(3):
         client.append("clicks", ("/a", {"N": n}))
         assert json.loads(response.readline()) == ["/a", n]
-    assert len(client.node.pushes) == 1
+    assert len(client.node.push_queries) == 1
     assert client.post("/close-query", {"queryId": begin["queryId"]}).status == 200
     assert response.read() == b""
-    wait_until(lambda: not len(client.node.pushes))
+    wait_until(lambda: not len(client.node.push_queries))
     assert client.post("/close-query", {"queryId": begin["queryId"]}).status == 400
 
 
 def test_who_leaves_is_forgotten(client: Client) -> None:
     responses = [client.post("/query-stream", {"sql": "SELECT * FROM clicks EMIT CHANGES;"}) for _ in range(5)]
-    assert len(client.node.pushes) == 5
+    assert len(client.node.push_queries) == 5
     for response in responses:
         response.readline()
         response.close()
     client.append("clicks", ("/a", {"N": 1}))
-    wait_until(lambda: not len(client.node.pushes))
+    wait_until(lambda: not len(client.node.push_queries))
 
 
 def test_who_asks_the_same_shares_the_work(client: Client) -> None:
     texts = ["SELECT * FROM clicks EMIT CHANGES;"] * 3 + ["SELECT n FROM clicks EMIT CHANGES LIMIT 1;"]
     responses = [client.post("/query-stream", {"sql": text}) for text in texts]
-    assert (len(client.node.pushes), len(client.node.pushes.feeds)) == (4, 2)
+    assert (len(client.node.push_queries), len(client.node.push_queries.feeds)) == (4, 2)
     client.append("clicks", ("/a", {"N": 1}))
     for response in responses:
         assert json.loads(response.readline())["queryId"].startswith("SCALABLE_PUSH_QUERY")
@@ -217,9 +217,9 @@ def test_a_slow_reader_of_its_own_question_gets_everything_later(
 
 def test_a_slow_one_among_several_is_let_go(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push, "MAX_BUFFERED_ROWS", 100)
-    node, ask = client.node, client.node.asked("SELECT n FROM clicks EMIT CHANGES;")
+    node, ask = client.node, client.node.plan_select("SELECT n FROM clicks EMIT CHANGES;")
     news = threading.Event()
-    quick, slow = (node.pushes.subscribe(ask, from_beginning=False, notify=n) for n in (news.set, lambda: None))
+    quick, slow = (node.push_queries.subscribe(ask, from_beginning=False, notify=n) for n in (news.set, lambda: None))
     taken = 0
     while not slow.ended:
         client.append("clicks", *(("/a", {"N": n}) for n in range(60)))
@@ -252,9 +252,9 @@ def test_a_topic_is_printed_as_it_grows(client: Client) -> None:
         shown, partition = printed(response)
         assert shown == f'key: "/a", value: {{"N": {n}}}'
         assert partition in "01"
-    assert len(client.node.pushes) == 1
+    assert len(client.node.push_queries) == 1
     response.close()
-    wait_until(lambda: not client.node.pushes.feeds)
+    wait_until(lambda: not client.node.push_queries.feeds)
 
 
 def test_a_topic_is_printed_from_its_beginning_to_a_limit(client: Client) -> None:
@@ -266,7 +266,7 @@ def test_a_topic_is_printed_from_its_beginning_to_a_limit(client: Client) -> Non
         assert [line.split("value: ")[1].split(", partition")[0] for line in told[2:]] == [
             json.dumps({"N": n}) for n in expected
         ]
-    wait_until(lambda: not client.node.pushes.feeds)
+    wait_until(lambda: not client.node.push_queries.feeds)
     response = client.post("/query", {"ksql": "PRINT clicks FROM BEGINNING INTERVAL 4 LIMIT 3;"})
     for _ in range(2):
         response.readline()
@@ -300,7 +300,7 @@ def test_who_reads_what_is_printed_slowly_gets_all_of_it_later(client: Client, m
     for start in range(0, many, 1000):
         client.append("clicks", *((f"{text}{n}", {"N": n}) for n in range(start, start + 1000)))
     response = client.post("/query", {"ksql": f"PRINT clicks FROM BEGINNING LIMIT {many};"})
-    wait_until(lambda: bool(client.node.pushes.feeds) and client.node.pushes.feeds[0].is_held)
+    wait_until(lambda: bool(client.node.push_queries.feeds) and client.node.push_queries.feeds[0].is_held)
     assert sum(b"rowtime: " in line for line in response) == many
 
 
@@ -326,8 +326,8 @@ def test_many_rows_come_while_they_are_read(client: Client) -> None:
 def test_who_does_not_take_an_answer_holds_no_state_for_ever(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     """The connection ends, too: without the end of the answer."""
     monkeypatch.setattr(queries, "PULL_READ_GRACE", 0.5)
-    client.node.pulls.settings = client.node.settings.replace(query_pull_timeout=timedelta(seconds=1))
-    let_go, answered = threading.Event(), client.node.pulls.answered
+    client.node.pull_queries.settings = client.node.settings.replace(query_pull_timeout=timedelta(seconds=1))
+    let_go, answered = threading.Event(), client.node.pull_queries.answered
 
     @contextmanager
     def watched(ask: Any) -> Iterator[Any]:
@@ -337,7 +337,7 @@ def test_who_does_not_take_an_answer_holds_no_state_for_ever(client: Client, mon
         finally:
             let_go.set()
 
-    monkeypatch.setattr(client.node.pulls, "answered", watched)
+    monkeypatch.setattr(client.node.pull_queries, "answered", watched)
     for start in range(0, 20_000, 1000):
         client.append("pages", *((f"/{n}{'x' * 1000}", {"VIEWS": n}) for n in range(start, start + 1000)))
     client.settle()

@@ -87,13 +87,13 @@ def query_status(node: Node, watch: MetricsSampler, query: str) -> QueryStatus |
 
 
 def _state(node: Node, watch: MetricsSampler, query: str, *, paused: bool) -> Mapping[str, Any]:
-    running, setback = node.supervisor.running.get(query), node.care.setbacks.get(query)
+    running, setback = node.supervisor.running.get(query), node.reconciler.setbacks.get(query)
     if running is not None:
         state = STARTING if running.is_starting else RUNNING if running.is_active else FAILED
         return {"state": state, **_figures(watch.look(running))}
     if paused:
         return {"state": PAUSED}
-    if query in node.care.parked:
+    if query in node.reconciler.parked:
         return {"state": SUSPENDED, "lag": 0}
     if setback is None:
         return {"state": STARTING}

@@ -58,7 +58,7 @@ class WriteTracker:
         return {p: bounds.end for p, bounds in self._node.log.bounds(topic).items()} if wanted else {}
 
     def _has_read(self, query: str, wanted: Mapping[str, EndOffsets]) -> bool:
-        parked, running = self._node.care.parked.get(query), self._node.supervisor.running.get(query)
+        parked, running = self._node.reconciler.parked.get(query), self._node.supervisor.running.get(query)
         if running is None:
             return parked is not None and parked.is_done  # it has read all its input
         position = running.position or {}

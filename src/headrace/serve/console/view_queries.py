@@ -62,10 +62,10 @@ def view_version(site: RequestContext, view: str, where: str) -> object:
 
 def run_select(site: RequestContext, asked: ViewSelect) -> ViewRows:
     name = get_view(site, ViewRequest(view=asked.view)).name
-    ask = site.node.asked(asked.text(name), rights=site.rights)
+    ask = site.node.plan_select(asked.text(name), rights=site.rights)
     if ask.push or {one.name for one in ask.query.sources} != {name} or ask.limit != asked.limit:
         raise BadRequest("a filter or a sort order is not a single expression", fix="run other queries as statements")
-    with site.node.pulls.answered(ask) as pulled:
+    with site.node.pull_queries.answered(ask) as pulled:
         rows = [parse_row(row.text, ask.columns) for batch in pulled.batches for row in batch]
     return ViewRows([column.name for column in ask.columns], rows, time_columns(ask.columns))
 

@@ -59,7 +59,7 @@ class InsertStreamResponse(Response):
         try:
             first, *rest = await anext(parts, [b""])
             take(-len(first))
-            inlet = await run_in_threadpool(partial(node.inlet, _target(first), rights=request_rights(request)))
+            inlet = await run_in_threadpool(partial(node.inserter, _target(first), rights=request_rights(request)))
         except HeadraceError as error:
             await audit_refusal(node.guard, request, error)
             status, document = error_document(error)

@@ -99,7 +99,9 @@ class QueryEndpoints:
                 answer = await run_in_threadpool(self._at_once, text, rights, shape)
             if answer is not None:
                 return Response(answer, media_type=shape.content_type)
-        ask = await run_in_threadpool(partial(self._node.question, text, properties, variables, rights=rights))
+        ask = await run_in_threadpool(
+            partial(self._node.plan_transient_query, text, properties, variables, rights=rights)
+        )
         who = rights.who.name
         if isinstance(ask, TopicPrinter):
             return await self._printed(ask, printed, who)
@@ -115,10 +117,10 @@ class QueryEndpoints:
 
         A prepared query covers all rows: users who may see only some rows are served by the general path.
         """
-        with self._node.preparing.taken(text, at_hand=at_hand) as question:
+        with self._node.prepared_queries.taken(text, at_hand=at_hand) as question:
             if question is None or not can_see_all_rows(question.ask, rights):
                 return None
-            with self._node.pulls.prepared(question) as answer:
+            with self._node.pull_queries.prepared(question) as answer:
                 batches = list(itertools.islice(answer.batches, 2))
             if len(batches) > 1:
                 return None
@@ -127,7 +129,7 @@ class QueryEndpoints:
 
     async def _pulled(self, ask: TransientSelect, shape: ResponseFormat) -> Response:
         """Most results are short: they are computed on a thread in one go."""
-        seconds = self._node.pulls.settings.query.pull_timeout.total_seconds()
+        seconds = self._node.pull_queries.settings.query.pull_timeout.total_seconds()
         ends_at = anyio.current_time() + seconds + PULL_READ_GRACE if seconds else math.inf
         parts = self._parts(ask, shape)
         begun = await run_in_threadpool(lambda: list(itertools.islice(parts, 2)))
@@ -138,7 +140,7 @@ class QueryEndpoints:
     def _parts(self, ask: TransientSelect, shape: ResponseFormat) -> Generator[bytes, None, None]:
         """The text batch by batch. The last batch includes the end, and is sent after the snapshot is released."""
         waiting, count, failure = shape.begin(ResponseHeader.of(ask, self._name(ask))), 0, None
-        with self._node.pulls.answered(ask) as answer:
+        with self._node.pull_queries.answered(ask) as answer:
             try:
                 for rows in answer.batches:
                     if count:
@@ -156,12 +158,12 @@ class QueryEndpoints:
 
     async def _pushed(self, ask: TransientSelect, shape: ResponseFormat, who: str, *, from_beginning: bool) -> Response:
         head = ResponseHeader.of(ask, self._name(ask, shared=not from_beginning))
-        subscribe = partial(self._node.pushes.subscribe, ask, from_beginning=from_beginning)
+        subscribe = partial(self._node.push_queries.subscribe, ask, from_beginning=from_beginning)
         return await self._going(head, shape, who, subscribe)
 
     async def _printed(self, printing: TopicPrinter, shape: ResponseFormat, who: str) -> Response:
         head = ResponseHeader.of_records(f"print_{next(self._numbers)}", printing.formats)
-        return await self._going(head, shape, who, partial(self._node.pushes.print, printing))
+        return await self._going(head, shape, who, partial(self._node.push_queries.print, printing))
 
     async def _going(
         self, head: ResponseHeader, shape: ResponseFormat, who: str, subscribe: Callable[..., PushSubscription]
@@ -173,7 +175,7 @@ class QueryEndpoints:
 
         def close() -> None:
             del self._open[head.query]
-            self._node.pushes.unsubscribe(reader)
+            self._node.push_queries.unsubscribe(reader)
 
         return PushResponse(_told(reader, news, shape, shape.begin(head)), close, shape.content_type)
 

@@ -82,11 +82,11 @@ def append(log: Log, query: str, *ids: str, alert: str, target: str = "d1", noti
 
 
 def settled(node: Node, notice: str) -> Callable[[], bool]:
-    return lambda: bool(node.board.outcomes(notice))
+    return lambda: bool(node.alert_history.outcomes(notice))
 
 
 def state(node: Node, notice: str) -> tuple[str, str | None]:
-    (outcome,) = node.board.outcomes(notice)
+    (outcome,) = node.alert_history.outcomes(notice)
     return outcome.state, outcome.reason
 
 
@@ -106,7 +106,7 @@ def test_sent_once_over_restarts(server: Server) -> None:
             write(node, "n2")
             wait_until(settled(node, "n2"))
             assert [notice.id for _, notice in newest_notices(node.log)] == ["n2", "other", "n1"]
-            assert [notice.id for notice in node.board.raised("ALERT_HOT_2")] == ["n2"]
+            assert [notice.id for notice in node.alert_history.raised("ALERT_HOT_2")] == ["n2"]
         assert keys(there) == ["n1", "n2"]
 
 
@@ -162,7 +162,7 @@ def test_tried_again_under_the_same_id_until_it_is_taken(server: Server, monkeyp
         write(node, "n1")
         wait_until(settled(node, "n1"))
         assert keys(there) == ["n1", "n1", "n1"]
-        assert node.board.outcomes("n1")[0].tries == 3
+        assert node.alert_history.outcomes("n1")[0].tries == 3
 
 
 def test_given_up_with_the_reason(server: Server) -> None:
@@ -184,10 +184,10 @@ def test_one_that_is_stuck_holds_up_no_other_and_goes_on_after_a_restart(server:
             write(node, "n1", notify=("B", "OPS"))
             wait_until(settled(node, "n1"))
             wait_until(lambda: bool(stuck.posted))
-            assert [one.notifier for one in node.board.outcomes("n1")] == ["OPS"]
+            assert [one.notifier for one in node.alert_history.outcomes("n1")] == ["OPS"]
         stuck.answer = answers(200)
         with server.up() as node:
-            wait_until(lambda: len(node.board.outcomes("n1")) == 2)
+            wait_until(lambda: len(node.alert_history.outcomes("n1")) == 2)
         assert set(keys(stuck)) == set(keys(there)) == {"n1"}
         assert len(there.posted) == 1
 
@@ -275,7 +275,7 @@ def test_an_outcome_is_noted_once_though_the_answer_was_lost(server: Server, mon
 
 
 def is_over(node: Node) -> Callable[[], bool]:
-    return lambda: not node._couriers._couriers["OPS"].is_alive
+    return lambda: not node._alert_delivery._couriers["OPS"].is_alive
 
 
 def test_who_was_taken_over_from_sends_nothing_more(server: Server, caplog: pytest.LogCaptureFixture) -> None:
@@ -382,7 +382,7 @@ def test_many_are_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch
 def test_what_has_lain_there_is_not_waited_for(server: Server) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there, wait="1h"))
-        node._couriers._couriers["OPS"]._ends.append((1, time.monotonic() - 3_600))
+        node._alert_delivery._couriers["OPS"]._ends.append((1, time.monotonic() - 3_600))
         write(node, "n1")
         wait_until(settled(node, "n1"))
 
@@ -428,8 +428,8 @@ def test_what_a_dropped_alert_or_notifier_had_is_forgotten(server: Server) -> No
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there) + "CREATE NOTIFIER browsers TYPE PUSH;")
         write(node, "n1", notify=())
-        assert len(node.board.raised("ALERT_HOT_2")) == 1
-        node.means.subscriptions.add(PushSubscription("BROWSERS", "https://x/", "", ""))
+        assert len(node.alert_history.raised("ALERT_HOT_2")) == 1
+        node.sender_context.subscriptions.add(PushSubscription("BROWSERS", "https://x/", "", ""))
         node.execute("DROP ALERT hot; DROP NOTIFIER browsers;")
-        assert node.board.raised("ALERT_HOT_2") == []
-        assert node.means.subscriptions.of("BROWSERS") == []
+        assert node.alert_history.raised("ALERT_HOT_2") == []
+        assert node.sender_context.subscriptions.of("BROWSERS") == []

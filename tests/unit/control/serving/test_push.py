@@ -37,7 +37,7 @@ def asked(
     node: Node, text: str, news: threading.Event | None = None, *, from_beginning: bool = True
 ) -> PushSubscription:
     notify = (news or threading.Event()).set
-    return node.pushes.subscribe(node.asked(text), from_beginning=from_beginning, notify=notify)
+    return node.push_queries.subscribe(node.plan_select(text), from_beginning=from_beginning, notify=notify)
 
 
 def append(node: Node, *texts: str) -> None:

@@ -68,13 +68,13 @@ ALL = _rights(*(f"{deed} {kind} *" for deed in Privilege for kind in ResourceTyp
 
 def _pulled(node: Node, text: str, rights: Rights = ALL) -> list[tuple[Any, ...]]:
     """All that a question gives of what is there, whether it would go on or not."""
-    ask = node.question(text, rights=rights)
+    ask = node.plan_transient_query(text, rights=rights)
     assert isinstance(ask, TransientSelect)
     if ask.push or ask.query.sources[0].relation.kind is Relational.STREAM:
         follower, rows = TransientQuery(node.log, ask.query, from_beginning=True, to_the_end=True), ResultRowWriter(ask)
         found = [row for entries in iter(follower.step, None) for row in rows.of(entries)]
     else:
-        with node.pulls.answered(ask) as pulled:
+        with node.pull_queries.answered(ask) as pulled:
             found = [row for batch in pulled.batches for row in batch]
     return sorted(tuple(json.loads(row.text)) for row in found if not row.deleted)
 
@@ -186,7 +186,7 @@ def _may(node: Node, text: str, rights: Rights) -> bool:
 
 def _prints(node: Node, topic: str, rights: Rights) -> bool:
     try:
-        return isinstance(node.question(f"PRINT '{topic}' FROM BEGINNING;", rights=rights), TopicPrinter)
+        return isinstance(node.plan_transient_query(f"PRINT '{topic}' FROM BEGINNING;", rights=rights), TopicPrinter)
     except NotAllowed:
         return False
 
@@ -319,13 +319,13 @@ def test_several_conditions_are_any_of_them(node: Node) -> None:
 def test_a_condition_that_does_not_fit_shows_nothing(node: Node, where: str) -> None:
     rights = _rights(f"read source PEOPLE where {where}")
     with pytest.raises(BadRowFilter):
-        node.question("SELECT * FROM PEOPLE;", rights=rights)
+        node.plan_transient_query("SELECT * FROM PEOPLE;", rights=rights)
 
 
 def test_an_error_does_not_tell_what_there_is(node: Node) -> None:
     with pytest.raises(HeadraceError) as refused:
-        node.question("SELECT * FROM NOTHING;", rights=_rights("read source A"))
+        node.plan_transient_query("SELECT * FROM NOTHING;", rights=_rights("read source A"))
     assert "PEOPLE" not in str(refused.value)
     with pytest.raises(HeadraceError) as refused:
-        node.inlet("NOTHING", rights=_rights("read source A"))
+        node.inserter("NOTHING", rights=_rights("read source A"))
     assert "PEOPLE" not in str(refused.value)

@@ -253,7 +253,7 @@ def test_pushes_are_not_shared_between_those_who_see_other_rows(declared: Place)
         closing(Pushed(eu, text)) as some,
         closing(Pushed(other, text)) as same,
     ):
-        assert len(declared.node.pushes.feeds) == 2  # those two who see the same share one
+        assert len(declared.node.push_queries.feeds) == 2  # those two who see the same share one
         _insert(declared, "(4, 'US')", "(5, 'EU')")
         wait_until(lambda: len(all_rows.rows) == 2 and bool(some.rows) and bool(same.rows))
         assert all_rows.rows == [[4, "US"], [5, "EU"]]

@@ -207,7 +207,7 @@ def unmute_alert(site: RequestContext, asked: UnmuteRequest) -> AlertDescription
 def _alert(site: RequestContext, query: Query) -> AlertDescription:
     alert, found = query.alert, query_status(site.node, site.watch, query.id)
     assert alert is not None
-    raised = site.node.board.raised(query.id) if can_see_notices(site.rights, query) else []
+    raised = site.node.alert_history.raised(query.id) if can_see_notices(site.rights, query) else []
     shown = [ActiveAlert(one.target, one.id, one.message, one.value, one.since, one.at) for one in raised[-1_000:]]
     mutes = [Mute(key, until) for key, until in site.node.mutes(alert.name).items()]
     facts = (alert.name, alert.source, str(alert.rule), alert.severity, list(alert.notify), query.id)
@@ -257,7 +257,7 @@ def _is_wanted(notice: Notice, asked: ListNoticesRequest) -> bool:
 def _told(site: RequestContext, place: int, notice: Notice) -> NoticeEntry:
     settled = {
         one.notifier: NoticeDelivery(one.notifier, one.state, one.at, one.tries, one.reason)
-        for one in site.node.board.outcomes(notice.id)
+        for one in site.node.alert_history.outcomes(notice.id)
     }
     deliveries = [settled.get(name) or NoticeDelivery(name, _unsettled(site, place, name)) for name in notice.notify]
     facts = {name: value for name, value in asdict(notice).items() if name not in ("target", "query", "notify")}
@@ -266,7 +266,7 @@ def _told(site: RequestContext, place: int, notice: Notice) -> NoticeEntry:
 
 def _unsettled(site: RequestContext, place: int, notifier: str) -> str:
     """The state without a stored outcome: old outcomes are discarded, but their completion stays recorded."""
-    return "unknown" if site.node.board.is_done(place, notifier) else "open"
+    return "unknown" if site.node.alert_history.is_done(place, notifier) else "open"
 
 
 # -- notifiers ------------------------------------------------------------------------------------------------------
@@ -284,7 +284,7 @@ def list_notifiers(site: RequestContext) -> list[NotifierDescription]:
 
 def send_test_message(site: RequestContext, asked: NotifierRequest) -> None:
     """Send a test message now, once. A failure is reported."""
-    site.node.try_out(asked.notifier)
+    site.node.send_test_message(asked.notifier)
 
 
 def drop_notifier(site: RequestContext, asked: NotifierRequest) -> None:
@@ -297,7 +297,7 @@ def drop_notifier(site: RequestContext, asked: NotifierRequest) -> None:
 
 def get_push_key(site: RequestContext) -> PushKey:
     """Get the `applicationServerKey` with which a browser subscribes."""
-    return PushKey(public_key(site.node.means))
+    return PushKey(public_key(site.node.sender_context))
 
 
 def subscribe(site: RequestContext, asked: SubscribeRequest) -> SubscribeResponse:
@@ -317,7 +317,7 @@ def subscribe(site: RequestContext, asked: SubscribeRequest) -> SubscribeRespons
     )
     _check_sees_all(site, notifier.name)
     _check_owner(site, subscription.id)
-    site.node.means.subscriptions.add(subscription)
+    site.node.sender_context.subscriptions.add(subscription)
     return SubscribeResponse(subscription.id)
 
 
@@ -329,7 +329,7 @@ def unsubscribe(site: RequestContext, asked: SubscriptionRequest) -> None:
     """
     site.node.notifier(asked.notifier)
     _check_owner(site, asked.subscription)
-    site.node.means.subscriptions.remove(asked.subscription)
+    site.node.sender_context.subscriptions.remove(asked.subscription)
 
 
 def _check_sees_all(site: RequestContext, notifier: str) -> None:
@@ -344,7 +344,7 @@ def _check_sees_all(site: RequestContext, notifier: str) -> None:
 
 
 def _check_owner(site: RequestContext, subscription: str) -> None:
-    found = site.node.means.subscriptions.get(subscription)
+    found = site.node.sender_context.subscriptions.get(subscription)
     if found is not None and not site.rights.is_admin and found.owner != site.rights.who.name:
         raise NotAllowed(f"{site.rights.who.name} does not own this subscription", fix="ask its owner or an admin")
 

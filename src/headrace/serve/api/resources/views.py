@@ -133,14 +133,14 @@ def _told(source: SourceInfo, position: Mapping[int, int]) -> str:
 
 
 def _rows(site: RequestContext, source: SourceInfo, asked: ReadViewRequest) -> bytes:
-    ask = site.node.asked(_text(source, asked), rights=site.rights)
+    ask = site.node.plan_select(_text(source, asked), rights=site.rights)
     if {one.name for one in ask.query.sources} != {source.name} or ask.limit != asked.limit:
         raise BadRequest(
             '"select", "where" and "order" must each be a complete clause', fix="send other queries to /query"
         )
     if ask.push:
         raise BadRequest("a page of rows does not support EMIT CHANGES", fix="send the query to /query-stream")
-    with site.node.pulls.answered(ask) as pulled:
+    with site.node.pull_queries.answered(ask) as pulled:
         rows = [row.text for batch in pulled.batches for row in batch]
         position = None if pulled.state is None else _told(source, pulled.state.position)
     names = [column.name for column in ask.columns]

@@ -72,7 +72,7 @@ async def watch_query_socket(site: RequestContext, socket: WebSocket) -> None:
 
 async def _told(site: RequestContext, asked: WatchRequest) -> AsyncGenerator[PushMessage, None]:
     ask = await run_in_threadpool(_asked, site, asked.sql)
-    news, pushes = asyncio.Event(), site.node.pushes
+    news, pushes = asyncio.Event(), site.node.push_queries
     notify, from_beginning = thread_safe_setter(news), asked.start == "beginning"
     reader = await run_in_threadpool(lambda: pushes.subscribe(ask, from_beginning=from_beginning, notify=notify))
     try:
@@ -85,7 +85,7 @@ async def _told(site: RequestContext, asked: WatchRequest) -> AsyncGenerator[Pus
 
 
 def _asked(site: RequestContext, text: str) -> TransientSelect:
-    ask = site.node.asked(text, rights=site.rights)
+    ask = site.node.plan_select(text, rights=site.rights)
     if not ask.push:
         raise BadQuery("a pull query cannot be watched", fix="add EMIT CHANGES, or use GET /views/{view}/rows")
     return ask

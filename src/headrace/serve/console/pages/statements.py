@@ -172,7 +172,9 @@ class StatementsPage:
 
     async def _ask(self, turn: int, question: str, properties: dict[str, str], variables: dict[str, str]) -> None:
         site = self._desk.site
-        asked = await run_in_threadpool(lambda: site.node.question(question, properties, variables, rights=site.rights))
+        asked = await run_in_threadpool(
+            lambda: site.node.plan_transient_query(question, properties, variables, rights=site.rights)
+        )
         if turn != self._turn:
             return
         if isinstance(asked, TopicPrinter):
@@ -195,7 +197,7 @@ class StatementsPage:
         self, turn: int, asked: TransientSelect | TopicPrinter, rows: ResultGrid, *, from_beginning: bool
     ) -> None:
         site, news = self._desk.site, asyncio.Event()  # with the rights at the time of the run
-        pushes, notify = site.node.pushes, thread_safe_setter(news)
+        pushes, notify = site.node.push_queries, thread_safe_setter(news)
         try:
             async with push_subscription(pushes, asked, notify, from_beginning=from_beginning) as reader:
                 async for some in subscription_rows(reader, news, 1.0):
@@ -280,7 +282,7 @@ def _checked(site: RequestContext, text: str, executed: Collection[str]) -> Chec
 
 def _pulled(site: RequestContext, asked: TransientSelect) -> list[list[Any]]:
     found: list[list[Any]] = []
-    with site.node.pulls.answered(asked) as pulled:
+    with site.node.pull_queries.answered(asked) as pulled:
         for batch in pulled.batches:
             found += [parse_row(row.text, asked.columns) for row in batch]
             if len(found) > MAX_SHOWN_ROWS:

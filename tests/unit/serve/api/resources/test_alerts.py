@@ -44,7 +44,7 @@ def test_alerts_and_their_history(ask: Client, node: Node, monkeypatch: pytest.M
         ask.done("POST", "/statements", {"text": alerting(there.url)})
         write(node, "n1", "n2", target="d'1")
         write(node, "n3", target="d2", notify=())
-        wait_until(lambda: bool(node.board.outcomes("n1")))
+        wait_until(lambda: bool(node.alert_history.outcomes("n1")))
         (alert,) = ask.done("GET", "/alerts")
         assert (alert["name"], alert["rule"], alert["notify"]) == ("HOT", "raised when it holds for 5m", ["OPS"])
         assert [(one["key"], one["notice"]) for one in alert["raised"]] == [("d'1", "n2"), ("d2", "n3")]
@@ -65,7 +65,7 @@ def test_what_is_too_long_ago_is_unknown_and_not_open(ask: Client, node: Node, m
         node.execute(alerting(there.url))
         for one in ("n1", "n2"):
             write(node, one)
-            wait_until(lambda one=one: bool(node.board.outcomes(one)))
+            wait_until(lambda one=one: bool(node.alert_history.outcomes(one)))
         write(node, "n3")
         wait_until(lambda: len(there.posted) > 2)
         found = ask.done("GET", "/notices")["notices"]
@@ -110,7 +110,7 @@ def test_a_secret_is_in_no_file_and_no_answer(
     with webhook_receiver() as there:
         node.execute(alerting(there.url))
         write(node, "n1")
-        wait_until(lambda: bool(node.board.outcomes("n1")))
+        wait_until(lambda: bool(node.alert_history.outcomes("n1")))
     told = [str(ask.done("GET", path)) for path in ("/notifiers", "/alerts", "/notices", "/statements", "/status")]
     assert not [text for text in told if "a-word-to-keep" in text]
     files = [Path(folder) / name for folder, _, names in os.walk(log.folder) for name in names]
@@ -125,9 +125,9 @@ def test_browsers_subscribe(ask: Client, node: Node) -> None:
     asked = {"endpoint": "https://push.example/x", "keys": {"p256dh": BROWSER, "auth": AUTH}}
     path = "/notifiers/BROWSERS/subscriptions"
     id = ask.done("POST", path, asked)["id"]
-    assert [one.endpoint for one in node.means.subscriptions.of("BROWSERS")] == ["https://push.example/x"]
+    assert [one.endpoint for one in node.sender_context.subscriptions.of("BROWSERS")] == ["https://push.example/x"]
     assert ask("POST", path, {**asked, "keys": {}})[0] == 400
     assert ask("POST", "/notifiers/L/subscriptions", asked)[0] == 400
     assert ask("POST", "/notifiers/NONE/subscriptions", asked)[0] == 404
     assert ask("DELETE", f"{path}/{id}")[0] == 204
-    assert node.means.subscriptions.of("BROWSERS") == []
+    assert node.sender_context.subscriptions.of("BROWSERS") == []

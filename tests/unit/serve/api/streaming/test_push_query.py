@@ -37,7 +37,7 @@ def test_over_a_websocket(ask: Client, node: Node) -> None:
         node.execute("DELETE FROM pages WHERE page = '/';")
         assert socket.message() == {"changes": [{"deleted": ["/", None]}]}
     node.execute("INSERT INTO pages VALUES ('/', 2);")
-    wait_until(lambda: not len(node.pushes))
+    wait_until(lambda: not len(node.push_queries))
 
 
 def test_as_events_to_the_limit(ask: Client, node: Node) -> None:
