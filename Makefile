@@ -17,9 +17,9 @@ demo: setup ## a click stream, counted by Spark, moving in your terminal
 test: setup-test check audit ## everything, on real parts
 	@mkdir -p build/test
 	$(PYTEST) -m "not long and not server" tests/spark >build/test/spark.txt 2>&1 & spark=$$!; \
-		$(PYTEST) tests/docs && $(PYTEST) tests/conformance tests/contract tests/integration && $(PYTEST) tests/package && $(PYTEST) tests/browser && \
-		$(PYTEST) -m server tests/spark; \
-		rest=$$?; wait $$spark; spark=$$?; cat build/test/spark.txt; exit $$((rest + spark))
+		rest=0; for suite in tests/docs "tests/conformance tests/contract tests/integration" tests/package tests/browser "-m server tests/spark"; do \
+			$(PYTEST) $$suite || rest=1; done; \
+		wait $$spark; spark=$$?; cat build/test/spark.txt; exit $$((rest + spark))
 	$(PYTEST) tests/soak >build/test/soak.txt 2>&1 & soak=$$!; \
 		$(PYTEST) tests/faults; rest=$$?; wait $$soak; soak=$$?; cat build/test/soak.txt; exit $$((rest + soak))
 
