@@ -12,7 +12,7 @@ from headrace.contracts import Batch, OffsetReset, Subscription, TopicPartition
 from headrace.errors import GroupFenced, OffsetLost
 
 if TYPE_CHECKING:
-    from .model import ModelLog
+    from tests.model_log import ModelLog
 
 
 @dataclass

@@ -21,7 +21,7 @@ from headrace.errors import UnknownReceipt
 from headrace.log.queues import Delivery, Queue
 from headrace.log.stored_rows import from_records
 from headrace.record import Record
-from tests.contract.rows import records
+from tests.contract.rows_and_records import records
 from tests.log_environments import LogEnvironment
 
 START = 1_700_000_000_000

@@ -18,7 +18,7 @@ from headrace.record import Record
 from headrace.schema import Schema
 from headrace.settings import Size
 from tests.contract.conftest import OpenLog
-from tests.contract.rows import columns, keyed, put, raw, records, values
+from tests.contract.rows_and_records import columns, keyed, put, raw, records, values
 
 
 def test_rows_come_back_in_order_with_rising_offsets(log: Log, open_log: OpenLog, name: str) -> None:

@@ -18,7 +18,7 @@ from headrace.errors import (
     UnknownTopic,
 )
 from tests.contract.conftest import OpenLog
-from tests.contract.rows import SHORT, polled, put, raw, until, values_in
+from tests.contract.rows_and_records import SHORT, polled, put, raw, until, values_in
 
 
 def on(*topics: str) -> Subscription:

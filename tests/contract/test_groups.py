@@ -7,7 +7,7 @@ import pytest
 from headrace.contracts import Log, Subscription, TopicPartition, TopicSpec
 from headrace.errors import GroupNotEmpty, OffsetOutOfRange, UnknownGroup, UnknownPartition, UnknownTopic
 from tests.contract.conftest import OpenLog
-from tests.contract.rows import polled, put, until
+from tests.contract.rows_and_records import polled, put, until
 
 
 def filled(log: Log, name: str) -> None:

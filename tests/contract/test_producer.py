@@ -11,7 +11,7 @@ from headrace.contracts import Ack, Log, TopicSpec
 from headrace.errors import Closed, PartitionConflict, RecordTooLarge, UnknownPartition, UnknownTopic
 from headrace.record import Record
 from headrace.settings import Size
-from tests.contract.rows import records, values
+from tests.contract.rows_and_records import records, values
 
 
 @pytest.mark.parametrize("linger", [timedelta(0), timedelta(milliseconds=5)])

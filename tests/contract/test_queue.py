@@ -12,7 +12,7 @@ from headrace.contracts import Append, Log, TopicSpec
 from headrace.errors import UnknownReceipt
 from headrace.log.queues import Queue
 from tests.contract.conftest import OpenLog
-from tests.contract.rows import put, raw, values
+from tests.contract.rows_and_records import put, raw, values
 
 NOW = 1_800_000_000_000
 

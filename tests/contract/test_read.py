@@ -12,7 +12,7 @@ from headrace.contracts import SYSTEM_COLUMNS, Append, Log, TopicSpec
 from headrace.errors import Closed, OffsetOutOfRange, UnknownPartition, UnknownTopic
 from headrace.schema import RAW
 from tests.contract.conftest import OpenLog
-from tests.contract.rows import put, raw, records, values
+from tests.contract.rows_and_records import put, raw, records, values
 
 DAY = 86_400_000
 NOW = 1_800_000_000_000

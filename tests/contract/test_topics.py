@@ -12,7 +12,7 @@ from headrace.errors import BadTopicName, BadTopicOption, IncompatibleSchema, To
 from headrace.schema import Schema
 from headrace.settings import Size
 from tests.contract.conftest import OpenLog
-from tests.contract.rows import columns, put, raw, values
+from tests.contract.rows_and_records import columns, put, raw, values
 
 FULL = TopicSpec(
     partitions=3,

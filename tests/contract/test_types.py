@@ -12,7 +12,7 @@ import pytest
 from headrace.contracts import Append, Log, TopicSpec
 from headrace.schema import Schema, parse_type
 from tests.contract.conftest import OpenLog
-from tests.contract.rows import columns
+from tests.contract.rows_and_records import columns
 
 INF, NAN = float("inf"), float("nan")
 MOMENT = datetime(2024, 2, 29, 23, 59, 59, 999_000, tzinfo=UTC)

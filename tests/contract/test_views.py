@@ -25,7 +25,7 @@ from headrace.schema import Field
 from headrace.settings import Settings
 from headrace.views.contract import View, ViewState
 from headrace.views.stores import open_store
-from tests.unit.views.asked import ALL_TYPES, all_rows, table
+from tests.unit.views.pull_queries import ALL_TYPES, all_rows, table
 
 Open = Callable[[SourceInfo | Relation], View]
 PLAIN = Relation(Kind.TABLE, (Field("K", STRING), Field("L", BIGINT)), (Field("V", BIGINT), Field("D", DOUBLE)))

@@ -9,7 +9,7 @@ from headrace.errors import UnknownTopic, WriterFenced, WrongType
 from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from tests.contract.conftest import OpenLog
-from tests.contract.rows import raw, values
+from tests.contract.rows_and_records import raw, values
 
 
 def test_a_number_is_written_once(log: Log, name: str) -> None:

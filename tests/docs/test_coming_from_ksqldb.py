@@ -189,7 +189,7 @@ CLAIMS: Mapping[str, tuple[Check, ...]] = {
         ),
         Works("CREATE TABLE t AS SELECT id, COUNT(*) FROM views GROUP BY id; EXPLAIN CTAS_T_2;", ()),
     ),
-    "REST API": (TestedIn("tests/unit/serve/test_ksql_app.py", "/clusterStatus"),),
+    "REST API": (TestedIn("tests/unit/serve/ksql/test_app.py", "/clusterStatus"),),
     "messages": (Refused("CREATE STREAM s AS SELECT nope FROM clicks;", "SELECT column 'NOPE' cannot be resolved."),),
     # -- what is better
     "`EMIT FINAL` waits for the next record, possibly for ever": (

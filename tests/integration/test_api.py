@@ -26,7 +26,7 @@ from headrace.serve.http.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 from tests.unit.serve.api.conftest import Client
-from tests.unit.serve.api.sockets import Socket
+from tests.unit.serve.api.websocket_client import Socket
 
 ROOT = Path(__file__).parents[2]
 GUIDE = ROOT / "docs" / "guide" / "api.md"

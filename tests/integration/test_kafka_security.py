@@ -15,7 +15,7 @@ from headrace.log.kafka import KafkaLog, jars
 from headrace.log.kafka.local_cluster import Listener, LocalCluster, free_ports
 from headrace.record import Record
 from headrace.settings import Settings
-from tests.contract.rows import polled, values
+from tests.contract.rows_and_records import polled, values
 
 PASSWORD = "wonder,land"  # a comma, as in real ones
 STORE_PASSWORD = "of-the-key-store"

@@ -17,7 +17,7 @@ from headrace.plan.chain.contract import Event
 from headrace.settings import Settings
 from headrace.views.materializer import ViewMaterializer
 from headrace.views.stores import open_store
-from tests.unit.views.asked import all_rows, append, table
+from tests.unit.views.pull_queries import all_rows, append, table
 
 DECLARED = "CREATE TABLE T (ID BIGINT PRIMARY KEY, N BIGINT) WITH (kafka_topic='t', format='JSON', partitions=2);"
 _, SOURCE = table(DECLARED)

@@ -36,8 +36,8 @@ from headrace.views.postgres_table import search_values
 from headrace.views.pull_query import PullQuery
 from tests.postgres_server import Postgres
 from tests.unit.control.verify import test_view
-from tests.unit.views import test_machine, test_pull_query
-from tests.unit.views.asked import all_rows, append, asked, table
+from tests.unit.views import test_pull_query, test_view_machine
+from tests.unit.views.pull_queries import all_rows, append, asked, table
 
 TOPIC = Topic("t", TopicSpec(), 7)
 DECLARED = """
@@ -57,13 +57,13 @@ def store(postgres: Postgres, tmp_path: Path) -> Iterator[PostgresStore]:
 def test_random_lives_of_a_view(store: PostgresStore) -> None:
     names = iter(range(10**6))
 
-    class Views(test_machine.Views):
+    class Views(test_view_machine.Views):
         def __init__(self) -> None:
             self.name = f"T{next(names)}"
             super().__init__()
 
         def opened(self) -> View:
-            return store.open(replace(test_machine.SOURCE, name=self.name), self.topic)
+            return store.open(replace(test_view_machine.SOURCE, name=self.name), self.topic)
 
     few = settings(deadline=None, max_examples=10, stateful_step_count=20, suppress_health_check=list(HealthCheck))
     run_state_machine_as_test(Views, settings=few)

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 from headrace.engine.planning.partitioning import key_group_assigner
 from headrace.engine.planning.serialization import deserialize_plan, serialize_plan
 from headrace.engine.sparksql import chain_batch
-from tests.spark.batches import Results, Scene, by_chain, records
-from tests.spark.scenes import CLICKED, CLICKS, MIXED, SCENES, USERS, clicks
+from tests.spark.batch_runner import Results, SamplePlan, by_chain, records
+from tests.spark.sample_plans import CLICKED, CLICKS, MIXED, SAMPLE_PLANS, USERS, clicks
 
 pytestmark = pytest.mark.spark
 
@@ -22,7 +22,7 @@ CHAIN_ONLY = (
         "CREATE TABLE o AS SELECT id, COUNT(*) AS n FROM clicks WINDOW TUMBLING (SIZE 1 SECOND, GRACE PERIOD 1 SECOND)"
         " GROUP BY id EMIT FINAL;",
     ),
-    Scene(
+    SamplePlan(
         "streams",
         CLICKS
         + "CREATE STREAM d AS SELECT * FROM clicks;"
@@ -30,10 +30,10 @@ CHAIN_ONLY = (
         + " FROM clicks c LEFT JOIN d WITHIN 1 MINUTE ON c.id = d.id;",
         [*CLICKED, *(("D", *rest) for _, *rest in CLICKED)],
     ),
-    Scene("table-count", USERS + "CREATE TABLE o AS SELECT name, COUNT(*) AS n FROM users GROUP BY name;", MIXED),
+    SamplePlan("table-count", USERS + "CREATE TABLE o AS SELECT name, COUNT(*) AS n FROM users GROUP BY name;", MIXED),
 )
-ALL = (*SCENES, *CHAIN_ONLY)
-IDS = [scene.name for scene in ALL]
+ALL = (*SAMPLE_PLANS, *CHAIN_ONLY)
+IDS = [sample.name for sample in ALL]
 
 
 @pytest.fixture(scope="module")
@@ -46,14 +46,14 @@ def three_pages(spark: SparkSession) -> Results:
     return by_chain(spark, ALL, pages=3)
 
 
-@pytest.mark.parametrize("scene", ALL, ids=IDS)
-def test_one_page_is_the_chain_in_memory(scene: Scene, one_page: Results) -> None:
-    assert one_page[scene.name] == scene.in_memory
+@pytest.mark.parametrize("sample", ALL, ids=IDS)
+def test_one_page_is_the_chain_in_memory(sample: SamplePlan, one_page: Results) -> None:
+    assert one_page[sample.name] == sample.in_memory
 
 
-@pytest.mark.parametrize("scene", ALL, ids=IDS)
-def test_pages_side_by_side_are_the_chain_in_memory(scene: Scene, three_pages: Results) -> None:
-    assert three_pages[scene.name] == scene.in_memory
+@pytest.mark.parametrize("sample", ALL, ids=IDS)
+def test_pages_side_by_side_are_the_chain_in_memory(sample: SamplePlan, three_pages: Results) -> None:
+    assert three_pages[sample.name] == sample.in_memory
 
 
 @pytest.mark.parametrize(
@@ -75,20 +75,20 @@ def test_pages_side_by_side_are_the_chain_in_memory(scene: Scene, three_pages: R
     ],
 )
 def test_what_follows_more_than_one_key_is_one_page(name: str, several: bool) -> None:
-    (scene,) = (scene for scene in ALL if scene.name == name)
-    assert key_group_assigner(scene.query).are_several is several
+    (sample,) = (sample for sample in ALL if sample.name == name)
+    assert key_group_assigner(sample.query).are_several is several
 
 
-@pytest.mark.parametrize("scene", ALL, ids=IDS)
-def test_a_plan_arrives_as_it_was(scene: Scene) -> None:
-    assert deserialize_plan(serialize_plan(scene.query)) == scene.query
+@pytest.mark.parametrize("sample", ALL, ids=IDS)
+def test_a_plan_arrives_as_it_was(sample: SamplePlan) -> None:
+    assert deserialize_plan(serialize_plan(sample.query)) == sample.query
 
 
 def test_records_in_order_and_problems_apart(spark: SparkSession) -> None:
-    scene = clicks("plain", "CREATE STREAM o AS SELECT id, page FROM clicks WHERE page IS NOT NULL;")
-    results = chain_batch.run_query(records(spark, [scene]), scene.query).cache()
+    sample = clicks("plain", "CREATE STREAM o AS SELECT id, page FROM clicks WHERE page IS NOT NULL;")
+    results = chain_batch.run_query(records(spark, [sample]), sample.query).cache()
     rows = chain_batch.written_records(results).collect()
-    assert [(bytes(r.key) if r.key else None, bytes(r.value), r.time) for r in rows] == scene.in_memory
+    assert [(bytes(r.key) if r.key else None, bytes(r.value), r.time) for r in rows] == sample.in_memory
     assert {row.topic for row in rows} == {"O"}
     (problem,) = chain_batch.problems(results).collect()
     assert (problem.code, problem.where) == ("bad-record", "topic clicks, partition 0, offset 5")

@@ -12,8 +12,8 @@ from pyspark.sql import SparkSession
 
 from headrace.engine.planning.sparksql_support import BatchMode, choose_batch_mode
 from headrace.engine.sparksql import operators
-from tests.spark.batches import Results, Scene, answer, natively, records
-from tests.spark.scenes import SCENES, clicks
+from tests.spark.batch_runner import Results, SamplePlan, answer, natively, records
+from tests.spark.sample_plans import SAMPLE_PLANS, clicks
 from tests.spark.test_batch_chain import CHAIN_ONLY
 
 pytestmark = pytest.mark.spark
@@ -21,25 +21,25 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def results(spark: SparkSession) -> Results:
-    return natively(spark, SCENES)
+    return natively(spark, SAMPLE_PLANS)
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=[scene.name for scene in SCENES])
-def test_native_is_the_chain(scene: Scene, results: Results) -> None:
-    assert choose_batch_mode(scene.query).way is BatchMode.NATIVE
-    assert answer(scene, results[scene.name]) == answer(scene, scene.in_memory)
+@pytest.mark.parametrize("sample", SAMPLE_PLANS, ids=[sample.name for sample in SAMPLE_PLANS])
+def test_native_is_the_chain(sample: SamplePlan, results: Results) -> None:
+    assert choose_batch_mode(sample.query).way is BatchMode.NATIVE
+    assert answer(sample, results[sample.name]) == answer(sample, sample.in_memory)
 
 
-@pytest.mark.parametrize("scene", CHAIN_ONLY, ids=[scene.name for scene in CHAIN_ONLY])
-def test_what_is_left_to_the_chain_says_why(scene: Scene) -> None:
-    choice = choose_batch_mode(scene.query)
+@pytest.mark.parametrize("sample", CHAIN_ONLY, ids=[sample.name for sample in CHAIN_ONLY])
+def test_what_is_left_to_the_chain_says_why(sample: SamplePlan) -> None:
+    choice = choose_batch_mode(sample.query)
     assert choice.way is BatchMode.CHAIN
     assert choice.reasons
 
 
 def test_typed_rows_have_names_and_types_of_their_own(spark: SparkSession) -> None:
-    scene = clicks("typed", "CREATE STREAM o AS SELECT id, page, tags, MAP('k' := spent) AS m, at FROM clicks;")
-    rows = operators.run_typed(records(spark, [scene]), scene.query).orderBy("sequence").limit(1)
+    sample = clicks("typed", "CREATE STREAM o AS SELECT id, page, tags, MAP('k' := spent) AS m, at FROM clicks;")
+    rows = operators.run_typed(records(spark, [sample]), sample.query).orderBy("sequence").limit(1)
     assert dict(rows.dtypes)["M"] == "map<string,bigint>"
     (row,) = rows.collect()
     assert (row.ID, row.PAGE, row.TAGS, row.M["k"], row.AT.asDict()) == (
@@ -161,8 +161,8 @@ def statements(draw: st.DrawFn) -> str:
 
 
 @st.composite
-def scenes(draw: st.DrawFn) -> list[Scene]:
-    return [Scene(f"random-{i}", STREAM + draw(statements()), draw(rows())) for i in range(6)]
+def samples(draw: st.DrawFn) -> list[SamplePlan]:
+    return [SamplePlan(f"random-{i}", STREAM + draw(statements()), draw(rows())) for i in range(6)]
 
 
 @settings(
@@ -172,8 +172,8 @@ def scenes(draw: st.DrawFn) -> list[Scene]:
     phases=[Phase.explicit, Phase.reuse, Phase.generate],
     suppress_health_check=list(HealthCheck),
 )
-@given(made=scenes())
-def test_random_statements_natively_and_by_the_chain(spark: SparkSession, made: list[Scene]) -> None:
+@given(made=samples())
+def test_random_statements_natively_and_by_the_chain(spark: SparkSession, made: list[SamplePlan]) -> None:
     results = natively(spark, made)
-    found: dict[str, Any] = {scene.statements: answer(scene, results[scene.name]) for scene in made}
-    assert found == {scene.statements: answer(scene, scene.in_memory) for scene in made}
+    found: dict[str, Any] = {sample.statements: answer(sample, results[sample.name]) for sample in made}
+    assert found == {sample.statements: answer(sample, sample.in_memory) for sample in made}

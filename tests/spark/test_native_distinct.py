@@ -19,7 +19,7 @@ from headrace.schema import Schema
 from headrace.settings import Settings
 from tests import memory_and_spark
 from tests.spark.conftest import drain
-from tests.spark.sales import (
+from tests.spark.native_runner import (
     SALES,
     SCHEMA,
     as_records,
@@ -33,7 +33,7 @@ from tests.spark.sales import (
     sales,
     typed_batch,
 )
-from tests.spark.scenes import clicks
+from tests.spark.sample_plans import clicks
 
 pytestmark = pytest.mark.spark
 
@@ -67,11 +67,11 @@ def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog,
 
 
 def test_a_raw_topic(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
-    scene = clicks("raw", "CREATE STREAM o AS SELECT DISTINCT ON (page) id, spent FROM clicks;")
-    assert choose_native(scene.query, {"clicks": log.create_topic("clicks", TopicSpec())}).way == NATIVE
-    pieces = [[raw_append(part)] for part in halves(scene.records)]
-    found = natively(spark, log, scene.query, pieces, tmp_path / "q")
-    assert_same(scene.query, found, in_memory(scene.query, scene.records))
+    sample = clicks("raw", "CREATE STREAM o AS SELECT DISTINCT ON (page) id, spent FROM clicks;")
+    assert choose_native(sample.query, {"clicks": log.create_topic("clicks", TopicSpec())}).way == NATIVE
+    pieces = [[raw_append(part)] for part in halves(sample.records)]
+    found = natively(spark, log, sample.query, pieces, tmp_path / "q")
+    assert_same(sample.query, found, in_memory(sample.query, sample.records))
     assert (found.dead["bad-record"], found.dead["null-value"]) == (1, 1)
 
 

@@ -47,7 +47,18 @@ from headrace.schema import Schema
 from headrace.settings import Settings
 from tests import memory_and_spark
 from tests.spark.conftest import drain, forget_last_commit
-from tests.spark.sales import SALES, SCHEMA, Found, Row, as_records, in_memory, in_order, planned, sales, typed_batch
+from tests.spark.native_runner import (
+    SALES,
+    SCHEMA,
+    Found,
+    Row,
+    as_records,
+    in_memory,
+    in_order,
+    planned,
+    sales,
+    typed_batch,
+)
 
 TICKS = "__ticks.run"
 FINAL = {

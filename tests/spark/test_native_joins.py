@@ -30,8 +30,8 @@ from headrace.plan.nodes import Query
 from headrace.settings import Settings
 from tests import memory_and_spark
 from tests.spark.conftest import drain
-from tests.spark.meetings import SCHEMAS, STREAMS, Arrival, arrivals, as_records, batch, raw_appends, typed_appends
-from tests.spark.sales import assert_same, halves, in_memory, natively, planned
+from tests.spark.join_inputs import SCHEMAS, STREAMS, Arrival, arrivals, as_records, batch, raw_appends, typed_appends
+from tests.spark.native_runner import assert_same, halves, in_memory, natively, planned
 
 pytestmark = pytest.mark.spark
 

@@ -24,7 +24,7 @@ from headrace.record import Record
 from headrace.settings import Settings
 from tests import memory_and_spark
 from tests.spark.conftest import drain, forget_last_commit
-from tests.spark.sales import in_memory, planned
+from tests.spark.native_runner import in_memory, planned
 
 pytestmark = pytest.mark.kafka
 

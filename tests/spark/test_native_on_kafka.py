@@ -33,7 +33,7 @@ from headrace.record import Record, StoredRecord
 from headrace.settings import Settings
 from tests.memory_and_spark import by_key, stored
 from tests.spark.conftest import drain, forget_last_commit
-from tests.spark.sales import planned
+from tests.spark.native_runner import planned
 
 pytestmark = pytest.mark.kafka
 

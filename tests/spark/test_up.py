@@ -16,7 +16,7 @@ from headrace.log.embedded import EmbeddedLog
 from tests import memory_and_spark
 from tests.spark.test_node import wait_until
 from tests.spark.test_program import NUMBERS, SUMS, insert, values
-from tests.unit.serve.test_ksql_app import done
+from tests.unit.serve.ksql.test_app import done
 
 PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
 

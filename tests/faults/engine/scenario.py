@@ -167,46 +167,46 @@ class Scenario:
 # -- deaths ---------------------------------------------------------------------------------------------------------
 
 
-def _at_point(scene: Scenario, life: DriverProcess, fate: KillPlan, chance: random.Random) -> None:
+def _at_point(scenario: Scenario, life: DriverProcess, fate: KillPlan, chance: random.Random) -> None:
     """A worker may be the one at the point: then the driver goes on with another, until it is killed too."""
     del fate
     given_up = time.monotonic() + PATIENCE
     while not life.mark and not life.ended and time.monotonic() < given_up:
-        scene.feed(life, time.monotonic() + EVERY)
+        scenario.feed(life, time.monotonic() + EVERY)
     if life.mark and life.outlives(_DYING):
-        scene.note("worker", life.mark, driver_process.under_way(scene.given) or STARTING)
-        scene.feed(life, time.monotonic() + chance.uniform(0, REVIVAL))
+        scenario.note("worker", life.mark, driver_process.under_way(scenario.given) or STARTING)
+        scenario.feed(life, time.monotonic() + chance.uniform(0, REVIVAL))
 
 
-def _at_random(scene: Scenario, life: DriverProcess, fate: KillPlan, chance: random.Random) -> None:
+def _at_random(scenario: Scenario, life: DriverProcess, fate: KillPlan, chance: random.Random) -> None:
     del chance
-    scene.feed(life, time.monotonic() + fate.delay)
+    scenario.feed(life, time.monotonic() + fate.delay)
 
 
-def _workers(scene: Scenario, life: DriverProcess, fate: KillPlan, chance: random.Random) -> None:
+def _workers(scenario: Scenario, life: DriverProcess, fate: KillPlan, chance: random.Random) -> None:
     """Workers die one by one; the driver starts anew what failed by it."""
     for _ in range(WORKERS):
-        scene.feed(life, time.monotonic() + chance.uniform(0.2, 2.0 + fate.delay))
+        scenario.feed(life, time.monotonic() + chance.uniform(0.2, 2.0 + fate.delay))
         chosen = sorted(life.workers(), key=lambda process: process.pid)
         if chosen and not life.ended:
             victim = chance.choice(chosen)
-            what, inside = driver_process.what_of(victim), driver_process.under_way(scene.given)
+            what, inside = driver_process.what_of(victim), driver_process.under_way(scenario.given)
             with contextlib.suppress(psutil.NoSuchProcess):
                 victim.kill()
-                scene.note(what, "retried" if fate.retries else RANDOM, inside)
+                scenario.note(what, "retried" if fate.retries else RANDOM, inside)
 
 
-def _broker(scene: Scenario, life: DriverProcess, fate: KillPlan, chance: random.Random) -> None:
+def _broker(scenario: Scenario, life: DriverProcess, fate: KillPlan, chance: random.Random) -> None:
     """The only broker goes and comes back beneath the running job."""
     del chance
-    assert scene.cluster is not None
-    scene.feed(life, time.monotonic() + fate.delay)
-    inside = driver_process.under_way(scene.given)
-    scene.cluster.kill(1)
-    scene.note("broker", RANDOM, inside)
+    assert scenario.cluster is not None
+    scenario.feed(life, time.monotonic() + fate.delay)
+    inside = driver_process.under_way(scenario.given)
+    scenario.cluster.kill(1)
+    scenario.note("broker", RANDOM, inside)
     time.sleep(DOWN)
-    scene.cluster.restart(1)
-    scene.feed(life, time.monotonic() + fate.delay + 2)
+    scenario.cluster.restart(1)
+    scenario.feed(life, time.monotonic() + fate.delay + 2)
 
 
 _ENDS: dict[str, Callable[[Scenario, DriverProcess, KillPlan, random.Random], None]] = {
@@ -250,24 +250,24 @@ def run_scenario(
         log = stack.enter_context(job.open_log(given))
         job.create_topics(log)
         (folder / "notes").mkdir()
-        scene = Scenario(given, log, folder / "notes", job.records(seed), beat, cluster)
-        stack.callback(scene.clear)
-        _kill(scene, kills, chosen or kill_plans(part, seed), random.Random(f"lives.{part}.{seed}"))
-        scene.add(AHEAD)
-        if not scene.failures:
-            scene.drain()
-        found = _verified(scene, batch=batch)
-    return Result(part, scene.kills, found, scene.told, time.monotonic() - began)
+        scenario = Scenario(given, log, folder / "notes", job.records(seed), beat, cluster)
+        stack.callback(scenario.clear)
+        _kill(scenario, kills, chosen or kill_plans(part, seed), random.Random(f"lives.{part}.{seed}"))
+        scenario.add(AHEAD)
+        if not scenario.failures:
+            scenario.drain()
+        found = _verified(scenario, batch=batch)
+    return Result(part, scenario.kills, found, scenario.told, time.monotonic() - began)
 
 
-def _kill(scene: Scenario, kills: int, chosen: Iterator[KillPlan], chance: random.Random) -> None:
+def _kill(scenario: Scenario, kills: int, chosen: Iterator[KillPlan], chance: random.Random) -> None:
     for lives, fate in enumerate(chosen):
-        if len(scene.kills) >= kills or scene.failures:
+        if len(scenario.kills) >= kills or scenario.failures:
             return
         if lives > TRIES * kills:
-            scene.failures.append(f"{lives} lives, and only {len(scene.kills)} kills: {scene.told[-3:]}")
-        scene.add(AHEAD)
-        scene.live(fate, chance)
+            scenario.failures.append(f"{lives} lives, and only {len(scenario.kills)} kills: {scenario.told[-3:]}")
+        scenario.add(AHEAD)
+        scenario.live(fate, chance)
 
 
 def _cluster(folder: Path, stack: contextlib.ExitStack) -> LocalCluster:
@@ -275,13 +275,13 @@ def _cluster(folder: Path, stack: contextlib.ExitStack) -> LocalCluster:
     return stack.enter_context(LocalCluster.start(folder / "kafka"))
 
 
-def _verified(scene: Scenario, *, batch: bool) -> Findings:
+def _verified(scenario: Scenario, *, batch: bool) -> Findings:
     from headrace.engine.spark.session import spark_session
 
-    if isinstance(scene.log, KafkaLog):
-        kafka_scenario._await_settled(scene.log)
-    spark = spark_session(job.settings(scene.given.storage.data)) if batch and not scene.failures else None
-    found = Findings() if scene.failures else check(scene.log, scene.given, scene.fed, spark)
-    for failure in scene.failures:
+    if isinstance(scenario.log, KafkaLog):
+        kafka_scenario._await_settled(scenario.log)
+    spark = spark_session(job.settings(scenario.given.storage.data)) if batch and not scenario.failures else None
+    found = Findings() if scenario.failures else check(scenario.log, scenario.given, scenario.fed, spark)
+    for failure in scenario.failures:
         found.add(DAMAGE, failure)
     return found

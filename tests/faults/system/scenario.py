@@ -129,80 +129,80 @@ class Scenario:
 # -- deaths ---------------------------------------------------------------------------------------------------------
 
 
-def _tree(scene: Scenario) -> None:
-    scene.note("tree")
-    scene.server.kill_tree()
-    scene.start()
+def _tree(scenario: Scenario) -> None:
+    scenario.note("tree")
+    scenario.server.kill_tree()
+    scenario.start()
 
 
-def _starting(scene: Scenario) -> None:
+def _starting(scenario: Scenario) -> None:
     """Killed, and killed again before it is ready, or when its queries are about to be."""
-    scene.note("tree")
-    scene.server.kill_tree()
-    scene.server.start()
-    time.sleep(scene.chance.uniform(0, STARTS))
-    scene.note("tree", STARTING)
-    scene.server.kill_tree()
-    scene.start()
+    scenario.note("tree")
+    scenario.server.kill_tree()
+    scenario.server.start()
+    time.sleep(scenario.chance.uniform(0, STARTS))
+    scenario.note("tree", STARTING)
+    scenario.server.kill_tree()
+    scenario.start()
 
 
-def _server(scene: Scenario) -> None:
+def _server(scenario: Scenario) -> None:
     """What is Spark's must end by itself, while the next server is there already."""
-    scene.note("server")
-    left = scene.server.kill_alone()
-    scene.start()
+    scenario.note("server")
+    left = scenario.server.kill_alone()
+    scenario.start()
     _, alive = psutil.wait_procs(left, timeout=GOES)
     if alive:
-        scene.found.add(DAMAGE, f"after {GOES:g} s a killed server has left {[one.name() for one in alive]}")
+        scenario.found.add(DAMAGE, f"after {GOES:g} s a killed server has left {[one.name() for one in alive]}")
 
 
-def _spark(scene: Scenario) -> None:
-    _kill_one(scene, "spark", scene.server.spark)
+def _spark(scenario: Scenario) -> None:
+    _kill_one(scenario, "spark", scenario.server.spark)
 
 
-def _java(scene: Scenario) -> None:
-    _kill_one(scene, "java", scene.server.java)
+def _java(scenario: Scenario) -> None:
+    _kill_one(scenario, "java", scenario.server.java)
 
 
-def _worker(scene: Scenario) -> None:
-    _kill_one(scene, "worker", scene.server.workers)
+def _worker(scenario: Scenario) -> None:
+    _kill_one(scenario, "worker", scenario.server.workers)
 
 
-def _kill_one(scene: Scenario, who: str, candidates: Callable[[], Sequence[psutil.Process]]) -> None:
+def _kill_one(scenario: Scenario, who: str, candidates: Callable[[], Sequence[psutil.Process]]) -> None:
     found: list[psutil.Process] = []
     _await(lambda: found.extend(candidates()) or bool(found), f"there is a {who} to be killed")
-    scene.note(who)
+    scenario.note(who)
     try:
-        scene.chance.choice(sorted(found, key=lambda process: process.pid)).kill()
+        scenario.chance.choice(sorted(found, key=lambda process: process.pid)).kill()
     except psutil.NoSuchProcess:  # it has ended by itself in this moment
-        scene.kills.pop()
-        _kill_one(scene, who, candidates)
+        scenario.kills.pop()
+        _kill_one(scenario, who, candidates)
 
 
-def _broker(scene: Scenario) -> None:
+def _broker(scenario: Scenario) -> None:
     """The only one goes and comes back."""
-    assert scene.cluster is not None
-    scene.note("broker")
-    scene.cluster.kill(1)
-    time.sleep(scene.chance.uniform(0, DOWN))
-    scene.cluster.restart(1)
+    assert scenario.cluster is not None
+    scenario.note("broker")
+    scenario.cluster.kill(1)
+    time.sleep(scenario.chance.uniform(0, DOWN))
+    scenario.cluster.restart(1)
 
 
-def _full(scene: Scenario) -> None:
+def _full(scenario: Scenario) -> None:
     """On a full disk what is refused is refused with a code, and tables can be asked; no server starts on it."""
-    _fill(ballast := scene.given.storage.data / "ballast")
-    _await_answers(scene.load, DiskFull.code)
-    _await_answers(scene.load, "pulled")
-    scene.note("tree", "full disk")
-    scene.server.kill_tree()
-    scene.server.start()
-    _await(lambda: scene.server.ended or scene.server.serves(), "a server on a full disk serves, or says why not")
-    if scene.server.ended and DiskFull.code not in scene.server.last_words:
-        raise RuntimeError(f"on a full disk the server ended with: {scene.server.last_words}")
+    _fill(ballast := scenario.given.storage.data / "ballast")
+    _await_answers(scenario.load, DiskFull.code)
+    _await_answers(scenario.load, "pulled")
+    scenario.note("tree", "full disk")
+    scenario.server.kill_tree()
+    scenario.server.start()
+    _await(lambda: scenario.server.ended or scenario.server.serves(), "a server on a full disk serves, or says why not")
+    if scenario.server.ended and DiskFull.code not in scenario.server.last_words:
+        raise RuntimeError(f"on a full disk the server ended with: {scenario.server.last_words}")
     ballast.unlink()
-    if scene.server.ended:
-        scene.start()
-    scene.recover()
+    if scenario.server.ended:
+        scenario.start()
+    scenario.recover()
 
 
 def _await_answers(load: Load, answer: str) -> None:
@@ -273,15 +273,15 @@ def run_scenario(
     """Kill so many, and hold everything against what it should be."""
     began = time.monotonic()
     with contextlib.ExitStack() as stack:
-        scene = _begun(part, seed, beat, stack)
+        scenario = _begun(part, seed, beat, stack)
         try:
-            _disturb(scene, kills, chosen or victims(part, seed))
-            _judge(scene, seed, verify=verify)
+            _disturb(scenario, kills, chosen or victims(part, seed))
+            _judge(scenario, seed, verify=verify)
         except Exception as error:
-            scene.found.add(DAMAGE, f"{type(error).__name__}: {error}")
-    seconds, load = time.monotonic() - began, scene.load
-    facts = (scene.found, scene.restarts, scene.recoveries, load.told, len(load.unknown))
-    return Result(part, scene.kills, *facts, seconds)
+            scenario.found.add(DAMAGE, f"{type(error).__name__}: {error}")
+    seconds, load = time.monotonic() - began, scenario.load
+    facts = (scenario.found, scenario.restarts, scenario.recoveries, load.told, len(load.unknown))
+    return Result(part, scenario.kills, *facts, seconds)
 
 
 def _begun(part: str, seed: int, beat: Beat, stack: contextlib.ExitStack) -> Scenario:
@@ -300,32 +300,32 @@ def _begun(part: str, seed: int, beat: Beat, stack: contextlib.ExitStack) -> Sce
     stack.callback(server.clear)
     given = Settings.of(storage_data=data, storage_log=settings.get("storage_log", EMBEDDED))
     load = Load(server, seed, typed=part != KAFKA)
-    scene = Scenario(given, server, load, random.Random(f"scene.{part}.{seed}"), beat, cluster)
-    scene.start()
+    scenario = Scenario(given, server, load, random.Random(f"scene.{part}.{seed}"), beat, cluster)
+    scenario.start()
     options = {"partitions": PARTITIONS} | ({} if part == KAFKA else {"schema": SCHEMA})
     server.done("POST", "/api/v1/topics", {"name": TOPIC, "options": options})
     server.done("POST", "/ksql", {"ksql": SCRIPT})
-    return scene
+    return scenario
 
 
-def _disturb(scene: Scenario, kills: int, chosen: Iterator[str]) -> None:
-    with scene.load.going():
-        _await(lambda: bool(scene.load.token), "a first row is acknowledged")
-        scene.recover()
-        while len(scene.kills) < kills and not scene.load.failures:
-            scene.kill(next(chosen))
-        scene.recover()
+def _disturb(scenario: Scenario, kills: int, chosen: Iterator[str]) -> None:
+    with scenario.load.going():
+        _await(lambda: bool(scenario.load.token), "a first row is acknowledged")
+        scenario.recover()
+        while len(scenario.kills) < kills and not scenario.load.failures:
+            scenario.kill(next(chosen))
+        scenario.recover()
 
 
-def _judge(scene: Scenario, seed: int, *, verify: bool) -> None:
-    server, load = scene.server, scene.load
+def _judge(scenario: Scenario, seed: int, *, verify: bool) -> None:
+    server, load = scenario.server, scenario.load
     load.produce("last", 0)  # in all partitions, behind all others
-    scene.recover()
-    check(server, load, seed, scene.found)
+    scenario.recover()
+    check(server, load, seed, scenario.found)
     if verify:
-        check_verdicts(verdicts(server), scene.found)
+        check_verdicts(verdicts(server), scenario.found)
         plant_record(server, typed=load.typed)
     server.down()
     if verify:
         plant_cell(server)
-        check_planted(verdicts(server), scene.found)
+        check_planted(verdicts(server), scenario.found)

@@ -16,7 +16,7 @@ from headrace.contracts import Append
 from headrace.errors import DiskFull
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings
-from tests.unit.log.embedded.rows import extents, files, line, process, put, raw, values
+from tests.unit.log.embedded.data_folder import extents, files, line, process, put, raw, values
 
 NOBODY = 65534
 QUIET = Settings.of(storage_maintenance_interval=timedelta(0))

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.log.embedded.ipc.fair_lock import FairLock, TryLock, descriptor
-from tests.unit.log.embedded.rows import line, process, tell
+from tests.unit.log.embedded.data_folder import line, process, tell
 
 HOLDER = """
 import sys

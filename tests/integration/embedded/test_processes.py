@@ -16,7 +16,7 @@ from headrace.faultpoints import VARIABLE
 from headrace.log.embedded.commit.mailbox import Mailbox
 from headrace.log.embedded.log import EmbeddedLog
 from tests.unit.log.embedded.conftest import OpenLog
-from tests.unit.log.embedded.rows import files, line, process, put, raw, read, tell, values
+from tests.unit.log.embedded.data_folder import files, line, process, put, raw, read, tell, values
 
 APPENDER = """
 import sys

@@ -21,7 +21,7 @@ from headrace.errors import (
 )
 from tests.unit.client.conftest import Serve
 from tests.unit.control.test_node import CLICKS
-from tests.unit.serve.test_ksql_app import address, log
+from tests.unit.serve.ksql.test_app import address, log
 
 __all__ = ["address", "log"]  # fixtures
 

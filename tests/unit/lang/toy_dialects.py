@@ -17,7 +17,7 @@ from headrace.lang.contract import Dialect
 from headrace.plan.actions import Action, CreateSource
 from headrace.plan.catalog import Catalog
 from headrace.span import Span
-from tests.unit.testing.plans import above, info
+from tests.unit.testing.hand_built_plans import above, info
 
 
 class ToySyntaxError(StatementError, code="toy-syntax-error"):

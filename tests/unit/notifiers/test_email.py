@@ -18,7 +18,7 @@ from headrace.notifiers.email import EmailSender, _server
 from headrace.notifiers.log_file import LogFileSender
 from headrace.settings import Settings
 from tests.notifier_receivers import MailReceiver, mail_receiver
-from tests.unit.deliver.messages import means, message, notice, notifier
+from tests.unit.notifiers.messages import means, message, notice, notifier
 
 
 def mail(post: MailReceiver, to: str = "ann@example.com, bob@example.com", **options: Any) -> EmailSender:

@@ -30,7 +30,7 @@ from headrace.notifiers.push_subscriptions import PushSubscription
 from headrace.notifiers.web_push import WebPushSender, check_subscription, notification_payload, public_key
 from headrace.settings import Settings
 from tests.notifier_receivers import WebhookReceiver, webhook_receiver
-from tests.unit.deliver.messages import means, message, notice, notifier
+from tests.unit.notifiers.messages import means, message, notice, notifier
 
 # RFC 8291, appendix A
 PLAIN = b"When I grow up, I want to be a watermelon"

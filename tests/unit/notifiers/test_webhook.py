@@ -29,7 +29,7 @@ from headrace.notifiers.egress import is_address_allowed
 from headrace.notifiers.webhook import WebhookSender
 from headrace.settings import Settings
 from tests.notifier_receivers import webhook_receiver
-from tests.unit.deliver.messages import means, message, notifier
+from tests.unit.notifiers.messages import means, message, notifier
 
 HERE = Settings.of(notifiers_webhook_allowed_private="127.0.0.1")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from headrace.errors import StateUnreadable
 from headrace.plan.state_encoding import decode, encode, unpacked_size
-from tests.unit.engine.record.values import same, values
+from tests.unit.engine.record.state_values import same, values
 
 # Written by version 1 of the encoding. They lie in checkpoints: no later version may read them otherwise.
 GOLDEN: list[tuple[str, Any]] = [

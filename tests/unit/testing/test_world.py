@@ -10,7 +10,7 @@ from headrace.plan.actions import CreateSource, DropSource, ExpectRecord, Expect
 from headrace.plan.relations import Kind, Relation
 from headrace.testing.json_payloads import read_json
 from headrace.testing.world import World
-from tests.unit.testing.plans import ROW, above, info
+from tests.unit.testing.hand_built_plans import ROW, above, info
 
 A = info("A", "a")
 

@@ -18,7 +18,7 @@ from headrace.plan.analysis.lookup import EVERYTHING, extract_selection
 from headrace.plan.expressions import Column
 from headrace.plan.types import BIGINT, STRING
 from headrace.views.pull_query import PullQuery
-from tests.unit.views.asked import WINDOWED, answer, asked, planned, table, view_in
+from tests.unit.views.pull_queries import WINDOWED, answer, asked, planned, table, view_in
 
 ROWS = """
 CREATE SOURCE TABLE T (ID BIGINT PRIMARY KEY, S STRING, D DOUBLE, P DECIMAL(6, 2), W DECIMAL(22, 2), B BOOLEAN, DA DATE,

@@ -22,7 +22,7 @@ from headrace.schema import Field
 from headrace.views.column_encoding import ColumnCodec, NotSearchable, search_value
 from headrace.views.materializer import ViewMaterializer, open_view
 from headrace.views.pull_query import PullQuery
-from tests.unit.views.asked import ALL_TYPES, asked, table, view_in
+from tests.unit.views.pull_queries import ALL_TYPES, asked, table, view_in
 
 _, SOURCE = table(ALL_TYPES)
 INT64 = st.integers(-(2**63), 2**63 - 1)

@@ -10,7 +10,7 @@ from headrace.cli.shell.highlighter import highlight
 from headrace.lang.ksql.grammar.automaton import words
 from headrace.lang.ksql.grammar.keywords import keywords
 from headrace.testing import World
-from tests.unit.testing.test_answers import MADE
+from tests.unit.testing.test_listings import MADE
 
 KNOWN = CatalogNames(
     {"CLICKS": ("ID", "PAGE", "From"), "COUNTS": ("PAGE", "N")},

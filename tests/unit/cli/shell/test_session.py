@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from headrace import cli
 from tests.unit.cli.conftest import Answer
 from tests.unit.control.test_node import CLICKS, COUNTS
-from tests.unit.serve.test_ksql_app import address, log
+from tests.unit.serve.ksql.test_app import address, log
 
 __all__ = ["address", "log"]  # fixtures
 

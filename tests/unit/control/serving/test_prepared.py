@@ -16,7 +16,7 @@ from headrace.control.serving.result_rows import ResultRowWriter
 from headrace.lang.ksql.query.prepared import parameterize
 from headrace.lang.registry import dialect_of
 from headrace.views.pull_query import PullQuery
-from tests.unit.views.asked import asked, view_in
+from tests.unit.views.pull_queries import asked, view_in
 from tests.unit.views.test_pull_query import CATALOG, SOURCE, conditions, numbers, rows
 
 

@@ -16,7 +16,7 @@ from headrace.control.statements import bulk_inserts
 from headrace.control.statements.inserts import RowInserter
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.catalog import Catalog
-from tests.unit.views.asked import planned
+from tests.unit.views.pull_queries import planned
 
 NOW = 1_000
 SOURCES = {

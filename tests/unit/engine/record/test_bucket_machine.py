@@ -11,8 +11,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from headrace.engine.record import state
 from headrace.engine.record.state import KeyGroupState
-from tests.unit.engine.record.shelves import MemoryShelf
-from tests.unit.engine.record.values import keys, same, values
+from tests.unit.engine.record.memory_state_storage import MemoryStateStorage
+from tests.unit.engine.record.state_values import keys, same, values
 
 few = st.integers(0, 300).map(lambda number: (f"key-{number}",)) | keys
 NAMES = ("a", "b")
@@ -29,8 +29,8 @@ class Stores(RuleBasedStateMachine):
     def begin(self, room: int, inline: int, held: int) -> None:
         self._sizes = state.BUCKET_BYTES, state.INLINE_BYTES, state.MAX_CACHED_BYTES
         state.BUCKET_BYTES, state.INLINE_BYTES, state.MAX_CACHED_BYTES = room, inline, held
-        self.shelf = MemoryShelf()
-        self.state = KeyGroupState(self.shelf, page=0)
+        self.storage = MemoryStateStorage()
+        self.state = KeyGroupState(self.storage, page=0)
         self.model: dict[str, dict[Any, Any]] = {name: {} for name in NAMES}
 
     def teardown(self) -> None:
@@ -99,14 +99,14 @@ class Stores(RuleBasedStateMachine):
     @rule(touches=st.sampled_from([0, 1, 1000]))
     def save_and_reopen(self, touches: int) -> None:
         self.state.save()
-        self.state = KeyGroupState(self.shelf, page=0, touches=touches)
+        self.state = KeyGroupState(self.storage, page=0, touches=touches)
 
     @rule()
     def save_twice(self) -> None:
         self.state.save()
-        writes = self.shelf.writes
+        writes = self.storage.writes
         self.state.save()
-        assert self.shelf.writes == writes
+        assert self.storage.writes == writes
 
     @invariant()
     def counts_agree(self) -> None:

@@ -22,7 +22,7 @@ from headrace.plan.chain.contract import Context, Problem, Store
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from tests.ksql_strategies import Example, examples
-from tests.unit.engine.record.shelves import MemoryShelf
+from tests.unit.engine.record.memory_state_storage import MemoryStateStorage
 
 quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
 Outcome = tuple[list[RawRecord], list[Problem]]
@@ -47,11 +47,11 @@ def in_dicts(example: Example, cuts: Iterable[int]) -> Outcome:
 
 
 def in_buckets(example: Example, cuts: Iterable[int]) -> Outcome:
-    shelf = MemoryShelf()
+    storage = MemoryStateStorage()
     opened: list[KeyGroupState] = []
 
     def open_() -> Callable[[str], Store]:
-        opened.append(KeyGroupState(shelf, page=0))
+        opened.append(KeyGroupState(storage, page=0))
         return opened[-1].store
 
     def save() -> None:

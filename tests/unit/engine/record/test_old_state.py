@@ -11,7 +11,7 @@ from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from tests.ksql_strategies import planned
-from tests.unit.engine.record.shelves import MemoryShelf
+from tests.unit.engine.record.memory_state_storage import MemoryStateStorage
 
 SECOND = 1000
 BATCHES = 60
@@ -55,12 +55,12 @@ def batch(number: int) -> Iterator[tuple[str, RawRecord]]:
 
 def held(statement: str) -> list[tuple[int, int, int]]:
     """Entries, buckets and bytes after each batch; the state is read anew for each."""
-    query, shelf, found = planned(statement), MemoryShelf(), list[tuple[int, int, int]]()
+    query, storage, found = planned(statement), MemoryStateStorage(), list[tuple[int, int, int]]()
     for number in range(BATCHES):
-        state = KeyGroupState(shelf, page=0)
+        state = KeyGroupState(storage, page=0)
         Pipeline(query, Context(state.store)).run(batch(number))
         state.save()
-        found.append((state.entries, len(shelf), sum(map(len, shelf.values()))))
+        found.append((state.entries, len(storage), sum(map(len, storage.values()))))
     return found
 
 
@@ -76,12 +76,12 @@ def test_what_is_over_goes(statement: str) -> None:
 @pytest.mark.parametrize("name", ["tumbling-final", "session-final", "join-full"])
 def test_all_of_it_goes_when_time_goes_on(name: str) -> None:
     """A tick is enough; only what time it is stays."""
-    shelf = MemoryShelf()
-    state = KeyGroupState(shelf, page=0)
+    storage = MemoryStateStorage()
+    state = KeyGroupState(storage, page=0)
     pipe = Pipeline(planned(STATEMENTS[name]), Context(state.store))
     pipe.run(batch(0))
     pipe.tick(1000 * SECOND)
     state.save()
     kept = {store for store, entries in state.stores.items() if len(entries) and not store.endswith("clock")}
     assert all(list(state.stores[store]) == [()] for store in kept), "empty timelines"
-    assert len(shelf) == 1
+    assert len(storage) == 1

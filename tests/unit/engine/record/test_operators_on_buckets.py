@@ -15,7 +15,7 @@ import headrace as hr
 from headrace.engine.record.state import KeyGroupState
 from headrace.plan.chain.contract import Context, Store
 from headrace.plan.chain.interpreter import Chain
-from tests.unit.engine.record.shelves import MemoryShelf
+from tests.unit.engine.record.memory_state_storage import MemoryStateStorage
 
 
 class Diary(hr.Operator):
@@ -73,10 +73,10 @@ def run(rows: list[tuple[int, str, str]], cuts: list[int], opened: Opened) -> tu
 @given(ROWS, st.lists(st.integers(0, 25), max_size=6))
 def test_cut_anywhere_and_opened_again_it_gives_the_same(rows: list[tuple[int, str, str]], cuts: list[int]) -> None:
     plain: defaultdict[str, Store] = defaultdict(dict)
-    shelf = MemoryShelf()
+    storage = MemoryStateStorage()
 
     def in_buckets() -> tuple[Callable[[str], Store], Callable[[], None]]:
-        state = KeyGroupState(shelf, page=0)
+        state = KeyGroupState(storage, page=0)
         return state.store, lambda: state.save() and None
 
     expected = run(rows, [], lambda: (plain.__getitem__, lambda: None))

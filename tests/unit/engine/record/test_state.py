@@ -16,8 +16,8 @@ from headrace.engine.record import state as state_module
 from headrace.engine.record.state import ROOT, KeyGroupState, stable_hash
 from headrace.errors import StateUnreadable
 from headrace.plan.state_encoding import unpacked_size
-from tests.unit.engine.record.shelves import MemoryShelf
-from tests.unit.engine.record.values import keys
+from tests.unit.engine.record.memory_state_storage import MemoryStateStorage
+from tests.unit.engine.record.state_values import keys
 
 # Places are as lasting as the bytes: an entry is looked for where it was put by whichever version.
 PLACES: dict[Any, int] = {
@@ -42,8 +42,8 @@ PLACES: dict[Any, int] = {
 }
 
 
-def filled(shelf: MemoryShelf, count: int, start: int = 0, value: Any = 0) -> KeyGroupState:
-    state = KeyGroupState(shelf, page=0)
+def filled(storage: MemoryStateStorage, count: int, start: int = 0, value: Any = 0) -> KeyGroupState:
+    state = KeyGroupState(storage, page=0)
     store = state.store("groups")
     for number in range(start, start + count):
         store[(f"/page/{number}",)] = [number, value]
@@ -102,85 +102,85 @@ def test_another_process_finds_the_same_places() -> None:
 
 
 def test_a_small_store_costs_one_read_and_one_write() -> None:
-    shelf = MemoryShelf()
-    filled(shelf, 20)
-    assert set(shelf) == {ROOT}
-    shelf.reads = shelf.writes = 0
-    filled(shelf, 5)
-    assert (shelf.reads, shelf.writes) == (1, 0)  # nothing differs from what was there
-    filled(shelf, 1, value=1)
-    assert (shelf.reads, shelf.writes) == (2, 1)
+    storage = MemoryStateStorage()
+    filled(storage, 20)
+    assert set(storage) == {ROOT}
+    storage.reads = storage.writes = 0
+    filled(storage, 5)
+    assert (storage.reads, storage.writes) == (1, 0)  # nothing differs from what was there
+    filled(storage, 1, value=1)
+    assert (storage.reads, storage.writes) == (2, 1)
 
 
 def test_buckets_come_one_by_one_and_stay_full() -> None:
-    shelf = MemoryShelf()
+    storage = MemoryStateStorage()
     counts = []
     for start in range(0, 8_000, 100):
-        shelf.writes = 0
-        state = filled(shelf, 100, start)
+        storage.writes = 0
+        state = filled(storage, 100, start)
         shape = state.store("groups").shape
         counts.append(shape.buckets)
         # What was touched, what was split off from that, and the root.
-        assert shelf.writes <= 100 + 3 * max(1, counts[-1] - counts[-2] if len(counts) > 1 else 0) + 1
+        assert storage.writes <= 100 + 3 * max(1, counts[-1] - counts[-2] if len(counts) > 1 else 0) + 1
     assert counts == sorted(counts)
     assert max(after - before for before, after in pairwise(counts)) <= 3
-    sizes = [unpacked_size(data) for address, data in shelf.items() if address != ROOT]
+    sizes = [unpacked_size(data) for address, data in storage.items() if address != ROOT]
     assert 0.5 * state_module.BUCKET_BYTES < sum(sizes) / len(sizes) < 2 * state_module.BUCKET_BYTES
     assert max(sizes) < 5 * state_module.BUCKET_BYTES
 
 
 def test_heavy_values_get_buckets_of_their_own() -> None:
-    shelf = MemoryShelf()
-    filled(shelf, 20, value="x" * state_module.BUCKET_BYTES)
-    shape = filled(shelf, 1, value="x" * state_module.BUCKET_BYTES).store("groups").shape
+    storage = MemoryStateStorage()
+    filled(storage, 20, value="x" * state_module.BUCKET_BYTES)
+    shape = filled(storage, 1, value="x" * state_module.BUCKET_BYTES).store("groups").shape
     assert shape.buckets >= 15
-    assert shape.size == sum(unpacked_size(data) for address, data in shelf.items() if address != ROOT)
+    assert shape.size == sum(unpacked_size(data) for address, data in storage.items() if address != ROOT)
 
 
 def test_many_entries_at_once_are_spread_at_once() -> None:
-    shelf = MemoryShelf()
-    shape = filled(shelf, 20_000).store("groups").shape
-    assert len(shelf) == shelf.writes == shape.buckets + 1
-    assert dict(KeyGroupState(shelf).store("groups")) == {(f"/page/{n}",): [n, 0] for n in range(20_000)}
+    storage = MemoryStateStorage()
+    shape = filled(storage, 20_000).store("groups").shape
+    assert len(storage) == storage.writes == shape.buckets + 1
+    assert dict(KeyGroupState(storage).store("groups")) == {(f"/page/{n}",): [n, 0] for n in range(20_000)}
 
 
 def test_an_empty_store_leaves_nothing_behind() -> None:
-    shelf = MemoryShelf()
-    filled(shelf, 5000)
-    state = KeyGroupState(shelf)
+    storage = MemoryStateStorage()
+    filled(storage, 5000)
+    state = KeyGroupState(storage)
     state.store("groups").clear()
     state.save()
-    assert not shelf
-    assert filled(shelf, 5).entries == 5
-    assert set(shelf) == {ROOT}
+    assert not storage
+    assert filled(storage, 5).entries == 5
+    assert set(storage) == {ROOT}
 
 
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
 def test_a_few_keys_read_a_few_buckets() -> None:
-    shelf = MemoryShelf()
-    state = filled(shelf, 50_000)
+    storage = MemoryStateStorage()
+    state = filled(storage, 50_000)
     count = state.store("groups").shape.buckets
-    shelf.reads = 0
-    store = KeyGroupState(shelf, touches=5).store("groups")
+    storage.reads = 0
+    store = KeyGroupState(storage, touches=5).store("groups")
     assert [store.get((f"/page/{number}",)) for number in range(5)] == [[number, 0] for number in range(5)]
-    assert shelf.reads <= 1 + 5 < count
+    assert storage.reads <= 1 + 5 < count
 
 
 def test_many_keys_read_the_store_at_one_go() -> None:
-    shelf = MemoryShelf()
-    count = filled(shelf, 50_000).store("groups").shape.buckets
-    shelf.reads = 0
-    KeyGroupState(shelf, touches=10_000).store("groups").get(("/page/1",))
-    assert shelf.reads == 1 + count
+    storage = MemoryStateStorage()
+    count = filled(storage, 50_000).store("groups").shape.buckets
+    storage.reads = 0
+    KeyGroupState(storage, touches=10_000).store("groups").get(("/page/1",))
+    assert storage.reads == 1 + count
 
 
 def test_a_batch_that_touches_everything_holds_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    shelf = MemoryShelf()
-    filled(shelf, 5_000)
+    storage = MemoryStateStorage()
+    filled(storage, 5_000)
     monkeypatch.setattr(state_module, "MAX_CACHED_BYTES", 30_000)
-    state = KeyGroupState(shelf, touches=5_000)
+    state = KeyGroupState(storage, touches=5_000)
     store = state.store("groups")
     most = 0
     for number in range(5_000):
@@ -188,32 +188,32 @@ def test_a_batch_that_touches_everything_holds_only_so_much(monkeypatch: pytest.
         most = max(most, sum(bucket.size for bucket in store._loaded.values()))
     state.save()
     assert most < 30_000 + 5 * state_module.BUCKET_BYTES
-    assert dict(KeyGroupState(shelf).store("groups")) == {(f"/page/{n}",): [n, 1] for n in range(5_000)}
+    assert dict(KeyGroupState(storage).store("groups")) == {(f"/page/{n}",): [n, 1] for n in range(5_000)}
 
 
 # -- values that are changed in place -------------------------------------------------------------------------------
 
 
 def test_what_is_changed_in_place_is_kept_when_it_is_set_again() -> None:
-    shelf = MemoryShelf()
-    filled(shelf, 3)
-    state = KeyGroupState(shelf)
+    storage = MemoryStateStorage()
+    filled(storage, 3)
+    state = KeyGroupState(storage)
     store = state.store("groups")
     value = store.get(("/page/1",))
     store[("/page/1",)] = value
     value.append("later")  # still this batch's
     state.save()
-    assert KeyGroupState(shelf).store("groups")[("/page/1",)] == [1, 0, "later"]
+    assert KeyGroupState(storage).store("groups")[("/page/1",)] == [1, 0, "later"]
 
 
 def test_what_is_changed_in_place_and_not_set_again_is_not_written_alone() -> None:
-    shelf = MemoryShelf()
-    filled(shelf, 3)
-    before = dict(shelf)
-    state = KeyGroupState(shelf)
+    storage = MemoryStateStorage()
+    filled(storage, 3)
+    before = dict(storage)
+    state = KeyGroupState(storage)
     state.store("groups")[("/page/1",)].append("lost")
     state.save()
-    assert shelf == before
+    assert storage == before
 
 
 # -- damage ---------------------------------------------------------------------------------------------------------
@@ -221,29 +221,29 @@ def test_what_is_changed_in_place_and_not_set_again_is_not_written_alone() -> No
 
 @pytest.mark.parametrize("data", [b"\x09\x00", b"\x01garbage"], ids=["encoding", "checksum"])
 def test_a_bucket_that_cannot_be_read_is_named(data: bytes) -> None:
-    shelf = MemoryShelf()
-    filled(shelf, 5000)
-    shelf[("groups", 3)] = data
+    storage = MemoryStateStorage()
+    filled(storage, 5000)
+    storage[("groups", 3)] = data
     with pytest.raises(StateUnreadable) as caught:
-        list(KeyGroupState(shelf, page=2).store("groups"))
+        list(KeyGroupState(storage, page=2).store("groups"))
     assert caught.value.where == 'page 2, store "groups", bucket 3'
-    shelf[ROOT] = data
+    storage[ROOT] = data
     with pytest.raises(StateUnreadable) as caught:
-        KeyGroupState(shelf, page=2)
+        KeyGroupState(storage, page=2)
     assert caught.value.where == "page 2, root"
 
 
 # -- what lies in checkpoints ---------------------------------------------------------------------------------------
 
-PAGE = Path(__file__).with_name("page-v1.txt")
+PAGE = Path(__file__).with_name("key-group-v1.txt")
 
 
 def test_a_page_that_was_written_once_stays_readable() -> None:
     """Made by `golden.py`, once; a later version may write otherwise, but must read this."""
-    shelf = MemoryShelf()
+    storage = MemoryStateStorage()
     for line in PAGE.read_text().splitlines():
         name, number, data = line.split("\t")
-        shelf[(name, int(number))] = bytes.fromhex(data)
-    state = KeyGroupState(shelf)
+        storage[(name, int(number))] = bytes.fromhex(data)
+    state = KeyGroupState(storage)
     assert dict(state.store("0-aggregate/groups")) == {(f"/page/{n}", n): [n, Decimal(n) / 4] for n in range(300)}
     assert dict(state.store("0-aggregate/clock")) == {"now": 1_700_000_000_000, (): [1, 2]}

@@ -14,7 +14,7 @@ from hypothesis import given
 from headrace.cli.commands.state import json_value
 from headrace.engine.record.state_reader import find_checkpoint, key_candidates, key_matches
 from headrace.errors import UnknownQuery
-from tests.unit.engine.record.values import values
+from tests.unit.engine.record.state_values import values
 
 
 @pytest.mark.parametrize(

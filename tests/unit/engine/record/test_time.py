@@ -9,7 +9,7 @@ from headrace.engine.record.shuffle.payloads import read_payloads
 from headrace.engine.task_report import TaskReport
 from headrace.plan.chain.records import RawRecord
 from headrace.testing.world import World
-from tests.unit.engine.record.test_opened import payloads_of, work_of
+from tests.unit.engine.record.shuffle.test_columnar_payloads import payloads_of, work_of
 
 SOURCE = "CREATE STREAM s (id INT KEY, page STRING) WITH (kafka_topic='s', format='JSON', partitions=1);"
 FINAL = (

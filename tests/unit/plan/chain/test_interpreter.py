@@ -21,7 +21,7 @@ from headrace.plan.nodes import Explode, Filter, Node, Query, Rekey, Select, Uni
 from headrace.plan.relations import Kind, Relation
 from headrace.plan.traits import Traits
 from headrace.schema import Field
-from tests.unit.plan.chain.expressions import call, compare, lit, math, relation, sink, source
+from tests.unit.plan.chain.expression_builders import call, compare, lit, math, relation, sink, source
 
 STREAM = relation(A=ty.INT)
 TABLE = relation(Kind.TABLE, A=ty.INT)

@@ -16,7 +16,7 @@ from headrace.plan.chain.records import Decoder, Encoder, RawRecord
 from headrace.plan.nodes import Filter, Query, Source
 from headrace.plan.relations import Format, Relation, System, SystemColumn, Timestamp, Window, WindowKind
 from headrace.schema import Field
-from tests.unit.plan.chain.expressions import compare, lit, relation, sink, source
+from tests.unit.plan.chain.expression_builders import compare, lit, relation, sink, source
 
 OVER = relation(A=ty.INT, T=ty.STRING)
 BYTES_OF = {"a": b"a"}

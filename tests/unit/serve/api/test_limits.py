@@ -31,7 +31,7 @@ from headrace.serve.http.server import Server
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 from tests.unit.serve.api.conftest import Client
-from tests.unit.serve.api.sockets import Socket
+from tests.unit.serve.api.websocket_client import Socket
 from tests.wait import wait_until
 
 STREAM = "CREATE STREAM clicks (n INT) WITH (kafka_topic='clicks', format='JSON', partitions=1);"

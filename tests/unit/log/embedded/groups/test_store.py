@@ -12,7 +12,7 @@ from headrace.contracts import Append, Subscription, TopicPartition, TopicSpec
 from headrace.errors import GroupFenced, UnknownTopic
 from headrace.log.embedded import EmbeddedLog
 from tests.unit.log.embedded.conftest import OpenLog
-from tests.unit.log.embedded.rows import put, raw
+from tests.unit.log.embedded.data_folder import put, raw
 
 AT_ONCE = timedelta(0)
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)

@@ -21,7 +21,7 @@ from headrace.log.embedded.maintenance.tasks import MaintenanceReport
 from headrace.schema import Schema
 from headrace.settings import Size
 from tests.unit.log.embedded.conftest import OpenLog
-from tests.unit.log.embedded.rows import LARGE, extents, files, offsets, put, read, values
+from tests.unit.log.embedded.data_folder import LARGE, extents, files, offsets, put, read, values
 
 MINUTE = timedelta(minutes=1)
 

@@ -8,7 +8,7 @@ from headrace.contracts import Append, TopicSpec
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.storage import total_order
 from headrace.log.embedded.storage.read_only import ReadOnlyLog
-from tests.unit.log.embedded.rows import put, raw
+from tests.unit.log.embedded.data_folder import put, raw
 
 
 def sequences(log: EmbeddedLog, topics: list[str], after: int, upto: int) -> list[int]:

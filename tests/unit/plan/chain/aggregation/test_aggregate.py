@@ -15,8 +15,8 @@ from headrace.plan.nodes import Aggregate, AggregateCall
 from headrace.plan.relations import Kind, Relation
 from headrace.plan.types import BIGINT, INT, array
 from headrace.schema import Field
-from tests.unit.plan.chain.groups import G, N, event, grouped, on_port, source
-from tests.unit.plan.chain.sides import Bench, cuts, is_chained, table_of
+from tests.unit.plan.chain.group_by import G, N, event, grouped, on_port, source
+from tests.unit.plan.chain.join_inputs import Bench, cuts, is_chained, table_of
 
 # -- streams --------------------------------------------------------------------------------------------------------
 

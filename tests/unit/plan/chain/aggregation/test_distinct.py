@@ -15,8 +15,8 @@ from headrace.plan.nodes import Distinct, Source
 from headrace.plan.relations import Format, Kind, Relation, Window
 from headrace.plan.types import BIGINT, DOUBLE, array
 from headrace.schema import Field
-from tests.unit.plan.chain.groups import G, N, event, on_port, source, tumbling
-from tests.unit.plan.chain.sides import Bench, cuts
+from tests.unit.plan.chain.group_by import G, N, event, on_port, source, tumbling
+from tests.unit.plan.chain.join_inputs import Bench, cuts
 
 
 def distinct(*columns: Column, window: Window | None = None, over: Source | None = None) -> Distinct:

@@ -17,8 +17,8 @@ from headrace.plan.chain.interpreter import Chain
 from headrace.plan.nodes import Emit, Query
 from headrace.plan.relations import Kind, Window
 from headrace.plan.triggers import After, Every, Pace, Panes, PerBatch, PerRecord, Results, Trigger
-from tests.unit.plan.chain.groups import event, grouped, hopping, ms, session, source, tumbling
-from tests.unit.plan.chain.sides import Bench, cuts, is_chained, table_of
+from tests.unit.plan.chain.group_by import event, grouped, hopping, ms, session, source, tumbling
+from tests.unit.plan.chain.join_inputs import Bench, cuts, is_chained, table_of
 
 ACCUMULATING, DISCARDING, RETRACTING = Results
 EARLY_AND_LATE = Panes(Every(ms(2)), PerRecord())

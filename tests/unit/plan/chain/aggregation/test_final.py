@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.nodes import Query
 from headrace.plan.relations import Window
-from tests.unit.plan.chain.groups import event, finished, grouped, hopping, on_port, session, tumbling
-from tests.unit.plan.chain.sides import Bench, cuts, table_of
+from tests.unit.plan.chain.group_by import event, finished, grouped, hopping, on_port, session, tumbling
+from tests.unit.plan.chain.join_inputs import Bench, cuts, table_of
 
 
 class Finals:

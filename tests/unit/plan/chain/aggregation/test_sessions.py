@@ -5,8 +5,8 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.plan.chain.groups import event, grouped, on_port, session
-from tests.unit.plan.chain.sides import Bench, cuts, table_of
+from tests.unit.plan.chain.group_by import event, grouped, on_port, session
+from tests.unit.plan.chain.join_inputs import Bench, cuts, table_of
 
 
 def test_a_session_that_grows_is_deleted_and_comes_again() -> None:

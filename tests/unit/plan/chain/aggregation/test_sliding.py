@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.plan.relations import Window, WindowKind
-from tests.unit.plan.chain.groups import event, finished, grouped, ms, on_port
-from tests.unit.plan.chain.sides import Bench, cuts, is_chained, table_of
+from tests.unit.plan.chain.group_by import event, finished, grouped, ms, on_port
+from tests.unit.plan.chain.join_inputs import Bench, cuts, is_chained, table_of
 
 
 def sliding(size: int, grace: int = 100, idle: int | None = None) -> Window:

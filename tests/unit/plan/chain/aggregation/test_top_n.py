@@ -12,7 +12,7 @@ from headrace.plan.expressions import Column
 from headrace.plan.nodes import TopN
 from headrace.plan.relations import Kind, Relation
 from headrace.plan.types import BIGINT, STRING
-from tests.unit.plan.chain.sides import Bench, cuts, is_chained, keys, source, table_of
+from tests.unit.plan.chain.join_inputs import Bench, cuts, is_chained, keys, source, table_of
 
 
 def top(kind: Kind, count: int, *order: tuple[str, bool]) -> TopN:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from headrace.plan.chain.aggregation.windows import grace_of, milliseconds
 from headrace.plan.relations import Window
-from tests.unit.plan.chain.groups import event, grouped, hopping, on_port, session, tumbling
-from tests.unit.plan.chain.sides import Bench, cuts, is_chained, table_of
+from tests.unit.plan.chain.group_by import event, grouped, hopping, on_port, session, tumbling
+from tests.unit.plan.chain.join_inputs import Bench, cuts, is_chained, table_of
 
 
 def test_a_window_holds_its_start_and_not_its_end() -> None:

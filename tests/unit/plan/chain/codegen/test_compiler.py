@@ -18,7 +18,7 @@ from headrace.plan.expressions import Expression
 from headrace.plan.functions.declaration import NullRule
 from headrace.plan.functions.scalars.regular_expressions import extract
 from headrace.plan.relations import Kind, Relation, Window, WindowKind
-from tests.unit.plan.chain.expressions import (
+from tests.unit.plan.chain.expression_builders import (
     AMOUNT,
     POINT,
     both,

@@ -12,7 +12,7 @@ from headrace.plan.expressions import Column
 from headrace.plan.nodes import ForeignKeyJoin, JoinKind
 from headrace.plan.relations import Kind
 from headrace.plan.types import BIGINT
-from tests.unit.plan.chain.sides import Bench, cuts, is_chained, joined, keys, source, table_of, times
+from tests.unit.plan.chain.join_inputs import Bench, cuts, is_chained, joined, keys, source, table_of, times
 
 L, R = 0, 1
 INNER, LEFT = JoinKind.INNER, JoinKind.LEFT

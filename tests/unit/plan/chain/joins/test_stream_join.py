@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from headrace.plan.nodes import JoinKind, StreamJoin
 from headrace.plan.relations import Kind
-from tests.unit.plan.chain.sides import Bench, cuts, joined, keys, source, times
+from tests.unit.plan.chain.join_inputs import Bench, cuts, joined, keys, source, times
 
 L, R = 0, 1
 MINUTE = 60_000

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.plan.nodes import JoinKind, StreamTableJoin
 from headrace.plan.relations import Kind
-from tests.unit.plan.chain.sides import Bench, cuts, joined, keys, source, times
+from tests.unit.plan.chain.join_inputs import Bench, cuts, joined, keys, source, times
 
 S, T = 0, 1
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from headrace.plan.nodes import JoinKind, TableJoin
 from headrace.plan.relations import Kind
-from tests.unit.plan.chain.sides import Bench, cuts, is_chained, joined, keys, source, table_of, times
+from tests.unit.plan.chain.join_inputs import Bench, cuts, is_chained, joined, keys, source, table_of, times
 
 L, R = 0, 1
 INNER, LEFT, RIGHT, FULL = JoinKind.INNER, JoinKind.LEFT, JoinKind.RIGHT, JoinKind.FULL

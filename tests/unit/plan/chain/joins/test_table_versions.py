@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from headrace.plan.nodes import JoinKind, StreamTableJoin
 from headrace.plan.relations import Kind
-from tests.unit.plan.chain.groups import ms
-from tests.unit.plan.chain.sides import Bench, cuts, joined, keys, source, times
+from tests.unit.plan.chain.group_by import ms
+from tests.unit.plan.chain.join_inputs import Bench, cuts, joined, keys, source, times
 
 ROWS, TABLE = source("rows", Kind.STREAM, "v"), source("table", Kind.TABLE, "w")
 

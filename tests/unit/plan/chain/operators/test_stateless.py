@@ -15,7 +15,7 @@ from headrace.plan.functions.declaration import NullRule
 from headrace.plan.nodes import Explode, Filter, Node, Query, Rekey, Select, Union
 from headrace.plan.relations import Kind, Relation
 from headrace.schema import Field
-from tests.unit.plan.chain.expressions import call, compare, fail, lit, math, relation, sink, source
+from tests.unit.plan.chain.expression_builders import call, compare, fail, lit, math, relation, sink, source
 
 STREAM = relation(A=ty.INT)
 TABLE = relation(Kind.TABLE, A=ty.INT)

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.plan import types
-from tests.unit.plan.functions.calling import run
+from tests.unit.plan.functions.function_call import run
 
 INTS = types.array(types.INT)
 DOUBLES = types.array(types.DOUBLE)

@@ -3,7 +3,7 @@ from uuid import UUID
 
 import pytest
 
-from tests.unit.plan.functions.calling import run
+from tests.unit.plan.functions.function_call import run
 
 CASES: list[tuple[str, tuple[Any, ...], Any]] = [
     ("ENCODE", ("4578616d706C6521", "hex", "ascii"), "Example!"),

@@ -9,7 +9,7 @@ from headrace.errors import AmbiguousCall, WrongArguments
 from headrace.plan import types
 from headrace.plan.functions import SCALARS
 from headrace.plan.functions.signature import resolve
-from tests.unit.plan.functions.calling import run
+from tests.unit.plan.functions.function_call import run
 
 INTS = types.array(types.INT)
 MAP = types.map_of(types.STRING, types.DOUBLE)

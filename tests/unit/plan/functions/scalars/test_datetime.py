@@ -10,7 +10,7 @@ from headrace.plan.functions import SCALARS
 from headrace.plan.functions.java.epoch_days import DAY_MS, add_months, date_of, day_of, day_of_year, weekday_of
 from headrace.plan.functions.java.zones import zone
 from headrace.plan.functions.signature import UnitType
-from tests.unit.plan.functions.calling import run
+from tests.unit.plan.functions.function_call import run
 
 EPOCH = date(1970, 1, 1)
 HOUR = 3_600_000

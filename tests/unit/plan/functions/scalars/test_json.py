@@ -5,7 +5,7 @@ import pyarrow as pa
 import pytest
 
 from headrace.plan import types
-from tests.unit.plan.functions.calling import run
+from tests.unit.plan.functions.function_call import run
 
 DOC = '{"a": {"b": [1.50, "x", {"c d": null}]}, "@type": "T", "t": true, "e": 1e3}}'
 

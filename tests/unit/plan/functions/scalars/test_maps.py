@@ -8,7 +8,7 @@ from headrace.plan import types
 from headrace.plan.functions import SCALARS
 from headrace.plan.functions.java.hash_map_order import entries_in_hash_order
 from headrace.plan.functions.signature import LambdaType, lambda_parameters, resolve
-from tests.unit.plan.functions.calling import run
+from tests.unit.plan.functions.function_call import run
 
 INTS = types.array(types.INT)
 TEXTS = types.array(types.STRING)

@@ -11,7 +11,7 @@ from headrace.plan import types
 from headrace.plan.functions import SCALARS
 from headrace.plan.functions.signature import resolve
 from headrace.plan.types import BIGINT, BIGINT_MAX, BIGINT_MIN, INT_MAX, INT_MIN
-from tests.unit.plan.functions.calling import run
+from tests.unit.plan.functions.function_call import run
 
 CASES: list[tuple[str, tuple[Any, ...], Any]] = [
     ("ABS", (-3,), 3),

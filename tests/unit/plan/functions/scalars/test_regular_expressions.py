@@ -6,7 +6,7 @@ import regex
 
 from headrace.errors import PatternTooSlow
 from headrace.plan.functions.java.regex import compile_pattern
-from tests.unit.plan.functions.calling import run
+from tests.unit.plan.functions.function_call import run
 
 _UUID = "123e4567-e89b-12d3-a456-426614174000"
 CASES: list[tuple[str, tuple[Any, ...], Any]] = [

@@ -8,7 +8,7 @@ import pytest
 from headrace.errors import AmbiguousCall, ResultTooLong
 from headrace.plan import scalar_operations
 from headrace.plan.functions.scalars import arrays, json, strings
-from tests.unit.plan.functions.calling import run
+from tests.unit.plan.functions.function_call import run
 
 CASES: list[tuple[str, tuple[Any, ...], Any]] = [
     ("CHR", (75,), "K"),

@@ -2,7 +2,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.plan.functions.calling import run
+from tests.unit.plan.functions.function_call import run
 
 URL = "http://test@confluent.io:8080/nested/p%20q?one=a%26b&two=b=c&three#frag%21"
 

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.control.node import Node
 from tests.unit.serve.api.conftest import Client
-from tests.unit.serve.api.sockets import Socket
+from tests.unit.serve.api.websocket_client import Socket
 from tests.wait import wait_until
 
 DECLARED = (

@@ -18,7 +18,7 @@ from headrace.record import Record
 from headrace.schema import Schema
 from headrace.serve.api.streaming import append_signal, page_cache, topic_tail, transport
 from tests.unit.serve.api.conftest import Client
-from tests.unit.serve.api.sockets import Socket
+from tests.unit.serve.api.websocket_client import Socket
 
 PATH = "/api/v1/topics/raw/tail"
 
