@@ -107,7 +107,7 @@ def test_one_that_has_begun_goes_on_as_it_was(spark: SparkSession, tmp_path: Pat
     with EmbeddedLog(given.storage.data, given) as log:
         assert run(log, given.replace(query_execution_mode="record"), INPUTS[:5], statements=copied) == ["record"]
         assert run(log, given, INPUTS[5:10], statements=sums) == ["record", "native"]
-        with pytest.raises(PlanChanged, match="way to run was record"):
+        with pytest.raises(PlanChanged, match="execution mode was record"):
             run(log, given.replace(query_execution_mode="native"), statements=copied)
         with pytest.raises(BadSetting, match="every change is to be sent"):
             run(

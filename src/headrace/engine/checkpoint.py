@@ -102,7 +102,7 @@ class Checkpoint:
 
     def _check(self, there: Manifest, query: Query, way: str, topics: tuple[str, ...]) -> None:
         for what, before, now in (
-            ("way to run", there.way, way),
+            ("execution mode", there.way, way),
             ("topics", sorted(there.topics), sorted(topics)),
             *_steps(there.state, state_shape(query)),
         ):

@@ -19,9 +19,7 @@ from headrace.engine.io.replay_retention import trim_cuts, trim_ticks
 from headrace.engine.io.sink import BatchCommitter, EmbeddedBatchCommitter
 from headrace.engine.native.embedded_source import read_rows
 from headrace.engine.native.sink import SourceStreamTime, StreamTimeProvider
-from headrace.engine.native.stream_join.embedded_source import read_both
-from headrace.engine.native.stream_join.task_spec import JoinTaskSpec
-from headrace.engine.native.task_spec import NativeTaskSpec as NativeWork
+from headrace.engine.native.task_spec import NativeTaskSpec
 from headrace.engine.record.embedded_source import read_key_groups
 from headrace.engine.record.task_spec import RecordTaskSpec
 from headrace.log.embedded import EmbeddedLog
@@ -42,15 +40,11 @@ class LogAdapter(Protocol):
         """Reads topics for the record mode."""
         ...
 
-    def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
+    def rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
         """Reads a topic for the native mode."""
         ...
 
-    def both(self, spark: SparkSession, join: JoinTaskSpec, start: str) -> DataFrame:
-        """Reads two topics that are joined natively."""
-        ...
-
-    def telling(self, folder: Path, work: NativeWork | JoinTaskSpec) -> StreamTimeProvider: ...
+    def telling(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider: ...
     def outlet(self, run: str, folder: Path) -> BatchCommitter:
         """Commits the results of a query; `folder` is its checkpoint."""
         ...
@@ -91,14 +85,11 @@ class EmbeddedLogAdapter:
             spark, self._log.folder, work, topics, max_rows=self._settings.query.max_batch_rows, start=start
         )
 
-    def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
+    def rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
         rows = self._settings.query.max_batch_rows
         return read_rows(spark, self._log.folder, work.source.topic, work, max_rows=rows, start=start)
 
-    def both(self, spark: SparkSession, join: JoinTaskSpec, start: str) -> DataFrame:
-        return read_both(spark, self._log.folder, join, max_rows=self._settings.query.max_batch_rows, start=start)
-
-    def telling(self, folder: Path, work: NativeWork | JoinTaskSpec) -> StreamTimeProvider:
+    def telling(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider:
         del folder, work
         return SourceStreamTime()
 
@@ -138,23 +129,15 @@ class KafkaLogAdapter:
             spark, self._log, work, topics, max_rows=self._settings.query.max_batch_rows, start=start
         )
 
-    def rows(self, spark: SparkSession, work: NativeWork, start: str) -> DataFrame:
+    def rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
         from headrace.engine.native import kafka_source
 
         rows = self._settings.query.max_batch_rows
         return kafka_source.read_rows(spark, self._log, work.source.topic, work, max_rows=rows, start=start)
 
-    def both(self, spark: SparkSession, join: JoinTaskSpec, start: str) -> DataFrame:
-        from headrace.engine.native.stream_join import kafka_source
-
-        return kafka_source.read_both(spark, self._log, join, max_rows=self._settings.query.max_batch_rows, start=start)
-
-    def telling(self, folder: Path, work: NativeWork | JoinTaskSpec) -> StreamTimeProvider:
+    def telling(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider:
         from headrace.engine.native.kafka_source import DriverStreamTime
-        from headrace.engine.native.stream_join.kafka_source import JoinDriverStreamTime
 
-        if isinstance(work, JoinTaskSpec):
-            return JoinDriverStreamTime(folder, work.left)
         return DriverStreamTime(folder, work)
 
     def outlet(self, run: str, folder: Path) -> BatchCommitter:

@@ -29,18 +29,10 @@ from pyspark.sql.pandas.types import from_arrow_type
 
 from headrace.contracts import Log, Topic
 from headrace.engine.io.log_adapter import log_adapter_for
-from headrace.engine.native.distinct import StreamingDistinct
+from headrace.engine.native.distinct import StreamingDistinct, order_columns, order_rows
 from headrace.engine.native.partial_aggregation import PartialAggregation
 from headrace.engine.native.schema_match import match_columns, same_fields
 from headrace.engine.native.sink import NativeSink
-from headrace.engine.native.stream_join.frames import (
-    JoinSideSource,
-    StreamingJoin,
-    order_columns,
-    order_pairs,
-    side_frame,
-)
-from headrace.engine.native.stream_join.task_spec import JoinTaskSpec, join_task_spec
 from headrace.engine.native.task_spec import NativeTaskSpec, WindowSpec, native_task_spec
 from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.engine.sparksql import aggregation
@@ -86,25 +78,18 @@ def compile_native_query(
     SchemaMismatch if the schema of a topic does not fit the statement.
     """
     ground, notes = log_adapter_for(log, settings), str((folder / "notes").resolve())
-    join = join_task_spec(query, notes, setup, by_time=ground.by_time)
-    work = join.left if join else native_task_spec(query, notes, setup, by_time=ground.by_time, ticks=ticks)
-    plan = work.plan
-    for side in plan.sources:
-        if not (topic := log.topic(side.topic)).schema.is_raw:
-            match_columns(side.relation.columns, topic, side.name)
+    work = native_task_spec(query, notes, setup, by_time=ground.by_time, ticks=ticks)
+    plan, source = work.plan, work.source
+    if not (read := log.topic(source.topic)).schema.is_raw:
+        match_columns(source.relation.columns, read, source.name)
     spark = _going_on(spark) if work.final else spark
-    rows = (
-        compile_join(ground.both(spark, join, start), join)
-        if join
-        else compile_plan(ground.rows(spark, work, start), work)
-    )
-    sorts = join is not None or work.distinct
-    topic, order = log.topic(plan.sink.topic), order_columns(plan.sink.relation) if sorts else ()
+    rows = compile_plan(ground.rows(spark, work, start), work)
+    topic, order = log.topic(plan.sink.topic), order_columns(plan.sink.relation) if work.distinct else ()
     raw = topic.schema.is_raw
     made = encoder_input(rows, plan.sink, work, *order) if raw else typed_output(rows, plan.sink, topic, work, *order)
-    write = NativeSink(ground.outlet(run, folder), work, ground.telling(folder, join or work), on_report).write
-    if sorts:
-        return CompiledQuery(made, lambda results, batch: write(order_pairs(results), batch), "append")
+    write = NativeSink(ground.outlet(run, folder), work, ground.telling(folder, work), on_report).write
+    if work.distinct:
+        return CompiledQuery(made, lambda results, batch: write(order_rows(results), batch), "append")
     return CompiledQuery(made, write, "update" if work.aggregates and not work.final else "append")
 
 
@@ -152,18 +137,6 @@ def compile_plan(read: DataFrame, work: NativeTaskSpec) -> DataFrame:
     return compile_node(
         rewrite_nodes(work.above, streaming), source_frame(read, work) if work.partial is None else read
     ).frame
-
-
-def compile_join(read: DataFrame, join: JoinTaskSpec) -> DataFrame:
-    """The frame of the rows that reach the sink, for two joined streams."""
-    frames = {work.source.topic: source_frame(side_frame(read, join, work.side), work) for work in join.sides}
-
-    def streaming(node: n.Node) -> n.Node:
-        if isinstance(node, n.Source):
-            return JoinSideSource(**_fields(node), frame=frames[node.topic])
-        return StreamingJoin(**_fields(node), join=join) if isinstance(node, n.StreamJoin) else node
-
-    return compile_node(rewrite_nodes(join.left.plan.sink, streaming), read).frame
 
 
 def _fields(node: n.Node) -> dict[str, Any]:

@@ -13,11 +13,13 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
 from headrace.engine.native.task_spec import WindowSpec
-from headrace.engine.sparksql.frames import frame_columns
+from headrace.engine.sparksql.frames import frame_columns, key_columns
 from headrace.engine.sparksql.operators import RelationFrame, compile_node, distinct_rows
 from headrace.plan import nodes as n
+from headrace.plan.relations import Relation
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,18 @@ def first_of_batch(by: Sequence[str]) -> Callable[[Iterator[pa.RecordBatch]], It
             yield from rows.filter(pc.is_in(rows["sequence"], firsts)).to_batches()
 
     return run
+
+
+# -- in order -------------------------------------------------------------------------------------------------------
+
+_HASH, *_ORDER = "$hash", "$sequence", "$place"
+
+
+def order_columns(relation: Relation) -> tuple[str, ...]:
+    """Columns by which the results of a key are put in the order in which the chain would emit them."""
+    return (f"hash({', '.join(key_columns(relation))}) as `{_HASH}`", *(f"{name[1:]} as `{name}`" for name in _ORDER))
+
+
+def order_rows(rows: DataFrame) -> DataFrame:
+    """Sorts a batch of results by key: Spark's operator emits rows in any order."""
+    return rows.repartition(f.col(_HASH)).sortWithinPartitions(*_ORDER).drop(_HASH, *_ORDER)

@@ -32,7 +32,7 @@ from headrace.engine.native.watermark import NEVER, WatermarkState, parse_waterm
 from headrace.engine.task_report import TaskReport
 
 
-class NativeReader(SpanReader[WatermarkState]):
+class NativeReader(SpanReader):
     def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Any, work: NativeTaskSpec) -> None:
         super().__init__(options, topics, columns, work)
         self.topic = topics[0]
@@ -63,7 +63,7 @@ class NativeReader(SpanReader[WatermarkState]):
         self.check(start["sequence"], start["removed"])
         return self.spans(start, _reached(start), end["sequence"])[0]
 
-    def behind(self, span: SequenceSpan[WatermarkState]) -> WatermarkState:
+    def behind(self, span: SequenceSpan) -> WatermarkState:
         reached = span.before
         for partition in range(self.topic.partitions):
             for batch in self.view.scan(self.topic.name, partition, span.after, span.upto):
@@ -72,7 +72,7 @@ class NativeReader(SpanReader[WatermarkState]):
             reached = reached.ticked(latest_time(tick), self.work)
         return reached
 
-    def _ticks(self, span: SequenceSpan[WatermarkState]) -> list[Batch]:
+    def _ticks(self, span: SequenceSpan) -> list[Batch]:
         """The ticks one by one, in order."""
         found = self.view.scan(self.work.ticks, 0, span.after, span.upto) if self.work.ticks else ()
         return [replace(batch, rows=batch.rows.slice(i, 1)) for batch in found for i in range(len(batch))]
@@ -92,7 +92,7 @@ class NativeReader(SpanReader[WatermarkState]):
             return self.view.scan(self.topic.name, 0, partition.after, partition.upto)
         return self._between(ticks, self._in_order(partition))
 
-    def _in_order(self, span: SequenceSpan[WatermarkState]) -> pa.Table | None:
+    def _in_order(self, span: SequenceSpan) -> pa.Table | None:
         """The rows of all partitions in order of arrival."""
         parts = [
             batch.rows

@@ -199,7 +199,7 @@ def _told(rows: InputRows, work: NativeTaskSpec, suspect: Mask | None, nows: Tim
     """The rows, with the chain's reports on suspect ones."""
     places = [] if suspect is None else np.flatnonzero(suspect)
     if len(places):
-        rows.problems += reported_problems(rows, work, np.asarray(places), nows, RowValidator(work.plan))
+        rows.problems += _reported(rows, work, np.asarray(places), nows)
     return rows
 
 
@@ -220,10 +220,9 @@ def _bits(array: pa.Array) -> Mask:
     return array.to_numpy(zero_copy_only=False)
 
 
-def reported_problems(
-    rows: InputRows, work: NativeTaskSpec, places: npt.NDArray[np.intp], nows: Times | None, judge: RowValidator
-) -> list[Problem]:
-    """The validator's reports on the rows at these positions, given the stream times of their arrival."""
+def _reported(rows: InputRows, work: NativeTaskSpec, places: npt.NDArray[np.intp], nows: Times | None) -> list[Problem]:
+    """The chain's reports on the rows at these positions, given the stream times of their arrival."""
+    judge = RowValidator(work.plan)
     chosen = {name: column.take(pa.array(places)) for name, column in rows.columns.items()}
     times = [None] * len(places) if nows is None else nows[places].tolist()
     return [p for event, now in zip(_events(chosen, work.source), times, strict=True) for p in judge(event, now)]
@@ -235,15 +234,18 @@ def _events(columns: dict[str, pa.Array], source: Source) -> Sequence[Event]:
     return list(zip(columns["time"].to_pylist(), keys, values, strict=True))
 
 
+_CLOCK = "clock"
+"""The store in which the chain keeps the stream time."""
+
+
 class RowValidator:
     """Runs single rows through the chain of a query: what would it report?"""
 
-    def __init__(self, plan: Query, clock: str = "clock", entrance: int = 0) -> None:
-        self._clock = clock
+    def __init__(self, plan: Query) -> None:
         self._stores: dict[str, dict[Any, Any]] = {}
         self._found: list[Problem] = []
         self._chain = Chain(plan, Context(self._store, self._found.append), rules=())
-        self._feed = self._chain.entrances[entrance].feed
+        self._feed = self._chain.entrances[0].feed
 
     def _store(self, name: str) -> Store:
         return self._stores.setdefault(name, {})
@@ -251,7 +253,7 @@ class RowValidator:
     def __call__(self, event: Event, now: int | None) -> list[Problem]:
         for name, store in self._stores.items():
             store.clear()
-            if now is not None and name.rpartition("/")[2] == self._clock:
+            if now is not None and name.rpartition("/")[2] == _CLOCK:
                 store["now"] = now
         self._feed([event])
         found = list(self._found)

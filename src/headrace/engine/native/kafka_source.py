@@ -30,7 +30,7 @@ from headrace.errors import QueryFailed
 from headrace.log.kafka.log import KafkaLog
 from headrace.settings import Settings
 
-STREAM_TIME_PROPERTY, BATCH_PROPERTY = "headrace.before", "headrace.batch"
+_STREAM_TIME = "headrace.before"
 
 
 def read_rows(
@@ -48,18 +48,18 @@ def _opening(
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def opened(messages: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context, log = TaskContext.get(), worker_log(settings)
-        topic, known = log.topic(name), context and context.getLocalProperty(STREAM_TIME_PROPERTY)
+        topic, known = log.topic(name), context and context.getLocalProperty(_STREAM_TIME)
         before = parse_watermark(*json.loads(known)) if known else WatermarkState()
         raw = {name, work.ticks} if topic.schema.is_raw else {work.ticks}
         pieces = (found if work.ticks else with_topic(found, name) for found in coalesce_batches(messages))
-        batches = (with_offset_sequence(batch) for found in pieces for batch in to_batches(found, log, raw))
+        batches = (_with_offset_sequence(batch) for found in pieces for batch in to_batches(found, log, raw))
         task = str(context.partitionId()) if context else "0"
         return rows_for_spark(batches, topic, work, before, task)
 
     return opened
 
 
-def with_offset_sequence(batch: Batch) -> Batch:
+def _with_offset_sequence(batch: Batch) -> Batch:
     """Within a partition, rows are identified and ordered by their offsets."""
     at = batch.rows.schema.get_field_index("$sequence")
     rows = batch.rows.set_column(at, batch.rows.schema.field(at), batch.rows.column("$offset"))
@@ -106,20 +106,12 @@ class DriverStreamTime:
     def __init__(self, folder: Path, work: NativeTaskSpec) -> None:
         self._times = StreamTimeFile(folder)
         self._work = work
-        self._before: Any = None
+        self._before = WatermarkState()
 
     def begin(self, spark: SparkSession, batch: int) -> None:
-        self._before = self.known(self._times.before(batch))
-        spark.sparkContext.setLocalProperty(STREAM_TIME_PROPERTY, json.dumps(self._before))
-        spark.sparkContext.setLocalProperty(BATCH_PROPERTY, str(batch))
+        stored = self._times.before(batch)
+        self._before = WatermarkState() if stored is None else parse_watermark(*stored)
+        spark.sparkContext.setLocalProperty(_STREAM_TIME, json.dumps(self._before))
 
     def end(self, batch: int, reports: Sequence[TaskReport]) -> None:
-        self._times.keep(batch, self._before, self.reached(self._before, reports))
-
-    def known(self, kept: Any) -> Any:
-        """Parses the stored stream time."""
-        return WatermarkState() if kept is None else parse_watermark(*kept)
-
-    def reached(self, before: Any, reports: Sequence[TaskReport]) -> Any:
-        """The stream time after a batch."""
-        return merge_watermarks(reports, before, self._work)
+        self._times.keep(batch, self._before, merge_watermarks(reports, self._before, self._work))

@@ -11,7 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -26,35 +26,35 @@ from headrace.engine.io.embedded_source import (
     source_options,
     with_admission_control,
 )
-
-Reached = TypeVar("Reached")
+from headrace.engine.native.task_spec import NativeTaskSpec
+from headrace.engine.native.watermark import WatermarkState
 
 
 @dataclass
-class SequenceSpan(InputPartition, Generic[Reached]):
+class SequenceSpan(InputPartition):
     """The rows that one task reads, with `after < sequence <= upto`, and the stream time before them."""
 
     after: int
     upto: int
-    before: Reached
+    before: WatermarkState
 
 
-class SpanReader(EmbeddedStreamReader, Generic[Reached]):
-    def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Any, work: Any) -> None:
+class SpanReader(EmbeddedStreamReader):
+    def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Any, work: NativeTaskSpec) -> None:
         super().__init__(options, topics, columns)
         self.work = work
         self.arrow = work.arrow
-        self._cut: tuple[tuple[int, Reached, int], list[SequenceSpan[Reached]], Reached] | None = None
+        self._cut: tuple[tuple[int, WatermarkState, int], list[SequenceSpan], WatermarkState] | None = None
 
     @abstractmethod
-    def behind(self, span: SequenceSpan[Reached]) -> Reached:
+    def behind(self, span: SequenceSpan) -> WatermarkState:
         """The stream time after the rows of a span."""
 
-    def spans(self, start: dict, before: Reached, upto: int) -> tuple[list[SequenceSpan[Reached]], Reached]:
+    def spans(self, start: dict, before: WatermarkState, upto: int) -> tuple[list[SequenceSpan], WatermarkState]:
         """The tasks of a batch, and the stream time after it; cached, as Spark asks for both separately."""
         batch = (start["sequence"], before, upto)
         if self._cut is None or self._cut[0] != batch:
-            spans, (after, reached, _) = list[SequenceSpan[Reached]](), batch
+            spans, (after, reached, _) = list[SequenceSpan](), batch
             while after < upto:
                 end = min(self.view.cut(self.names, after, self.task_rows), upto)
                 spans.append(SequenceSpan(after, end, reached))
@@ -64,8 +64,8 @@ class SpanReader(EmbeddedStreamReader, Generic[Reached]):
 
 
 class SpanSource(EmbeddedSource):
-    reads: ClassVar[type[SpanReader[Any]]]
-    work: ClassVar[Any]
+    reads: ClassVar[type[SpanReader]]
+    work: ClassVar[NativeTaskSpec]
 
     def schema(self) -> StructType:
         return from_arrow_schema(self.work.arrow)
@@ -78,8 +78,8 @@ def read_spans(
     spark: SparkSession,
     folder: Path,
     topics: Sequence[str],
-    reader: type[SpanReader[Any]],
-    work: Any,
+    reader: type[SpanReader],
+    work: NativeTaskSpec,
     *,
     max_rows: int,
     start: str = "earliest",

@@ -69,8 +69,6 @@ class NativeTaskSpec:
     """Whether windows are emitted once, when they have closed: the source passes the stream time to Spark."""
     ticks: str = ""
     """The topic whose records say that time has passed; empty if it is not read."""
-    side: int = 0
-    """The number of this side of a stream-stream join; see `stream_join`."""
     condition: Expression | None = None
     """The source drops rows for which it does not hold; no node above evaluates it again."""
     partial: PartialAggregation | None = None
@@ -84,7 +82,7 @@ class NativeTaskSpec:
 
     @property
     def source(self) -> n.Source:
-        return self.plan.sources[self.side]
+        return self.plan.sources[0]
 
     @property
     def carries_headers(self) -> bool:
@@ -102,7 +100,7 @@ class NativeTaskSpec:
         if self.partial is not None:
             now: list[tuple[str, pa.DataType]] = [("now", pa.int64())] if self.final else []
             return _as_spark_has_it([*self.partial.fields, *now])
-        columns = self.columns if self.condition is None else _columns(self.above)  # of a join, this side's
+        columns = self.columns if self.condition is None else _columns(self.above)
         kinds = [(name, column_type(type_of(name, self.source.relation))) for name in columns]
         more: list[tuple[str, pa.DataType]] = [("time", pa.int64()), ("valued", pa.bool_())]
         more += [("keyed", pa.bool_())] if len(self.source.relation.key) > 1 else []

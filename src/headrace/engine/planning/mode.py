@@ -91,7 +91,7 @@ def choose_execution(
     pages = (settings.query.key_groups if found.are_several else 1) if keeps else 0
     reason = found.reason if keeps else None
     refused = bool(reasons) and settings.query.execution_mode == NATIVE
-    early = _by_arrow(query) if way == NATIVE and len(query.sources) == 1 else ()
+    early = _by_arrow(query) if way == NATIVE else ()
     return ExecutionChoice(way, reasons, pages, reason, _changes(query, way, settings), refused=refused, by_arrow=early)
 
 
@@ -133,14 +133,14 @@ def _rather_not(query: n.Query, settings: Settings, begun: str | None) -> tuple[
     """Why a query that could run natively should not, unless it is requested."""
     if settings.query.execution_mode != AUTO or begun == NATIVE:
         return ()
-    if len(query.sources) > 1:
-        return (_DEAR.format("Spark's join of streams"),)
     if only_distinct(query.sink) is not None and key_group_assigner(query, timed=True).are_several:
-        return (_DEAR.format("Spark's DISTINCT"),)
+        return (_DEAR_DISTINCT,)
     return ()
 
 
-_DEAR = "{} takes more work for each row, and pays on many cores; `query.execution_mode = native` requests it"
+_DEAR_DISTINCT = (
+    "Spark's DISTINCT takes more work for each row, and pays on many cores; `query.execution_mode = native` requests it"
+)
 
 
 def merges_changes(query: n.Query, settings: Settings) -> bool:

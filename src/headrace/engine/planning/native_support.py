@@ -12,7 +12,6 @@ from typing import Any
 
 from headrace.contracts import Topic
 from headrace.engine.native.arrow_filter import push_down_filter
-from headrace.engine.native.stream_join.support import join_obstacles
 from headrace.engine.native.task_spec import group_columns, is_final, is_ordered, only_aggregate, only_distinct
 from headrace.engine.planning.sparksql_support import outermost_expressions, sparksql_obstacles
 from headrace.engine.sparksql.aggregation import aggregate_sql
@@ -54,11 +53,11 @@ def choose_native(
 
 def _against(plan: n.Query, topics: Mapping[str, Topic], kafka: bool) -> Iterator[str]:
     source, *others = plan.sources
-    if others and (reasons := tuple(join_obstacles(plan, topics, kafka))):
-        yield from reasons
+    if others:
+        joins = (node for node in n.walk(plan.sink) if len(node.inputs) > 1)
+        yield from (node.traits.not_in_sparksql or "several sources meet" for node in joins)
         return
-    for one in plan.sources:
-        yield from _source(one, topics.get(one.topic))
+    yield from _source(source, topics.get(source.topic))
     sink, found = topics.get(plan.sink.topic), only_aggregate(plan.sink)
     if plan.sink.timestamp is not None and sink is not None and not sink.schema.is_raw:
         yield "a column becomes the time of rows of a topic with a schema"
@@ -135,12 +134,7 @@ def _final(node: n.Final) -> Iterator[str]:
         yield "whether a window's retention is over when it goes out is known record by record"
 
 
-def _join(node: n.StreamJoin) -> Iterator[str]:
-    """No further obstacles: `join_obstacles` has them all, and its columns are those of its sides."""
-    yield from ()
-
-
-_OWN: Mapping[type[n.Node], Callable[[Any], Iterator[str]]] = {n.Final: _final, n.StreamJoin: _join}
+_OWN: Mapping[type[n.Node], Callable[[Any], Iterator[str]]] = {n.Final: _final}
 """Node types that run natively here, but not over a bounded read."""
 
 

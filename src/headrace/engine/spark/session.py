@@ -51,7 +51,6 @@ CONF: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.providerClass": _ROCKSDB,
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
     "spark.sql.streaming.stateStore.rocksdb.trackTotalNumberOfRows": "false",  # costs a read per write
-    "spark.sql.streaming.join.stateFormatVersion": "3",  # one store for a join of streams instead of four
     "spark.sql.streaming.noDataMicroBatches.enabled": "false",  # time is input: an idle query does nothing
     "spark.sql.streaming.minBatchesToRetain": "20",  # older ones are never used; each has files in every store
     "spark.sql.streaming.stopTimeout": "30s",

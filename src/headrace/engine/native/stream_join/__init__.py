@@ -1,1 +1,0 @@
-"""Joins of two streams with Spark's own stream-stream join."""
