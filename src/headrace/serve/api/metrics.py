@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from headrace.access.grants import Privilege
-from headrace.access.grants import topic_resource as thing
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.registry import Collector
+
+from headrace.access.grants import Privilege, topic_resource
 from headrace.contracts import Bounds
 from headrace.control.queries.status import STATES, QueryStatus, query_statuses
 from headrace.serve.api.request_context import RequestContext
@@ -22,8 +25,9 @@ from headrace.serve.api.route import AccessLevel, RawResponse, Route
 PROMETHEUS_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MAX_SERIES = 2_000
 """Maximum series of one metric."""
-GAUGE, COUNTER = "gauge", "counter"
-Series = Iterator[tuple[Mapping[str, str], float]]
+LabelValues = tuple[str, ...]
+Series = Iterable[tuple[LabelValues, float]]
+MetricFamily = GaugeMetricFamily | CounterMetricFamily
 
 
 @dataclass(frozen=True)
@@ -37,118 +41,134 @@ class MetricsSample:
 
 @dataclass(frozen=True)
 class Metric:
+    family: type[GaugeMetricFamily] | type[CounterMetricFamily]
     name: str
-    kind: str
-    doc: str
+    help: str
     series: Callable[[MetricsSample], Series]
+    labels: LabelValues = ()
 
 
 def render_metrics(site: RequestContext) -> RawResponse:
     """Get all metrics, in the text format of Prometheus."""
-    look, left_out, text = _look(site), 0, list[str]()
-    for metric in METRICS:
-        lines = [f"{metric.name}{_labels(labels)} {_number(value)}" for labels, value in metric.series(look)]
-        left_out += max(0, len(lines) - MAX_SERIES)
-        text += [f"# HELP {metric.name} {metric.doc}", f"# TYPE {metric.name} {metric.kind}", *lines[:MAX_SERIES]]
-    text += ["# HELP headrace_series_left_out Series that were too many.", "# TYPE headrace_series_left_out gauge"]
-    return RawResponse("\n".join([*text, f"headrace_series_left_out {left_out}", ""]).encode(), PROMETHEUS_TYPE)
+    registry = CollectorRegistry(auto_describe=False)  # per request: the rights of the caller limit the series
+    registry.register(MetricsCollector(_measure(site)))
+    return RawResponse(generate_latest(registry), PROMETHEUS_TYPE)
 
 
-def _look(site: RequestContext) -> MetricsSample:
-    bounds = {name: found for name, found in site.bounds().items() if site.rights.may(Privilege.READ, thing(name))}
-    return MetricsSample(query_statuses(site.node, site.watch, site.rights), bounds, site.waking.readers)
+def _measure(site: RequestContext) -> MetricsSample:
+    rights = site.rights
+    bounds = {name: of for name, of in site.bounds().items() if rights.may(Privilege.READ, topic_resource(name))}
+    return MetricsSample(query_statuses(site.node, site.watch, rights), bounds, site.waking.readers)
 
 
-def _labels(labels: Mapping[str, str]) -> str:
-    return "{" + ",".join(f'{name}="{_escaped(value)}"' for name, value in labels.items()) + "}" if labels else ""
+class MetricsCollector(Collector):
+    """Turns one sample into metric families."""
+
+    def __init__(self, sample: MetricsSample) -> None:
+        self._sample = sample
+
+    def collect(self) -> Iterator[MetricFamily]:
+        left_out = 0
+        for metric in METRICS:
+            family = metric.family(metric.name, metric.help, labels=metric.labels)
+            for number, (labels, value) in enumerate(metric.series(self._sample)):
+                if number < MAX_SERIES:
+                    family.add_metric(labels, value)
+                else:
+                    left_out += 1
+            yield family
+        yield GaugeMetricFamily("headrace_series_left_out", "Series that were too many.", left_out)
 
 
-def _escaped(value: str) -> str:
-    return value.replace("\\", r"\\").replace('"', r"\"").replace("\n", r"\n")
+# -- series ---------------------------------------------------------------------------------------------------------
 
 
-def _number(value: float) -> str:
-    return str(value) if isinstance(value, int) else repr(float(value))
+def _end_offsets(sample: MetricsSample) -> Series:
+    return _of_partitions(sample, lambda bounds: bounds.end)
+
+
+def _start_offsets(sample: MetricsSample) -> Series:
+    return _of_partitions(sample, lambda bounds: bounds.start)
+
+
+def _of_partitions(sample: MetricsSample, offset: Callable[[Bounds], int]) -> Series:
+    for topic, partitions in sample.bounds.items():
+        for partition, bounds in sorted(partitions.items()):
+            yield (topic, str(partition)), offset(bounds)
+
+
+def _states(sample: MetricsSample) -> Series:
+    return [((state,), sum(query.state == state for query in sample.queries)) for state in STATES]
+
+
+def _readers(sample: MetricsSample) -> Series:
+    return [((), sample.readers)]
+
+
+def _resident_memory(_: MetricsSample) -> Series:
+    return [((), int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE"))]
+
+
+def _open_files(_: MetricsSample) -> Series:
+    return [((), len(os.listdir("/proc/self/fd")))]
+
+
+def _threads(_: MetricsSample) -> Series:
+    return [((), threading.active_count())]
+
+
+def _cpu_seconds(_: MetricsSample) -> Series:
+    times = os.times()
+    return [((), times.user + times.system)]
 
 
 # -- metrics --------------------------------------------------------------------------------------------------------
 
 
-def _bounds(which: int) -> Callable[[MetricsSample], Series]:
-    def series(look: MetricsSample) -> Series:
-        for topic, partitions in look.bounds.items():
-            for partition, bounds in sorted(partitions.items()):
-                yield {"topic": topic, "partition": str(partition)}, bounds[which]
+def _query_metric(
+    family: type[GaugeMetricFamily] | type[CounterMetricFamily],
+    name: str,
+    help: str,
+    value: Callable[[QueryStatus], float | None],
+) -> Metric:
+    """A metric with one series per query for which there is a value."""
 
-    return series
+    def series(sample: MetricsSample) -> Series:
+        for query in sample.queries:
+            if (number := value(query)) is not None:
+                yield (query.name,), number
 
-
-def _of_queries(value: Callable[[QueryStatus], float | None]) -> Callable[[MetricsSample], Series]:
-    def series(look: MetricsSample) -> Series:
-        for one in look.queries:
-            if (number := value(one)) is not None:
-                yield {"query": one.name}, number
-
-    return series
+    return Metric(family, f"headrace_query_{name}", help, series, ("query",))
 
 
-def _states(look: MetricsSample) -> Series:
-    for state in STATES:
-        yield {"state": state}, sum(one.state == state for one in look.queries)
+def _batch_seconds(query: QueryStatus) -> float | None:
+    return None if query.batch_ms is None else query.batch_ms / 1000
 
 
-def _single(value: Callable[[MetricsSample], float]) -> Callable[[MetricsSample], Series]:
-    def series(look: MetricsSample) -> Series:
-        yield {}, value(look)
-
-    return series
+def _dead_letters(query: QueryStatus) -> int:
+    return sum(query.dead_letters.values())
 
 
-def _resident(_: MetricsSample) -> int:
-    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _open_files(_: MetricsSample) -> int:
-    return len(os.listdir("/proc/self/fd"))
-
-
-def _threads(_: MetricsSample) -> int:
-    return threading.active_count()
-
-
-def _cpu(_: MetricsSample) -> float:
-    times = os.times()
-    return times.user + times.system
-
-
+GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
+_PARTITION = ("topic", "partition")
 METRICS: tuple[Metric, ...] = (
-    Metric("headrace_topic_end_offset", COUNTER, "One after the last offset of a partition.", _bounds(1)),
-    Metric("headrace_topic_start_offset", COUNTER, "The first offset of a partition.", _bounds(0)),
-    Metric("headrace_queries", GAUGE, "Queries by state.", _states),
-    Metric("headrace_query_rate", GAUGE, "Records a second that a query reads.", _of_queries(lambda one: one.rate)),
-    Metric("headrace_query_lag", GAUGE, "Records that a query has yet to read.", _of_queries(lambda one: one.lag)),
-    Metric("headrace_query_records_total", COUNTER, "Records read.", _of_queries(lambda one: one.records)),
-    Metric("headrace_query_written_total", COUNTER, "Records written.", _of_queries(lambda one: one.written)),
-    Metric("headrace_query_batches_total", COUNTER, "Batches done.", _of_queries(lambda one: one.batches)),
-    Metric(
-        "headrace_query_batch_seconds",
-        GAUGE,
-        "How long the last batch took.",
-        _of_queries(lambda one: None if one.batch_ms is None else one.batch_ms / 1000),
-    ),
-    Metric("headrace_query_state_rows", GAUGE, "Rows in a query's state.", _of_queries(lambda one: one.state_rows)),
-    Metric("headrace_query_late_total", COUNTER, "Records that came too late.", _of_queries(lambda one: one.late)),
-    Metric(
-        "headrace_query_dead_letters_total",
-        COUNTER,
-        "Records that became dead letters.",
-        _of_queries(lambda one: sum(one.dead_letters.values())),
-    ),
-    Metric("headrace_query_failures", GAUGE, "Failures in a row.", _of_queries(lambda one: one.failures)),
-    Metric("headrace_live_readers", GAUGE, "Who reads topics live.", _single(lambda look: look.readers)),
-    Metric("process_resident_memory_bytes", GAUGE, "Memory of the server's process.", _single(_resident)),
-    Metric("process_open_fds", GAUGE, "Open files of the server's process.", _single(_open_files)),
-    Metric("process_threads", GAUGE, "Threads of Python's in the server's process.", _single(_threads)),
-    Metric("process_cpu_seconds_total", COUNTER, "Processor time of the server's process.", _single(_cpu)),
+    Metric(GAUGE, "headrace_topic_end_offset", "One after the last offset of a partition.", _end_offsets, _PARTITION),
+    Metric(GAUGE, "headrace_topic_start_offset", "The first offset of a partition.", _start_offsets, _PARTITION),
+    Metric(GAUGE, "headrace_queries", "Queries by state.", _states, ("state",)),
+    _query_metric(GAUGE, "rate", "Records a second that a query reads.", lambda query: query.rate),
+    _query_metric(GAUGE, "lag", "Records that a query has yet to read.", lambda query: query.lag),
+    _query_metric(COUNTER, "records_total", "Records read.", lambda query: query.records),
+    _query_metric(COUNTER, "written_total", "Records written.", lambda query: query.written),
+    _query_metric(COUNTER, "batches_total", "Batches done.", lambda query: query.batches),
+    _query_metric(GAUGE, "batch_seconds", "How long the last batch took.", _batch_seconds),
+    _query_metric(GAUGE, "state_rows", "Rows in a query's state.", lambda query: query.state_rows),
+    _query_metric(COUNTER, "late_total", "Records that came too late.", lambda query: query.late),
+    _query_metric(COUNTER, "dead_letters_total", "Records that became dead letters.", _dead_letters),
+    _query_metric(GAUGE, "failures", "Failures in a row.", lambda query: query.failures),
+    Metric(GAUGE, "headrace_live_readers", "Who reads topics live.", _readers),
+    Metric(GAUGE, "process_resident_memory_bytes", "Memory of the server's process.", _resident_memory),
+    Metric(GAUGE, "process_open_fds", "Open files of the server's process.", _open_files),
+    Metric(GAUGE, "process_threads", "Threads of Python's in the server's process.", _threads),
+    Metric(COUNTER, "process_cpu_seconds_total", "Processor time of the server's process.", _cpu_seconds),
 )
 ROUTE = Route("GET", "/metrics", render_metrics, types=(PROMETHEUS_TYPE,), needs=AccessLevel.KNOWN)

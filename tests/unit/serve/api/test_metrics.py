@@ -37,7 +37,8 @@ def parsed(text: str) -> Samples:
             assert sample is not None, line
             assert sample[1] == typed
             assert (sample[1], sample[2] or "") not in found
-            found[sample[1], sample[2] or ""] = float(sample[3])
+            labels = ",".join(sorted(re.findall(LABEL, sample[2] or ""), reverse=True))
+            found[sample[1], labels] = float(sample[3])
     return found
 
 
@@ -66,5 +67,7 @@ def test_series_are_bounded(ask: Client, log: EmbeddedLog) -> None:
     assert found["headrace_series_left_out", ""] == 10
 
 
-def test_labels_are_escaped() -> None:
-    assert metrics._labels({"a": 'x"\\\n'}) == '{a="x\\"\\\\\\n"}'
+def test_labels_are_escaped(ask: Client, node: Node) -> None:
+    node.execute(CLICKS + "CREATE STREAM `a\"\\b` WITH (kafka_topic='plain') AS SELECT * FROM clicks;")
+    queries = [labels for name, labels in scraped(ask) if name == "headrace_query_failures"]
+    assert queries == ['query="CSAS_a\\"\\\\b_1"']
