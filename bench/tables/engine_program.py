@@ -123,8 +123,8 @@ def look(program: Program) -> None:
 
 def check_way(program: Program, way: str) -> None:
     for running in program.running.values():
-        if running.way != way:
-            not_there(f"the {way} way for this query: it ran the {running.way} way")
+        if running.execution_mode != way:
+            not_there(f"the {way} way for this query: it ran the {running.execution_mode} way")
 
 
 def batches(program: Program) -> int:

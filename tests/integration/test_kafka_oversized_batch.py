@@ -27,7 +27,7 @@ def test_a_large_batch(log: KafkaLog, name: str, tmp_path: Path, rows: int, writ
     for _ in range(6):
         log.append([Append(name, from_records([Record(b"{}")]))])
     checkpoint = Checkpoint(tmp_path)
-    manifest = checkpoint.opened(QUERY, "record", 2, (name,))
+    manifest = checkpoint.open(QUERY, "record", 2, (name,))
     for kind, batches in (("offsets", {0: 2, 1: 6}), ("commits", {0: 0})):
         (checkpoint.spark / kind).mkdir(parents=True)
         for batch, end in batches.items():
@@ -35,4 +35,4 @@ def test_a_large_batch(log: KafkaLog, name: str, tmp_path: Path, rows: int, writ
     if written is not None:
         log.writer(writer_name(manifest.run)).append(written, [])
     discard_oversized_batch(log, checkpoint, manifest, [name], rows)
-    assert (checkpoint.done(), checkpoint.begun()) == (0, begun)
+    assert (checkpoint.last_committed(), checkpoint.last_started()) == (0, begun)

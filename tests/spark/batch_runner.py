@@ -61,9 +61,9 @@ def records(spark: SparkSession, samples: Sequence[SamplePlan]) -> DataFrame:
     return records_frame(spark, [(s.name, topic, record) for s in samples for topic, record in s.records]).coalesce(1)
 
 
-def by_chain(spark: SparkSession, samples: Sequence[SamplePlan], *, pages: int = 1) -> Results:
+def by_chain(spark: SparkSession, samples: Sequence[SamplePlan], *, key_groups: int = 1) -> Results:
     """All samples in one job."""
-    plans = chain_batch.query_plans({sample.name: sample.query for sample in samples}, pages=pages)
+    plans = chain_batch.query_plans({sample.name: sample.query for sample in samples}, key_groups=key_groups)
     results = chain_batch.run_queries(records(spark, samples), plans).where("problem is null").toArrow().to_pylist()
     return _collected(sorted(results, key=itemgetter("sequence", "index")))
 

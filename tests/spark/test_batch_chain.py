@@ -1,4 +1,4 @@
-"""The chain inside Spark writes exactly what one chain in memory writes, in one page or in several."""
+"""The chain inside Spark writes exactly what one chain in memory writes, in one key group or in several."""
 
 from __future__ import annotations
 
@@ -37,23 +37,23 @@ IDS = [sample.name for sample in ALL]
 
 
 @pytest.fixture(scope="module")
-def one_page(spark: SparkSession) -> Results:
+def one_key_group(spark: SparkSession) -> Results:
     return by_chain(spark, ALL)
 
 
 @pytest.fixture(scope="module")
-def three_pages(spark: SparkSession) -> Results:
-    return by_chain(spark, ALL, pages=3)
+def three_key_groups(spark: SparkSession) -> Results:
+    return by_chain(spark, ALL, key_groups=3)
 
 
 @pytest.mark.parametrize("sample", ALL, ids=IDS)
-def test_one_page_is_the_chain_in_memory(sample: SamplePlan, one_page: Results) -> None:
-    assert one_page[sample.name] == sample.in_memory
+def test_one_key_group_is_the_chain_in_memory(sample: SamplePlan, one_key_group: Results) -> None:
+    assert one_key_group[sample.name] == sample.in_memory
 
 
 @pytest.mark.parametrize("sample", ALL, ids=IDS)
-def test_pages_side_by_side_are_the_chain_in_memory(sample: SamplePlan, three_pages: Results) -> None:
-    assert three_pages[sample.name] == sample.in_memory
+def test_key_groups_side_by_side_are_the_chain_in_memory(sample: SamplePlan, three_key_groups: Results) -> None:
+    assert three_key_groups[sample.name] == sample.in_memory
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_pages_side_by_side_are_the_chain_in_memory(sample: SamplePlan, three_pa
         ("table-count", False),
     ],
 )
-def test_what_follows_more_than_one_key_is_one_page(name: str, several: bool) -> None:
+def test_what_follows_more_than_one_key_is_one_key_group(name: str, several: bool) -> None:
     (sample,) = (sample for sample in ALL if sample.name == name)
     assert key_group_assigner(sample.query).are_several is several
 

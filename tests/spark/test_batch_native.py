@@ -26,14 +26,14 @@ def results(spark: SparkSession) -> Results:
 
 @pytest.mark.parametrize("sample", SAMPLE_PLANS, ids=[sample.name for sample in SAMPLE_PLANS])
 def test_native_is_the_chain(sample: SamplePlan, results: Results) -> None:
-    assert choose_batch_mode(sample.query).way is BatchMode.NATIVE
+    assert choose_batch_mode(sample.query).mode is BatchMode.NATIVE
     assert answer(sample, results[sample.name]) == answer(sample, sample.in_memory)
 
 
 @pytest.mark.parametrize("sample", CHAIN_ONLY, ids=[sample.name for sample in CHAIN_ONLY])
 def test_what_is_left_to_the_chain_says_why(sample: SamplePlan) -> None:
     choice = choose_batch_mode(sample.query)
-    assert choice.way is BatchMode.CHAIN
+    assert choice.mode is BatchMode.CHAIN
     assert choice.reasons
 
 

@@ -57,7 +57,7 @@ def query_of(select: str) -> Query:
 def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     query = query_of(STATEMENTS[name])
     topic = log.create_topic("sales", TopicSpec(partitions=3, schema=Schema.parse(SCHEMA)))
-    assert choose_native(query, {"sales": topic}).way == NATIVE
+    assert choose_native(query, {"sales": topic}).execution_mode == NATIVE
     rows = sales(11, 60)
     pieces = [[Append("sales", typed_batch(part)) for part in (p[:6], p[6:])] for p in halves(rows)]
     found = natively(spark, log, query, pieces, tmp_path / "q", Settings.of(query_max_batch_rows=17), forget=True)
@@ -68,7 +68,7 @@ def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog,
 
 def test_a_raw_topic(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     sample = clicks("raw", "CREATE STREAM o AS SELECT DISTINCT ON (page) id, spent FROM clicks;")
-    assert choose_native(sample.query, {"clicks": log.create_topic("clicks", TopicSpec())}).way == NATIVE
+    assert choose_native(sample.query, {"clicks": log.create_topic("clicks", TopicSpec())}).execution_mode == NATIVE
     pieces = [[raw_append(part)] for part in halves(sample.records)]
     found = natively(spark, log, sample.query, pieces, tmp_path / "q")
     assert_same(sample.query, found, in_memory(sample.query, sample.records))
@@ -127,7 +127,7 @@ REFUSED = {
 @pytest.mark.parametrize("select", REFUSED)
 def test_it_says_why(select: str, log: EmbeddedLog) -> None:
     choice = choose_native(query_of(select), {"sales": log.create_topic("sales", TYPED)})
-    assert choice.way == RECORD
+    assert choice.execution_mode == RECORD
     assert REFUSED[select] in str(choice)
 
 
@@ -135,7 +135,7 @@ def test_on_kafka_and_over_raw_windows(log: EmbeddedLog) -> None:
     topic = log.create_topic("sales", TopicSpec())
     on_kafka = choose_native(query_of(STATEMENTS["on"]), {"sales": topic}, kafka=True)
     assert on_kafka.reasons == ("DISTINCT asks for the order of arrival, which on Kafka no single column tells",)
-    assert choose_native(query_of(STATEMENTS["windows"]), {"sales": topic}).way == RECORD
+    assert choose_native(query_of(STATEMENTS["windows"]), {"sales": topic}).execution_mode == RECORD
 
 
 def test_it_is_chosen_where_all_rows_would_have_to_meet(log: EmbeddedLog) -> None:
@@ -144,7 +144,7 @@ def test_it_is_chosen_where_all_rows_would_have_to_meet(log: EmbeddedLog) -> Non
     def way(select: str, asked: str, begun: str | None = None) -> str:
         return choose_execution(
             query_of(select), topics, Settings.of(query_execution_mode=asked), embedded=True, begun=begun
-        ).way
+        ).execution_mode
 
     anywhere, by_key = STATEMENTS["on"], "SELECT DISTINCT ON (shop, item) * FROM sales"
     assert [way(anywhere, asked) for asked in ("auto", "record", "native")] == [NATIVE, RECORD, NATIVE]

@@ -129,7 +129,7 @@ def test_windows_come_out_as_in_memory(name: str, spark: SparkSession, log: Embe
     """In small batches, stopped and gone on with, and the last batch of each run done twice."""
     query, partitions, rows = final(name), 3 if name == "grace" else 1, sales(11, 45, spread=900)
     topics(log, partitions)
-    assert choose_native(query, {"sales": log.topic("sales")}, every_change=True).way == NATIVE
+    assert choose_native(query, {"sales": log.topic("sales")}, every_change=True).execution_mode == NATIVE
     progress: list[dict] = []
     for part in (rows[:20], rows[20:]):
         for piece in (part[:7], part[7:]):
@@ -380,7 +380,7 @@ def test_windows_close_while_nothing_comes(spark: SparkSession, tmp_path: Path) 
             program.execute(script)
             program.wait(until_idle=True)
             (running,) = program.running.values()
-            assert (running.way, running.progress.deadline) == (NATIVE, 3_000)
+            assert (running.execution_mode, running.progress.deadline) == (NATIVE, 3_000)
             clock.advance(timedelta(seconds=2))
             program.wake()
             program.wait(on_look=lambda: program.stopping.set() if memory_and_spark.written(log, "O") else None)

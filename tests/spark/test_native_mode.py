@@ -83,7 +83,7 @@ TYPED = {
 def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     query, partitions = planned(SALES + TYPED[name]), 3 if name in ("tumbling", "keyed") else 1
     topic = log.create_topic("sales", TopicSpec(partitions=partitions, schema=Schema.parse(SCHEMA)))
-    assert choose_native(query, {"sales": topic}).way == NATIVE
+    assert choose_native(query, {"sales": topic}).execution_mode == NATIVE
     rows = sales(7, 28)
     pieces = [[Append("sales", typed_batch(part)) for part in (p[:6], p[6:])] for p in halves(rows)]
     found = natively(spark, log, query, pieces, tmp_path / "q")
@@ -102,7 +102,7 @@ RAW = (
 @pytest.mark.parametrize("sample", RAW, ids=[sample.name for sample in RAW])
 def test_a_raw_topic(sample: Any, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     topic = log.create_topic("clicks", TopicSpec())
-    assert choose_native(sample.query, {"clicks": topic}).way == NATIVE
+    assert choose_native(sample.query, {"clicks": topic}).execution_mode == NATIVE
     pieces = [[raw_append(records)] for records in halves(sample.records)]
     found = natively(spark, log, sample.query, pieces, tmp_path / "q")
     assert_same(sample.query, found, in_memory(sample.query, sample.records))
@@ -308,10 +308,10 @@ REFUSED = {
 def test_what_is_left_to_the_record_way_says_why(statement: str, log: EmbeddedLog) -> None:
     topic = log.create_topic("sales", TopicSpec(schema=Schema.parse(SCHEMA)))
     choice = choose_native(planned(SALES + statement), {"sales": topic})
-    assert choice.way == RECORD
+    assert choice.execution_mode == RECORD
     assert REFUSED[statement] in str(choice)
 
 
 def test_windows_over_a_raw_topic_are_left_to_the_record_way(log: EmbeddedLog) -> None:
     topic = log.create_topic("sales", TopicSpec())
-    assert choose_native(planned(SALES + TYPED["tumbling"]), {"sales": topic}).way == RECORD
+    assert choose_native(planned(SALES + TYPED["tumbling"]), {"sales": topic}).execution_mode == RECORD

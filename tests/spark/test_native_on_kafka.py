@@ -108,7 +108,7 @@ def test_results_are_those_of_the_chain(
     for topic in (name, f"{name}-out", dead_letter_topic(f"{name}-out")):
         kafka.create_topic(topic, TopicSpec(partitions=2))
     query, folder, dice = planned((CLICKS + QUERIES[kind]).format(name)), tmp_path / "q", random.Random(kind)
-    assert choose_execution_on(kafka, query, kafka.settings).way == "native"
+    assert choose_execution_on(kafka, query, kafka.settings).execution_mode == "native"
     for piece in range(3):
         kafka.append([Append(name, from_records(clicks(dice, piece * 60, 60)))])
         for _ in range(2):
@@ -145,7 +145,7 @@ def test_a_program_begins_at_the_end_and_goes_on(spark: SparkSession, kafka: Kaf
             put(count)
             program.wait(until_idle=True)
             (running,) = program.running.values()
-            assert running.way == "native"
+            assert running.execution_mode == "native"
     last = {r.key: json.loads(r.value or b"null") for r in stored(kafka, f"{name}-out")}
     assert last == {b"1": {"N": 5, "TOTAL": 5}}
 
@@ -162,7 +162,7 @@ def test_windows_close_while_nothing_comes(spark: SparkSession, kafka: KafkaLog,
             program.execute((CLICKS + QUERIES["final"]).format(name))
             program.wait(until_idle=True)
             (running,) = program.running.values()
-            assert (running.way, running.progress.deadline) == ("native", time + 14_000)
+            assert (running.execution_mode, running.progress.deadline) == ("native", time + 14_000)
             assert len(stored(kafka, f"{name}-out")) == len(found)
         clock.advance(timedelta(seconds=14))
         with Program(kafka, kafka.settings, clock=clock) as program:

@@ -160,7 +160,7 @@ def test_a_batch_under_way_ends_and_no_other_begins(log: EmbeddedLog, tmp_path: 
         program.execute(script)
         (running,) = program.running.values()
         program.wait(on_look=lambda: program.stopping.set() if running.progress.batches else None)
-    done = Checkpoint(running.folder).done()
+    done = Checkpoint(running.folder).last_committed()
     assert running.progress.batches == done + 1  # every batch that was computed is noted as done
     assert len(values(log, "SUMS")) == running.progress.records < 40
     run(log, memory_and_spark.settings(tmp_path), script)

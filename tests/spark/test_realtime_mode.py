@@ -125,7 +125,7 @@ def run(log: KafkaLog, statements: str, pieces: Sequence[Sequence[Record]]) -> N
         with Program(log, log.settings) as program:
             program.execute(statements)
             (running,) = program.running.values()
-            assert running.way == "realtime"
+            assert running.execution_mode == "realtime"
             log.append([Append(running.query.sources[0].topic, from_records(list(piece)))])
             program.wait(until_idle=True)
 

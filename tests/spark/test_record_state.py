@@ -41,7 +41,7 @@ class Shelving(StatefulProcessor):
         left = ways[1 - batch % 2].read([*map(address, range(200))])
         assert left == [None if n % 2 == 0 else content(n, batch) for n in range(200)]
         assert isinstance(state_client.MapStateStorage(self._map)._way, state_client.PipelinedStateStorage)
-        state = KeyGroupState(state_client.MapStateStorage(self._map), page=0)
+        state = KeyGroupState(state_client.MapStateStorage(self._map), key_group=0)
         store = state.store("counts")
         for number in range(2000):
             store[(f"key-{number}",)] = store.get((f"key-{number}",), 0) + 1
@@ -60,7 +60,7 @@ def content(number: int, batch: int) -> bytes:
     return bytes([number, batch]) * (SIZES[number % 5] // 2 if number < 10 else number)
 
 
-def test_pages_go_where_their_numbers_say(spark: SparkSession) -> None:
+def test_key_groups_go_where_their_numbers_say(spark: SparkSession) -> None:
     rows = spark.range(-50, 50).selectExpr("cast(id as int) as page", "hash(cast(id as int)) as hash").collect()
     assert [row.hash for row in rows] == [spark_hash(row.page) for row in rows]
 
@@ -78,13 +78,13 @@ def test_both_ways_read_what_either_wrote(spark: SparkSession, tmp_path: Path) -
 
 
 class Counting(StatefulProcessor):
-    """A page that counts keys, in the state of the record way."""
+    """A key group that counts keys, in the state of the record way."""
 
     def init(self, handle: Any) -> None:
         self._map = handle.getMapState("buckets", state_client.KEY_SCHEMA, state_client.VALUE_SCHEMA)
 
     def handleInputRows(self, key: Any, rows: Iterator[pd.DataFrame], timerValues: Any) -> Iterator[pd.DataFrame]:  # noqa: N802, N803
-        state = KeyGroupState(state_client.MapStateStorage(self._map), page=int(key[0]))
+        state = KeyGroupState(state_client.MapStateStorage(self._map), key_group=int(key[0]))
         for page in (page for frame in rows for page in frame["name"]):
             groups = state.store("0-aggregate/groups")
             groups[(page,)] = [groups.get((page,), [0])[0] + 1]
@@ -101,11 +101,11 @@ QUERY = "CTAS_VISITS_1"
 
 @pytest.fixture(scope="module")
 def data(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Two pages: a small one in its root, a large one in buckets."""
+    """Two key groups: a small one in its root, a large one in buckets."""
     folder = tmp_path_factory.mktemp("state")
     checkpoint = folder / "checkpoints" / "program" / QUERY
     visits = planned("CREATE TABLE visits AS SELECT id, COUNT(*) FROM s GROUP BY id;")
-    Checkpoint(checkpoint).opened(visits, "record", 2, ("s",))
+    Checkpoint(checkpoint).open(visits, "record", 2, ("s",))
     names = [f"/p{number}" for number in range(1040)]
     (folder / "in").mkdir()
     pd.DataFrame({"page": [int(n >= 40) for n in range(1040)], "name": names}).to_parquet(folder / "in" / "0.parquet")
@@ -115,18 +115,18 @@ def data(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_holdings_are_those_of_all_pages(spark: SparkSession, data: Path) -> None:
+def test_holdings_are_those_of_all_key_groups(spark: SparkSession, data: Path) -> None:
     clock, groups = store_summaries(spark, find_checkpoint(data / "checkpoints", QUERY))
-    assert (clock.store, clock.entries, clock.buckets, clock.pages) == ("0-aggregate/clock", 2, 0, 2)
-    assert (groups.store, groups.entries, groups.pages) == ("0-aggregate/groups", 1040, 2)
+    assert (clock.store, clock.entries, clock.buckets, clock.key_groups) == ("0-aggregate/clock", 2, 0, 2)
+    assert (groups.store, groups.entries, groups.key_groups) == ("0-aggregate/groups", 1040, 2)
     assert groups.buckets > 1
     assert groups.bytes > 10_000
 
 
-@pytest.mark.parametrize(("key", "page"), [("/p7", 0), ("/p700", 1)])
-def test_a_key_has_its_entries(spark: SparkSession, data: Path, key: str, page: int) -> None:
+@pytest.mark.parametrize(("key", "key_group"), [("/p7", 0), ("/p700", 1)])
+def test_a_key_has_its_entries(spark: SparkSession, data: Path, key: str, key_group: int) -> None:
     found = list(find_entries(spark, find_checkpoint(data / "checkpoints", QUERY), key))
-    assert found == [StateEntry(page, "0-aggregate/groups", (key,), [1])]
+    assert found == [StateEntry(key_group, "0-aggregate/groups", (key,), [1])]
 
 
 def test_the_command_shows_it(spark: SparkSession, data: Path) -> None:
@@ -138,7 +138,7 @@ def test_the_command_shows_it(spark: SparkSession, data: Path) -> None:
     assert [store["entries"] for store in json.loads(run(QUERY, "--json"))] == [2, 1040]
     assert "1,040" in run(QUERY.lower())
     assert json.loads(run(QUERY, "/p7", "--json")) == [
-        {"page": 0, "store": "0-aggregate/groups", "key": ["/p7"], "value": [1]}
+        {"key_group": 0, "store": "0-aggregate/groups", "key": ["/p7"], "value": [1]}
     ]
     assert "('/p7',)" in run(QUERY, "/p7")
     assert "unknown-query" in run("NOTHING", code=1)

@@ -41,7 +41,7 @@ def run(
         for piece in pieces:
             log_all(log, piece)
             program.wait(until_idle=True)
-        return [running.way for running in program.running.values()]
+        return [running.execution_mode for running in program.running.values()]
 
 
 def log_all(log: EmbeddedLog, piece: Sequence[memory_and_spark.Input]) -> None:

@@ -39,7 +39,7 @@ def test_the_files_of_a_query_are_bounded(spark: SparkSession, tmp_path: Path, m
                 for number in range(BATCHES):
                     memory_and_spark.append(log, "clicks", "1", f'{{"PAGE": "/{number}"}}', life)
                 program.wait(until_idle=True)
-                ways = {running.way: running.folder / "spark" for running in program.running.values()}
+                ways = {running.execution_mode: running.folder / "spark" for running in program.running.values()}
         last = [value for _, value, _ in memory_and_spark.written(log, "COUNTS")][-BATCHES:]
     assert spark.conf.get("spark.sql.streaming.minBatchesToRetain") == str(KEPT)
     assert last == [b'{"N":%d}' % LIVES] * BATCHES

@@ -36,8 +36,8 @@ class Manifest:
     """What must not change while a query resumes."""
 
     query: str
-    way: str
-    pages: int
+    execution_mode: str
+    key_groups: int
     topics: tuple[str, ...]
     state: dict[str, str]
     text: str
@@ -67,68 +67,73 @@ class Checkpoint:
             document = json.loads(path.read_text())
             known = document["version"] == VERSION
         except (ValueError, KeyError, TypeError) as error:
-            raise StateUnreadable("the manifest is damaged", where=str(path), fix=_ANEW) from error
+            raise StateUnreadable("the manifest is damaged", where=str(path), fix=_START_OVER) from error
         if not known:
             raise StateUnreadable(
                 f"the checkpoint has version {document['version']}, but this program supports {VERSION}",
                 where=str(self.folder),
-                fix=f"run the version that wrote it, or {_ANEW}",
+                fix=f"run the version that wrote it, or {_START_OVER}",
             )
-        return Manifest(**{**document, "topics": tuple(document["topics"])})
+        return _parse(document)
 
-    def way(self) -> str | None:
+    @property
+    def execution_mode(self) -> str | None:
         """The execution mode that the query has used so far; None if it has not started yet."""
-        return None if (there := self.manifest) is None else there.way
+        return None if (stored := self.manifest) is None else stored.execution_mode
 
-    def opened(
-        self, query: Query, way: str, pages: int, topics: tuple[str, ...], start: Mapping[str, Any] | None = None
+    def open(
+        self,
+        query: Query,
+        execution_mode: str,
+        key_groups: int,
+        topics: tuple[str, ...],
+        start: Mapping[str, Any] | None = None,
     ) -> Manifest:
         """Returns the manifest to run with: a new one, or the stored one if the plan fits it."""
-        there = self.manifest
-        if there is None:
+        stored, code = self.manifest, user_code_versions(query)
+        if stored is None:
             shape, begin = state_shape(query), None if start is None else dict(start)
-            there = Manifest(
-                query.id, way, pages, topics, shape, query.text, _life_of(query), begin, user_code_versions(query)
+            new = Manifest(
+                query.id, execution_mode, key_groups, topics, shape, query.text, _new_run_id(query), begin, code
             )
-            self._write(there)
-            return there
-        self._check(there, query, way, topics)
-        code = user_code_versions(query)
-        since = there.since if (there.text, there.code) == (query.text, code) else self.begun() + 1
-        now = replace(there, query=query.id, text=query.text, code=code, since=since)
-        if now != there:
-            self._write(now)
-        return now
+            self._write(new)
+            return new
+        self._check(stored, query, execution_mode, topics)
+        since = stored.since if (stored.text, stored.code) == (query.text, code) else self.last_started() + 1
+        current = replace(stored, query=query.id, text=query.text, code=code, since=since)
+        if current != stored:
+            self._write(current)
+        return current
 
-    def _check(self, there: Manifest, query: Query, way: str, topics: tuple[str, ...]) -> None:
+    def _check(self, stored: Manifest, query: Query, execution_mode: str, topics: tuple[str, ...]) -> None:
         for what, before, now in (
-            ("execution mode", there.way, way),
-            ("topics", sorted(there.topics), sorted(topics)),
-            *_steps(there.state, state_shape(query)),
+            ("execution mode", stored.execution_mode, execution_mode),
+            ("topics", sorted(stored.topics), sorted(topics)),
+            *_changed_steps(stored.state, state_shape(query)),
         ):
             if before != now:
                 raise PlanChanged(
                     f"query {query.id} has changed: its {what} was {before or 'absent'}, now it is {now or 'absent'}",
                     where=str(self.folder),
-                    fix=f"give the statement another name, or {_ANEW}",
+                    fix=f"give the statement another name, or {_START_OVER}",
                 )
-        self._check_code(there.code, query)
+        self._check_code(stored.code, query)
 
     def check_code(self, query: Query) -> None:
         """Raises PlanChanged if the state was produced by another version of the user's functions and operators."""
-        if (there := self.manifest) is not None:
-            self._check_code(there.code, query)
+        if (stored := self.manifest) is not None:
+            self._check_code(stored.code, query)
 
     def _check_code(self, before: dict[str, str], query: Query) -> None:
-        kept = stateful_code_versions(query)
+        stateful = stateful_code_versions(query)
         for name, version in user_code_versions(query).items():
             was = before.get(name, version)
-            if was != version and name in kept:
+            if was != version and name in stateful:
                 raise PlanChanged(
                     f"query {query.id} has changed: other code of {name} created its state",
                     where=str(self.folder),
                     fix=f'if the new code can use the state, declare it there with version = "{was}"; otherwise '
-                    f"give the statement another name, or {_ANEW}",
+                    f"give the statement another name, or {_START_OVER}",
                 )
             if was != version:
                 _logger.warning("query %s resumes with changed code of %s", query.id, name)
@@ -138,24 +143,24 @@ class Checkpoint:
         path = self.folder / "manifest.json"
         new = path.with_suffix(".new")
         with new.open("w") as file:
-            json.dump(asdict(manifest), file, indent=2)
+            json.dump(_document(manifest), file, indent=2)
             file.flush()
             os.fsync(file.fileno())
         new.replace(path)
 
     def position(self, batch: int | None = None) -> Any:
         """The source's offset after the last committed batch, or after a given one; None before the first."""
-        done = self.done() if batch is None else batch
-        if done < 0:
+        number = self.last_committed() if batch is None else batch
+        if number < 0:
             return None
-        lines = (self.spark / "offsets" / str(done)).read_text().splitlines()
+        lines = (self.spark / "offsets" / str(number)).read_text().splitlines()
         return json.loads(lines[-1])
 
-    def done(self) -> int:
+    def last_committed(self) -> int:
         """The number of the last batch that is committed; -1 before the first."""
         return self._last("commits")
 
-    def begun(self) -> int:
+    def last_started(self) -> int:
         """The number of the last batch whose offsets are stored; -1 before the first."""
         return self._last("offsets")
 
@@ -163,22 +168,22 @@ class Checkpoint:
         names = [path.name for path in (self.spark / kind).glob("[0-9]*")]
         return max((int(name) for name in names if name.isdigit()), default=-1)
 
-    def forget(self, batch: int) -> None:
+    def discard_batch(self, batch: int) -> None:
         """Removes a batch as if it had not started. It must be the last one, and not committed."""
         if batch == 0:  # Spark starts no new query if its state exists already
             shutil.rmtree(self.spark / "state", ignore_errors=True)
         for name in (f".{batch}.crc", str(batch)):  # the checksum first: without it the file is still valid
             (self.spark / "offsets" / name).unlink(missing_ok=True)
 
-    def settle(self) -> None:
+    def repair_paths(self) -> None:
         """Repairs paths after the folder was moved or renamed: Spark stores absolute paths of its state's schemas."""
-        for note in (self.spark / "state").glob("*/_metadata/v2/[0-9]*"):
-            text = note.read_text()
-            if (now := _placed(text, note.parents[2])) != text:
-                new = note.with_name(f".{note.name}.new")
-                new.write_text(now)
-                note.with_name(f".{note.name}.crc").unlink(missing_ok=True)  # first: without it the file is still valid
-                new.replace(note)
+        for path in (self.spark / "state").glob("*/_metadata/v2/[0-9]*"):
+            text = path.read_text()
+            if (repaired := _with_schemas_in(path.parents[2], text)) != text:
+                new = path.with_name(f".{path.name}.new")
+                new.write_text(repaired)
+                path.with_name(f".{path.name}.crc").unlink(missing_ok=True)  # first: without it the file is still valid
+                new.replace(path)
 
     def remove(self, forget: Callable[[str], object]) -> None:
         """Removes the checkpoint; `forget` gets the run's id, to remove what belongs to it elsewhere.
@@ -187,14 +192,29 @@ class Checkpoint:
         the removal.
         """
         if self.folder.exists():
-            gone = self.folder.with_name(f"{_REMOVED}{secrets.token_hex(4)}")
-            self.folder.rename(gone)
-            _finish(gone, forget)
+            renamed = self.folder.with_name(f"{_REMOVED}{secrets.token_hex(4)}")
+            self.folder.rename(renamed)
+            _finish_removal(renamed, forget)
 
 
-def _placed(note: str, folder: Path) -> str:
+# The stored names of fields whose names have changed.
+_STORED_NAMES = {"execution_mode": "way", "key_groups": "pages"}
+
+
+def _document(manifest: Manifest) -> dict[str, Any]:
+    """The manifest as it is stored."""
+    return {_STORED_NAMES.get(name, name): value for name, value in asdict(manifest).items()}
+
+
+def _parse(document: Mapping[str, Any]) -> Manifest:
+    names = {stored: name for name, stored in _STORED_NAMES.items()}
+    values = {names.get(stored, stored): value for stored, value in document.items()}
+    return Manifest(**{**values, "topics": tuple(values["topics"])})
+
+
+def _with_schemas_in(folder: Path, metadata: str) -> str:
     """Spark's metadata file, with its schemas in this folder."""
-    return _SCHEMAS.sub(lambda found: json.dumps(f"file:{folder.absolute()}{found[1]}", ensure_ascii=False), note)
+    return _SCHEMAS.sub(lambda path: json.dumps(f"file:{folder.absolute()}{path[1]}", ensure_ascii=False), metadata)
 
 
 def list_checkpoints(folder: Path) -> list[Checkpoint]:
@@ -205,19 +225,19 @@ def list_checkpoints(folder: Path) -> list[Checkpoint]:
 
 def finish_removals(folder: Path, forget: Callable[[str], object]) -> None:
     """Finishes interrupted removals."""
-    for gone in folder.glob(f"{_REMOVED}*"):
-        _finish(gone, forget)
+    for renamed in folder.glob(f"{_REMOVED}*"):
+        _finish_removal(renamed, forget)
 
 
-def _finish(gone: Path, forget: Callable[[str], object]) -> None:
-    if (run := _life_in(gone)) is not None:
+def _finish_removal(folder: Path, forget: Callable[[str], object]) -> None:
+    if (run := _run_id_in(folder)) is not None:
         forget(run)
-    shutil.rmtree(gone, ignore_errors=True)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
-def _life_in(gone: Path) -> str | None:
+def _run_id_in(folder: Path) -> str | None:
     with suppress(OSError, ValueError, KeyError, TypeError):  # the manifest is damaged, or already removed
-        return json.loads((gone / "manifest.json").read_text())["run"]
+        return json.loads((folder / "manifest.json").read_text())["run"]
     return None
 
 
@@ -234,14 +254,14 @@ def cuts_topic(run: str) -> str:
     return f"__cuts.{run}"
 
 
-def _life_of(query: Query) -> str:
+def _new_run_id(query: Query) -> str:
     """A run id that is valid in a topic's name, which is shorter than an id may be and has no special characters."""
     return f"{re.sub(r'[^A-Za-z0-9._-]', '-', query.id)[:150]}.{secrets.token_hex(4)}"
 
 
-_ANEW = "remove its state with `headrace state remove`; the query then starts from scratch"
+_START_OVER = "remove its state with `headrace state remove`; the query then starts from scratch"
 
 
-def _steps(before: dict[str, str], now: dict[str, str]) -> list[tuple[str, str | None, str | None]]:
+def _changed_steps(before: dict[str, str], now: dict[str, str]) -> list[tuple[str, str | None, str | None]]:
     names = list(dict.fromkeys([*before, *now]))
     return [(f"step {name}", before.get(name), now.get(name)) for name in names]

@@ -50,8 +50,8 @@ class Progress:
         for report in reports:
             self.records += report.records
             self.written += report.written
-            self.deadlines[report.page] = report.deadline
-            self.entries[report.page] = report.entries
+            self.deadlines[report.key_group] = report.deadline
+            self.entries[report.key_group] = report.entries
             for code, count in report.problems.items():
                 self.problems[code] = self.problems.get(code, 0) + count
             if report.time is not None:

@@ -63,10 +63,10 @@ class PreparedQuery:
     """A query that is ready to run, here or in another process: its topics exist, and its checkpoint fits the plan."""
 
     query: Query
-    ground: LogAdapter
+    log_adapter: LogAdapter
     checkpoint: Checkpoint
     manifest: Manifest
-    goes_on: bool
+    resumed: bool
     """Whether it has committed batches before."""
 
     @property
@@ -84,18 +84,18 @@ class RunningQuery:
 
     def __init__(self, prepared: PreparedQuery, on_batch: OnBatch) -> None:
         self.query = prepared.query
-        self.way = prepared.manifest.way
+        self.execution_mode = prepared.manifest.execution_mode
         self._life = prepared.manifest.run  # programs that share a session may have queries of the same name
         self.ticks = prepared.ticks
         self.topics = prepared.topics
         self.folder = prepared.checkpoint.folder
-        self.goes_on = prepared.goes_on
+        self.resumed = prepared.resumed
         self.progress = Progress()
         self.read_at: int | None = None
         self._course = ProgressTracker(self.progress)
         self._realtime: CompiledRealtimeQuery | None = None
         self._begun = prepared.checkpoint.position()
-        self.ground = prepared.ground
+        self.log_adapter = prepared.log_adapter
         self.spark_folder = prepared.checkpoint.spark
         self._start = prepared.manifest.start
         self._checkpoint = prepared.checkpoint
@@ -111,21 +111,21 @@ class RunningQuery:
     def position(self) -> Position | None:
         """The input position that the query has committed, in its source's form; None before the first batch."""
         last = self._asked("lastProgress")
-        if self.way == REALTIME:
+        if self.execution_mode == REALTIME:
             self._course.add(self._asked("recentProgress") or ())
         offset = last["sources"][0]["endOffset"] if last else None
         if isinstance(offset, str):
             return json.loads(offset)
         # A realtime query reports its progress a moment after the checkpoint has it: until then it does not count as
         # done.
-        noted = self._begun if self.way == REALTIME else self._checkpoint.position()
+        noted = self._begun if self.execution_mode == REALTIME else self._checkpoint.position()
         return offset or noted or self._start
 
-    def waiting(self) -> int:
+    def lag(self) -> int:
         """The lag in records; a batch that follows without new input counts as one."""
         if self._realtime is not None:
-            return self._realtime.waiting(self.position)
-        return self.ground.waiting(self.topics, self.position) + self.progress.follows
+            return self._realtime.lag(self.position)
+        return self.log_adapter.lag(self.topics, self.position) + self.progress.follows
 
     @property
     def is_active(self) -> bool:
@@ -182,17 +182,17 @@ class RunningQuery:
         """
         self._draining, patience = True, _PATIENCE
         if self._realtime is not None and self._has_more():
-            self._batch = self._checkpoint.done() + 1
+            self._batch = self._checkpoint.last_committed() + 1
             patience += self._realtime.every.total_seconds()
         with self._turn:
             given_up = time.monotonic() + patience
-        while self._batch > self._checkpoint.done() and self.is_active and time.monotonic() < given_up:
+        while self._batch > self._checkpoint.last_committed() and self.is_active and time.monotonic() < given_up:
             time.sleep(0.01)
 
     def _has_more(self) -> bool:
         """Whether there is input that Spark has not marked as done."""
         with suppress(HeadraceError):  # the log is unreachable: then nothing is written either
-            return self.waiting() > 0
+            return self.lag() > 0
         return False
 
     def run(self, flow: CompiledQuery | CompiledRealtimeQuery) -> None:
@@ -215,9 +215,9 @@ class RunningQuery:
             self._trim()
 
     def _trim(self) -> None:
-        done = self._checkpoint.done()
+        done = self._checkpoint.last_committed()
         try:
-            self.ground.trim(self._life, self.topics, done, self._checkpoint.position(done))
+            self.log_adapter.trim(self._life, self.topics, done, self._checkpoint.position(done))
         except HeadraceError as error:  # the next attempt will do
             _logger.warning("replay data of query %s was not cleaned up: %s", self.query.id, error)
 
@@ -261,15 +261,15 @@ def start_query(
     prepared = prepare_query(log, query, settings, folder, start)
     manifest, running = prepared.manifest, RunningQuery(prepared, on_batch)
     ticks = [name for name in running.topics if name == running.ticks]
-    begin, run = prepared.ground.starting(manifest.start, ticks), manifest.run
+    begin, run = prepared.log_adapter.start_option(manifest.start, ticks), manifest.run
     with translate_errors(query.id, folder):
-        prepared.checkpoint.settle()
+        prepared.checkpoint.repair_paths()
         discard_oversized_batch(log, prepared.checkpoint, manifest, running.topics, settings.query.max_batch_rows)
-        if manifest.way == NATIVE:
+        if manifest.execution_mode == NATIVE:
             flow = compile_native_query(
                 spark, log, query, settings, folder, run, running.report, start=begin, setup=setup, ticks="".join(ticks)
             )
-        elif manifest.way == REALTIME:
+        elif manifest.execution_mode == REALTIME:
             from headrace.engine.realtime.compiler import compile_realtime_query  # needs an extra
 
             interval = settings.query.realtime_checkpoint_interval
@@ -285,9 +285,11 @@ def prepare_query(
 ) -> PreparedQuery:
     """Prepares a query, or refuses it; may be repeated."""
     checkpoint = Checkpoint(folder)
-    told = choose_execution_on(log, query, settings, checkpoint.way())
-    manifest = checkpoint.opened(query, told.way, told.pages or 1, input_topics(query), start)
-    prepared = PreparedQuery(query, log_adapter_for(log, settings), checkpoint, manifest, checkpoint.done() >= 0)
+    choice = choose_execution_on(log, query, settings, checkpoint.execution_mode)
+    manifest = checkpoint.open(query, choice.execution_mode, choice.key_groups or 1, input_topics(query), start)
+    prepared = PreparedQuery(
+        query, log_adapter_for(log, settings), checkpoint, manifest, checkpoint.last_committed() >= 0
+    )
     if prepared.ticks in prepared.topics:
         ensure_topic(log, prepared.ticks)
     ensure_topic(log, dead_letter_topic(query.sink.topic), dead_letter_spec(log.topic(query.sink.topic).spec))
@@ -298,20 +300,20 @@ def _record_flow(
     spark: SparkSession, log: Log, running: RunningQuery, manifest: Manifest, begin: str, setup: Setup, merging: bool
 ) -> CompiledQuery:
     """Compiles for the record mode. A stateless query over one topic, read in order, needs no stateful operator."""
-    query, ground = running.query, running.ground
+    query, log_adapter = running.query, running.log_adapter
     keeps = bool(manifest.state) or len(query.sources) > 1
     layouts = record_layouts(query, [log.topic(name) for name in running.topics])
     # Without a stateful operator no records have to meet: in one key group a partition's records keep their order.
-    count, target = manifest.pages if keeps else 1, sink_columns(query.sink, log.topic(query.sink.topic))
+    count, target = manifest.key_groups if keeps else 1, sink_columns(query.sink, log.topic(query.sink.topic))
     work = record_task_spec(query, layouts, running.ticks, count, setup, target=target, merges=merging)
-    pages = with_batch_time(ground.pages(spark, work, running.topics, begin), query)
+    payloads = with_batch_time(log_adapter.read_key_groups(spark, work, running.topics, begin), query)
     sinks = (query.sink.topic, dead_letter_topic(query.sink.topic))
-    sink = RecordSink(ground.outlet(manifest.run, running.folder), sinks, running.report)
+    sink = RecordSink(log_adapter.committer(manifest.run, running.folder), sinks, running.report)
     if keeps:
         operator = KeyGroupProcessor(work, sink.finish())
-        rows = pages.groupBy("page").transformWithStateInPandas(operator, OUTPUT_SPARK_SCHEMA, "append", "None")
+        rows = payloads.groupBy("page").transformWithStateInPandas(operator, OUTPUT_SPARK_SCHEMA, "append", "None")
     else:
-        rows = pages.mapInArrow(run_stateless(work, sink.finish()), OUTPUT_SPARK_SCHEMA)
+        rows = payloads.mapInArrow(run_stateless(work, sink.finish()), OUTPUT_SPARK_SCHEMA)
     return CompiledQuery(rows, sink.write, "append")
 
 
@@ -322,5 +324,5 @@ def input_topics(query: Query) -> tuple[str, ...]:
 
 def consumed_topics(query: Query, manifest: Manifest) -> tuple[str, ...]:
     """The input topics with the ticks; in native mode only windows that are emitted once need ticks."""
-    has_ticks = manifest.way == RECORD or (manifest.way == NATIVE and is_final(query))
+    has_ticks = manifest.execution_mode == RECORD or (manifest.execution_mode == NATIVE and is_final(query))
     return (*manifest.topics, ticks_topic(manifest.run)) if has_ticks else manifest.topics

@@ -18,7 +18,7 @@ from headrace.plan.nodes import Query
 class TaskReport:
     """The report on a key group, or on a range that was read."""
 
-    page: int
+    key_group: int
     records: int = 0
     written: int = 0
     problems: dict[str, int] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class TaskReport:
     follows: bool = False
     """Whether another batch follows at once, even without input: it emits the windows that this one has closed."""
 
-    def letter(self, problem: Problem, query: Query) -> RawRecord:
+    def dead_letter(self, problem: Problem, query: Query) -> RawRecord:
         """Creates and counts a dead letter: the unusable record, with reason and place. Strict queries fail instead."""
         fail_if_configured(problem, query)
         self.problems[problem.code] = self.problems.get(problem.code, 0) + 1

@@ -64,14 +64,14 @@ class InputSchedule:
     pieces: Sequence[Sequence[MemoryRecord]]
     stop: int | None
     """After which piece the program is stopped and started again."""
-    pages: int
+    key_groups: int
     partitions: int
 
 
 def schedule_for(planned: Planned, seed: int) -> InputSchedule:
     """The course that the seed chooses for a case."""
     records = [entry for entry in planned.world.topics.entries if entry.origin == INPUT_ORIGIN]
-    if _uses(planned, "BAD_UDF"):  # it counts its calls, and begins anew in every batch and on every page
+    if _uses(planned, "BAD_UDF"):  # it counts its calls, and begins anew in every batch and in every key group
         return InputSchedule([records], None, 1, 1)
     chance = random.Random(f"{seed}/{planned.case['id']}")
     places = range(1, len(records))

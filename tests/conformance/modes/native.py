@@ -35,7 +35,7 @@ def is_native(query: Query) -> bool:
         function.name
         for function in (*corpus_functions.SCALARS, *corpus_functions.TABLES, *corpus_functions.AGGREGATES)
     }
-    return not called & own and choose_batch_mode(query).way is BatchMode.NATIVE
+    return not called & own and choose_batch_mode(query).mode is BatchMode.NATIVE
 
 
 def answer(query: Query, records: Sequence[RawRecord]) -> object:

@@ -26,14 +26,14 @@ class Order(StrEnum):
     NONE = "in any order"
 
 
-def order_of(writers: Sequence[Query], pages: int, partitions: int) -> Order:
+def order_of(writers: Sequence[Query], key_groups: int, partitions: int) -> Order:
     """The order of a topic that these queries write."""
     if len(writers) > 1:
         return Order.NONE
     (query,) = writers
     if not state_shape(query) and len(query.sources) == 1:
         return Order.WHOLE if partitions == 1 else Order.NONE
-    if pages == 1 or not key_group_assigner(query, timed=True).are_several:
+    if key_groups == 1 or not key_group_assigner(query, timed=True).are_several:
         return Order.WHOLE
     return Order.KEY if partitioning_of(query.sink).state is StateScope.KEYED else Order.NONE
 

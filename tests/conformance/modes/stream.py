@@ -86,7 +86,7 @@ class StreamCase:
         self.sinks = list(dict.fromkeys(running.query.sink.topic for running in self.world.running.values()))
         self._course = schedule_for(self.planned, seed)
         self._lane = lane
-        self._settings = lane.settings.replace(query_key_groups=self._course.pages)
+        self._settings = lane.settings.replace(query_key_groups=self._course.key_groups)
 
     def run(self) -> Outcome:
         memory.conclude(self.planned, self._process)
@@ -171,12 +171,12 @@ class StreamCase:
 
     def _order(self, topic: str) -> Order:
         writers = [running.query for running in self.world.running.values() if running.query.sink.topic == topic]
-        return order_of(writers, self._course.pages, self._course.partitions)
+        return order_of(writers, self._course.key_groups, self._course.partitions)
 
     def __str__(self) -> str:
         sizes, stop = [len(piece) for piece in self._course.pieces], self._course.stop
         stopped = "" if stop is None else f", stopped after piece {stop + 1}"
-        parts = f"{self._course.pages} pages, {self._course.partitions} partitions"
+        parts = f"{self._course.key_groups} key groups, {self._course.partitions} partitions"
         name = "{id} {file}, {name}".format_map(self.planned.case)
         return f"{name}: pieces of {sizes}{stopped}, {parts}"
 

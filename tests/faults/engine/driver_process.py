@@ -147,7 +147,7 @@ def _begun(folder: Path) -> Iterator[tuple[Checkpoint, int]]:
         checkpoint = Checkpoint(path.parent)
         numbers = [int(p.name) for p in (checkpoint.spark / "offsets").glob("[0-9]*") if p.name.isdigit()]
         begun = max(numbers, default=-1)
-        if begun > checkpoint.done():
+        if begun > checkpoint.last_committed():
             yield checkpoint, begun
 
 

@@ -92,7 +92,7 @@ class Slow(Run):
     """A query that ends only when another of it has begun, which must not be, or after a while."""
 
     isolation: Somewhere = field(kw_only=True)
-    way: str = "record"
+    execution_mode: str = "record"
     position: Position | None = None
     is_active: bool = True
     is_starting: bool = False

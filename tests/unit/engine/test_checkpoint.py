@@ -42,7 +42,7 @@ def queries(folder: Path, text: str = APP) -> dict[str, Query]:
 
 
 def opened(folder: Path, query: Query) -> dict[str, str]:
-    return Checkpoint(folder / query.id).opened(query, "record", 1, ("clicks",)).code
+    return Checkpoint(folder / query.id).open(query, "record", 1, ("clicks",)).code
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_spark_finds_its_state_where_the_folder_is_now(tmp_path: Path) -> None:
     note.parent.mkdir(parents=True)
     note.write_text(NOTE % "/old/spark")
     (checksum := note.with_name(".0.crc")).write_bytes(b"of the old text")
-    checkpoint.settle()
+    checkpoint.repair_paths()
     assert note.read_text() == NOTE % checkpoint.spark
     assert sorted(note.parent.iterdir()) == [note]
     checksum.write_bytes(b"of the new text")
-    checkpoint.settle()  # what is right is left alone
+    checkpoint.repair_paths()  # what is right is left alone
     assert checksum.exists()

@@ -48,31 +48,31 @@ def explain(
     call.json |= as_json
     found = script.analyze_script(file)
     script.exit_on_errors(found, as_json=call.json)
-    told = list(zip(found.planned, _outlooks(call, found.planned), strict=True))
+    told = list(zip(found.planned, _execution_choices(call, found.planned), strict=True))
     if call.json:
-        output.print_json([_document(planned, outlook, as_graph) for planned, outlook in told])
+        output.print_json([_document(planned, choice, as_graph) for planned, choice in told])
         return
     show = _graph if as_graph else _text
-    typer.echo("\n\n".join(part for part in (show(planned, outlook) for planned, outlook in told) if part))
+    typer.echo("\n\n".join(part for part in (show(planned, choice) for planned, choice in told) if part))
 
 
-def _text(planned: PlannedStatement, outlook: ExecutionChoice | None) -> str:
+def _text(planned: PlannedStatement, choice: ExecutionChoice | None) -> str:
     plan = _query(planned)
-    runs = [f"--   {line}" for line in outlook.lines()] if outlook else []
+    runs = [f"--   {line}" for line in choice.lines()] if choice else []
     lines = [f"-- {planned.where}: {describe_action(planned)}", *runs, *(tree(plan).splitlines() if plan else ())]
     return "\n".join(lines)
 
 
-def _graph(planned: PlannedStatement, outlook: ExecutionChoice | None) -> str:
+def _graph(planned: PlannedStatement, choice: ExecutionChoice | None) -> str:
     plan = _query(planned)
-    runs = "".join(f"//   {line}\n" for line in outlook.lines()) if outlook else ""
+    runs = "".join(f"//   {line}\n" for line in choice.lines()) if choice else ""
     return f"// {planned.where}: {plan.id}\n{runs}{graph(plan)}" if plan else ""
 
 
-def _document(planned: PlannedStatement, outlook: ExecutionChoice | None, as_graph: bool) -> dict[str, Any]:
+def _document(planned: PlannedStatement, choice: ExecutionChoice | None, as_graph: bool) -> dict[str, Any]:
     plan = _query(planned)
     shown = (graph if as_graph else tree)(plan) if plan else None
-    runs = outlook and outlook.as_dict()
+    runs = choice and choice.as_dict()
     return {
         "where": planned.where,
         "does": describe_action(planned),
@@ -96,7 +96,7 @@ def _running(planned: PlannedStatement, rest: Sequence[PlannedStatement]) -> Que
     return replace(query, every_change=True) if query and asserted else query
 
 
-def _outlooks(call: CommandContext, planned: Sequence[PlannedStatement]) -> list[ExecutionChoice | None]:
+def _execution_choices(call: CommandContext, planned: Sequence[PlannedStatement]) -> list[ExecutionChoice | None]:
     """The execution mode of each statement's query, if it has one. The import is local because it is slow."""
     queries = [_running(one, planned[place:]) for place, one in enumerate(planned)]
     if not any(queries):
@@ -104,8 +104,8 @@ def _outlooks(call: CommandContext, planned: Sequence[PlannedStatement]) -> list
     from headrace.control.statements.explain import ExecutionExplainer
 
     with _topics(call) as find:
-        prospect = ExecutionExplainer(call.settings(), find)
-        return [query and prospect.look(query) for query in queries]
+        explainer = ExecutionExplainer(call.settings(), find)
+        return [query and explainer.look(query) for query in queries]
 
 
 @contextlib.contextmanager

@@ -104,7 +104,7 @@ def show(
 
     settings = call.settings()
     checkpoint = state_reader.find_checkpoint(_folder(call), query)
-    if (way := checkpoint.way()) != "record":
+    if (way := checkpoint.execution_mode) != "record":
         raise Unsupported(f'query "{query}" runs the {way} way: what it remembers is Spark\'s own', fix=_ANEW)
     spark = spark_session(settings)
     if key is None:
@@ -112,20 +112,22 @@ def show(
         _stores(call, query, rows)
     else:
         found = state_reader.find_entries(spark, checkpoint, key)
-        _entries(call, key, [{"page": e.page, "store": e.store, "key": e.key, "value": e.value} for e in found])
+        _entries(
+            call, key, [{"key_group": e.key_group, "store": e.store, "key": e.key, "value": e.value} for e in found]
+        )
 
 
 def _stores(call: CommandContext, query: str, rows: list[dict[str, Any]]) -> None:
     if not call.json:
         rows = [{**row, "bytes": Size(row["bytes"])} for row in rows]
-    columns = ("store", "entries", "buckets", "bytes", "pages")
+    columns = ("store", "entries", "buckets", "bytes", "key_groups")
     output.print_rows(rows, as_json=call.json, columns=columns, empty=f"query {query} has no state")
 
 
 def _entries(call: CommandContext, key: str, rows: list[dict[str, Any]]) -> None:
     show = json_value if call.json else repr
     rows = [{**row, "key": show(row["key"]), "value": show(row["value"])} for row in rows]
-    columns = ("page", "store", "key", "value")
+    columns = ("key_group", "store", "key", "value")
     output.print_rows(rows, as_json=call.json, columns=columns, empty=f'no state for key "{key}"')
 
 

@@ -44,12 +44,12 @@ def describe_checkpoints(folder: Path) -> Iterator[CheckpointInfo]:
 def _looked_at(checkpoint: Checkpoint) -> CheckpointInfo:
     way, problem = None, None
     try:
-        way = checkpoint.way()
+        way = checkpoint.execution_mode
     except StateUnreadable as error:
         problem = error.what
     sizes = list(_sizes(checkpoint.folder))
     name = f"{checkpoint.folder.parent.name}/{checkpoint.folder.name}"
-    batches, used_at = checkpoint.done() + 1, _used_at(checkpoint)
+    batches, used_at = checkpoint.last_committed() + 1, _used_at(checkpoint)
     return CheckpointInfo(name, way, batches, used_at, len(sizes), Size(sum(sizes)), problem)
 
 

@@ -14,7 +14,7 @@ from headrace.errors import HeadraceError
 
 
 class QueryHandle(TickTarget, Protocol):
-    way: str
+    execution_mode: str
 
     @property
     def position(self) -> Position | None:

@@ -27,7 +27,7 @@ class SuspendedQuery:
     @property
     def is_done(self) -> bool:
         """Whether there is still no new input."""
-        return not self.prepared.ground.waiting(self.prepared.topics, self._position)
+        return not self.prepared.log_adapter.lag(self.prepared.topics, self._position)
 
     @cached_property
     def _position(self) -> Position | None:
@@ -50,11 +50,11 @@ class IdleTracker:
         if batches != known or running.is_starting or _must_stay(running):
             self._since[name] = (batches, self.now())
             return False
-        return bool(self.after) and self.now() - since >= self.after and not running.waiting()
+        return bool(self.after) and self.now() - since >= self.after and not running.lag()
 
 
 def _must_stay(running: QueryHandle) -> bool:
     """Whether the query must stay on Spark. Batches report its deadlines; before the first batch they are unknown."""
-    if running.way == REALTIME or running.progress.deadline is not None:
+    if running.execution_mode == REALTIME or running.progress.deadline is not None:
         return True
     return is_timed(running.query) and not running.progress.batches

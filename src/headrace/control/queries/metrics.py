@@ -74,13 +74,13 @@ class MetricsSampler:
     def look(self, running: QueryHandle) -> QueryMetrics:
         progress, at = running.progress, self._now()
         course = self._courses.setdefault(running.query.id, MetricsWindow(deque([(at, 0)])))
-        waiting = running.waiting()
+        waiting = running.lag()
         rate = course.rate(at, progress.records)
         done, left = course.catching_up(waiting, rate)
         return QueryMetrics(
             running.query.id,
             running.query.sink.topic,
-            running.way,
+            running.execution_mode,
             "running" if running.is_active else "failed" if running.failure() else "stopped",
             progress.records,
             progress.written,

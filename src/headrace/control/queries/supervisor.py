@@ -211,7 +211,7 @@ class Supervisor:
         """Whether every query has processed all its input, including what other queries wrote."""
         queries = [running for name, running in self.running.items() if name not in self.failed]
         before = [running.progress.batches for running in queries]
-        if any(running.waiting() for running in queries):
+        if any(running.lag() for running in queries):
             return False
         # A query that finished a batch meanwhile may have written input for a query that was checked before it.
         return before == [running.progress.batches for running in queries]

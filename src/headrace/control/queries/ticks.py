@@ -44,11 +44,11 @@ class TickTarget(Protocol):
     topics: tuple[str, ...]
     """All topics that it reads, including its tick topic if it needs ticks."""
     folder: Path
-    goes_on: bool
+    resumed: bool
     read_at: int | None
     """When the last batch began, by the system clock."""
 
-    def waiting(self) -> int: ...
+    def lag(self) -> int: ...
 
 
 @dataclass
@@ -125,7 +125,7 @@ class Ticker:
 
     def begin(self, running: TickTarget) -> None:
         """A query has started. One that resumes gets a tick that moves no time, so that it reports its deadline."""
-        if running.goes_on and is_timed(running.query) and running.ticks in running.topics:
+        if running.resumed and is_timed(running.query) and running.ticks in running.topics:
             with self._changed:
                 self._watched.setdefault(running.query.id, WatchedQuery(running)).recall()
             self._append(running, 0)
@@ -172,7 +172,7 @@ class Ticker:
 
     def _tick(self, watched: WatchedQuery) -> None:
         try:
-            if not watched.running.waiting():
+            if not watched.running.lag():
                 self._append(watched.running, self._reached(watched))
                 return
         except HeadraceError as error:  # a full disk or a deleted topic: the query itself will report it

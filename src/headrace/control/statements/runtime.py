@@ -57,7 +57,7 @@ class LogRuntime:
             raise BadProperty(f"{OFFSET_RESET} cannot be '{given}'", fix="write 'earliest' or 'latest'")
         if str(given).lower() == "earliest":
             return None
-        return log_adapter_for(self._log, self._settings).end(input_topics(query))
+        return log_adapter_for(self._log, self._settings).end_position(input_topics(query))
 
     def start_query(self, query: Query, start: Position | None, replaces: str | None) -> None:
         if replaces in self._supervisor.queries:

@@ -93,7 +93,7 @@ def verify(
     """Compare a query's results with a recomputation; raises if they cannot be recomputed, with the reason."""
     query, checkpoint = subject.query, Checkpoint(subject.folder)
     manifest = _manifest_of(subject, checkpoint)
-    if reasons := list(unverifiable_reasons(query, manifest.way)):
+    if reasons := list(unverifiable_reasons(query, manifest.execution_mode)):
         raise NotVerifiable(
             f"the results of query {query.id} cannot be recomputed: {'; '.join(reasons)}",
             fix="see docs/guide/operating.md for what can be verified",
@@ -167,7 +167,9 @@ def _in_topic(
     sink = log.topic(query.sink.topic)
     folder = str(log.folder.resolve()) if isinstance(log, EmbeddedLog) else None
     keeps = bool(manifest.state) or len(query.sources) > 1
-    reading = recompute.LogReader(settings, folder, taken.ends, by_place=manifest.way == NATIVE and not keeps)
+    reading = recompute.LogReader(
+        settings, folder, taken.ends, by_place=manifest.execution_mode == NATIVE and not keeps
+    )
     spark = spark or _session(settings)
     is_table = query.sink.relation.kind is Kind.TABLE
     work, apart = _single_partition_work(log, subject, manifest, topics), not (keeps or is_table)

@@ -131,19 +131,19 @@ class WorkerQueryHandle:
         on_batch: Callable[[WorkerQueryHandle], None],
     ) -> None:
         self.query = prepared.query
-        self.way = prepared.manifest.way
+        self.execution_mode = prepared.manifest.execution_mode
         self.ticks = prepared.ticks
         self.topics = prepared.topics
         self.folder = prepared.checkpoint.folder
-        self.goes_on = prepared.goes_on
+        self.resumed = prepared.resumed
         self.progress = Progress()
         self.read_at: int | None = None
         self.batch_time: Mapping[str, int] = {}
-        self._ground = prepared.ground
+        self._log_adapter = prepared.log_adapter
         self._checkpoint = prepared.checkpoint
         self._start = prepared.manifest.start
         self._on_batch = on_batch
-        self._batch = self._first = prepared.checkpoint.done()
+        self._batch = self._first = prepared.checkpoint.last_committed()
         self._failed: HeadraceError | None = None
         self._draining = False
         self._begun, self._drained, self._stopped, self._ended = (threading.Event() for _ in range(4))
@@ -158,11 +158,11 @@ class WorkerQueryHandle:
     def position(self) -> Position | None:
         """Position of the last batch that is committed and was reported to this process: counters from the reports must
         not lag behind the position."""
-        done = max(self._first, min(self._checkpoint.done(), self._batch))
+        done = max(self._first, min(self._checkpoint.last_committed(), self._batch))
         return self._checkpoint.position(done) or self._start
 
-    def waiting(self) -> int:
-        return self._ground.waiting(self.topics, self.position) + self.progress.follows
+    def lag(self) -> int:
+        return self._log_adapter.lag(self.topics, self.position) + self.progress.follows
 
     @property
     def is_active(self) -> bool:

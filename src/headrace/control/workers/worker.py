@@ -138,7 +138,7 @@ class QueryThread:
         while not self.over.wait(_PAUSE):
             if (failure := running.failure()) is not None:
                 raise failure
-            if running.way == REALTIME:
+            if running.execution_mode == REALTIME:
                 self._look(running)
 
     def _look(self, running: RunningQuery) -> None:

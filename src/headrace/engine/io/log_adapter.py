@@ -36,28 +36,33 @@ class LogAdapter(Protocol):
     by_time: bool
     """Whether the rows of a batch are ordered by their times, and not by arrival."""
 
-    def pages(self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str) -> DataFrame:
+    def read_key_groups(
+        self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str
+    ) -> DataFrame:
         """Reads topics for the record mode."""
         ...
 
-    def rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
+    def read_rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
         """Reads a topic for the native mode."""
         ...
 
-    def telling(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider: ...
-    def outlet(self, run: str, folder: Path) -> BatchCommitter:
+    def stream_time(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider:
+        """Tells the tasks of a native query the stream time."""
+        ...
+
+    def committer(self, run: str, folder: Path) -> BatchCommitter:
         """Commits the results of a query; `folder` is its checkpoint."""
         ...
 
-    def end(self, topics: Sequence[str]) -> Position:
+    def end_position(self, topics: Sequence[str]) -> Position:
         """The position after everything that the topics hold now."""
         ...
 
-    def starting(self, position: Position | None, whole: Sequence[str]) -> str:
+    def start_option(self, position: Position | None, whole: Sequence[str]) -> str:
         """A position as the source's start option; None is the beginning. `whole` topics are read completely."""
         ...
 
-    def waiting(self, topics: Sequence[str], position: Position | None) -> int:
+    def lag(self, topics: Sequence[str], position: Position | None) -> int:
         """The number of records after a position; None is the beginning."""
         ...
 
@@ -80,31 +85,33 @@ class EmbeddedLogAdapter:
         self._log = log
         self._settings = settings
 
-    def pages(self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str) -> DataFrame:
+    def read_key_groups(
+        self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str
+    ) -> DataFrame:
         return read_key_groups(
             spark, self._log.folder, work, topics, max_rows=self._settings.query.max_batch_rows, start=start
         )
 
-    def rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
-        rows = self._settings.query.max_batch_rows
-        return read_rows(spark, self._log.folder, work.source.topic, work, max_rows=rows, start=start)
+    def read_rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
+        limit = self._settings.query.max_batch_rows
+        return read_rows(spark, self._log.folder, work.source.topic, work, max_rows=limit, start=start)
 
-    def telling(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider:
+    def stream_time(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider:
         del folder, work
         return SourceStreamTime()
 
-    def outlet(self, run: str, folder: Path) -> BatchCommitter:
+    def committer(self, run: str, folder: Path) -> BatchCommitter:
         del folder
         return EmbeddedBatchCommitter(self._log, run)
 
-    def end(self, topics: Sequence[str]) -> Position:
+    def end_position(self, topics: Sequence[str]) -> Position:
         return {"sequence": self._log.head(topics)}
 
-    def starting(self, position: Position | None, whole: Sequence[str]) -> str:
+    def start_option(self, position: Position | None, whole: Sequence[str]) -> str:
         del whole  # ticks of a new query follow any position
         return _BEGINNING if position is None else str(position["sequence"])
 
-    def waiting(self, topics: Sequence[str], position: Position | None) -> int:
+    def lag(self, topics: Sequence[str], position: Position | None) -> int:
         return self._log.waiting(topics, position["sequence"] if position else 0)
 
     def trim(self, run: str, topics: Sequence[str], batch: int, position: Position) -> None:
@@ -122,36 +129,38 @@ class KafkaLogAdapter:
         self._log = log
         self._settings = settings
 
-    def pages(self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str) -> DataFrame:
+    def read_key_groups(
+        self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str
+    ) -> DataFrame:
         from headrace.engine.record import kafka_source
 
         return kafka_source.read_key_groups(
             spark, self._log, work, topics, max_rows=self._settings.query.max_batch_rows, start=start
         )
 
-    def rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
+    def read_rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
         from headrace.engine.native import kafka_source
 
-        rows = self._settings.query.max_batch_rows
-        return kafka_source.read_rows(spark, self._log, work.source.topic, work, max_rows=rows, start=start)
+        limit = self._settings.query.max_batch_rows
+        return kafka_source.read_rows(spark, self._log, work.source.topic, work, max_rows=limit, start=start)
 
-    def telling(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider:
+    def stream_time(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider:
         from headrace.engine.native.kafka_source import DriverStreamTime
 
         return DriverStreamTime(folder, work)
 
-    def outlet(self, run: str, folder: Path) -> BatchCommitter:
+    def committer(self, run: str, folder: Path) -> BatchCommitter:
         from headrace.engine.io.kafka_sink import KafkaBatchCommitter
 
         return KafkaBatchCommitter(self._log, run, folder)
 
-    def end(self, topics: Sequence[str]) -> Position:
+    def end_position(self, topics: Sequence[str]) -> Position:
         return {topic: {str(p): bounds.end for p, bounds in self._log.bounds(topic).items()} for topic in topics}
 
-    def starting(self, position: Position | None, whole: Sequence[str]) -> str:
+    def start_option(self, position: Position | None, whole: Sequence[str]) -> str:
         return _BEGINNING if position is None else json.dumps({**position, **{topic: {"0": 0} for topic in whole}})
 
-    def waiting(self, topics: Sequence[str], position: Position | None) -> int:
+    def lag(self, topics: Sequence[str], position: Position | None) -> int:
         reached = position or {}
         return sum(
             bounds.end - max(reached.get(topic, {}).get(str(partition), 0), bounds.start)

@@ -24,8 +24,8 @@ def discard_oversized_batch(
     log: Log, checkpoint: Checkpoint, manifest: Manifest, topics: Sequence[str], max_rows: int
 ) -> None:
     """Discards an uncommitted batch that exceeds `max_rows`, before the query resumes."""
-    done, begun = checkpoint.done(), checkpoint.begun()
-    if begun <= done or manifest.way == REALTIME:
+    done, begun = checkpoint.last_committed(), checkpoint.last_started()
+    if begun <= done or manifest.execution_mode == REALTIME:
         return
     reached, end = checkpoint.position(done) or manifest.start, checkpoint.position(begun)
     is_large = _passes if isinstance(log, EmbeddedLog) else _holds_more
@@ -37,7 +37,7 @@ def discard_oversized_batch(
         _logger.warning(
             "batch %s of query %s is larger than query.max_batch_rows allows and is split again", begun, manifest.query
         )
-        checkpoint.forget(begun)
+        checkpoint.discard_batch(begun)
 
 
 def _passes(log: Any, topics: Sequence[str], reached: Any, end: Any, max_rows: int) -> bool:

@@ -77,17 +77,17 @@ def compile_native_query(
     The topics of source and sink must exist, and the dead-letter topic, and that of the ticks if it has any. Raises
     SchemaMismatch if the schema of a topic does not fit the statement.
     """
-    ground, notes = log_adapter_for(log, settings), str((folder / "notes").resolve())
-    work = native_task_spec(query, notes, setup, by_time=ground.by_time, ticks=ticks)
+    adapter, notes = log_adapter_for(log, settings), str((folder / "notes").resolve())
+    work = native_task_spec(query, notes, setup, by_time=adapter.by_time, ticks=ticks)
     plan, source = work.plan, work.source
     if not (read := log.topic(source.topic)).schema.is_raw:
         match_columns(source.relation.columns, read, source.name)
     spark = _going_on(spark) if work.final else spark
-    rows = compile_plan(ground.rows(spark, work, start), work)
+    rows = compile_plan(adapter.read_rows(spark, work, start), work)
     topic, order = log.topic(plan.sink.topic), order_columns(plan.sink.relation) if work.distinct else ()
     raw = topic.schema.is_raw
     made = encoder_input(rows, plan.sink, work, *order) if raw else typed_output(rows, plan.sink, topic, work, *order)
-    write = NativeSink(ground.outlet(run, folder), work, ground.telling(folder, work), on_report).write
+    write = NativeSink(adapter.committer(run, folder), work, adapter.stream_time(folder, work), on_report).write
     if work.distinct:
         return CompiledQuery(made, lambda results, batch: write(order_rows(results), batch), "append")
     return CompiledQuery(made, write, "update" if work.aggregates and not work.final else "append")

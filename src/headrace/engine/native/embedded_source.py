@@ -132,7 +132,7 @@ def rows_for_spark(
     batches: Iterable[Batch], topic: Topic, work: NativeTaskSpec, before: WatermarkState, name: str
 ) -> Iterator[pa.RecordBatch]:
     """In a task: converts batches for Spark; at their end writes a note of this name."""
-    report, letters, behind = TaskReport(0), [], before
+    report, dead_letters, behind = TaskReport(0), [], before
     give = _giving(work)
     for batch in batches:
         if batch.topic == work.ticks:
@@ -144,13 +144,13 @@ def rows_for_spark(
         now = (before if work.by_time else behind).now
         behind = behind.met(_moving(rows, work), work)
         rows, _ = validate(rows, work, now)
-        letters += [report.letter(problem, work.plan) for problem in rows.problems]
+        dead_letters += [report.dead_letter(problem, work.plan) for problem in rows.problems]
         if len(rows.times):
             yield give(rows)
     if work.final and behind.now != NEVER:
         yield _clock(behind, work)
     report_watermark(report, work, before, behind)
-    task_notes.write_note(work.folder, name, report, letters)
+    task_notes.write_note(work.folder, name, report, dead_letters)
 
 
 def latest_time(batch: Batch) -> int:

@@ -73,14 +73,14 @@ class NativeSink(Sink):
         attempt = BatchAttempt(rows.sparkSession, self._folder)
         found = order_windows(rows, self._work).mapInArrow(self.stage(), STAGED).collect()
         notes = attempt.notes()
-        self.commit(batch, [*found, *self._letters([letters for _, letters in notes if letters])])
+        self.commit(batch, [*found, *self._dead_letters([dead_letters for _, dead_letters in notes if dead_letters])])
         reports = [*(report for report, _ in notes), report_of(found, self._topic)]
         self._telling.end(batch, reports)
         self._on_report(batch, self._deadlines.told(reports))
 
-    def _letters(self, letters: Sequence[bytes]) -> list[tuple[Any, ...]]:
+    def _dead_letters(self, dead_letters: Sequence[bytes]) -> list[tuple[Any, ...]]:
         dead = self._topics[1]
-        return staged_extents([(dead, payload_rows(payload)) for payload in letters], self._outlet.staging)
+        return staged_extents([(dead, payload_rows(payload)) for payload in dead_letters], self._outlet.staging)
 
 
 def order_windows(rows: DataFrame, work: NativeTaskSpec) -> DataFrame:
@@ -130,7 +130,10 @@ class RowEncoder:
         report = TaskReport(0)
         parts = (
             (topics[0], [record for record in made if isinstance(record, RawRecord)]),
-            (topics[1], [report.letter(problem, self.work.plan) for problem in made if isinstance(problem, Problem)]),
+            (
+                topics[1],
+                [report.dead_letter(problem, self.work.plan) for problem in made if isinstance(problem, Problem)],
+            ),
         )
         return [(topic, payload_rows(rows_payload(records))) for topic, records in parts if records]
 

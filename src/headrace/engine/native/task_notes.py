@@ -39,7 +39,7 @@ class BatchAttempt:
         return [_parsed(path.read_bytes()) for path in sorted(self._folder.glob("*.note"))]
 
 
-def write_note(folder: str, name: str, report: TaskReport, letters: Sequence[RawRecord]) -> None:
+def write_note(folder: str, name: str, report: TaskReport, dead_letters: Sequence[RawRecord]) -> None:
     """In a task: writes a note of this name."""
     context = TaskContext.get()
     attempt = context.getLocalProperty(_ATTEMPT) if context else None
@@ -47,10 +47,10 @@ def write_note(folder: str, name: str, report: TaskReport, letters: Sequence[Raw
         return  # no attempt: rows are read outside of a query
     path = Path(folder) / attempt / f"{name}.note"
     new = path.with_suffix(f".{os.getpid()}")
-    new.write_bytes(report.packed() + b"\n" + (rows_payload(letters) if letters else b""))
+    new.write_bytes(report.packed() + b"\n" + (rows_payload(dead_letters) if dead_letters else b""))
     new.replace(path)
 
 
 def _parsed(data: bytes) -> tuple[TaskReport, bytes]:
-    report, _, letters = data.partition(b"\n")
-    return TaskReport.unpacked(report), letters
+    report, _, dead_letters = data.partition(b"\n")
+    return TaskReport.unpacked(report), dead_letters

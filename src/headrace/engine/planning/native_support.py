@@ -29,7 +29,7 @@ _TIMES = (ty.BIGINT, ty.TIMESTAMP)
 
 @dataclass(frozen=True)
 class NativeChoice:
-    way: str
+    execution_mode: str
     reasons: tuple[str, ...] = ()
     """Why not natively."""
 

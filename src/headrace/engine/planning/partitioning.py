@@ -248,15 +248,15 @@ class KeyGroupAssigner:
     def are_several(self) -> bool:
         return self.reason is None
 
-    def page(self, topic: str, record: RawRecord, pages: int) -> int:
+    def key_group(self, topic: str, record: RawRecord, key_groups: int) -> int:
         if self.reason is not None:
             return 0
         found = self.finders[topic](record) if topic in self.finders else (0, record)
-        return key_group_of(found and found[1], pages)
+        return key_group_of(found and found[1], key_groups)
 
 
-def key_group_of(key: Any, pages: int) -> int:
-    return crc32(repr(key).encode()) % pages
+def key_group_of(key: Any, key_groups: int) -> int:
+    return crc32(repr(key).encode()) % key_groups
 
 
 def key_group_assigner(
@@ -331,7 +331,7 @@ def _way(meeting: StateEntry) -> Callable[[Batch], Batch]:
     if meeting.node is meeting.source:
         return lambda events: events
     node: Any = meeting.node
-    chain = Chain(n.Query("page", node), Context(), rules=())
+    chain = Chain(n.Query("key group", node), Context(), rules=())
     (entrance,) = (e for e in chain.entrances if e.source.topic == meeting.source.topic)
     return entrance.feed
 

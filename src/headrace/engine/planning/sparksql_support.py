@@ -26,7 +26,7 @@ class BatchMode(StrEnum):
 
 @dataclass(frozen=True)
 class BatchChoice:
-    way: BatchMode
+    mode: BatchMode
     reasons: tuple[str, ...] = ()
     """Why not natively."""
 

@@ -60,7 +60,7 @@ class CompiledRealtimeQuery:
         """The number of Spark's task slots that it occupies."""
         return self.log.topic(self.topic).partitions
 
-    def waiting(self, position: Mapping[str, Mapping[str, int]] | None) -> int:
+    def lag(self, position: Mapping[str, Mapping[str, int]] | None) -> int:
         """The number of records after a position; None is the beginning."""
         reached = (position or {}).get(self.topic, {})
         return sum(
@@ -167,12 +167,12 @@ def _written(rows: DataFrame, plan: n.Query, run: str) -> DataFrame:
         "value": formats.value_bytes(sink.value_format, sink.relation),
         "headers": envelope.result_headers(run, source),
     }
-    letters = {
+    dead_letters = {
         "topic": quote_text(dead_letter_topic(sink.topic)),
         "key": "headers.key",
         "value": "headers.value",
         "headers": envelope.dead_letter_headers(plan, run, source),
     }
     return rows.selectExpr(
-        *(f"if(headers.code is null, {results[name]}, {letters[name]}) as {name}" for name in results)
+        *(f"if(headers.code is null, {results[name]}, {dead_letters[name]}) as {name}" for name in results)
     )

@@ -48,16 +48,20 @@ def unchanged(results: list[Output]) -> list[Output]:
     return results
 
 
-def run_key_group(work: RecordTaskSpec, finish: Finish, state: Any, page: int, frames: list[Any]) -> pa.RecordBatch:
+def run_key_group(
+    work: RecordTaskSpec, finish: Finish, state: Any, key_group: int, frames: list[Any]
+) -> pa.RecordBatch:
     """Runs a key group's batch, as Spark passes it; `state` is the key group's map."""
     with gc_paused():
-        results = _run(work, finish, MapStateStorage(state), page, frames)
+        results = _run(work, finish, MapStateStorage(state), key_group, frames)
     return _output(results)
 
 
-def _run(work: RecordTaskSpec, finish: Finish, shelf: MapStateStorage, page: int, frames: list[Any]) -> list[Output]:
+def _run(
+    work: RecordTaskSpec, finish: Finish, shelf: MapStateStorage, key_group: int, frames: list[Any]
+) -> list[Output]:
     arrived = read_payloads([payload for frame in frames for payload in frame["payload"]], work)
-    report, state = TaskReport(page), KeyGroupState(shelf, page=page, touches=len(arrived.items))
+    report, state = TaskReport(key_group), KeyGroupState(shelf, key_group=key_group, touches=len(arrived.items))
     out = run_records(work, arrived, state.store, report, batch_time_of(frames[0]))
     state.save()
     report.entries = state.entries
@@ -121,7 +125,7 @@ def run_records(
 ) -> list[Output]:
     """Runs records through the chain, and fills the report; `at` is the time of their batch."""
     plan, dead, results, clocks = work.plan, list[RawRecord](), Results(), ChainClocks(store)
-    context = Context(clocks.store, lambda problem: dead.append(report.letter(problem, plan)), now=lambda: at)
+    context = Context(clocks.store, lambda problem: dead.append(report.dead_letter(problem, plan)), now=lambda: at)
     columns = {layout.topic: layout.names for layout in work.layouts if layout.names is not None}
     pipe = Pipeline(plan, context, columns=columns, take=results.add)
     for now, start, end in _turns(work, arrived):
@@ -164,7 +168,7 @@ def _turns(work: RecordTaskSpec, arrived: ArrivedRecords) -> Iterator[RecordRun]
 
 def _late(work: RecordTaskSpec, arrived: ArrivedRecords) -> tuple[Numbers, Numbers]:
     """Positions of rows that are late because records of other key groups have advanced the time, and that time."""
-    lateness = plan_assigner(work).lateness if work.pages > 1 else None
+    lateness = plan_assigner(work).lateness if work.key_groups > 1 else None
     if lateness is None or arrived.stream.last is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     now = arrived.stream.before(arrived.sequences)

@@ -58,7 +58,7 @@ def read_key_groups(
     start: str = "earliest",
 ) -> DataFrame:
     """Reads the topics of a query, and its ticks, as a stream of records packed by key group."""
-    source = type("PageSource", (RecordSource,), {"work": work})
+    source = type("KeyGroupSource", (RecordSource,), {"work": work})
     reader = spark.readStream.format(register_source(spark, source)).options(
         **source_options(folder, topics, None, start)
     )

@@ -318,12 +318,12 @@ class KeyGroupState:
     """
 
     shelf: StateStorage
-    page: int | None = None
+    key_group: int | None = None
     touches: int = 0
     stores: dict[str, BucketStore] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._where = "" if self.page is None else f"page {self.page}, "
+        self._where = "" if self.key_group is None else f"key group {self.key_group}, "
         data = self.shelf.read([ROOT])[0]
         self._known: dict[str, StoreRoot] = decode(data, f"{self._where}root") if data else {}
 

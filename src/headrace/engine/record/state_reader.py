@@ -31,12 +31,12 @@ class StoreSummary:
     entries: int
     buckets: int
     bytes: int
-    pages: int
+    key_groups: int
 
 
 @dataclass(frozen=True)
 class StateEntry:
-    page: int
+    key_group: int
     store: str
     key: Any
     value: Any
@@ -61,8 +61,8 @@ def find_checkpoint(folder: Path, name: str) -> Checkpoint:
 def store_summaries(spark: SparkSession, checkpoint: Checkpoint) -> list[StoreSummary]:
     """Summarizes each store, by name. Only the roots of key groups are read."""
     found: defaultdict[str, list[StoreRoot]] = defaultdict(list)
-    for page, _, _, data in _rows(spark, checkpoint, roots=True):
-        for name, known in decode(data, f"page {page}, root").items():
+    for key_group, _, _, data in _rows(spark, checkpoint, roots=True):
+        for name, known in decode(data, f"key group {key_group}, root").items():
             found[name].append(known)
     return [_holding(name, found[name]) for name in sorted(found)]
 
@@ -75,19 +75,19 @@ def _holding(name: str, parts: list[StoreRoot]) -> StoreSummary:
 def find_entries(spark: SparkSession, checkpoint: Checkpoint, key: str) -> Iterator[StateEntry]:
     """Finds entries with the key, or with a part of a key equal to it. Reads all buckets, one after the other."""
     wanted = key_candidates(key)
-    for page, store, number, data in _rows(spark, checkpoint):
-        for name, held in _held(page, (store, number), data):
-            yield from (StateEntry(page, name, *item) for item in held.items() if key_matches(item[0], wanted))
+    for key_group, store, number, data in _rows(spark, checkpoint):
+        for name, held in _held(key_group, (store, number), data):
+            yield from (StateEntry(key_group, name, *item) for item in held.items() if key_matches(item[0], wanted))
 
 
-def _held(page: int, address: tuple[str, int], data: bytes) -> Iterator[tuple[str, dict[Any, Any]]]:
+def _held(key_group: int, address: tuple[str, int], data: bytes) -> Iterator[tuple[str, dict[Any, Any]]]:
     store, number = address
     if address != ROOT:
-        yield store, decode(data, f'page {page}, store "{store}", bucket {number}')
+        yield store, decode(data, f'key group {key_group}, store "{store}", bucket {number}')
         return
-    for name, (*_, inline) in decode(data, f"page {page}, root").items():
+    for name, (*_, inline) in decode(data, f"key group {key_group}, root").items():
         if inline:
-            yield name, decode(inline, f'page {page}, store "{name}"')
+            yield name, decode(inline, f'key group {key_group}, store "{name}"')
 
 
 def _rows(spark: SparkSession, checkpoint: Checkpoint, *, roots: bool = False) -> Iterator[tuple[int, str, int, bytes]]:

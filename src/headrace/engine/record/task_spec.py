@@ -17,7 +17,7 @@ class RecordTaskSpec:
     """The layouts of all topics that the query reads, including its ticks."""
     ticks: str
     """The topic whose records say that time has passed."""
-    pages: int = 1
+    key_groups: int = 1
     setup: Setup = no_setup
     """Runs first in a worker, to declare the user's functions."""
     target: SinkColumns | None = None
@@ -38,10 +38,10 @@ def record_task_spec(
     query: Query,
     layouts: tuple[RecordLayout, ...],
     ticks: str,
-    pages: int = 1,
+    key_groups: int = 1,
     setup: Setup = no_setup,
     *,
     target: SinkColumns | None = None,
     merges: bool = False,
 ) -> RecordTaskSpec:
-    return RecordTaskSpec(serialize_plan(query), layouts, ticks, pages, setup, target, merges)
+    return RecordTaskSpec(serialize_plan(query), layouts, ticks, key_groups, setup, target, merges)

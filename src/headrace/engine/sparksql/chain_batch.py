@@ -33,7 +33,7 @@ class QueryPlans:
 
     queries: Mapping[str, bytes]
     setup: Setup = no_setup
-    pages: int = 1
+    key_groups: int = 1
     at: int | None = None
     """The current time of this run, for functions that need it: the same in all tasks, and in retries."""
 
@@ -41,25 +41,27 @@ class QueryPlans:
         return load_plan(self.queries[name], self.setup)
 
 
-def query_plans(queries: Mapping[str, Query], setup: Setup = no_setup, *, pages: int = 1) -> QueryPlans:
+def query_plans(queries: Mapping[str, Query], setup: Setup = no_setup, *, key_groups: int = 1) -> QueryPlans:
     made = {name: serialize_plan(query) for name, query in queries.items()}
-    return QueryPlans(made, setup, pages, SystemClock().now())
+    return QueryPlans(made, setup, key_groups, SystemClock().now())
 
 
 def run_queries(rows: DataFrame, made: QueryPlans) -> DataFrame:
     """Runs the queries over rows of INPUT; returns rows of OUTPUT."""
-    paged = rows.withColumn("page", _page_column(made)) if made.pages > 1 else rows.withColumn("page", f.lit(0))
+    grouped = (
+        rows.withColumn("page", _key_group_column(made)) if made.key_groups > 1 else rows.withColumn("page", f.lit(0))
+    )
 
-    def run_page(key: tuple[pa.Scalar, ...], page: pa.Table) -> pa.Table:
-        return run_key_group_rows(made, key[0].as_py(), page)
+    def run_key_group(key: tuple[pa.Scalar, ...], group: pa.Table) -> pa.Table:
+        return run_key_group_rows(made, key[0].as_py(), group)
 
-    return paged.groupBy("query", "page").applyInArrow(run_page, OUTPUT_SPARK)
+    return grouped.groupBy("query", "page").applyInArrow(run_key_group, OUTPUT_SPARK)
 
 
-def run_query(rows: DataFrame, query: Query, *, pages: int = 1) -> DataFrame:
+def run_query(rows: DataFrame, query: Query, *, key_groups: int = 1) -> DataFrame:
     """Runs one query over rows of INPUT; their `query` need not be filled."""
     named = rows.select(f.lit(query.id).alias("query"), *(name for name in INPUT.names if name != "query"))
-    return run_queries(named, query_plans({query.id: query}, pages=pages))
+    return run_queries(named, query_plans({query.id: query}, key_groups=key_groups))
 
 
 def written_records(results: DataFrame) -> DataFrame:
@@ -81,7 +83,7 @@ def run_key_group_rows(made: QueryPlans, name: str, rows: pa.Table) -> pa.Table:
     """Runs a key group's rows through a new chain."""
     query = made.query(name)
     work = _Work(query, made.at)
-    several = made.pages > 1 and key_group_assigner(query).are_several
+    several = made.key_groups > 1 and key_group_assigner(query).are_several
     for upto, topic, records in _steps(rows, one_by_one=several):
         work.feed(upto, topic, records)
     return rows_table([output_row(name, place, query.sink.topic, item) for place, item in work.out], OUTPUT)
@@ -119,22 +121,22 @@ class _Work:
         self._index += 1
 
 
-def _page_column(made: QueryPlans) -> Column:
-    def page(*columns: pa.Array) -> pa.Array:
+def _key_group_column(made: QueryPlans) -> Column:
+    def key_group(*columns: pa.Array) -> pa.Array:
         queries, topics, *rest = (column.to_pylist() for column in columns)
         found = (
-            _pages(made, query).page(topic, RawRecord(*record), made.pages)
+            _assigner(made, query).key_group(topic, RawRecord(*record), made.key_groups)
             for query, topic, *record in zip(queries, topics, *rest, strict=True)
         )
         return pa.array(found, pa.int32())
 
-    return python_function(page, pa.int32())("query", "topic", "key", "value", "time")
+    return python_function(key_group, pa.int32())("query", "topic", "key", "value", "time")
 
 
-def _pages(made: QueryPlans, name: str) -> KeyGroupAssigner:
-    return _pages_of(made.queries[name], made.setup)
+def _assigner(made: QueryPlans, name: str) -> KeyGroupAssigner:
+    return _assigner_of(made.queries[name], made.setup)
 
 
 @lru_cache(64)
-def _pages_of(data: bytes, setup: Setup) -> KeyGroupAssigner:
+def _assigner_of(data: bytes, setup: Setup) -> KeyGroupAssigner:
     return key_group_assigner(load_plan(data, setup))

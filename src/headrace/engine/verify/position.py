@@ -57,7 +57,7 @@ def committed_position(
 ) -> CommittedPosition:
     """The position of a query that reads these topics. Raises InputGone if part of its input or output was removed."""
     # In native mode a window is emitted in the batch after the one that closed it.
-    behind = int(manifest.way == NATIVE and is_final(query))
+    behind = int(manifest.execution_mode == NATIVE and is_final(query))
     if isinstance(log, EmbeddedLog):
         return _embedded(log, query, checkpoint, manifest, topics, behind)
     return _on_kafka(log, query, checkpoint, manifest, behind)  # type: ignore[arg-type]

@@ -143,7 +143,7 @@ SELECT * FROM clicks EMIT CHANGES;
 
 
 def ways(explained: list[dict]) -> dict[str, str]:
-    return {part["query"].rpartition("_")[0][5:]: part["runs"]["way"] for part in explained if part["runs"]}
+    return {part["query"].rpartition("_")[0][5:]: part["runs"]["execution_mode"] for part in explained if part["runs"]}
 
 
 def test_how_each_query_will_run(headrace: Program, script: Path) -> None:
@@ -157,7 +157,12 @@ def test_how_each_query_will_run(headrace: Program, script: Path) -> None:
         "OTHERS": "record",
         "EVERY": "record",
     }
-    runs = {"way": "native", "reasons": [], "changes": "the last change of each key in a batch", "refused": False}
+    runs = {
+        "execution_mode": "native",
+        "reasons": [],
+        "emits": "the last change of each key in a batch",
+        "refused": False,
+    }
     assert explained[1]["runs"].items() >= {**runs, "delivery": "exactly once"}.items()
     said = [line[5:] for line in headrace("explain", "a.ksql").out.splitlines() if line.startswith("--   ")]
     assert said[0] == (
@@ -166,10 +171,10 @@ def test_how_each_query_will_run(headrace: Program, script: Path) -> None:
     assert said[1] == "by Arrow, while it reads: the first step of GROUP BY"
     assert "by Arrow, while it reads: WHERE" in said
     assert said[-2:] == [
-        "runs record by record, on 4 pages; sends every change; delivered exactly once",
+        "runs record by record, in 4 key groups; sends every change; delivered exactly once",
         "not natively: every change is to be sent, and natively those of a batch are merged",
     ]
-    assert "not on several pages: GROUP BY brings rows of several keys together" in said
+    assert "one key group only: GROUP BY brings rows of several keys together" in said
     assert f"//   {said[1]}\ndigraph" in headrace("explain", "a.ksql", "--graph").out
     script.write_text(CLICKS + COUNTS + "ASSERT VALUES counts (page, n) VALUES ('/', 1);\n" + RUNS.splitlines()[1])
     assert ways(headrace("explain", "a.ksql", "--json").json) == {"COUNTS": "record", "BIG": "native"}
@@ -185,10 +190,13 @@ def test_how_queries_run_hangs_on_the_settings(headrace: Program, script: Path) 
         return [line[5:] for line in headrace("explain", "a.ksql").out.splitlines() if line.startswith("--   ")]
 
     assert told(execution_mode="record", key_groups=7)[:2] == [
-        "runs record by record, on 7 pages; sends the last change of each key in a batch; delivered exactly once",
+        "runs record by record, in 7 key groups; sends the last change of each key in a batch; delivered exactly once",
         'not natively: the setting "query.execution_mode" is record',
     ]
-    assert told(emit="per-record")[0] == "runs record by record, on 4 pages; sends every change; delivered exactly once"
+    assert (
+        told(emit="per-record")[0]
+        == "runs record by record, in 4 key groups; sends every change; delivered exactly once"
+    )
     assert told(execution_mode="native")[2:] == [
         "is refused",
         "not natively: what a table held before is known record by record",

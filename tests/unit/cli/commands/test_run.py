@@ -160,5 +160,5 @@ def test_durations(seconds: float, text: str) -> None:
 
 def test_the_state_of_a_native_query_is_sparks_own(headrace: Program) -> None:
     query = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
-    Checkpoint(headrace.data / "checkpoints" / "a" / query.id).opened(query, "native", 1, ("s",))
+    Checkpoint(headrace.data / "checkpoints" / "a" / query.id).open(query, "native", 1, ("s",))
     assert "runs the native way" in headrace("state", "show", query.id, code=1).err

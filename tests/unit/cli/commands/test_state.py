@@ -17,7 +17,7 @@ def left(headrace: Program, tmp_path: Path) -> Path:
     headrace("topic", "create", "s")
     folder = tmp_path / "data" / "checkpoints" / "orders" / "CTAS_O_0"
     query = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
-    Checkpoint(folder).opened(query, "record", 2, ("s",))
+    Checkpoint(folder).open(query, "record", 2, ("s",))
     return folder
 
 

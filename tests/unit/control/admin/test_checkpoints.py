@@ -33,7 +33,7 @@ def folder(settings: Settings) -> Path:
 def begun(log: EmbeddedLog, folder: Path, name: str) -> tuple[Checkpoint, str]:
     """A query that has done two batches, and the topic of its ticks."""
     checkpoint = Checkpoint(folder / name)
-    run = checkpoint.opened(QUERY, "record", 2, ("s",)).run
+    run = checkpoint.open(QUERY, "record", 2, ("s",)).run
     for kind in ("offsets", "commits"):
         (checkpoint.spark / kind).mkdir(parents=True)
         for batch in (0, 1):
@@ -78,7 +78,7 @@ def test_nothing_is_removed_under_a_program_that_runs(log: EmbeddedLog, folder: 
     checkpoint, ticks = begun(log, folder, "a/CTAS_O_0")
     with Program(log, settings, name="a"), pytest.raises(ProgramRunning):
         remove_checkpoint(log, checkpoint)
-    assert (checkpoint.done(), log.topic(ticks).name) == (1, ticks)
+    assert (checkpoint.last_committed(), log.topic(ticks).name) == (1, ticks)
 
 
 def test_a_removal_that_was_interrupted_is_finished(log: EmbeddedLog, folder: Path, settings: Settings) -> None:
@@ -133,4 +133,4 @@ def test_a_statement_whose_number_has_changed_goes_on(log: EmbeddedLog, folder: 
     with Program(log, settings, name="a", isolation=Nowhere()) as program, pytest.raises(LogBusy):
         program.execute(CLICKS + copy)
     assert [one.query for one in describe_checkpoints(folder)] == ["a/CSAS_COPY_0", "a/CSAS_COPY_4"]
-    assert Checkpoint(folder / "a" / "CSAS_COPY_0").done() == 1
+    assert Checkpoint(folder / "a" / "CSAS_COPY_0").last_committed() == 1

@@ -23,8 +23,8 @@ def at_work(text: str, way: str = "record") -> Any:
     planner = Planner(Catalog())
     *_, made = [planner.plan(parse_one(statement), statement) for statement in (CLICKS, text)]
     assert isinstance(made, CreateSource)
-    running = SimpleNamespace(query=made.query, way=way, progress=Progress(), is_starting=False)
-    running.waiting = lambda: 0
+    running = SimpleNamespace(query=made.query, execution_mode=way, progress=Progress(), is_starting=False)
+    running.lag = lambda: 0
     return running
 
 
@@ -58,8 +58,8 @@ def test_a_batch_makes_it_wait_anew_and_so_does_what_it_has_to_read() -> None:
     now[0] = 70.0
     assert not idleness.may_leave(running)
     now[0] = 111.0
-    running.waiting = lambda: 5
+    running.lag = lambda: 5
     assert not idleness.may_leave(running)
-    running.waiting = lambda: 0
+    running.lag = lambda: 0
     assert idleness.may_leave(running)
     assert not never.may_leave(running)

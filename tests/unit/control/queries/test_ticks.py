@@ -35,13 +35,13 @@ class Run:
     folder: Path
     ticks: str = TICKS
     topics: tuple[str, ...] = ("v", TICKS)
-    goes_on: bool = False
+    resumed: bool = False
     read_at: int | None = None
     progress: Progress = field(default_factory=Progress)
     left: list[int] = field(default_factory=list)
     """How much is left to read, look after look; then nothing."""
 
-    def waiting(self) -> int:
+    def lag(self) -> int:
         return self.left.pop(0) if self.left else 0
 
     def read(self, time: int | None, deadline: int | None) -> None:
@@ -192,7 +192,7 @@ def test_a_query_that_goes_on_is_asked_for_its_deadline_and_the_time_it_stood_st
     before.close()
     clock.advance(timedelta(seconds=4))
 
-    again = Run(run.query, run.folder, goes_on=True)
+    again = Run(run.query, run.folder, resumed=True)
     after = Ticker(log, clock)
     after.begin(again)
     assert ticks(log, 1) == [0]  # the question
@@ -207,7 +207,7 @@ def test_a_query_that_goes_on_is_asked_for_its_deadline_and_the_time_it_stood_st
 
 def test_what_was_kept_may_be_gone_or_damaged(log, clock, run) -> None:
     (run.folder / "time.json").write_text('{"time": null')
-    run.goes_on = True
+    run.resumed = True
     ticker = Ticker(log, clock)
     ticker.begin(run)
     run.read(time=None, deadline=clock.now() + 500)  # then event time is taken to be that of the clock
@@ -217,9 +217,9 @@ def test_what_was_kept_may_be_gone_or_damaged(log, clock, run) -> None:
     ticker.close()
 
 
-@pytest.mark.parametrize(("statement", "goes_on"), [(FINAL, False), (PLAIN, True)], ids=["new", "without deadlines"])
-def test_who_needs_no_question_gets_none(log, ticker, tmp_path, statement: str, goes_on: bool) -> None:
-    ticker.begin(Run(planned(statement), tmp_path, goes_on=goes_on))
+@pytest.mark.parametrize(("statement", "resumed"), [(FINAL, False), (PLAIN, True)], ids=["new", "without deadlines"])
+def test_who_needs_no_question_gets_none(log, ticker, tmp_path, statement: str, resumed: bool) -> None:
+    ticker.begin(Run(planned(statement), tmp_path, resumed=resumed))
     assert log.bounds(TICKS)[0].end == 0
 
 

@@ -37,7 +37,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 def checkpoint(tmp_path: Path, log: EmbeddedLog) -> Checkpoint:
     """Batch 0, of two records, is done; batch 1 has begun, with all others."""
     made = Checkpoint(tmp_path / "q")
-    made.opened(QUERY, "record", 2, ("s",))
+    made.open(QUERY, "record", 2, ("s",))
     ends = {0: log.cut(["s"], 0, 2), 1: log.head(["s"])}
     for kind, batches in (("offsets", (0, 1)), ("commits", (0,))):
         (made.spark / kind).mkdir(parents=True)
@@ -57,7 +57,7 @@ def manifest(checkpoint: Checkpoint) -> Manifest:
 def test_what_is_larger_than_it_should_be(log: EmbeddedLog, checkpoint: Checkpoint, rows: int, begun: int) -> None:
     for _ in range(2):
         discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], rows)
-        assert (checkpoint.done(), checkpoint.begun()) == (0, begun)
+        assert (checkpoint.last_committed(), checkpoint.last_started()) == (0, begun)
     names = {path.name for path in (checkpoint.spark / "offsets").iterdir()}
     assert names == {"0", ".0.crc"} | ({"1", ".1.crc"} if begun else set())
 
@@ -66,7 +66,7 @@ def test_what_is_written_is_never_cut_anew(log: EmbeddedLog, checkpoint: Checkpo
     writer = log.writer(writer_name(manifest(checkpoint).run))
     writer.append(1, [Append("o", from_records([Record(b"result")]))])
     discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], 1)
-    assert checkpoint.begun() == 1
+    assert checkpoint.last_started() == 1
 
 
 def test_who_is_still_at_it_can_write_no_more(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
@@ -74,7 +74,7 @@ def test_who_is_still_at_it_can_write_no_more(log: EmbeddedLog, checkpoint: Chec
     discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], 1)
     with pytest.raises(WriterFenced):
         before.append(1, [Append("o", from_records([Record(b"result")]))])
-    assert checkpoint.begun() == 0
+    assert checkpoint.last_started() == 0
 
 
 def test_a_first_batch_leaves_no_state_behind(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
@@ -82,4 +82,4 @@ def test_a_first_batch_leaves_no_state_behind(log: EmbeddedLog, checkpoint: Chec
         path.unlink()
     (checkpoint.spark / "state" / "0" / "0").mkdir(parents=True)
     discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], 1)
-    assert (checkpoint.begun(), (checkpoint.spark / "state").exists()) == (-1, False)
+    assert (checkpoint.last_started(), (checkpoint.spark / "state").exists()) == (-1, False)

@@ -32,7 +32,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 
 def test_a_join_of_streams_runs_in_record_mode(log: EmbeddedLog) -> None:
     choice = choose_execution_on(log, JOIN, Settings())
-    assert (choice.way, choice.reasons) == ("record", (REASON,))
+    assert (choice.execution_mode, choice.reasons) == ("record", (REASON,))
 
 
 def test_a_join_of_streams_is_refused_where_native_mode_is_required(log: EmbeddedLog) -> None:
@@ -41,7 +41,7 @@ def test_a_join_of_streams_is_refused_where_native_mode_is_required(log: Embedde
 
 
 def test_a_checkpoint_of_a_native_join_of_streams_is_refused(log: EmbeddedLog, tmp_path: Path) -> None:
-    Checkpoint(tmp_path / "q").opened(JOIN, "native", 1, tuple(source.topic for source in JOIN.sources))
+    Checkpoint(tmp_path / "q").open(JOIN, "native", 1, tuple(source.topic for source in JOIN.sources))
     with pytest.raises(PlanChanged, match="its execution mode was native, now it is record") as raised:
         prepare_query(log, JOIN, Settings(), tmp_path / "q")
     assert "headrace state remove" in (raised.value.fix or "")

@@ -30,7 +30,7 @@ class Stores(RuleBasedStateMachine):
         self._sizes = state.BUCKET_BYTES, state.INLINE_BYTES, state.MAX_CACHED_BYTES
         state.BUCKET_BYTES, state.INLINE_BYTES, state.MAX_CACHED_BYTES = room, inline, held
         self.storage = MemoryStateStorage()
-        self.state = KeyGroupState(self.storage, page=0)
+        self.state = KeyGroupState(self.storage, key_group=0)
         self.model: dict[str, dict[Any, Any]] = {name: {} for name in NAMES}
 
     def teardown(self) -> None:
@@ -99,7 +99,7 @@ class Stores(RuleBasedStateMachine):
     @rule(touches=st.sampled_from([0, 1, 1000]))
     def save_and_reopen(self, touches: int) -> None:
         self.state.save()
-        self.state = KeyGroupState(self.storage, page=0, touches=touches)
+        self.state = KeyGroupState(self.storage, key_group=0, touches=touches)
 
     @rule()
     def save_twice(self) -> None:

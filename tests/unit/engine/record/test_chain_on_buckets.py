@@ -51,7 +51,7 @@ def in_buckets(example: Example, cuts: Iterable[int]) -> Outcome:
     opened: list[KeyGroupState] = []
 
     def open_() -> Callable[[str], Store]:
-        opened.append(KeyGroupState(storage, page=0))
+        opened.append(KeyGroupState(storage, key_group=0))
         return opened[-1].store
 
     def save() -> None:

@@ -1,6 +1,7 @@
 """Pages beside one chain: random statements, parted by key, cut into batches and tasks anywhere.
 
-What a key went through must be the same, and so must what was reported; over several pages nothing else has an order.
+What a key went through must be the same, and so must what was reported; over several key
+groups nothing else has an order.
 """
 
 from __future__ import annotations
@@ -50,18 +51,18 @@ def in_memory(example: Case) -> tuple[list[Record], Counter[str]]:
     return [(r.key, r.value, r.time) for r in pipe.run(example.records)], problems
 
 
-def in_pages(
-    example: Case, pages: int, cuts: Iterable[int], tasks: int, *, merges: bool = False
+def in_key_groups(
+    example: Case, key_groups: int, cuts: Iterable[int], tasks: int, *, merges: bool = False
 ) -> tuple[list[Record], Counter[str]]:
     topics = dict.fromkeys([*(s.topic for s in example.query.sources), *(topic for topic, _ in example.records), TICKS])
-    work = record_task_spec(example.query, tuple(map(RecordLayout, topics)), TICKS, pages, merges=merges)
+    work = record_task_spec(example.query, tuple(map(RecordLayout, topics)), TICKS, key_groups, merges=merges)
     storages = defaultdict[int, MemoryStateStorage](MemoryStateStorage)
     out: list[Record] = []
     problems: Counter[str] = Counter()
     edges = [0, *sorted({cut for cut in cuts if cut < len(example.records)}), len(example.records)]
     for start, end in pairwise(edges):
-        for page, payloads in _batch(example.records[start:end], start, work, tasks).items():
-            state, report = KeyGroupState(storages[page], page=page), TaskReport(page)
+        for key_group, payloads in _batch(example.records[start:end], start, work, tasks).items():
+            state, report = KeyGroupState(storages[key_group], key_group=key_group), TaskReport(key_group)
             for topic, payload in run_records(work, read_payloads(payloads, work), state.store, report):
                 if topic == example.query.sink.topic:
                     out += [tuple(row.values())[:3] for row in payload_rows(payload).to_pylist()]
@@ -80,8 +81,8 @@ def _batch(inputs: Sequence[Input], base: int, work: RecordTaskSpec, tasks: int)
             piece = mine[len(mine) * task // tasks : len(mine) * (task + 1) // tasks]
             if piece:
                 rows = partition_batch(_rows(topic, piece), work)
-                for page, payload in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-                    found[page].append(payload)
+                for key_group, payload in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+                    found[key_group].append(payload)
     return found
 
 
@@ -106,11 +107,11 @@ def by_key(records: Iterable[Record]) -> dict[bytes | None, list[Record]]:
 
 @quick
 @given(examples(), st.sampled_from([1, 3]), st.sets(st.integers(1, 40), max_size=4), st.integers(1, 3))
-def test_pages_give_what_one_chain_gives(drawn: Example, pages: int, cuts: set[int], tasks: int) -> None:
+def test_key_groups_give_what_one_chain_gives(drawn: Example, key_groups: int, cuts: set[int], tasks: int) -> None:
     example = Case(drawn.query, drawn.records)
     parted = key_group_assigner(example.query, timed=True)
     wanted, reported = in_memory(example)
-    found, told = in_pages(example, pages if parted.are_several else 1, cuts, tasks)
+    found, told = in_key_groups(example, key_groups if parted.are_several else 1, cuts, tasks)
     assert told == reported
     if not parted.are_several:
         assert found == wanted
@@ -122,11 +123,11 @@ def test_pages_give_what_one_chain_gives(drawn: Example, pages: int, cuts: set[i
 
 @quick
 @given(examples(), st.sampled_from([1, 3]), st.sets(st.integers(1, 40), max_size=4))
-def test_merged_changes_come_to_the_same_table(drawn: Example, pages: int, cuts: set[int]) -> None:
+def test_merged_changes_come_to_the_same_table(drawn: Example, key_groups: int, cuts: set[int]) -> None:
     example = Case(drawn.query, drawn.records)
-    several = pages if key_group_assigner(example.query, timed=True).are_several else 1
-    every, told = in_pages(example, several, cuts, 1)
-    found, told_too = in_pages(example, several, cuts, 1, merges=can_merge_changes(example.query))
+    several = key_groups if key_group_assigner(example.query, timed=True).are_several else 1
+    every, told = in_key_groups(example, several, cuts, 1)
+    found, told_too = in_key_groups(example, several, cuts, 1, merges=can_merge_changes(example.query))
     if example.query.sink.relation.kind is Kind.STREAM:
         assert found == every
     else:
@@ -178,6 +179,6 @@ def windowed(draw: st.DrawFn) -> Case:
 def test_windows_close_on_all_pages_at_the_same_moment(example: Case, cuts: set[int], tasks: int) -> None:
     assert key_group_assigner(example.query, timed=True).are_several
     wanted, reported = in_memory(example)
-    found, told = in_pages(example, 3, cuts, tasks)
+    found, told = in_key_groups(example, 3, cuts, tasks)
     assert told == reported
     assert by_key(found) == by_key(wanted)

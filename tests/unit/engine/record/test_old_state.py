@@ -57,7 +57,7 @@ def held(statement: str) -> list[tuple[int, int, int]]:
     """Entries, buckets and bytes after each batch; the state is read anew for each."""
     query, storage, found = planned(statement), MemoryStateStorage(), list[tuple[int, int, int]]()
     for number in range(BATCHES):
-        state = KeyGroupState(storage, page=0)
+        state = KeyGroupState(storage, key_group=0)
         Pipeline(query, Context(state.store)).run(batch(number))
         state.save()
         found.append((state.entries, len(storage), sum(map(len, storage.values()))))
@@ -77,7 +77,7 @@ def test_what_is_over_goes(statement: str) -> None:
 def test_all_of_it_goes_when_time_goes_on(name: str) -> None:
     """A tick is enough; only what time it is stays."""
     storage = MemoryStateStorage()
-    state = KeyGroupState(storage, page=0)
+    state = KeyGroupState(storage, key_group=0)
     pipe = Pipeline(planned(STATEMENTS[name]), Context(state.store))
     pipe.run(batch(0))
     pipe.tick(1000 * SECOND)

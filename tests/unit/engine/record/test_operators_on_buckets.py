@@ -76,7 +76,7 @@ def test_cut_anywhere_and_opened_again_it_gives_the_same(rows: list[tuple[int, s
     storage = MemoryStateStorage()
 
     def in_buckets() -> tuple[Callable[[str], Store], Callable[[], None]]:
-        state = KeyGroupState(storage, page=0)
+        state = KeyGroupState(storage, key_group=0)
         return state.store, lambda: state.save() and None
 
     expected = run(rows, [], lambda: (plain.__getitem__, lambda: None))

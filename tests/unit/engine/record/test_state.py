@@ -43,7 +43,7 @@ PLACES: dict[Any, int] = {
 
 
 def filled(storage: MemoryStateStorage, count: int, start: int = 0, value: Any = 0) -> KeyGroupState:
-    state = KeyGroupState(storage, page=0)
+    state = KeyGroupState(storage, key_group=0)
     store = state.store("groups")
     for number in range(start, start + count):
         store[(f"/page/{number}",)] = [number, value]
@@ -225,12 +225,12 @@ def test_a_bucket_that_cannot_be_read_is_named(data: bytes) -> None:
     filled(storage, 5000)
     storage[("groups", 3)] = data
     with pytest.raises(StateUnreadable) as caught:
-        list(KeyGroupState(storage, page=2).store("groups"))
-    assert caught.value.where == 'page 2, store "groups", bucket 3'
+        list(KeyGroupState(storage, key_group=2).store("groups"))
+    assert caught.value.where == 'key group 2, store "groups", bucket 3'
     storage[ROOT] = data
     with pytest.raises(StateUnreadable) as caught:
-        KeyGroupState(storage, page=2)
-    assert caught.value.where == "page 2, root"
+        KeyGroupState(storage, key_group=2)
+    assert caught.value.where == "key group 2, root"
 
 
 # -- what lies in checkpoints ---------------------------------------------------------------------------------------

@@ -42,13 +42,13 @@ def partition_batch(batch: Batch, work: RecordTaskSpec) -> pa.RecordBatch:
     for form in record_forms(batch, work):
         parts, clock = _parted(form, work)
         clocks += [clock] if clock else []
-        for page, part in parts:
-            found[page].append(part.serialize().to_pybytes() + bytes([form.number]))
-    payloads = [(page, join_payloads(parts)) for page, parts in found.items()]
-    payloads += [(page, clock) for clock in clocks for page in range(work.pages)]
-    numbers = key_group_ids(work.pages)
+        for key_group, part in parts:
+            found[key_group].append(part.serialize().to_pybytes() + bytes([form.number]))
+    payloads = [(key_group, join_payloads(parts)) for key_group, parts in found.items()]
+    payloads += [(key_group, clock) for clock in clocks for key_group in range(work.key_groups)]
+    numbers = key_group_ids(work.key_groups)
     columns = [
-        pa.array([numbers[page] for page, _ in payloads], pa.int32()),
+        pa.array([numbers[key_group] for key_group, _ in payloads], pa.int32()),
         pa.array([data for _, data in payloads], pa.binary()),
     ]
     return pa.RecordBatch.from_arrays(columns, schema=SHUFFLE_SCHEMA)
@@ -57,10 +57,13 @@ def partition_batch(batch: Batch, work: RecordTaskSpec) -> pa.RecordBatch:
 def _parted(form: RecordForm, work: RecordTaskSpec) -> tuple[list[tuple[int, pa.RecordBatch]], bytes]:
     """The rows by key group, and the clock."""
     layout = work.layouts[form.number]
-    if work.pages == 1 or layout.topic == work.ticks:
-        return [(page, form.rows) for page in range(work.pages)] if form.rows.num_rows else [], b""
+    if work.key_groups == 1 or layout.topic == work.ticks:
+        return [(key_group, form.rows) for key_group in range(work.key_groups)] if form.rows.num_rows else [], b""
     met = _met(form, layout, work)
-    parts = [(int(page), form.rows.filter(pa.array(met.pages == page))) for page in np.unique(met.pages)]
+    parts = [
+        (int(key_group), form.rows.filter(pa.array(met.key_groups == key_group)))
+        for key_group in np.unique(met.key_groups)
+    ]
     return parts, b"" if plan_assigner(work).lateness is None else met.clock
 
 
@@ -83,7 +86,7 @@ def split_payload(payload: bytes) -> list[bytes]:
 class KeyGroupAssignment:
     """The key group of each record and, for those that meet state there, their positions and times."""
 
-    pages: npt.NDArray[np.int32]
+    key_groups: npt.NDArray[np.int32]
     sequences: Numbers
     times: Numbers
 
@@ -98,15 +101,19 @@ def _met(form: RecordForm, layout: RecordLayout, work: RecordTaskSpec) -> KeyGro
     known, table = (opened_assigner if layout.opened else plan_assigner)(work), pa.Table.from_batches([form.rows])
     plain, find = known.plain.get(layout.topic), known.finders.get(layout.topic)
     if plain is not None and layout.columns is not None:
-        return _by_columns(table, [layout.travels_as(name) for name in plain], work.pages, nulls=known.nulls)
+        return _by_columns(table, [layout.travels_as(name) for name in plain], work.key_groups, nulls=known.nulls)
     if find is None:  # stateless: records with the same key belong together
         keys = [record.key for record in layout.records(table)] if form.keys is None else form.keys.to_pylist()
-        return KeyGroupAssignment(np.array([key_group_of(key, work.pages) for key in keys], np.int32), _NONE, _NONE)
+        return KeyGroupAssignment(
+            np.array([key_group_of(key, work.key_groups) for key in keys], np.int32), _NONE, _NONE
+        )
     found = [find(record) for record in layout.records(table)]
-    pages = np.array([key_group_of(one and one[1], work.pages) for one in found], np.int32)
+    key_groups = np.array([key_group_of(one and one[1], work.key_groups) for one in found], np.int32)
     meeting = [(i, one[0]) for i, one in enumerate(found) if one and _meets(one[1], known)]
     where = np.array([i for i, _ in meeting], np.int64)
-    return KeyGroupAssignment(pages, arrival_sequences(table)[where], np.array([time for _, time in meeting], np.int64))
+    return KeyGroupAssignment(
+        key_groups, arrival_sequences(table)[where], np.array([time for _, time in meeting], np.int64)
+    )
 
 
 def _meets(key: Any, known: KeyGroupAssigner) -> bool:
@@ -114,23 +121,23 @@ def _meets(key: Any, known: KeyGroupAssigner) -> bool:
     return key is not None and (known.nulls or None not in key)
 
 
-def _by_columns(rows: pa.Table, names: Sequence[str], pages: int, *, nulls: bool) -> KeyGroupAssignment:
+def _by_columns(rows: pa.Table, names: Sequence[str], key_groups: int, *, nulls: bool) -> KeyGroupAssignment:
     """Assigns equal keys to the same key group; each distinct key is hashed once."""
     there = pc.fill_null(pc.invert(rows["$deleted"]), True)
     for name in () if nulls else names:
         there = pc.and_(there, pc.is_valid(rows[name]))
     meeting = there.to_numpy()
-    found = _pages_of_keys(rows.select(names).combine_chunks(), pages)
+    found = _key_groups_of(rows.select(names).combine_chunks(), key_groups)
     return KeyGroupAssignment(found, arrival_sequences(rows)[meeting], rows["time"].to_numpy()[meeting])
 
 
-def _pages_of_keys(keys: pa.Table, pages: int) -> npt.NDArray[np.int32]:
+def _key_groups_of(keys: pa.Table, key_groups: int) -> npt.NDArray[np.int32]:
     if keys.num_columns == 1:
         encoded = keys.column(0).combine_chunks().dictionary_encode(null_encoding="encode")
-        numbers = [key_group_of((value,), pages) for value in encoded.dictionary.to_pylist()]
+        numbers = [key_group_of((value,), key_groups) for value in encoded.dictionary.to_pylist()]
         return np.array(numbers, np.int32)[encoded.indices.to_numpy(zero_copy_only=False)]
     every = list(zip(*(column.to_pylist() for column in keys.columns), strict=True))
-    found = {key: key_group_of(key, pages) for key in set(every)}
+    found = {key: key_group_of(key, key_groups) for key in set(every)}
     return np.array([found[key] for key in every], np.int32)
 
 

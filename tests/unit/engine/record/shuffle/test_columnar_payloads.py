@@ -38,23 +38,23 @@ JSON = "format='JSON'"
 Written = tuple[str, bytes | None, bytes | None, int, str]
 
 
-def work_of(query: Query, topics: Iterable[str], pages: int, *, opened: bool) -> RecordTaskSpec:
+def work_of(query: Query, topics: Iterable[str], key_groups: int, *, opened: bool) -> RecordTaskSpec:
     names = list(dict.fromkeys([*(source.topic for source in query.sources), *topics, TICKS]))
     found = [columnar_layout(query, name) for name in names] if opened else []
     more = [replace(layout, fewest=1) for layout in found if layout is not None]
-    return record_task_spec(query, (*map(RecordLayout, names), *more), TICKS, pages)
+    return record_task_spec(query, (*map(RecordLayout, names), *more), TICKS, key_groups)
 
 
-def ran(case: Case, pages: int, cuts: Iterable[int], tasks: int, *, opened: bool) -> list[Written]:
+def ran(case: Case, key_groups: int, cuts: Iterable[int], tasks: int, *, opened: bool) -> list[Written]:
     """Everything that is written, dead letters too."""
-    work = work_of(case.query, (topic for topic, _ in case.records), pages, opened=opened)
+    work = work_of(case.query, (topic for topic, _ in case.records), key_groups, opened=opened)
     storages = defaultdict[int, MemoryStateStorage](MemoryStateStorage)
     out: list[Written] = []
     edges = [0, *sorted({cut for cut in cuts if cut < len(case.records)}), len(case.records)]
     for start, end in pairwise(edges):
-        for page, payloads in sorted(payloads_of(case.records[start:end], start, work, tasks).items()):
-            state = KeyGroupState(storages[page], page=page)
-            for topic, payload in run_records(work, read_payloads(payloads, work), state.store, TaskReport(page)):
+        for key_group, payloads in sorted(payloads_of(case.records[start:end], start, work, tasks).items()):
+            state = KeyGroupState(storages[key_group], key_group=key_group)
+            for topic, payload in run_records(work, read_payloads(payloads, work), state.store, TaskReport(key_group)):
                 rows = payload_rows(payload).to_pylist()
                 out += [(topic, r["key"], r["value"], r["$timestamp"], repr(r["$headers"])) for r in rows]
             state.save()
@@ -70,8 +70,8 @@ def payloads_of(
         for task in reversed(range(tasks)):
             piece = mine[len(mine) * task // tasks : len(mine) * (task + 1) // tasks]
             rows = partition_batch(batch(topic, [r for _, r in piece], [place for place, _ in piece]), work)
-            for page, payload in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-                found[page].append(payload)
+            for key_group, payload in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+                found[key_group].append(payload)
     return found
 
 
@@ -118,10 +118,10 @@ PLACES = st.sets(st.integers(0, 40), max_size=4)
 @quick
 @given(examples(), st.sampled_from([1, 3]), PLACES, st.integers(1, 3), PLACES, PLACES)
 def test_opened_records_give_what_raw_ones_give(
-    drawn: Example, pages: int, cuts: set[int], tasks: int, marked: set[int], early: set[int]
+    drawn: Example, key_groups: int, cuts: set[int], tasks: int, marked: set[int], early: set[int]
 ) -> None:
     case = Case(drawn.query, disturbed(drawn.records, marked, early))
-    count = pages if key_group_assigner(case.query, timed=True).are_several else 1
+    count = key_groups if key_group_assigner(case.query, timed=True).are_several else 1
     found, wanted = (ran(case, count, cuts, tasks, opened=opened) for opened in (True, False))
     assert by_key(found) == by_key(wanted)
     if count == 1:
@@ -149,15 +149,15 @@ def planned(declared: str, statement: str, more: str = JSON) -> Query:
 VALUES = [b'{"time":%d,"headers":"h%d","PAGE":{"a":%d}}' % (i, i, i) for i in range(5)]
 
 
-@pytest.mark.parametrize("pages", [1, 3])
-def test_columns_may_be_called_as_the_envelope_is(pages: int) -> None:
+@pytest.mark.parametrize("key_groups", [1, 3])
+def test_columns_may_be_called_as_the_envelope_is(key_groups: int) -> None:
     query = planned(
         "`offset` INT KEY, `time` BIGINT, `headers` STRING, page STRUCT<a INT>", "CREATE STREAM o AS SELECT * FROM c;"
     )
     assert columnar_layout(query, "c") is not None
     case = Case(query, [("c", RawRecord(b"%d" % i, value, i, offset=i)) for i, value in enumerate(VALUES)])
-    found = ran(case, pages, (), 1, opened=True)
-    assert sorted(found) == sorted(ran(case, pages, (), 1, opened=False))
+    found = ran(case, key_groups, (), 1, opened=True)
+    assert sorted(found) == sorted(ran(case, key_groups, (), 1, opened=False))
     assert len(found) == len(VALUES)
 
 

@@ -9,9 +9,9 @@ import pytest
 from headrace.engine.record.shuffle.key_group_ids import key_group_ids, spark_hash
 
 
-@pytest.mark.parametrize("pages", [1, 2, 3, 8, 100])
-def test_pages_have_numbers_of_their_own(pages: int) -> None:
-    assert len(set(key_group_ids(pages))) == len(key_group_ids(pages)) == pages
+@pytest.mark.parametrize("key_groups", [1, 2, 3, 8, 100])
+def test_key_groups_have_numbers_of_their_own(key_groups: int) -> None:
+    assert len(set(key_group_ids(key_groups))) == len(key_group_ids(key_groups)) == key_groups
 
 
 @pytest.mark.parametrize("tasks", [2, 4, 8])
