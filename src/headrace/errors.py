@@ -69,6 +69,12 @@ def closest(name: str, known: Iterable[str], similarity: float = 0.6) -> str | N
     return folded[found[0]] if found else None
 
 
+def suggestion(name: str, known: Iterable[str], otherwise: str) -> str:
+    """Returns the fix for an unknown name: the known name that is most similar, or else the given sentence."""
+    near = closest(name, known)
+    return otherwise if near is None else f'did you mean "{near}"?'
+
+
 class UserError(HeadraceError):
     """The request is invalid; repeating it unchanged fails again."""
 

@@ -34,8 +34,21 @@ class Client:
     def address(self) -> str:
         return str(self._address)
 
-    def execute(self, text: str, properties: Values | None = None, variables: Values | None = None) -> list[Document]:
-        """Execute statements in order and return the result of each. Statements before an error stay applied."""
+    def execute(
+        self,
+        text: str,
+        properties: Values | None = None,
+        variables: Values | None = None,
+        *,
+        language: str | None = None,
+    ) -> list[Document]:
+        """Execute statements in order and return the result of each. Statements before an error stay applied.
+
+        Without a language they are KSQL, and the results are those of ksqlDB. With one, they are those of POST
+        /api/v1/statements.
+        """
+        if language is not None:
+            return self._execute_in(language, text, properties, variables)
         body = {"ksql": text, "streamsProperties": properties or {}, "sessionVariables": variables or {}}
         return self._exchange("/ksql", format_json(body).encode()).document()
 
@@ -72,6 +85,12 @@ class Client:
     def info(self) -> Document:
         """The server's version and name."""
         return self._exchange("/info").document()["KsqlServerInfo"]
+
+    def _execute_in(
+        self, language: str, text: str, properties: Values | None, variables: Values | None
+    ) -> list[Document]:
+        body = {"language": language, "text": text, "properties": properties, "variables": variables}
+        return self._exchange("/api/v1/statements", format_json(body).encode()).document()["done"]
 
     def _exchange(self, path: str, body: bytes | None = None, accept: str = KSQL_JSON) -> Exchange:
         return Exchange(self._address, path, body, accept, self._shown)

@@ -6,13 +6,12 @@ first used.
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import PurePath
 
-from headrace.errors import UnknownDialect
+from headrace.errors import UnknownDialect, suggestion
 from headrace.lang.contract import Dialect
 
 KSQL = "ksql"
@@ -37,9 +36,9 @@ def dialect_of(name: str = KSQL) -> Dialect:
     if name in _registered:
         return _registered[name]
     if name not in (declared := _declared()):
-        near = difflib.get_close_matches(name, names(), 1)
-        fix = f'did you mean "{near[0]}"?' if near else f"use one of: {', '.join(names())}"
-        raise UnknownDialect(f'there is no dialect "{name}"', fix=fix)
+        known = ", ".join(names())
+        fix = suggestion(name, names(), f"use one of: {known}")
+        raise UnknownDialect(f'there is no dialect "{name}"; the dialects are: {known}', fix=fix)
     module, _, cls = declared[name].partition(":")
     dialect = getattr(import_module(module), cls)()
     register(dialect)

@@ -1,4 +1,4 @@
-"""Runs test cases for a SQL script: input records, expected output records, and a report of the differences.
+"""Runs test cases for a script: input records, expected output records, and a report of the differences.
 
     [{"name": "counts per page",
       "inputs":  [{"source": "clicks", "key": 1, "value": {"page": "/"}, "timestamp": 10}],
@@ -11,7 +11,7 @@ named must hold nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
@@ -19,7 +19,7 @@ from typing import Any
 from headrace.errors import BadTestCases, HeadraceError, ResultDiffers
 from headrace.lang.listing import Listing
 from headrace.lang.listing_text import listing_text
-from headrace.lang.registry import dialect_of
+from headrace.lang.registry import KSQL, dialect_of
 from headrace.testing import json_payloads
 from headrace.testing.case_records import case_document, produce, source_of
 from headrace.testing.world import World
@@ -60,23 +60,30 @@ class CaseReport:
         return "\n".join([*self.answered(), *map(str, self.differences), self.closing])
 
 
-def run_cases(sql: str, cases: str | Sequence[Mapping[str, Any]], script: str | None = None) -> CaseReport:
+def run_cases(
+    text: str, cases: str | Sequence[Mapping[str, Any]], script: str | None = None, *, language: str = KSQL
+) -> CaseReport:
     """Run every case in a new world; `cases` is a list, or the text of a JSON file that contains one.
 
-    `script` is the name of the SQL's file: errors show it, and RUN SCRIPT resolves paths relative to it. LIST, DESCRIBE
-    and the like run before the inputs are sent, so their results in the first case are the same for all.
+    `script` is the file's name: errors show it, and RUN SCRIPT resolves paths relative to it. LIST, DESCRIBE and the
+    like run before the inputs are sent, so their results in the first case are the same for all.
     """
     listed = _read(cases)
     answers: list[tuple[Listing, ...]] = []
-    found = [Difference(name, error) for name, case in listed for error in _differences(sql, case, script, answers)]
+
+    def execute(world: World) -> None:
+        world.execute(text, script, language=language)
+        answers.append(tuple(world.answers))
+
+    found = [Difference(name, error) for name, case in listed for error in _differences(case, execute)]
     return CaseReport(len(listed), tuple(found), answers[0] if answers else ())
 
 
-def run_script(sql: str, script: str | None = None) -> CaseReport:
+def run_script(text: str, script: str | None = None, *, language: str = KSQL) -> CaseReport:
     """Run a script of statements and ASSERTs, each of which counts as a case; the first failure stops it."""
     world = World()
     try:
-        world.execute(sql, script)
+        world.execute(text, script, language=language)
     except HeadraceError as error:
         return CaseReport(world.assertions + 1, (Difference(script or "script", error),), tuple(world.answers))
     return CaseReport(world.assertions, answers=tuple(world.answers))
@@ -94,13 +101,10 @@ def _read(cases: str | Sequence[Mapping[str, Any]]) -> list[tuple[str, Mapping[s
     return [(str(case.get("name", f"case {number}")), case) for number, case in enumerate(listed, 1)]
 
 
-def _differences(
-    sql: str, case: Mapping[str, Any], script: str | None, answers: list[tuple[Listing, ...]]
-) -> Iterator[HeadraceError]:
+def _differences(case: Mapping[str, Any], execute: Callable[[World], None]) -> Iterator[HeadraceError]:
     try:
         world = World(case.get("properties"))
-        world.execute(sql, script)
-        answers.append(tuple(world.answers))
+        execute(world)
         for record in case.get("inputs", ()):
             produce(world, record)
         yield from _compared(world, case.get("outputs", ()))

@@ -7,15 +7,22 @@ from pathlib import Path
 
 import pytest
 
+from headrace.client import Client
 from headrace.control.node import Node
 from headrace.errors import SourceNotFound, UnknownDialect
 from headrace.lang import registry
 from headrace.log.embedded import EmbeddedLog
+from headrace.serve.application import application
+from headrace.serve.http.server import Server
 from headrace.settings import Settings
+from headrace.testing import run_cases
 from headrace.testing.world import World
+from tests.unit.cli.conftest import Program
 from tests.unit.control.test_node import Nowhere
 from tests.unit.lang.toy_dialects import Arrows, Lists, ToyDialect
 
+CASES = """[{"inputs":  [{"source": "A", "key": 1, "value": {"V": 5}}, {"source": "A", "key": 2, "value": {"V": 1}}],
+             "outputs": [{"source": "B", "key": 1, "value": {"V": 5}}]}]"""
 SCRIPTS = {"arrows": "A\nA > 3 -> B", "lists": "(stream A) (above B A 3)"}
 
 
@@ -71,6 +78,49 @@ def test_without_its_dialect_a_journalled_statement_is_broken_and_kept(log: Embe
     registry.register(Arrows())
     with Node(log, settings, isolation=Nowhere()) as node:
         assert set(node.catalog.sources) == {"A", "B"}
+
+
+@pytest.mark.parametrize("language", SCRIPTS)
+def test_statements_over_http_name_their_language(language: str, log: EmbeddedLog) -> None:
+    settings = Settings.of(storage_data=log.folder)
+    with Node(log, settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
+        client = Client(f"http://{server.host}:{server.port}")
+        done = client.execute(SCRIPTS[language], language=language)
+        assert [(one["action"], one["source"], one["query"]) for one in done] == [
+            ("create_source", "A", None),
+            ("create_source", "B", "CSAS_B"),
+        ]
+        client.execute("CREATE STREAM c AS SELECT id, v + 1 AS w FROM b;", language="ksql")
+    with Node(log, settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
+        assert set(node.catalog.queries) == {"CSAS_B", "CSAS_C_2"}
+        listed = Client(f"http://{server.host}:{server.port}")._exchange("/api/v1/statements").document()
+        assert [entry["language"] for entry in listed] == [language, language, "ksql"]
+
+
+def test_an_unknown_language_over_http_is_refused_with_the_known_ones(log: EmbeddedLog) -> None:
+    settings = Settings.of(storage_data=log.folder)
+    with Node(log, settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
+        with pytest.raises(UnknownDialect) as refused:
+            Client(f"http://{server.host}:{server.port}").execute("A", language="arows")
+        assert refused.value.what == 'there is no dialect "arows"; the dialects are: arrows, ksql, lists'
+        assert refused.value.fix == 'did you mean "arrows"?'
+        assert not node.catalog.sources
+
+
+@pytest.mark.parametrize("language", SCRIPTS)
+def test_the_ending_of_a_file_picks_the_dialect(language: str, tmp_path: Path) -> None:
+    headrace = Program(tmp_path / "data")
+    script, cases = tmp_path / f"app.{language}", tmp_path / "cases.json"
+    script.write_text(SCRIPTS[language])
+    cases.write_text(CASES)
+    assert headrace("check", script).err == "2 statements, no errors\n"
+    assert "filled by query CSAS_B" in headrace("explain", script).out
+    assert headrace("test", script, cases).out == "1 passed, 0 failed\n"
+    assert headrace("test", script, code=1).err.startswith(f"bad-test-cases: {script} has no ASSERT")
+
+
+def test_cases_run_in_any_dialect() -> None:
+    assert run_cases(SCRIPTS["lists"], CASES, language="lists").failed == 0
 
 
 def test_check_collects_all_errors_with_their_places() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 from headrace.errors import HeadraceError, SourceNotFound, StatementError
@@ -58,7 +58,8 @@ class ToyPlanner:
             return CreateSource(info(statement.name))
         if statement.source not in self.catalog.sources:
             raise SourceNotFound(f"there is no stream {statement.source}", fix="declare it first")
-        return above(statement.name, self.catalog.sources[statement.source], statement.least)
+        filled = above(statement.name, self.catalog.sources[statement.source], statement.least)
+        return replace(filled, source=replace(filled.source, derived=True))
 
 
 class ToyDialect(Dialect):

@@ -99,7 +99,9 @@ def _run(
             from headrace.engine.planning.serialization import no_setup
 
         setup = script.setup or no_setup
-        program = Program(log, call.settings(), name=name, on_answer=display.answer, setup=setup)
+        program = Program(
+            log, call.settings(), name=name, language=script.language, on_answer=display.answer, setup=setup
+        )
         watch, ended = MetricsSampler(), "failed"
         with _signals_kept():
             try:

@@ -34,8 +34,9 @@ def compare(ctx: typer.Context, file: script.Script, cases: _Cases = None, as_js
     """
     call: CommandContext = ctx.obj
     call.json |= as_json
-    script.exit_on_errors(script.analyze_script(file), as_json=call.json)
-    report = _report(file, cases)
+    statements = script.load_script(file)
+    script.exit_on_errors(script.analyze_script(statements), as_json=call.json)
+    report = _report(statements, cases)
     if call.json:
         output.print_json(_document(report))
     else:
@@ -43,13 +44,13 @@ def compare(ctx: typer.Context, file: script.Script, cases: _Cases = None, as_js
     raise typer.Exit(error_output.EXIT_FAILED if report.failed else 0)
 
 
-def _report(file: Path, cases: Path | None) -> CaseReport:
-    sql = file.read_text(encoding="utf-8")
+def _report(statements: script.ScriptText, cases: Path | None) -> CaseReport:
+    text, name, language = statements.text, statements.name, statements.language
     if cases is not None:
-        return run_cases(sql, cases.read_text(encoding="utf-8"), str(file))
-    report = run_script(sql, str(file))
+        return run_cases(text, cases.read_text(encoding="utf-8"), name, language=language)
+    report = run_script(text, name, language=language)
     if not report.cases and not report.answers:
-        raise BadTestCases(f"{file} has no ASSERT", fix="add ASSERT statements, or name a file of test cases")
+        raise BadTestCases(f"{name} has no ASSERT", fix="add ASSERT statements, or name a file of test cases")
     return report
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from headrace.control.node import StatementResult
 from headrace.control.statements.journal import read_journal
 from headrace.errors import HeadraceError
+from headrace.lang.registry import KSQL
 from headrace.plan.actions import CreateSource, DropSource, StartQuery
 from headrace.serve.api.parameters import in_body
 from headrace.serve.api.request_context import RequestContext
@@ -36,13 +37,14 @@ class StatementResults:
 
 @dataclass(frozen=True)
 class JournalEntry:
-    """A journalled statement. `at` is its time in ms. `failure` says why it failed on replay. Entries of app code have
-    no text.
+    """A journalled statement. `language` is its dialect, `at` its time in ms. `failure` says why it failed on replay.
+    Entries of app code have no text.
     """
 
     number: int
     text: str
     app: str | None
+    language: str
     properties: dict[str, Any]
     at: int
     failure: str | None
@@ -50,9 +52,10 @@ class JournalEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class ExecuteRequest:
-    text: str = in_body("Statements of KSQL.")
+    text: str = in_body("Statements of the language.")
     properties: dict[str, Any] | None = in_body("As if they were SET before.", None)
     variables: dict[str, str] | None = in_body("As if they were DEFINEd before.", None)
+    language: str = in_body("The dialect of the statements.", KSQL)
 
 
 def execute_statements(site: RequestContext, asked: ExecuteRequest) -> StatementResults:
@@ -66,6 +69,7 @@ def execute_statements(site: RequestContext, asked: ExecuteRequest) -> Statement
             asked.text,
             asked.properties or {},
             dict(asked.variables or {}),
+            language=asked.language,
             rights=site.rights,
             on_done=lambda outcome: done.append(result_of(outcome)),
         )
@@ -80,9 +84,15 @@ def list_journal(site: RequestContext) -> list[JournalEntry]:
     broken = site.node.broken
     return [
         JournalEntry(
-            e.number, e.text, e.app, dict(e.properties), e.at, str(broken[e.number]) if e.number in broken else None
+            entry.number,
+            entry.text,
+            entry.app,
+            entry.language,
+            dict(entry.properties),
+            entry.at,
+            str(broken[entry.number]) if entry.number in broken else None,
         )
-        for e in read_journal(site.log)[0]
+        for entry in read_journal(site.log)[0]
     ]
 
 
