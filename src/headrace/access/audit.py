@@ -13,11 +13,14 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import threading
 import time
+from bisect import bisect_left
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 from headrace.clock import Clock
@@ -37,6 +40,7 @@ _KEPT = 1_000
 MAX_DISTINCT_REFUSALS = 20
 """Different refusals of one kind that are recorded per principal within that time."""
 _LONGEST = 2_000  # characters of a text
+_PAGE = 5_000  # entries that are read at once
 _WHERE, _FIX = f"topic {TOPIC}", "check who had write access to the log's files, and restore a backup"
 
 
@@ -120,10 +124,25 @@ class Audit:
 # -- read and verify ------------------------------------------------------------------------------------------------
 
 
-def read_audit(log: Log) -> Iterator[AuditEntry]:
-    """All entries as stored, unverified; `verify_audit` checks them."""
-    for text in _texts(log):
-        yield _entry(text)
+def read_audit(log: Log, start: int = 0, limit: int | None = None) -> Iterator[AuditEntry]:
+    """The entries from a number on as stored, unverified; `verify_audit` checks them."""
+    offset = _offset_of(log, start) if start else 0
+    page = _PAGE if limit is None else min(limit, _PAGE)
+    return map(_entry, islice(_texts(log, offset, page), limit))
+
+
+def _offset_of(log: Log, number: int) -> int:
+    """The offset of the first entry with this number or a higher one.
+
+    It is searched for: on Kafka, markers of transactions take offsets too.
+    """
+
+    def number_at(offset: int) -> float:
+        text = next(_texts(log, offset, 1), None)
+        return math.inf if text is None else _entry(text).number
+
+    bounds = log.bounds(TOPIC)[0]
+    return bisect_left(range(bounds.end), number, lo=bounds.start, key=number_at)
 
 
 @dataclass(frozen=True)
@@ -180,8 +199,8 @@ def _entry(text: bytes) -> AuditEntry:
         raise AuditBroken("an entry cannot be read", where=_WHERE, fix=_FIX) from error
 
 
-def _texts(log: Log, offset: int = 0) -> Iterator[bytes]:
-    return (record.value or b"" for record in read_records(log, TOPIC, offset))
+def _texts(log: Log, offset: int = 0, page: int = _PAGE) -> Iterator[bytes]:
+    return (record.value or b"" for record in read_records(log, TOPIC, offset, page))
 
 
 def _last_hash(log: Log) -> str:

@@ -48,6 +48,15 @@ def test_what_was_noted_is_told(log: EmbeddedLog) -> None:
     assert verify_audit(log).head == found[-1].hash
 
 
+def test_a_page_begins_at_its_number_and_reads_nothing_before_it(log: EmbeddedLog) -> None:
+    _written(log, 6)
+    assert [e.number for e in read_audit(log, 2, 3)] == [2, 3, 4]
+    assert [e.number for e in read_audit(log, 4, 3)] == [4, 5]
+    assert list(read_audit(log, 6, 3)) == []
+    log.truncate(TOPIC, 0, 3)
+    assert [e.number for e in read_audit(log, 1, 2)] == [3, 4]
+
+
 def test_nothing_is_fine(log: EmbeddedLog) -> None:
     assert (verify_audit(log).count, verify_audit(log).head) == (0, GENESIS_HASH)
 
