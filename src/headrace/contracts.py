@@ -20,7 +20,7 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any, NamedTuple, Protocol
 
@@ -167,6 +167,12 @@ class Batch:
     def __len__(self) -> int:
         return self.rows.num_rows
 
+    def where(self, filter: Filter | None) -> Batch:
+        """The rows that match the filter."""
+        if filter is None or not len(self):
+            return self
+        return replace(self, rows=self.rows.filter(filter(self)))
+
     def records(self) -> Iterator[StoredRecord]:
         """The rows of a raw topic, one by one."""
         columns = {name: self.rows.column(name).to_pylist() for name in self.rows.schema.names}
@@ -190,7 +196,7 @@ class Batch:
             )
 
 
-Filter = Callable[[pa.RecordBatch], pa.Array]
+Filter = Callable[[Batch], pa.Array]
 """Selects the rows of a content subscription: returns a boolean mask over a batch."""
 
 

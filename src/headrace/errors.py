@@ -186,8 +186,8 @@ class OffsetLost(Stop, code="offset-lost"):
     """Retention removed a consumer's next record before the consumer read it."""
 
 
-class BadFilter(UserError, code="bad-filter"):
-    """A content filter is invalid, or uses something that is not allowed."""
+class BadFilter(StatementError, code="bad-filter"):
+    """A condition on the rows of a topic, or a pattern of topic names, is invalid."""
 
 
 # -- groups, queues, writers ----------------------------------------------------------------------------------------

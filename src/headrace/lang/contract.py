@@ -21,7 +21,8 @@ from headrace.errors import HeadraceError, StatementError, Unsupported
 from headrace.lang.listing import Listing
 from headrace.plan.actions import Action, MetadataQuery, TransientSelect
 from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.expressions import Expression, ParameterCell
+from headrace.plan.expressions import ParameterCell
+from headrace.plan.nodes import Filter
 from headrace.span import Span, place
 
 MAX_STATEMENTS = 5_000
@@ -239,8 +240,8 @@ class Dialect(ABC):
         """Parse a statement and write it back in the dialect's normal form."""
         return self.parse_one(text).text
 
-    def condition(self, text: Sequence[str], source: SourceInfo, types: Mapping[str, pa.DataType]) -> Expression:
-        """The disjunction of conditions over the columns of a source."""
+    def condition(self, text: str, source: SourceInfo, types: Mapping[str, pa.DataType]) -> Filter:
+        """The rows of a source for which a condition holds; every error has its position in the text."""
         raise self._unsupported("conditions outside statements")
 
     def parameterize(self, text: str) -> tuple[str, list[Any]] | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
@@ -11,8 +12,12 @@ from headrace.cli.io.row_printer import RowPrinter
 from headrace.cli.io.topic_reader import DirectReader, print_group
 from headrace.cli.params import offset
 from headrace.cli.params.values import Headers
-from headrace.contracts import Filter, OffsetReset, Subscription
+from headrace.contracts import Filter, Log, OffsetReset, Subscription
 from headrace.errors import BadOption
+from headrace.schema import Schema
+
+if TYPE_CHECKING:
+    from headrace.plan.catalog import Catalog
 
 app = typer.Typer()
 
@@ -33,7 +38,16 @@ def consume(
         bool, typer.Option("--follow", "-f", help="Keep waiting for new rows; stop with Ctrl-C.")
     ] = False,
     limit: Annotated[int | None, typer.Option("--max", min=1, help="Stop after this many rows.")] = None,
-    where: Annotated[str | None, typer.Option(help="Print only rows that match this condition.")] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="CONDITION", help="Print only rows for which this KSQL condition is true.")
+    ] = None,
+    columns: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SCHEMA",
+            help="For --where on a raw topic: fields of its JSON values. Default: its stream's columns.",
+        ),
+    ] = None,
     header: Headers = None,
     format: Annotated[
         Literal["json", "csv", "csv-exact", "raw", "table"] | None,
@@ -52,16 +66,25 @@ def consume(
     group's committed offsets, partitions are shared with its other members, and offsets are committed after the rows
     are printed.
 
-    Example: headrace consume orders --from -10m --where "price > 100"
+    A condition names the columns of the topic's schema. Values of a raw topic have the columns of the stream or table
+    declared over the topic, or those of --columns; without them, KEY and VALUE are text. Every topic has ROWTIME,
+    ROWPARTITION, ROWOFFSET and HEADERS.
+
+    Example: headrace consume orders --from -10m --where "price > 100 AND city LIKE 'O%'"
+
+    Example: headrace consume json-orders --columns "price double" --where "price > 100"
 
     Example: headrace consume orders --group billing --follow
     """
     call: CommandContext = ctx.obj
     if not topics and pattern is None:
         raise typer.BadParameter("name a topic, or give a --pattern")
-    wanted = Subscription(tuple(topics or ()), pattern, _filter(where, header))
+    if columns is not None and where is None:
+        raise BadOption("--columns needs --where", fix="add a condition, or remove --columns")
     printer = RowPrinter(format or ("json" if call.json else None), names=names)
     with call.log(long=follow) as log:
+        filter = _combined(_condition(log, where, columns, topics or ()), _headers(header))
+        wanted = Subscription(tuple(topics or ()), pattern, filter)
         if group is None:
             first = start or offset.EARLIEST
             DirectReader(log, wanted, printer, first, partition, lost).run(limit=limit, follow=follow)
@@ -87,13 +110,32 @@ def _check_group(partition: int | None, start: offset.OffsetSpec | None) -> None
         )
 
 
-def _filter(where: str | None, header: list[Any] | None) -> Filter | None:
+def _condition(log: Log, where: str | None, columns: str | None, topics: Sequence[str]) -> Filter | None:
+    if where is None:
+        return None
+    from headrace.lang.topic_conditions import TopicCondition
+
+    def catalog() -> Catalog:
+        from headrace.control.statements.replay import read_catalog  # takes a second, and only raw topics need it
+
+        return read_catalog(log)
+
+    listed = None if columns is None else Schema.parse(columns)
+    condition = TopicCondition(where, log.topic, columns=listed, catalog=catalog)
+    for topic in topics:
+        condition.check(topic)
+    return condition
+
+
+def _headers(header: list[Any] | None) -> Filter | None:
+    from headrace.log.header_filter import header_filter
+
+    return header_filter(dict(header)) if header else None
+
+
+def _combined(first: Filter | None, second: Filter | None) -> Filter | None:
     import pyarrow.compute as pc
 
-    from headrace.log.filters import filter_expression, header_filter
-
-    filters = [filter_expression(where)] if where is not None else []
-    filters += [header_filter(dict(header))] if header else []
-    if len(filters) < 2:
-        return filters[0] if filters else None
-    return lambda rows: pc.and_(filters[0](rows), filters[1](rows))
+    if first is None or second is None:
+        return first or second
+    return lambda batch: pc.and_(first(batch), second(batch))

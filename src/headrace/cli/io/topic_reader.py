@@ -86,8 +86,7 @@ class DirectReader:
             return left
         batch = self._read(partition, _PAGE if end is None else min(_PAGE, end - self._positions[partition]))
         self._positions[partition] = batch.next_offset
-        if self._wanted.where is not None and len(batch):
-            batch = Batch(*partition, batch.rows.filter(self._wanted.where(batch.rows)), batch.next_offset)
+        batch = batch.where(self._wanted.where)
         if 0 < left < len(batch):
             batch = Batch(*partition, batch.rows.slice(0, left), batch.next_offset)
         if len(batch):

@@ -5,23 +5,33 @@ Persistent queries run without row filters, so their creator must be allowed to 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import singledispatchmethod
+from functools import reduce, singledispatchmethod
 from typing import Any, cast
 
 from headrace.access.authorization import Rights
 from headrace.access.grants import Privilege, Resource, ResourceType, source_resource, topic_resource
 from headrace.contracts import INTERNAL_PREFIX, Log
-from headrace.errors import BadTopicName, SourceNotFound, UnknownAlert, UnknownNotifier, UnknownTopic
+from headrace.errors import (
+    BadRowFilter,
+    BadTopicName,
+    HeadraceError,
+    SourceNotFound,
+    UnknownAlert,
+    UnknownNotifier,
+    UnknownTopic,
+)
 from headrace.lang.contract import ParsedStatement
 from headrace.lang.registry import dialect_of
 from headrace.plan import actions
 from headrace.plan.actions import Action, MetadataKind, TransientSelect
 from headrace.plan.analysis.rewrite import rewrite_nodes
 from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.expressions import PSEUDO, Expression, Or, column_names
 from headrace.plan.nodes import Filter, Node, Query, Source
+from headrace.plan.types import BOOLEAN
 
 _REDACTED_FIX = "check the name; LIST shows what you may see"
 
@@ -194,9 +204,29 @@ def with_row_filters(ask: TransientSelect, rights: Rights, catalog: Catalog) -> 
     def change(node: Node) -> Node:
         if not isinstance(node, Source) or not (texts := rights.rows(node.name, node.topic)):
             return node
-        return Filter(node, node.relation, dialect_of().condition(texts, catalog.sources[node.name], catalog.types))
+        return Filter(node, node.relation, _row_filter(texts, catalog.sources[node.name], catalog))
 
     return replace(ask, query=replace(ask.query, sink=cast(Any, rewrite_nodes(ask.query.sink, change))))
+
+
+def _row_filter(texts: Sequence[str], source: SourceInfo, catalog: Catalog) -> Expression:
+    """The OR of the conditions. An invalid one is an error: then no row is visible."""
+    try:
+        filters = [dialect_of().condition(text, source, catalog.types).condition for text in texts]
+    except HeadraceError as error:
+        raise _invalid(source, error.what) from error
+    condition = reduce(lambda left, right: Or(BOOLEAN, left, right), filters)
+    known = {field.name for field in source.relation.columns} | set(PSEUDO)
+    if others := sorted(column_names(condition) - known):
+        raise _invalid(source, f"{others[0]} is not one of its columns")
+    return condition
+
+
+def _invalid(source: SourceInfo, reason: str) -> BadRowFilter:
+    return BadRowFilter(
+        f'the row filter of "{source.name}" is invalid: {reason}',
+        fix="ask an admin to fix the condition of the grant; `headrace role list` shows it",
+    )
 
 
 @contextmanager

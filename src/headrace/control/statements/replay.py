@@ -7,6 +7,7 @@ trace, so replaying a journal twice, or after any crash, gives the same result.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import singledispatchmethod
 from typing import NamedTuple
@@ -15,8 +16,8 @@ from headrace.clock import millis
 from headrace.contracts import Log
 from headrace.control.queries.supervisor import RegisteredQuery
 from headrace.control.statements.deployed_apps import AppRegistry, DeployedApp
-from headrace.control.statements.journal import JournalEntry
-from headrace.errors import HeadraceError
+from headrace.control.statements.journal import JournalEntry, read_journal
+from headrace.errors import HeadraceError, UnknownTopic
 from headrace.lang.python.app_code import AppCode
 from headrace.lang.registry import dialect_of
 from headrace.plan import actions
@@ -34,6 +35,14 @@ class MuteKey(NamedTuple):
 def empty_catalog(log: Log) -> Catalog:
     """The catalog of a log without any statements."""
     return Catalog(partitions={topic.name: topic.partitions for topic in log.topics()})
+
+
+def read_catalog(log: Log) -> Catalog:
+    """The catalog that a server on this log has journaled, read-only and without executing the code of apps."""
+    replay = Replay(empty_catalog(log))
+    with suppress(UnknownTopic):  # no server has ever used this log
+        replay.plan(entry for entry in read_journal(log)[0] if entry.app is None)
+    return replay.catalog
 
 
 @dataclass

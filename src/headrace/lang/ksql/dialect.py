@@ -11,8 +11,8 @@ from headrace.lang.contract import CheckedScript, Completion, DescribeContext, D
 from headrace.lang.ksql.describe.lists import describe_metadata
 from headrace.lang.ksql.grammar.keywords import RESERVED, keywords
 from headrace.lang.ksql.grammar.parser import ParsedStatement, count_statements, parse_one, read_statements
+from headrace.lang.ksql.query.conditions import plan_condition
 from headrace.lang.ksql.query.prepared import parameterize, parse_parameterized
-from headrace.lang.ksql.query.row_filters import row_filter
 from headrace.lang.ksql.query.transient import plan_transient_query
 from headrace.lang.ksql.scripts.checker import check_script
 from headrace.lang.ksql.statement_formatter import statement_sql
@@ -21,8 +21,9 @@ from headrace.lang.ksql.statements.planner import Planner
 from headrace.lang.listing import Listing
 from headrace.plan.actions import Action, MetadataQuery, TransientSelect
 from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.expressions import Expression, ParameterCell
+from headrace.plan.expressions import ParameterCell
 from headrace.plan.functions import AGGREGATES, SCALARS
+from headrace.plan.nodes import Filter
 
 
 class KsqlPlanner:
@@ -81,8 +82,8 @@ class KsqlDialect(Dialect):
     def format(self, text: str) -> str:
         return statement_sql(parse_one(text))
 
-    def condition(self, text: Sequence[str], source: SourceInfo, types: Mapping[str, pa.DataType]) -> Expression:
-        return row_filter(source, text, types)
+    def condition(self, text: str, source: SourceInfo, types: Mapping[str, pa.DataType]) -> Filter:
+        return plan_condition(text, source, types)
 
     def parameterize(self, text: str) -> tuple[str, list[Any]] | None:
         return parameterize(text)

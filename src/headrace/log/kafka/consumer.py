@@ -197,10 +197,7 @@ class KafkaConsumer:
 
     def _batch(self, here: TopicPartition, arrived: PolledMessages) -> Batch:
         rows = self._inbox.open(*here, arrived.messages)
-        where = self._subscription.where
-        if where is not None and rows.num_rows:
-            rows = rows.filter(where(rows))
-        return Batch(*here, rows, arrived.next_offset)
+        return Batch(*here, rows, arrived.next_offset).where(self._subscription.where)
 
     # -- topics -----------------------------------------------------------------------------------------------------
 

@@ -92,7 +92,7 @@ class RecordLayout:
         """Converts rows of this layout to records of the chain."""
         partitions, offsets, times = (rows[name].to_pylist() for name in ("partition", "offset", "time"))
         keys, values = self._payloads(rows)
-        return list(map(RawRecord, keys, values, times, _headers(rows["headers"]), partitions, offsets))
+        return list(map(RawRecord, keys, values, times, header_tuples(rows["headers"]), partitions, offsets))
 
     def _payloads(self, rows: pa.Table) -> tuple[list[Any], list[Any]]:
         if self.columns is None:
@@ -159,7 +159,8 @@ def _names(fields: Sequence[Field]) -> list[str]:
     return [field.name for field in fields]
 
 
-def _headers(column: pa.ChunkedArray) -> list[Headers]:
+def header_tuples(column: pa.Array | pa.ChunkedArray) -> list[Headers]:
+    """Converts the column of headers."""
     if column.null_count == len(column):
         return [()] * len(column)
     return [tuple((item["name"], item["value"]) for item in items or ()) for items in column.to_pylist()]
@@ -235,7 +236,7 @@ def _declared(source: Source, topic: Topic) -> dict[str, pa.DataType]:
                 f'topic "{topic.name}" has a schema without column "{field.name}"',
                 fix=f"its columns are: {', '.join(topic.schema.names)}",
             )
-        if not _fits(column.type, field.type):
+        if not can_read(column.type, field.type):
             raise SchemaMismatch(
                 f'column "{field.name}" of {source.name} is {type_name(field.type)}, '
                 f'but {type_name(column.type)} in the schema of topic "{topic.name}"',
@@ -245,7 +246,8 @@ def _declared(source: Source, topic: Topic) -> dict[str, pa.DataType]:
     return found
 
 
-def _fits(stored: pa.DataType, declared: pa.DataType) -> bool:
+def can_read(stored: pa.DataType, declared: pa.DataType) -> bool:
+    """Whether a column of a topic's schema can be read as the declared type."""
     if stored == declared or stored in WIDENING_CASTS.get(declared, ()):
         return not _has_times_inside(declared)
     return _OTHER_UNITS.get(declared, _never)(stored)

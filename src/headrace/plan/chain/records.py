@@ -61,7 +61,7 @@ class Decoder:
         else:
             self._key = column_key_serde(source.relation, columns)
             self._value = ColumnSerde(columns, wanted)
-        self._system = [_system(column) for column in source.system]
+        self._system = [system_reader(column) for column in source.system]
         self._time = timestamp_extractor(source.timestamp, source.relation)
 
     def decode(self, record: RawRecord) -> Event | Problem:
@@ -283,7 +283,8 @@ def _given(value: Any) -> Any:
     return value
 
 
-def _system(column: SystemColumn) -> Callable[[RawRecord], Any]:
+def system_reader(column: SystemColumn) -> Callable[[RawRecord], Any]:
+    """Returns the function that reads a column from a record's envelope."""
     return {
         System.PARTITION: lambda record: record.partition,
         System.OFFSET: lambda record: record.offset,

@@ -10,7 +10,9 @@ import pyarrow as pa
 import pytest
 
 from headrace.cli.params.offset import EARLIEST, LATEST, OffsetSpec, parse_offset_spec
+from headrace.clock import SystemClock
 from headrace.contracts import Append, TopicSpec
+from headrace.control.statements.journal import Journal
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
 from tests.unit.cli.conftest import Program
@@ -54,6 +56,25 @@ def test_conditions(numbers: Program, lines) -> None:
     assert numbers("consume", "n", "--header", "kind=special").out == "with\n"
     assert numbers("consume", "n", "--header", "kind=special", "--where", "value = '3'").out == ""
     assert numbers("consume", "n", "--where", "value >", code=1).err.startswith("bad-filter: ")
+    assert numbers("consume", "n", "--group", "g", "--where", "value > '7'").out == "8\n9\nwith\n"
+
+
+def test_conditions_on_fields_of_json_values(headrace: Program, lines) -> None:
+    headrace("topic", "create", "orders")
+    headrace("produce", "orders", lines('{"amount":5}', '{"amount":20}', "no JSON"))
+    where = ("consume", "orders", "--where", "amount > 10")
+    assert "--columns" in headrace(*where, code=1).err
+    assert headrace(*where, "--columns", "amount double").out == '{"amount":20}\n'
+    with EmbeddedLog(headrace.data) as log:
+        journal = Journal(log, SystemClock())
+        journal.add("CREATE STREAM ORDERS (AMOUNT DOUBLE) WITH (KAFKA_TOPIC='orders', FORMAT='JSON');", {})
+        journal.close()
+    assert headrace(*where).out == '{"amount":20}\n'
+    assert headrace("consume", "orders", "--where", "value LIKE 'no%'").out == "no JSON\n"
+
+
+def test_columns_without_a_condition_are_refused(numbers: Program) -> None:
+    assert numbers("consume", "n", "--columns", "a int", code=1).err.startswith("bad-option: ")
 
 
 def test_several_topics_and_a_pattern(numbers: Program, lines) -> None:

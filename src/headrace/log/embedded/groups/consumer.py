@@ -87,7 +87,7 @@ class EmbeddedConsumer:
                 continue
             try:
                 batch = self._read(partition, max_records)
-                wanted = self._wanted(batch)
+                wanted = batch.where(self._subscription.where)
             except Exception:
                 if batches:
                     break  # rows already read must not be lost; the next poll starts here and raises the error
@@ -117,13 +117,6 @@ class EmbeddedConsumer:
                 fix=f"seek to {start}, reset the group, or consume with lost=earliest or lost=latest",
             )
         return start if self._lost is OffsetReset.EARLIEST else end
-
-    def _wanted(self, batch: Batch) -> Batch:
-        if self._subscription.where is None or not len(batch):
-            return batch
-        return Batch(
-            batch.topic, batch.partition, batch.rows.filter(self._subscription.where(batch.rows)), batch.next_offset
-        )
 
     # -- group ------------------------------------------------------------------------------------------------------
 
