@@ -1,4 +1,4 @@
-"""Measures headrace beside its peers: `python -m bench log` runs one table and fails when a target is missed."""
+"""Measures headrace and its peers: `python -m bench log` runs one table and fails if a target is missed."""
 
 from pathlib import Path
 

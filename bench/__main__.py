@@ -1,4 +1,4 @@
-"""`python -m bench <table>`: run it, show it, write it to bench/results, fail when a target is missed."""
+"""`python -m bench TABLE`: runs a table, prints it, writes it to bench/results, and fails if a target is missed."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from headrace.errors import HeadraceError
 def main(
     name: Annotated[str, typer.Argument(metavar="TABLE", help=f"One of: {', '.join(names())}.")],
     only: Annotated[list[str] | None, typer.Option(help="Run only this case; may be given several times.")] = None,
-    quick: Annotated[bool, typer.Option("--quick", help="Small workloads, to see that everything works.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small workloads, to check that everything works.")] = False,
     repeats: Annotated[int | None, typer.Option(min=1, help="Counted runs of each side.")] = None,
     settings: Annotated[Path | None, typer.Option(help="Another settings file.")] = None,
-    out: Annotated[Path, typer.Option(help="Folder of the results; also the disk that is measured.")] = RESULTS,
+    out: Annotated[Path, typer.Option(help="Folder of the results, on the disk to be measured.")] = RESULTS,
 ) -> None:
     """Run a table of benchmarks."""
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that sides, brokers and folders go with us
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that sides, brokers and folders are cleaned up
     console = Console(width=None if sys.stdout.isatty() else 160)
     try:
         report = measure(name, only or [], quick, repeats, settings, out, console)

@@ -1,8 +1,8 @@
-"""`python -m bench.ab --base COMMIT TABLE:CASE ...`: is this checkout slower than another one?
+"""`python -m bench.ab --base COMMIT TABLE:CASE ...`: is this checkout slower than another commit?
 
-Runs our side of each case from both checkouts in turn, A B B A, so that the machine's noise falls on both, and prints
-the ratio of their rates: the median over the rounds. Both use the same virtual environment and the same services. The
-exit code is 1 if the ratio of a case is below the tolerance.
+Runs our side of each case from both checkouts in turn, A B B A, so that noise of the machine affects both, and prints
+the median ratio of their rates. Both use the same virtual environment and the same services. A checkout runs its own
+benchmark code with its own settings. The exit code is 1 if the ratio of a case is below the tolerance.
 """
 
 from __future__ import annotations
@@ -47,12 +47,14 @@ def main(
     cases: Annotated[list[str], typer.Argument(metavar="TABLE:CASE...", help="For example chain:filter.")],
     base: Annotated[str, typer.Option(help="The commit to compare with.")],
     rounds: Annotated[int, typer.Option(min=1, help="Rounds of each case.")] = 5,
-    quick: Annotated[bool, typer.Option("--quick", help="Small workloads, to see that everything works.")] = False,
+    quick: Annotated[bool, typer.Option("--quick", help="Small workloads, to check that everything works.")] = False,
     tolerance: Annotated[float, typer.Option(help="The lowest ratio that counts as not slower.")] = 0.95,
 ) -> None:
     """Compare this checkout with the commit BASE."""
     console = Console(width=None if sys.stdout.isatty() else 120)
-    found = RichTable("case", "base", "this checkout", "ratio (median)", "ratios of the rounds", title=f"beside {base}")
+    found = RichTable(
+        "case", "base", "this checkout", "ratio (median)", "ratios of the rounds", title=f"compared with {base}"
+    )
     slower = False
     with ExitStack() as stack:
         checkout = _checkout(base, stack)
@@ -105,7 +107,8 @@ def _compare(name: str, base: Path, rounds: int, quick: bool, console: Console) 
 
 def _rate(chosen: Table, case: Case, root: Path, services: Services, folder: Path, number: int, quick: bool) -> float:
     """One run of our side from a checkout, with that checkout's own settings of the case."""
-    loaded = table_settings.load(root / "bench" / "settings" / f"{chosen.name}.toml", chosen, quick=quick)
+    file = root / "bench" / "settings" / f"{chosen.name}.toml"
+    loaded = table_settings.load(file, chosen, quick=quick, only=case.name)
     run = run_side(chosen, case, OURS, loaded, folder, services, number, root)
     if run.error:
         raise SideFailed(f"{case.name} of {root.name}: {run.error}")

@@ -93,6 +93,8 @@ class Table:
     what: str
     cases: tuple[Case, ...]
     services: Mapping[str, Service] = field(default_factory=dict)
+    note: str = ""
+    """Explains metrics, below the table."""
 
     def case(self, name: str) -> Case:
         for case in self.cases:

@@ -90,11 +90,11 @@ class Sampler:
     def _watch(self) -> None:
         tree: list[psutil.Process] = []
         outside: list[psutil.Process] = []
-        services = [process for pid in self._services for process in family(pid)]
+        services = [process for pid in self._services for process in process_tree(pid)]
         turn = 0
         while not self._done.wait(_EVERY if turn else 0):
             if turn % _LIST_EVERY == 0:
-                all_of_it = family(self._root)
+                all_of_it = process_tree(self._root)
                 outside = [process for process in all_of_it if self._is_outside(process)]
                 tree = [process for process in all_of_it if process not in outside]
             self.tree.add(tree)
@@ -109,7 +109,7 @@ class Sampler:
             return True  # gone
 
 
-def family(pid: int) -> list[psutil.Process]:
+def process_tree(pid: int) -> list[psutil.Process]:
     """A process and all its descendants that are alive."""
     try:
         root = psutil.Process(pid)
@@ -121,14 +121,14 @@ def family(pid: int) -> list[psutil.Process]:
 def cpu_seconds(pid: int) -> float:
     """User and system time of a process and its descendants so far."""
     usage = Usage()
-    usage.add(family(pid))
+    usage.add(process_tree(pid))
     return usage.cpu_seconds
 
 
 def tree_pss(pid: int) -> int:
     """Bytes of memory of a process and its descendants: of each page the share that is theirs."""
     found = 0
-    for process in family(pid):
+    for process in process_tree(pid):
         with suppress(OSError):
             found += pss(process.pid)
     return found
@@ -145,7 +145,7 @@ def own_memory(pid: int) -> int:
 
 
 @dataclass
-class Lap:
+class Elapsed:
     """A measured stretch inside a side."""
 
     seconds: float = 0.0
@@ -153,9 +153,9 @@ class Lap:
 
 
 @contextmanager
-def lap() -> Iterator[Lap]:
+def stopwatch() -> Iterator[Elapsed]:
     """Times the body: wall-clock, and CPU of this process and of children that ended within it."""
-    measured = Lap()
+    measured = Elapsed()
     before, start = os.times(), time.perf_counter()
     yield measured
     measured.seconds = time.perf_counter() - start

@@ -1,4 +1,4 @@
-"""The result as one HTML page that needs nothing else: tables, and plots as images inside it."""
+"""The results as one self-contained HTML page: tables, and plots as embedded images."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ matplotlib.use("svg")
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from bench.harness.report import COLUMNS, Report, about, faults, rows
+from bench.harness.report import COLUMNS, Report, faults, footer, rows
 from bench.harness.results import figure, metric_names, spread
 from bench.harness.run import CaseResult
 
@@ -29,7 +29,7 @@ img { max-width: 100% } pre { background: #f4f6f8; padding: .8rem; overflow-x: a
 def page(report: Report) -> str:
     body = [
         f"<h1>{html.escape(report.table.what)}</h1>",
-        f'<p class="about">{html.escape(about(report))}</p>',
+        *(f'<p class="about">{html.escape(line)}</p>' for line in footer(report)),
         _table(COLUMNS, ((cells, verdict.state.value) for verdict, cells in rows(report.results))),
         *(_case(result) for result in report.results),
         *(
@@ -105,7 +105,7 @@ def _bars(axes: Axes, result: CaseResult, metric: str) -> None:
 
 
 def _curves(axes: Axes, result: CaseResult) -> None:
-    """Latency over 1 / (1 - quantile): the tail gets as much room as the middle."""
+    """Latency over 1 / (1 - quantile), which gives the tail as much room as the middle."""
     for colour, side in enumerate(result.case.sides):
         for run in result.runs:
             points = [(1 / (1 - q), value) for q, value in run.curve if q < 1] if run.side == side else []

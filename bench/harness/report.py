@@ -1,4 +1,4 @@
-"""The result of a table in its forms: JSON with every run, Markdown, and the table in the terminal."""
+"""The results of a table as JSON with every run, as Markdown, and as a table in the terminal."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ COLOURS: Mapping[State, str] = {
 
 @dataclass(frozen=True)
 class Report:
-    """Everything there is to say about one run of a table."""
+    """One run of a table, with everything that the reports contain."""
 
     table: Table
     settings: TableSettings
@@ -92,13 +92,14 @@ def _row(verdict: Verdict, unit: str) -> tuple[str, ...]:
 
 
 def show(report: Report, console: Console) -> None:
-    """The table in the terminal, and why a side failed below it."""
+    """Prints the table, and below it the errors of the sides that failed."""
     table = RichTable(*COLUMNS, title=report.table.what)
     for verdict, cells in rows(report.results):
         colour = COLOURS[verdict.state]
         table.add_row(*(escape(cell) for cell in cells[:-1]), f"[{colour}]{cells[-1]}[/{colour}]")
     console.print(table)
-    console.print(about(report), style="dim", highlight=False)
+    for line in footer(report):
+        console.print(line, style="dim", highlight=False)
     for case, side, error in faults(report.results):
         console.print(f"[bold red]{escape(case)} / {escape(side)} failed[/bold red]\n{escape(error)}", highlight=False)
 
@@ -108,16 +109,21 @@ def faults(results: Sequence[CaseResult]) -> list[tuple[str, str, str]]:
 
 
 def markdown(report: Report) -> str:
-    """The table with the machine under it, ready for an issue or a page."""
+    """The table and the machine, for an issue or a page."""
     lines = [f"| {' | '.join(COLUMNS)} |", f"|{'---|' * len(COLUMNS)}"]
     lines += [f"| {' | '.join(cells)} |" for _, cells in rows(report.results)]
-    return "\n".join([f"## {report.table.what}", "", *lines, "", about(report), ""])
+    return "\n".join([f"## {report.table.what}", "", *lines, "", "\n\n".join(footer(report)), ""])
+
+
+def footer(report: Report) -> list[str]:
+    """What the metrics mean, and where they were measured."""
+    return [line for line in (report.table.note, about(report)) if line]
 
 
 def about(report: Report) -> str:
     m = report.machine
     changed = " with changes" if m["changed"] else ""
-    quick = " (quick: small workloads, figures not to be quoted)" if report.quick else ""
+    quick = " (quick: small workloads, do not quote the figures)" if report.quick else ""
     return (
         f"Median of {report.settings.repeats} runs after {report.settings.warmups} warm-up"
         f"{quick}. {m['cores']} cores, {m['cpu']}, {m['memory_gb']} GB, "
@@ -128,7 +134,7 @@ def about(report: Report) -> str:
 
 
 def write(report: Report, folder: Path, html: str) -> list[Path]:
-    """All forms, side by side."""
+    """Writes all formats into the folder."""
     folder.mkdir(parents=True, exist_ok=True)
     texts = {"json": json.dumps(report.as_dict(), indent=1), "md": markdown(report), "html": html}
     files = [folder / f"{report.name}.{ending}" for ending in texts]

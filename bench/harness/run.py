@@ -16,7 +16,7 @@ from typing import Any
 
 from bench import ROOT
 from bench.harness.case import Case, Service, Table, Work
-from bench.harness.measure import family
+from bench.harness.measure import process_tree
 from bench.harness.process import SideFailed, command, execute
 from bench.harness.results import Run, curve_of, metrics_of
 from bench.harness.settings import CaseSettings, TableSettings
@@ -63,9 +63,9 @@ class Services:
         return {name: self.started[name] for name in names}, [pid for name in names for pid in self.pids[name]]
 
     def _start(self, name: str) -> None:
-        before = set(family(os.getpid()))
+        before = set(process_tree(os.getpid()))
         self.started[name] = self.stack.enter_context(self.known[name](self.folder))
-        self.pids[name] = [process.pid for process in family(os.getpid()) if process not in before]
+        self.pids[name] = [process.pid for process in process_tree(os.getpid()) if process not in before]
 
 
 def _run_case(

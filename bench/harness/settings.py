@@ -1,7 +1,7 @@
-"""A table's settings: `bench/settings/<table>.toml`, so that a figure can be had again as it was had.
+"""A table's settings: `bench/settings/<table>.toml`, so that a measurement can be repeated.
 
-Keys above `[cases]` steer the run (`repeats`, `warmups`, `timeout`); a table `[cases.<name>]` holds the workload and
-its `targets`, and in `also` metrics to show without a target. `quick` inside either holds what `--quick` puts in place.
+Keys above `[cases]` apply to the run (`repeats`, `warmups`, `timeout`). A table `[cases.<name>]` holds the workload,
+its `targets`, and in `also` the metrics to show without a target. `quick` in either holds the values for `--quick`.
 """
 
 from __future__ import annotations
@@ -47,24 +47,33 @@ class TableSettings:
         }
 
 
-def load(file: Path, table: Table, *, quick: bool = False, repeats: int | None = None) -> TableSettings:
-    """Read the file; a case it does not know is an error, for a target there would never be judged."""
+def load(file: Path, table: Table, *, quick: bool = False, repeats: int | None = None, only: str = "") -> TableSettings:
+    """Reads the file. A case that the table does not have is an error: its targets would never be judged.
+
+    `only` reads one case, of a file that may belong to another version of the table.
+    """
     try:
         text = tomllib.loads(file.read_text())
     except (OSError, tomllib.TOMLDecodeError) as error:
         raise BadSetting(f"settings of table {table.name!r} cannot be read: {error}", where=file.name) from error
+    if only:
+        text["cases"] = {only: text.get("cases", {}).get(only)}
+        if text["cases"][only] is None:
+            raise BadSetting(
+                f'the settings have no case "{only}"', where=str(file), fix="compare a case that both have"
+            )
     for name in set(text.get("cases", {})) - {case.name for case in table.cases}:
         raise BadSetting(
             f'table "{table.name}" has no case "{name}"',
             where=file.name,
             fix=f"cases are: {', '.join(case.name for case in table.cases)}",
         )
-    cases = {name: _case(_laid(case, quick)) for name, case in text.pop("cases", {}).items()}
-    run = {"repeats": 3, "warmups": 1, "timeout": "5m", **_laid(text, quick)}
+    cases = {name: _case(_merged(case, quick)) for name, case in text.pop("cases", {}).items()}
+    run = {"repeats": 3, "warmups": 1, "timeout": "5m", **_merged(text, quick)}
     return TableSettings(repeats or run["repeats"], run["warmups"], parse_duration(str(run["timeout"])), cases)
 
 
-def _laid(values: Mapping[str, Any], quick: bool) -> dict[str, Any]:
+def _merged(values: Mapping[str, Any], quick: bool) -> dict[str, Any]:
     plain = {name: value for name, value in values.items() if name != "quick"}
     return {**plain, **values.get("quick", {})} if quick else plain
 

@@ -60,7 +60,7 @@ def answer() -> None:
 
 @application.task
 async def patience() -> None:
-    await asyncio.sleep(settings["patience_seconds"])
+    await asyncio.sleep(settings["timeout_seconds"])
     sys.stderr.write(f"of {settings['take']} records only {handled} came\n")
     os._exit(1)
 

@@ -41,5 +41,5 @@ def count(click: dict, state: State) -> dict:
 
 rows = application.dataframe(clicks)
 rows.apply(count, stateful=True).to_topic(counts)
-application.run(count=settings["take"], timeout=settings["patience_seconds"])
+application.run(count=settings["take"], timeout=settings["timeout_seconds"])
 print(json.dumps({"records": handled, "seconds": last - first, "extra": {}}))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from bench.harness.case import Outcome, Side, Work
-from bench.harness.measure import lap
+from bench.harness.measure import stopwatch
 
 Batch = list[Any]
 Process = Callable[[Batch], Batch]
@@ -40,7 +40,7 @@ def side(make: Callable[[Work], Process]) -> Side:
 
     def run(work: Work) -> Outcome:
         process, batches, out = make(work), purchases(work), 0
-        with lap() as taken:
+        with stopwatch() as taken:
             for batch in batches:
                 out += len(process(batch))
         return Outcome(work["records"], taken.seconds, extra={"out": out, "cpu_seconds": taken.cpu_seconds})

@@ -1,4 +1,4 @@
-"""Table `engine`: queries on Spark beside Flink, Quix Streams, Faust and PySpark written by hand, in one run.
+"""Table `engine`: queries on Spark, compared with Flink, Quix Streams, Faust and hand-written PySpark in one run.
 
 Workloads, targets and limits of memory: bench/settings/engine.toml.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from bench.harness.case import OURS, Case, Side, Table
+from bench.harness.steady import NOTE
 from bench.tables import (
     engine_latency,
     engine_parquet,
@@ -29,7 +30,7 @@ _PLACES: Mapping[str, tuple[str, Mapping[str, Side]]] = {
         "a typed embedded topic; Flink reads the same rows as JSON in Kafka, PySpark by hand the same topic",
         {
             OURS: Side(engine_program.embedded, settings={"source": "typed"}),
-            "flink": Side(engine_peers.flink_kafka, needs=_KAFKA, settings={"share": 0.1}),
+            "flink": Side(engine_peers.flink_kafka, needs=_KAFKA),
             "pyspark": Side(engine_spark.embedded),
         },
     ),
@@ -37,7 +38,7 @@ _PLACES: Mapping[str, tuple[str, Mapping[str, Side]]] = {
         "the same Parquet files for all",
         {
             OURS: Side(engine_parquet.parquet),
-            "flink": Side(engine_peers.flink_parquet, settings={"share": 1.0}),
+            "flink": Side(engine_peers.flink_parquet),
             "pyspark": Side(engine_spark.parquet),
         },
     ),
@@ -45,7 +46,7 @@ _PLACES: Mapping[str, tuple[str, Mapping[str, Side]]] = {
         "JSON in Kafka, the same topic for both",
         {
             OURS: Side(engine_program.kafka, needs=_KAFKA),
-            "flink": Side(engine_peers.flink_kafka, needs=_KAFKA, settings={"share": 1.0}),
+            "flink": Side(engine_peers.flink_kafka, needs=_KAFKA),
         },
     ),
 }
@@ -66,17 +67,17 @@ def _query_cases() -> tuple[Case, ...]:
 _RECORD_CASES = (
     Case(
         "count-kafka",
-        "a count per key, record by record, every change sent on, from the same topic in Kafka",
+        "a count per key in record mode, every change written, from the same topic in Kafka",
         {
             OURS: Side(engine_program.kafka, needs=_KAFKA),
-            "quix": Side(engine_peers.quix, needs=_KAFKA, settings={"share": 0.2}),
-            "faust": Side(engine_peers.faust, needs=_KAFKA, settings={"share": 0.02}),
+            "quix": Side(engine_peers.quix, needs=_KAFKA),
+            "faust": Side(engine_peers.faust, needs=_KAFKA),
         },
     ),
     Case("count-10k-keys", "the same from a typed topic, 10,000 keys", {OURS: Side(engine_record.counted)}),
     Case(
         "count-1m-keys",
-        "the same with 1,000,000 keys; small_batch_ms is from the append of 1,000 rows until their results are there",
+        "the same with 1,000,000 keys; small_batch_ms is from the append of 1,000 rows until their results are written",
         {OURS: Side(engine_record.counted)},
     ),
 )
@@ -91,7 +92,7 @@ _LATENCY_CASES = (
     ),
     Case(
         "latency-stateless",
-        "from the intended append until a consumer holds the result; spark_*_ms is where a batch's time goes",
+        "from the intended append until a consumer has the result; spark_*_ms is where a batch's time goes",
         {OURS: Side(engine_latency.micro_batch, settings={"query": "pass"})},
     ),
     Case(
@@ -103,7 +104,8 @@ _LATENCY_CASES = (
 
 TABLE = Table(
     "engine",
-    "Queries on Spark beside their peers",
+    "Queries on Spark and their peers",
     (*_query_cases(), *_RECORD_CASES, *_LATENCY_CASES),
     services={"kafka": log_kafka.kafka},
+    note=NOTE,
 )

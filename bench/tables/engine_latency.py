@@ -48,13 +48,13 @@ def micro_batch(work: Work) -> Outcome:
                 log.append([Append("clicks", from_records([Record(value, user)]))], ack=Ack.ALL)
 
             def poll() -> list[bytes | None]:
-                ours.look(program)
+                ours.raise_failure(program)
                 found = reader.poll(timedelta(seconds=1))
                 return [value for batch in found for value in batch.rows.column("value").to_pylist()]
 
             with closing(reader):
                 latencies = _measured(work, send, poll)
-            ours.check_way(program, work["way"])
+            ours.check_execution_mode(program, work["execution_mode"])
             return Outcome(len(latencies), len(latencies) / work["rate"], latencies, ours.durations())
 
 
@@ -104,10 +104,10 @@ def realtime(work: Work) -> Outcome:
         partitions = log.topic(f"{name}-clicks").partitions
         with (
             ours.started_program(log, settings, work, f"{name}-clicks", f"{name}-results", partitions) as program,
-            _kafka(servers, name, lambda: ours.look(program)) as (send, poll),
+            _kafka(servers, name, lambda: ours.raise_failure(program)) as (send, poll),
         ):
             latencies = _measured(work, send, poll)
-            ours.check_way(program, work["way"])
+            ours.check_execution_mode(program, work["execution_mode"])
     return Outcome(len(latencies), len(latencies) / work["rate"], latencies)
 
 

@@ -1,7 +1,7 @@
-"""Flink, Quix Streams and Faust: each a script under bench/peers, in an environment of its own.
+"""Flink, Quix Streams and Faust: each a script under bench/peers, in its own virtual environment.
 
-A side fills what the peer reads, starts it, and looks whether its results are right. Flink's connectors are jars, had
-once by their Maven coordinates like those of Spark.
+A side fills the peer's input, starts the peer, and checks its results. Flink's connectors are jars, downloaded once by
+their Maven coordinates like those of Spark.
 """
 
 from __future__ import annotations
@@ -10,12 +10,14 @@ import json
 import subprocess
 import uuid
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.harness.case import Outcome, Work
 from bench.harness.environments import interpreter
 from bench.harness.process import PEERS
+from bench.harness.steady import steady_rate
 from bench.tables import engine_results as results
 from bench.tables.engine_queries import WINDOW_SECONDS
 from bench.tables.engine_rows import LEAST, PARTITIONS, expected, kafka_topic, make_topic, write_parquet
@@ -40,33 +42,34 @@ FLINK = JarSet(
 def flink_kafka(work: Work) -> Outcome:
     """JSON in Kafka to JSON in Kafka."""
     servers = work.services["kafka"]
-    sizes = _sizes(work)
+    sizes = (work["warmup_records"], _share(work, "flink"))
     places = [(kafka_topic(servers, rows, work["users"]), _out(servers)) for rows in sizes]
-    outcome = _flink(work, "kafka", places)
-    wanted = expected(work["query"], sizes[1], work["users"])
-    results.check(work["query"], results.in_kafka(servers, places[1][1]), wanted)
-    return outcome
+    outcome = _flink(work, "kafka", places, sizes[1])
+    out = places[1][1]
+    results.check(work["query"], results.in_kafka(servers, out), expected(work["query"], sizes[1], work["users"]))
+    steady = steady_rate(outcome.records, results.seconds_in_kafka(servers, out))
+    return replace(outcome, extra={**outcome.extra, **steady})
 
 
 def flink_parquet(work: Work) -> Outcome:
-    """Parquet files to Parquet files; a changing table goes nowhere."""
+    """Parquet files to Parquet files; the changes of a table are discarded."""
     names = ("warming", "measured")
     places = [
         (write_parquet(work.folder / name, rows, work["users"]).as_uri(), (work.folder / f"{name}-out").as_uri())
-        for name, rows in zip(names, _sizes(work), strict=True)
+        for name, rows in zip(names, (work["warmup_records"], work["records"]), strict=True)
     ]
-    return _flink(work, "parquet", places)
+    return _flink(work, "parquet", places, work["records"])
 
 
-def _sizes(work: Work) -> tuple[int, int]:
-    """A slow side takes a share of the records: all are at work equally long, and a start costs all the same."""
-    return work["warmup_records"], round(work["records"] * work["share"])
+def _share(work: Work, peer: str) -> int:
+    """The records that a peer reads. A slow one reads a share of them, and its steady rate is compared."""
+    return round(work["records"] * work["shares"][peer])
 
 
-def _flink(work: Work, source: str, places: list[tuple[str, str]]) -> Outcome:
+def _flink(work: Work, source: str, places: list[tuple[str, str]], records: int) -> Outcome:
     jars = sorted(_fetch_set(FLINK, FLINK.folder(Settings()), lambda text: None).glob("*.jar"))
     more = {
-        "records": _sizes(work)[1],
+        "records": records,
         "source": source,
         "parallelism": PARTITIONS,
         "jars": [str(jar) for jar in jars],
@@ -87,25 +90,25 @@ def faust(work: Work) -> Outcome:
 
 
 def _count(name: str, work: Work) -> Outcome:
-    """The peer takes `share` of the topic's records: a slow one need not take all to show its rate."""
-    servers, take = work.services["kafka"], round(work["records"] * work["share"])
+    """The peer stops after its share of the topic's records. It times itself from the first record to the last."""
+    servers, take = work.services["kafka"], _share(work, name)
     topic = kafka_topic(servers, work["records"], work["users"])
     more = {"topic": topic, "out": _out(servers), "partitions": PARTITIONS, "take": take}
     outcome = _peer(name, work, more)
     if outcome.records != take:
-        raise RuntimeError(f"of {take} records only {outcome.records} were handled")
-    return outcome
+        raise RuntimeError(f"only {outcome.records} of {take} records were processed")
+    return replace(outcome, extra={**outcome.extra, **steady_rate(outcome.records, outcome.seconds)})
 
 
 def _out(servers: str) -> str:
-    """A topic of its own for results."""
+    """A new topic for results. Its records carry the time at which the broker appended them."""
     name = f"results-{uuid.uuid4().hex[:12]}"
-    make_topic(servers, name)
+    make_topic(servers, name, **{"message.timestamp.type": "LogAppendTime"})
     return name
 
 
 def _peer(name: str, work: Work, more: Mapping[str, Any]) -> Outcome:
-    """Run the script; what it says on standard error is said again if it fails."""
+    """Runs the script; if it fails, the error contains the end of its standard error."""
     given = {"settings": {**work.settings, **more}, "folder": str(work.folder), "services": dict(work.services)}
     start = [interpreter(PEERS / f"{name}.txt"), PEERS / f"{name}.py", "--json", json.dumps(given)]
     with (work.folder / f"{name}.err").open("w+") as err:

@@ -1,7 +1,7 @@
 """Our side of table `engine`: KSQL text, run by `Program` on a log.
 
-A first program over fewer rows warms Spark up, the second is timed: from its statements until every query has done all
-there is to read. The way a query runs is asked for and looked up afterwards: a figure is never that of another way.
+A first program over fewer rows warms Spark up. The second is timed, from its statements until every query has read
+all its input. Each run checks that the query ran in the execution mode of its case.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from bench.harness.case import Outcome, Work
+from bench.harness.steady import Outputs
 from bench.tables import engine_results as results
 from bench.tables.engine_queries import script
 from bench.tables.engine_rows import FILLERS, PARTITIONS, expected, kafka_topic, make_topic
@@ -33,23 +34,25 @@ _PATIENCE = 5.0  # seconds
 
 
 def settings_of(work: Work, **more: Any) -> Settings:
-    """The way that the case asks for (`check_way` sees to it that it was), results as columns where the log has them.
-    Record by record every change is sent, as peers do."""
+    """The execution mode of the case (see `check_execution_mode`), and typed results where the log has them.
+
+    In record mode every change is written, as the peers do.
+    """
     sized = {"query_max_batch_rows": work["batch_rows"], "spark_driver_memory": Size(work["spark_memory_mb"] << 20)}
-    way = "auto" if work["way"] == "native" else work["way"]
-    asked = {
-        "query_execution_mode": way,
-        "query_emit": "per-record" if way == "record" else "per-batch",
+    mode = work["execution_mode"]
+    chosen = {
+        "query_execution_mode": "auto" if mode == "native" else mode,
+        "query_emit": "per-record" if mode == "record" else "per-batch",
         "query_sink_topics": "typed",
     }
     return Settings.of(
-        storage_data=work.folder / "data", storage_maintenance_interval=timedelta(0), **{**sized, **asked, **more}
+        storage_data=work.folder / "data", storage_maintenance_interval=timedelta(0), **{**sized, **chosen, **more}
     )
 
 
-def not_there(what: str) -> None:
-    """The side ends here, and says so: without a figure."""
-    sys.exit(f"not there yet: {what}")
+def unsupported(what: str) -> None:
+    """Ends the side without a figure."""
+    sys.exit(f"not supported: {what}")
 
 
 def embedded(work: Work) -> Outcome:
@@ -89,42 +92,55 @@ def _expected(work: Work) -> int:
 def run(
     log: Log, settings: Settings, work: Work, topic: str, out: str, partitions: int = 1
 ) -> tuple[float, dict[str, float]]:
-    """Seconds for one program over a topic, and where Spark says they went."""
+    """Seconds for one program over a topic; the steady rate, and where Spark says the time went."""
     started = time.perf_counter()
     with started_program(log, settings, work, topic, out, partitions) as program:
-        guarded(lambda: program.wait(until_idle=True))
-        seconds = time.perf_counter() - started
-        check_way(program, work["way"])
-        return seconds, {"batches": float(batches(program)), **durations()}
+        return finished(program, work, started)
+
+
+def finished(program: Program, work: Work, started: float) -> tuple[float, dict[str, float]]:
+    """Waits until the program has read all its input."""
+    outputs = Outputs()
+    exit_if_unsupported(
+        lambda: program.wait(until_idle=True, on_look=lambda: outputs.note(time.perf_counter(), processed(program)))
+    )
+    seconds = time.perf_counter() - started
+    check_execution_mode(program, work["execution_mode"])
+    return seconds, {**outputs.metrics(), "batches": float(batches(program)), **durations()}
+
+
+def processed(program: Program) -> int:
+    """Input records of the batches that are done."""
+    return sum(running.progress.records for running in program.running.values())
 
 
 def started_program(log: Log, settings: Settings, work: Work, topic: str, out: str, partitions: int = 1) -> Program:
     program = Program(log, settings, name=f"bench-{out}")
-    guarded(lambda: program.execute(script(work["query"], topic, out, partitions)))
+    exit_if_unsupported(lambda: program.execute(script(work["query"], topic, out, partitions)))
     return program
 
 
-def guarded(deed: Callable[[], object]) -> None:
-    """What the engine refuses in so many words is not there yet; any other failure is one."""
+def exit_if_unsupported(action: Callable[[], object]) -> None:
+    """A feature that the engine refuses as unsupported is missing; any other failure is one."""
     try:
-        deed()
+        action()
     except HeadraceError as error:
         if error.code in ("unsupported", "not-supported"):
-            not_there(str(error))
+            unsupported(str(error))
         raise
 
 
-def look(program: Program) -> None:
-    """Raises what a query has died of."""
+def raise_failure(program: Program) -> None:
+    """Raises the error of a query that failed."""
     for running in program.running.values():
         if (failure := running.failure()) is not None:
             raise failure
 
 
-def check_way(program: Program, way: str) -> None:
+def check_execution_mode(program: Program, mode: str) -> None:
     for running in program.running.values():
-        if running.execution_mode != way:
-            not_there(f"the {way} way for this query: it ran the {running.execution_mode} way")
+        if running.execution_mode != mode:
+            unsupported(f"execution mode {mode} for this query: it ran in {running.execution_mode}")
 
 
 def batches(program: Program) -> int:
@@ -132,9 +148,9 @@ def batches(program: Program) -> int:
 
 
 def durations() -> dict[str, float]:
-    """Medians over the batches of what Spark says about each: where the time goes, in ms.
+    """Medians over the batches of the durations that Spark reports, in ms.
 
-    Spark reports a batch a moment after its results are there.
+    Spark reports a batch shortly after its results are written.
     """
     deadline = time.monotonic() + _PATIENCE
     while not any(found["numInputRows"] for found in recent()) and time.monotonic() < deadline:
@@ -145,6 +161,6 @@ def durations() -> dict[str, float]:
 
 
 def recent() -> list[Any]:
-    """Spark's reports about the queries that run now."""
+    """Spark's reports about the running queries."""
     spark = SparkSession.getActiveSession()
     return [report for query in (spark.streams.active if spark else ()) for report in query.recentProgress]

@@ -1,6 +1,6 @@
-"""The record way of table `engine`: a count per key, every record's change sent on, from the embedded log.
+"""Record mode in table `engine`: a count per key over the embedded log, every change written.
 
-Throughput over many keys, and how long a small batch takes when the state is large.
+Throughput over many keys, and the duration of a small batch when the state is large.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from headrace.log.embedded import EmbeddedLog
 
 
 def counted(work: Work) -> Outcome:
-    """All rows that are there, then `small_batches` batches of `small_rows` each, one after the other."""
-    settings = ours.settings_of(work, query_key_groups=work["pages"])
+    """All rows of the topic, then `small_batches` batches of `small_rows` each, one after the other."""
+    settings = ours.settings_of(work, query_key_groups=work["key_groups"])
     with closing(EmbeddedLog(settings.storage.data, settings)) as log:
         fill = FILLERS[work["source"]]
         fill(log, "warming", work["warmup_records"], work["users"])
@@ -28,26 +28,23 @@ def counted(work: Work) -> Outcome:
         ours.run(log, settings, work, "warming", "warmed")
         started = time.perf_counter()
         with ours.started_program(log, settings, work, "clicks", "results") as program:
-            ours.guarded(lambda: program.wait(until_idle=True))
-            seconds = time.perf_counter() - started
-            ours.check_way(program, work["way"])
-            extra = {"batches": float(ours.batches(program)), **ours.durations()}
+            seconds, extra = ours.finished(program, work, started)
             small = [_small(log, program, work) for _ in range(work["small_batches"])]
         wanted = work["records"] + work["small_batches"] * work["small_rows"]
         results.check("count", results.in_log(log, "results"), wanted)
-    timed = small[len(small) // 4 :]  # the first ones meet code that was never run with little
+    timed = small[len(small) // 4 :]  # the first ones also warm up
     return Outcome(work["records"], seconds, extra={**extra, **({"small_batch_ms": median(timed)} if timed else {})})
 
 
 def _small(log: EmbeddedLog, program: Program, work: Work) -> float:
-    """From the append until the results are in the log, in ms."""
+    """Milliseconds from the append until the results are in the log."""
     rows = next(clicks(work["small_rows"], work["users"]))
     rows = raw(rows) if work["source"] == "raw" else rows
     before = _ends(log)
     started = time.perf_counter()
     log.append([Append("clicks", rows)])
     while _ends(log) - before < work["small_rows"]:
-        ours.look(program)
+        ours.raise_failure(program)
         time.sleep(0.002)
     return (time.perf_counter() - started) * 1e3
 

@@ -1,6 +1,6 @@
-"""What a query wrote, boiled down to one number, so that no side is timed over wrong results.
+"""The results of a query as one number, so that wrong results fail a side.
 
-A filter's is how many rows there are; an aggregate's the sum of the last count of every key, which is all rows.
+For a filter it is the number of rows; for an aggregate the sum of the last count of each key, which is all input rows.
 """
 
 from __future__ import annotations
@@ -66,6 +66,30 @@ def in_kafka(servers: str, topic: str) -> Iterator[Row]:
         yield from (_row(message) for message in _until_the_end(reader))
     finally:
         reader.close()
+
+
+def seconds_in_kafka(servers: str, topic: str) -> float:
+    """From the first append to a topic to the last, by the broker's clock."""
+    reader = Consumer({"bootstrap.servers": servers, "group.id": f"times-{topic}"})
+    try:
+        times = [_time(reader, place) for partition in range(PARTITIONS) for place in _ends(reader, topic, partition)]
+    finally:
+        reader.close()
+    return (max(times) - min(times)) / 1000
+
+
+def _ends(reader: Consumer, topic: str, partition: int) -> list[Place]:
+    """The first and the last record; none of an empty partition."""
+    start, end = reader.get_watermark_offsets(Place(topic, partition), timeout=_SILENCE)
+    return [Place(topic, partition, offset) for offset in (start, end - 1)] if end > start else []
+
+
+def _time(reader: Consumer, place: Place) -> int:
+    reader.assign([place])
+    message = reader.poll(_SILENCE)
+    if message is None or message.error():
+        raise RuntimeError(f"the record at {place} cannot be read")
+    return message.timestamp()[1]
 
 
 def _until_the_end(reader: Consumer) -> Iterator[Any]:

@@ -111,11 +111,11 @@ def kafka_topic(servers: str, count: int, users: int) -> str:
     return name
 
 
-def make_topic(servers: str, name: str) -> bool:
-    """Whether it was made; False when it was there."""
-    admin = AdminClient({"bootstrap.servers": servers})  # kept by name: without it the request dies with its client
+def make_topic(servers: str, name: str, **config: str) -> bool:
+    """Creates the topic; False if it exists."""
+    admin = AdminClient({"bootstrap.servers": servers})  # a reference is kept: the request ends with its client
     try:
-        admin.create_topics([NewTopic(name, PARTITIONS, 1, config=_KEPT)])[name].result()
+        admin.create_topics([NewTopic(name, PARTITIONS, 1, config={**_KEPT, **config})])[name].result()
     except KafkaException as error:
         if error.args[0].name() != "TOPIC_ALREADY_EXISTS":
             raise

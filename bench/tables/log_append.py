@@ -11,7 +11,7 @@ from typing import Any
 from confluent_kafka import KafkaException, Producer
 
 from bench.harness.case import Outcome, Work
-from bench.harness.measure import lap
+from bench.harness.measure import stopwatch
 from bench.tables import log_kafka
 from bench.tables.log_records import batches, pool
 from headrace.contracts import Ack, Append, TopicSpec
@@ -28,7 +28,7 @@ def embedded(work: Work) -> Outcome:
         log.create_topic(_TOPIC, TopicSpec(partitions=work["partitions"]))
         for appends in islice(turns, work["warmup_batches"]):
             log.append(appends, ack=Ack.ALL)
-        with lap() as taken, ThreadPoolExecutor(work["in_flight"]) as pipeline:
+        with stopwatch() as taken, ThreadPoolExecutor(work["in_flight"]) as pipeline:
             for _ in pipeline.map(lambda appends: log.append(appends, ack=Ack.ALL), islice(turns, count)):
                 pass
         held = sum(end - start for start, end in log.bounds(_TOPIC).values())
@@ -44,7 +44,7 @@ def kafka(work: Work) -> Outcome:
     errors: list[Any] = []
     sender = log_kafka.producer(servers, **work["producer"], delivery_report_only_error=True)
     _send(sender, topic, islice(turns, work["warmup_batches"]), errors)
-    with lap() as taken:
+    with stopwatch() as taken:
         _send(sender, topic, islice(turns, count), errors)
     _check(log_kafka.held(servers, topic, work["partitions"]), (count + work["warmup_batches"]) * work["batch_rows"])
     log_kafka.delete_topic(work, topic)

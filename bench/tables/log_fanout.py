@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness.case import Outcome, Work
-from bench.harness.crew import Gate, together
 from bench.harness.latency import SECOND
+from bench.harness.workers import Gate, run_workers
 from bench.tables.log_records import batches, pool
 from headrace.contracts import Ack, Append, Consumer, Subscription, TopicSpec
 from headrace.log.embedded import EmbeddedLog
@@ -30,7 +30,7 @@ def embedded(work: Work) -> Outcome:
         log.create_topic(_TOPIC, TopicSpec())
         given = str(work.folder / "log") if work["processes"] else log
         crew = 1 + work["subscribers"]
-        times = together(_role, crew, given, dict(work.settings), str(work.folder), processes=work["processes"])
+        times = run_workers(_role, crew, given, dict(work.settings), str(work.folder), processes=work["processes"])
     count = _batches(work.settings) * work["batch_rows"]
     start, published = times[0]
     delivered = max(end for _, end in times[1:])

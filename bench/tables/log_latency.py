@@ -16,9 +16,9 @@ from typing import Any
 from confluent_kafka import KafkaException
 
 from bench.harness.case import Outcome, Work
-from bench.harness.crew import Gate, together
 from bench.harness.latency import Schedule, SystemTimer, millis_since, send_on
-from bench.harness.measure import lap
+from bench.harness.measure import stopwatch
+from bench.harness.workers import Gate, run_workers
 from bench.tables import log_kafka
 from headrace.contracts import Ack, Subscription, TopicSpec
 from headrace.log.embedded import EmbeddedLog
@@ -46,8 +46,8 @@ def kafka(work: Work) -> Outcome:
 
 def _run(work: Work, role: Callable[..., Any], *given: Any) -> Outcome:
     """Worker 0 sends, worker 1 receives, each in its own process."""
-    with lap() as taken:
-        _, latencies = together(role, 2, dict(work.settings), *given, processes=True)
+    with stopwatch() as taken:
+        _, latencies = run_workers(role, 2, dict(work.settings), *given, processes=True)
     extra = {"cpu_seconds": taken.cpu_seconds}
     return Outcome(len(latencies), len(latencies) / work["rate"], latencies, extra)
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 from itertools import cycle, islice
 
 from bench.harness.case import Outcome, Work
-from bench.harness.measure import lap
+from bench.harness.measure import stopwatch
 from bench.tables.log_records import batches, pool
 from headrace.contracts import Ack, Append, Subscription, TopicSpec
 from headrace.log.embedded import EmbeddedLog
@@ -22,10 +22,10 @@ def embedded(work: Work) -> Outcome:
     count = work["records"] // work["batch_rows"]
     with closing(EmbeddedLog(work.folder / "log")) as log:
         log.create_topic(_TOPIC, TopicSpec())
-        with lap() as appending:
+        with stopwatch() as appending:
             for appends in islice(turns, count):
                 log.append(appends, ack=Ack.ALL)
-        with lap() as consuming:
+        with stopwatch() as consuming:
             data_bytes = _consume(log, count * work["batch_rows"])
     records, seconds = count * work["batch_rows"], appending.seconds + consuming.seconds
     extra = {

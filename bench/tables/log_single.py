@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.harness.case import Outcome, Work
-from bench.harness.crew import Gate, together
 from bench.harness.latency import SECOND, Schedule, SystemTimer, millis_since, percentiles, send_on
+from bench.harness.workers import Gate, run_workers
 from bench.tables import log_kafka
 from bench.tables.log_records import records
 from headrace.contracts import Ack, Append, TopicSpec
@@ -42,21 +42,21 @@ class Share:
 def embedded_threads(work: Work) -> Outcome:
     """All producers in one process, over one open log."""
     with closing(_log(work)) as log:
-        return _outcome(together(_thread, work["producers"], log, dict(work.settings), processes=False), work)
+        return _outcome(run_workers(_thread, work["producers"], log, dict(work.settings), processes=False), work)
 
 
 def embedded_processes(work: Work) -> Outcome:
     """Each producer in a process of its own, which opens the log for itself."""
     _log(work).close()
     given = (str(work.folder / "log"), dict(work.settings))
-    return _outcome(together(_process, work["producers"], *given, processes=True), work)
+    return _outcome(run_workers(_process, work["producers"], *given, processes=True), work)
 
 
 def kafka(work: Work) -> Outcome:
     """Producers of confluent-kafka, in threads or processes as the settings say."""
     topic = log_kafka.create_topic(work)
     given = (work.services["kafka"], topic, dict(work.settings))
-    shares = together(_kafka, work["producers"], *given, processes=work["processes"])
+    shares = run_workers(_kafka, work["producers"], *given, processes=work["processes"])
     log_kafka.delete_topic(work, topic)
     return _outcome(shares, work)
 

@@ -7,14 +7,14 @@ import random
 
 from bench.harness.case import OURS, Case, Outcome, Side, Table, Work
 from bench.harness.latency import Schedule, SystemTimer, millis_since, send_on
-from bench.harness.measure import lap
+from bench.harness.measure import stopwatch
 
 
 def hashes(work: Work) -> Outcome:
     """Hash a block again and again."""
     block, count = random.Random(0).randbytes(work["block_bytes"]), work["records"]
     digest = getattr(hashlib, work["algorithm"])
-    with lap() as taken:
+    with stopwatch() as taken:
         for _ in range(count):
             digest(block).digest()
     return Outcome(count, taken.seconds, extra={"cpu_seconds": taken.cpu_seconds})
@@ -29,7 +29,7 @@ def paced(work: Work) -> Outcome:
         hashlib.sha256(b"x").digest()
         latencies.append(millis_since(intended, timer.now()))
 
-    with lap() as taken:
+    with stopwatch() as taken:
         send_on(schedule, send, timer)
     return Outcome(work["records"], taken.seconds, latencies)
 

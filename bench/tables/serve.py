@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bench.harness.case import OURS, Case, Side, Table
-from bench.tables import serve_dashboard, serve_inserts, serve_pulls, serve_pushes, serve_statements
+from bench.tables import serve_console, serve_inserts, serve_pulls, serve_pushes, serve_statements
 
 TABLE = Table(
     "serve",
@@ -13,7 +13,7 @@ TABLE = Table(
             "pull",
             "single rows of a table by key: as fast as it goes, and the latency at a fixed rate",
             {OURS: Side(serve_pulls.http1), "http2": Side(serve_pulls.http2)},
-            unit="questions",
+            unit="queries",
         ),
         Case(
             "push-shared",
@@ -23,7 +23,7 @@ TABLE = Table(
         ),
         Case(
             "push-different",
-            "twenty questions; from the intended append until a subscriber holds the row",
+            "twenty different queries; from the intended append until a subscriber holds the row",
             {OURS: Side(serve_pushes.pushed)},
             unit="rows",
         ),
@@ -36,9 +36,9 @@ TABLE = Table(
             unit="rows",
         ),
         Case(
-            "dashboard",
+            "console",
             "people look on while records flow: until a page is shown, and what that costs the server",
-            {OURS: Side(serve_dashboard.dashboard)},
+            {OURS: Side(serve_console.console)},
         ),
     ),
 )

@@ -10,15 +10,15 @@ from collections.abc import Awaitable, Callable
 import pyarrow as pa
 
 from bench.harness.case import Outcome, Work
+from bench.tables.serve_http1 import Http1Connection
 from bench.tables.serve_server import Server, server
-from bench.tables.serve_wire import Wire
 
 _STREAM = """
 CREATE STREAM orders (id STRING KEY, item STRING, amount BIGINT, price DOUBLE)
   WITH (kafka_topic='orders', format='JSON', partitions=1);
 """
 ARROW = "application/vnd.apache.arrow.stream"
-Send = Callable[[Wire], Awaitable[None]]
+Send = Callable[[Http1Connection], Awaitable[None]]
 """Sends one batch, and is back when it is acknowledged."""
 
 
@@ -27,8 +27,8 @@ def lines(work: Work) -> Outcome:
     rows = (_row(n) for n in range(work["batch_rows"]))
     body = b"\n".join([b'{"target": "ORDERS"}', *(json.dumps(row).encode() for row in rows)])
 
-    async def send(wire: Wire) -> None:
-        told = await wire.ask("/inserts-stream", body)
+    async def send(connection: Http1Connection) -> None:
+        told = await connection.ask("/inserts-stream", body)
         if (count := told.count(b'"ok"')) != work["batch_rows"]:
             raise RuntimeError(f"{count} of {work['batch_rows']} rows were taken: {told[:500]!r}")
 
@@ -45,8 +45,8 @@ def arrow(work: Work) -> Outcome:
         writer.write_batch(batch)
     body = sink.getvalue().to_pybytes()
 
-    async def send(wire: Wire) -> None:
-        told = json.loads(await wire.ask("/api/v1/topics/orders/records", body, ARROW))
+    async def send(connection: Http1Connection) -> None:
+        told = json.loads(await connection.ask("/api/v1/topics/orders/records", body, ARROW))
         if told["records"] != work["batch_rows"]:
             raise RuntimeError(f"{told}")
 
@@ -64,16 +64,18 @@ def _measured(send: Send, work: Work) -> Outcome:
 
 
 async def _sent(there: Server, send: Send, work: Work) -> Outcome:
-    wires = [await Wire.open(there.port) for _ in range(work["clients"])]
-    await asyncio.gather(*(_until(send, wire, time.monotonic() + work["warmup_seconds"]) for wire in wires))
+    connections = [await Http1Connection.open(there.port) for _ in range(work["clients"])]
+    await asyncio.gather(
+        *(_until(send, connection, time.monotonic() + work["warmup_seconds"]) for connection in connections)
+    )
     start = time.monotonic()
-    counts = await asyncio.gather(*(_until(send, wire, start + work["seconds"]) for wire in wires))
+    counts = await asyncio.gather(*(_until(send, connection, start + work["seconds"]) for connection in connections))
     return Outcome(sum(counts) * work["batch_rows"], time.monotonic() - start)
 
 
-async def _until(send: Send, wire: Wire, end: float) -> int:
+async def _until(send: Send, connection: Http1Connection, end: float) -> int:
     count = 0
     while time.monotonic() < end:
-        await send(wire)
+        await send(connection)
         count += 1
     return count

@@ -16,9 +16,9 @@ from pathlib import Path
 
 from bench.harness.case import Outcome, Work
 from bench.harness.latency import SECOND, Schedule, millis_since
+from bench.tables.serve_http1 import Http1Connection
+from bench.tables.serve_http2 import Stream
 from bench.tables.serve_server import Server, server, until
-from bench.tables.serve_streams import Stream
-from bench.tables.serve_wire import Wire
 from headrace.contracts import Append, TopicSpec
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
@@ -61,8 +61,10 @@ def _record(n: int) -> Record:
 
 
 async def _over_wires(there: Server, work: Work) -> Outcome:
-    wires = [await Wire.open(there.port) for _ in range(work["clients"])]
-    return await _measured([lambda body, wire=wire: wire.ask("/query-stream", body) for wire in wires], work)
+    connections = [await Http1Connection.open(there.port) for _ in range(work["clients"])]
+    return await _measured(
+        [lambda body, connection=connection: connection.ask("/query-stream", body) for connection in connections], work
+    )
 
 
 async def _over_streams(there: Server, work: Work) -> Outcome:

@@ -18,8 +18,8 @@ from typing import Any
 
 from bench.harness.case import Outcome, Work
 from bench.harness.latency import SECOND, Schedule, SystemTimer, millis_since, send_on
+from bench.tables.serve_http1 import Http1Connection
 from bench.tables.serve_server import Server, server
-from bench.tables.serve_wire import Wire
 from headrace.contracts import Append
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
@@ -38,7 +38,7 @@ def pushed(work: Work) -> Outcome:
 
 
 async def _measured(there: Server, work: Work) -> Outcome:
-    numbers = [n % work["questions"] for n in range(work["subscribers"])]
+    numbers = [n % work["distinct_queries"] for n in range(work["subscribers"])]
     readers = [await _subscribed(there.port, number) for number in numbers]
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         loop = asyncio.get_running_loop()
@@ -52,9 +52,9 @@ async def _measured(there: Server, work: Work) -> Outcome:
 
 async def _subscribed(port: int, number: int) -> Any:
     """Parts of an answer that has begun: its first one names the columns. Every question has all rows for an answer."""
-    wire = await Wire.open(port)
+    connection = await Http1Connection.open(port)
     question = f"SELECT id, at FROM clicks WHERE page <> 'page {number}' EMIT CHANGES;"
-    parts = wire.parts("/query-stream", json.dumps({"sql": question}).encode())
+    parts = connection.parts("/query-stream", json.dumps({"sql": question}).encode())
     await anext(parts)
     return parts
 

@@ -35,7 +35,7 @@ _TIMES = 10  # appends a second
 
 
 def statements(work: Work) -> Outcome:
-    with server(work.folder / "data", query_suspend_after=work["park_after"]) as there:
+    with server(work.folder / "data", query_suspend_after=work["suspend_after"]) as there:
         for n in range(work["active"] + work["idle"]):
             there.ksql(_STATEMENTS.format(n=n))
         begun = time.monotonic()

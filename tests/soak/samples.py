@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import psutil
-from bench.harness.measure import family, own_memory
+from bench.harness.measure import own_memory, process_tree
 
 MB = 1_000_000
 
@@ -32,7 +32,7 @@ class Sample:
 def sample(pid: int, at: float) -> Sample:
     """The server is the process itself; Spark is Java; what else there is are Python's workers."""
     memory, files, threads = Counter[str](), 0, 0
-    for process in family(pid):
+    for process in process_tree(pid):
         try:
             if _is_becoming(process):
                 continue

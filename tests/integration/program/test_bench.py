@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from bench import ROOT
-from bench.harness.crew import Gate, together
+from bench.harness.workers import Gate, run_workers
 
 SETTINGS = (ROOT / "bench" / "settings" / "selftest.toml").read_text()
 
@@ -110,4 +110,4 @@ def meet(index: int, gate: Gate, parent: int) -> tuple[int, bool]:
 
 
 def test_processes_meet_at_the_gate() -> None:
-    assert together(meet, 2, os.getpid(), processes=True) == [(0, False), (1, False)]
+    assert run_workers(meet, 2, os.getpid(), processes=True) == [(0, False), (1, False)]

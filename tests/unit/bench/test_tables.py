@@ -32,3 +32,11 @@ def test_every_table_has_settings_for_every_case(name: str, quick: bool) -> None
         None,
         *(side for case in chosen.cases for side in case.sides),
     }
+
+
+def test_one_case_is_read_from_the_settings_of_another_version(tmp_path: Path) -> None:
+    file = tmp_path / "older.toml"
+    file.write_text("[cases.hash]\nrecords = 7\n[cases.renamed_since]\nrecords = 8\n")
+    assert load(file, table("selftest"), only="hash").cases["hash"].workload == {"records": 7}
+    with pytest.raises(BadSetting, match="no case"):
+        load(file, table("selftest"), only="paced")

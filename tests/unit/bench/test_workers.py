@@ -6,9 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
-from bench.harness.crew import Gate, together
 from bench.harness.environments import interpreter
-from bench.harness.measure import Usage, family, lap, resident
+from bench.harness.measure import Usage, process_tree, resident, stopwatch
+from bench.harness.workers import Gate, run_workers
 
 
 def meet(index: int, gate: Gate, parent: int) -> tuple[int, bool]:
@@ -23,12 +23,12 @@ def stumble(index: int, gate: Gate) -> None:
 
 
 def test_threads_meet_at_the_gate() -> None:
-    assert together(meet, 2, os.getpid(), processes=False) == [(0, True), (1, True)]
+    assert run_workers(meet, 2, os.getpid(), processes=False) == [(0, True), (1, True)]
 
 
 def test_one_worker_that_fails_frees_the_others_and_its_error_is_told() -> None:
     with pytest.raises(ValueError, match="stumbled"):
-        together(stumble, 3, processes=False)
+        run_workers(stumble, 3, processes=False)
 
 
 def test_a_peer_gets_an_environment_named_after_its_requirements(tmp_path: Path) -> None:
@@ -45,13 +45,13 @@ def test_memory_without_file_pages_is_less_than_all_of_it() -> None:
     rss, private = resident(os.getpid())
     assert 0 < private < rss
     usage = Usage()
-    usage.add(family(os.getpid()))
+    usage.add(process_tree(os.getpid()))
     assert usage.peak_rss >= usage.peak_private > 0
     assert usage.cpu_seconds > 0
 
 
 def test_a_lap_has_seconds_and_cpu() -> None:
-    with lap() as taken:
+    with stopwatch() as taken:
         sum(range(1000))
     assert taken.seconds > 0
     assert taken.cpu_seconds >= 0

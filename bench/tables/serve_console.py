@@ -49,7 +49,7 @@ _TIMES = 10  # appends a second
 _KINDS = 50  # of pages that are clicked on
 
 
-def dashboard(work: Work) -> Outcome:
+def console(work: Work) -> Outcome:
     with server(work.folder / "data") as there:
         there.ksql(_STATEMENTS)
         there.put("/api/v1/dashboards/clicks", _BOARD)
@@ -61,7 +61,7 @@ def dashboard(work: Work) -> Outcome:
             before = [page.inner_text("main") for page, _ in opened]
             watched = _percent(there, work["seconds"])
             _check_moved(before, [page for page, _ in opened])
-    extra = {"dashboard_percent": watched - alone, "alone_percent": alone}
+    extra = {"console_percent": watched - alone, "alone_percent": alone}
     return Outcome(round(work["rate"] * work["seconds"]), work["seconds"], [took for _, took in opened], extra)
 
 

@@ -11,14 +11,14 @@ from collections.abc import AsyncIterator
 _MOST = 1 << 22
 
 
-class Wire:
+class Http1Connection:
     """A connection that is kept."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
 
     @classmethod
-    async def open(cls, port: int) -> Wire:
+    async def open(cls, port: int) -> Http1Connection:
         return cls(*await asyncio.open_connection("127.0.0.1", port, limit=_MOST))
 
     async def ask(self, path: str, body: bytes, content_type: str = "application/json") -> bytes:

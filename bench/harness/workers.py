@@ -19,7 +19,7 @@ _PATIENCE = 120.0  # seconds; sixteen fresh interpreters on two cores need their
 _gate: Gate | None = None
 
 
-def together(work: Callable[..., Any], count: int, *given: Any, processes: bool) -> list[Any]:
+def run_workers(work: Callable[..., Any], count: int, *given: Any, processes: bool) -> list[Any]:
     """`work(index, gate, *given)` in each of `count` workers; their results in order, or the first error.
 
     Processes are spawned, not forked: no open log crosses a fork. `work` must be a function of a module.
