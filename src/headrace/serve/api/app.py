@@ -31,6 +31,7 @@ from headrace.serve.api.resources import (
     dashboards,
     dead_letters,
     groups,
+    notifiers,
     queries,
     record_search,
     records,
@@ -59,6 +60,7 @@ ROUTES: tuple[Route, ...] = (
     *push_query.ROUTES,
     *dead_letters.ROUTES,
     *alerts.ROUTES,
+    *notifiers.ROUTES,
     *users.ROUTES,
 )
 

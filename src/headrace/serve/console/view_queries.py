@@ -19,7 +19,8 @@ from headrace.plan.relations import Relation
 from headrace.plan.types import identifier_text as quoted
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.views import ViewDescription, ViewRequest, get_view
-from headrace.serve.console.widgets.charts import MAX_ROWS, TIME_COLUMNS, ChartPanel, DrawnChart, draw_chart
+from headrace.serve.console.widgets.chart_panel import MAX_ROWS, TIME_COLUMNS, ChartPanel
+from headrace.serve.console.widgets.charts import DrawnChart, draw_chart
 
 _ADDED_UP = 28  # digits of a decimal that leave room for ten more: a decimal has at most 38
 _CLOCK = "UNIX_"

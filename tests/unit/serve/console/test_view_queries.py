@@ -25,7 +25,8 @@ from headrace.record import Record
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.console import poller
 from headrace.serve.console.view_queries import ChartRequest, GridRequest
-from headrace.serve.console.widgets.charts import CHART_KINDS, MAX_ROWS, ChartPanel
+from headrace.serve.console.widgets.chart_kinds import CHART_KINDS
+from headrace.serve.console.widgets.chart_panel import MAX_ROWS, ChartPanel
 from headrace.settings import Settings
 from tests.unit.control.test_node import Nowhere
 

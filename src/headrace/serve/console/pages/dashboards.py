@@ -27,14 +27,9 @@ from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.poller import ServerSnapshot
 from headrace.serve.console.query_states import starting_queries, starting_text
 from headrace.serve.console.view_queries import ChartRequest
-from headrace.serve.console.widgets.charts import (
-    CHART_KINDS,
-    COLUMN_ROLES,
-    ChartPanel,
-    DrawnChart,
-    missing_columns,
-    placeholder,
-)
+from headrace.serve.console.widgets.chart_kinds import CHART_KINDS
+from headrace.serve.console.widgets.chart_panel import COLUMN_ROLES, ChartPanel
+from headrace.serve.console.widgets.charts import DrawnChart, missing_columns, placeholder
 from headrace.serve.console.widgets.layout import (
     Column,
     Grid,

@@ -20,7 +20,7 @@ from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.poller import POLL_SECONDS, ServerSnapshot
 from headrace.serve.console.urls import PREFIX, login_redirect
 from headrace.serve.console.widgets import number_format
-from headrace.serve.console.widgets.charts import MAX_EXACT_INTEGER
+from headrace.serve.console.widgets.chart_kinds import MAX_EXACT_INTEGER
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.serve.console.widgets.charts import CHART_KINDS, MAX_BARS, MAX_LINES, ChartPanel, Options, draw_chart
+from headrace.serve.console.widgets.chart_kinds import CHART_KINDS, MAX_BARS, MAX_LINES, Options
+from headrace.serve.console.widgets.chart_panel import ChartPanel
+from headrace.serve.console.widgets.charts import draw_chart
 
 COLUMNS = ["WINDOWSTART", "NAME", "N", "OTHER"]
 CELLS = st.none() | st.booleans() | st.integers(-(10**40), 10**40) | st.floats() | st.text(max_size=8) | st.just([1])
