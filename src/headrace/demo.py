@@ -183,7 +183,7 @@ def _look(node: Node, answers: PushSubscription, news: threading.Event, scene: D
     for row in answers.take():
         if not row.deleted:
             scene.take(row.text)
-    for failure in (answers.failure, *(s.failure for s in node.reconciler.setbacks.values() if s.again_at is None)):
+    for failure in (answers.failure, *(f.error for f in node.reconciler.failures.values() if f.restart_at is None)):
         if failure is not None:
             raise failure
 

@@ -76,7 +76,7 @@ class ServerUnderTest:
         end = time.monotonic() + LONGEST
         while not self._is_idle():
             if time.monotonic() > end:
-                raise TimeoutError(f"the queries are not done: {self.node.reconciler.setbacks}")
+                raise TimeoutError(f"the queries are not done: {self.node.reconciler.failures}")
             time.sleep(0.05)
         for name in self.node.tables.names:
             topic = self.node.catalog.sources[name].topic

@@ -67,7 +67,7 @@ def test_who_runs_out_of_memory_is_told_so_and_takes_no_other_along(
     with Program(log, settings.replace(query_max_batch_rows=40)) as program:  # as the fix says
         program.execute(lengths)
         program.wait(until_idle=True)
-        assert program.left == ["CSAS_COPY_1"]
+        assert program.orphaned_checkpoints == ["CSAS_COPY_1"]
     assert _counts(log) == [1, *range(1, TEXTS + 1)]
 
 

@@ -76,6 +76,6 @@ def test_absence_is_told_when_nobody_comes(log: EmbeddedLog, settings: Settings)
         assert memory_and_spark.written(log, TOPIC) == []
         clock.advance(timedelta(seconds=31))
         program.wake()
-        program.wait(on_look=lambda: program.stopping.set() if memory_and_spark.written(log, TOPIC) else None)
+        program.wait(on_poll=lambda: program.stopping.set() if memory_and_spark.written(log, TOPIC) else None)
     ((key, _, at),) = memory_and_spark.written(log, TOPIC)
     assert (key, at) == (b"a", 31_000)

@@ -70,7 +70,7 @@ def test_what_dies_takes_no_other_along(log: EmbeddedLog, settings: Settings) ->
         clock.advance(timedelta(seconds=20))
         program.wake()
         with pytest.raises(HeadraceError):  # in the end
-            program.wait(on_look=lambda: program.stopping.set() if len(values(log, "FINAL")) == 2 else None)
+            program.wait(on_poll=lambda: program.stopping.set() if len(values(log, "FINAL")) == 2 else None)
         assert program.failed.keys() == {"CSAS_BIG_0"}
         assert program.running["CTAS_FINAL_1"] is untouched
         assert untouched.is_active

@@ -383,7 +383,7 @@ def test_windows_close_while_nothing_comes(spark: SparkSession, tmp_path: Path) 
             assert (running.execution_mode, running.progress.deadline) == (NATIVE, 3_000)
             clock.advance(timedelta(seconds=2))
             program.wake()
-            program.wait(on_look=lambda: program.stopping.set() if memory_and_spark.written(log, "O") else None)
+            program.wait(on_poll=lambda: program.stopping.set() if memory_and_spark.written(log, "O") else None)
         log.append([Append("sales", typed_batch([(ROW, 7_000)]))])
         with Program(log, config, clock=clock) as program:
             program.execute(script)
@@ -392,7 +392,7 @@ def test_windows_close_while_nothing_comes(spark: SparkSession, tmp_path: Path) 
         with Program(log, config, clock=clock) as program:
             program.execute(script)
             program.wait(
-                on_look=lambda: program.stopping.set() if len(memory_and_spark.written(log, "O")) == 2 else None
+                on_poll=lambda: program.stopping.set() if len(memory_and_spark.written(log, "O")) == 2 else None
             )
             (running,) = program.running.values()
             program.stopping.clear()

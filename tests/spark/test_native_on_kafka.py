@@ -173,7 +173,7 @@ def test_windows_close_while_nothing_comes(spark: SparkSession, kafka: KafkaLog,
 
 
 def wait_for(program: Program, log: KafkaLog, topic: str, count: int) -> None:
-    program.wait(on_look=lambda: program.stopping.set() if len(stored(log, topic)) == count else None)
+    program.wait(on_poll=lambda: program.stopping.set() if len(stored(log, topic)) == count else None)
 
 
 def test_a_time_that_is_not_known_is_no_guess(kafka: KafkaLog, tmp_path: Path) -> None:

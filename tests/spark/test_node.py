@@ -26,7 +26,7 @@ pytestmark = pytest.mark.server
 def until_sums(node: Node, log: EmbeddedLog, *totals: int) -> None:
     """Wait until just these have been written."""
     wanted = [{"TOTAL": total} for total in totals]
-    wait_until(lambda: values(log, "SUMS") == wanted, lambda: (values(log, "SUMS"), node.reconciler.setbacks))
+    wait_until(lambda: values(log, "SUMS") == wanted, lambda: (values(log, "SUMS"), node.reconciler.failures))
 
 
 def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
@@ -41,8 +41,8 @@ def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
             psutil.Process(running.pid).kill()
             node.execute(insert(2))
             until_sums(node, log, 1, 3)
-            (setback,) = node.reconciler.setbacks.values()
-            assert setback.failure.code == "process-lost"
+            (failed,) = node.reconciler.failures.values()
+            assert failed.error.code == "process-lost"
         with Node(log, settings) as node:
             node.execute("PAUSE CTAS_SUMS_1;" + insert(3))
         with Node(log, settings) as node:
@@ -72,7 +72,7 @@ def test_a_query_leaves_spark_while_it_has_nothing_to_do(
                 if first:
                     node.execute(NUMBERS + SUMS + insert(1))
                     until_sums(node, log, 1)
-                wait_until(lambda node=node: "CTAS_SUMS_1" in node.reconciler.parked and not node.supervisor.running)
+                wait_until(lambda node=node: "CTAS_SUMS_1" in node.reconciler.suspended and not node.supervisor.running)
                 node.execute(insert(2))
                 until_sums(node, log, *((1, 3) if first else (1, 3, 5)))
                 if first:
@@ -111,7 +111,7 @@ def test_an_app_that_is_sent_runs_and_its_code_is_replaced(tmp_path: Path) -> No
             def comes(topic: str, *wanted: object) -> None:
                 wait_until(
                     lambda: [next(iter(row.values())) for row in values(log, topic) if row] == list(wanted),
-                    lambda: (topic, values(log, topic), node.reconciler.setbacks),
+                    lambda: (topic, values(log, topic), node.reconciler.failures),
                 )
 
             with Node(log, settings) as node:

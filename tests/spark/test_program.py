@@ -159,7 +159,7 @@ def test_a_batch_under_way_ends_and_no_other_begins(log: EmbeddedLog, tmp_path: 
     with Program(log, settings) as program:
         program.execute(script)
         (running,) = program.running.values()
-        program.wait(on_look=lambda: program.stopping.set() if running.progress.batches else None)
+        program.wait(on_poll=lambda: program.stopping.set() if running.progress.batches else None)
     done = Checkpoint(running.folder).last_committed()
     assert running.progress.batches == done + 1  # every batch that was computed is noted as done
     assert len(values(log, "SUMS")) == running.progress.records < 40
@@ -187,7 +187,7 @@ def test_windows_close_with_no_next_record_and_after_a_restart(log: EmbeddedLog,
         clock.advance(timedelta(seconds=3))
         program.wake()
         (running,) = program.running.values()
-        program.wait(on_look=lambda: program.stopping.set() if log.bounds("FINAL")[0].end == 2 else None)
+        program.wait(on_poll=lambda: program.stopping.set() if log.bounds("FINAL")[0].end == 2 else None)
         assert running.progress.late == 0
     assert [time for _, _, time in memory_and_spark.written(log, "FINAL")] == [2_000, 12_000]
 

@@ -97,5 +97,5 @@ def test_timers_fire_when_nobody_comes_and_after_a_restart(
     with Program(log, settings, clock=clock, setup=code) as program:
         program.execute(app.text)
         program.wake()
-        program.wait(on_look=lambda: program.stopping.set() if memory_and_spark.written(log, "STAYS") else None)
+        program.wait(on_poll=lambda: program.stopping.set() if memory_and_spark.written(log, "STAYS") else None)
     assert memory_and_spark.written(log, "STAYS") == [(b'"ann"', b'{"SECONDS":34}', 35_000)]

@@ -75,8 +75,10 @@ class Flaky(InProcess):
 
     losses: ClassVar[list[str]] = []
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
-        running = super().start(query, folder, begin, on_batch, setup)
+    def start(
+        self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup
+    ) -> QueryHandle:
+        running = super().start(query, folder, position, on_batch, setup)
         if len(self.losses) < 2:
             running.stop()
             self.losses.append(query.id)

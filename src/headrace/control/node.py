@@ -111,7 +111,7 @@ class Node:
         self.sender_context = SenderContext(settings, PushSubscriptions(log), self.is_shown)
         self._alert_delivery = AlertDelivery(log, self.sender_context, clock, self.is_muted)
         self._restore()
-        self.reconciler.begin()
+        self.reconciler.start()
 
     def __enter__(self) -> Self:
         return self
@@ -138,7 +138,7 @@ class Node:
         for topic, made_at in self._replay.deleted:
             self._delete_topic(topic, made_at)
         self.supervisor.queries.update(self._replay.queries)
-        self.supervisor.forget_left()
+        self.supervisor.delete_orphaned_checkpoints()
         self._reconcile()
         self._compact_journal()
 
@@ -344,7 +344,7 @@ class Node:
 
     def _resume_changed(self, changed: Mapping[str, RegisteredQuery]) -> None:
         for query, registered in changed.items():
-            self.supervisor.halt(query)
+            self.supervisor.stop(query)
             self.supervisor.queries[query] = registered
             self.reconciler.forget(query)
         self.prepared_queries.forget()
@@ -403,11 +403,11 @@ class Node:
         with self._lock:
             self.settings = self.pull_queries.settings = settings
             self.push_queries.most = settings.query.max_push_queries
-            self.reconciler.park_after(settings.query.suspend_after.total_seconds())
+            self.reconciler.set_suspend_after(settings.query.suspend_after.total_seconds())
 
     def close(self) -> None:
         """Finish the current batches and stop; the next node resumes from there."""
-        self.reconciler.end()
+        self.reconciler.stop()
         self._alert_delivery.close()
         self.push_queries.close()
         self.tables.close()

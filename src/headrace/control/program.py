@@ -37,8 +37,8 @@ from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.contract import Event
 from headrace.settings import Settings
 
-_PAUSE = 0.5  # seconds between checks of running queries
-_SHORT_PAUSE = 0.05  # the same, with `until_idle`
+_POLL_SECONDS = 0.5  # seconds between checks of running queries
+_IDLE_POLL_SECONDS = 0.05  # the same, with `until_idle`
 
 
 class Program:
@@ -65,7 +65,7 @@ class Program:
         """Any thread may set it, to stop `execute` and `wait`."""
         self.catalog = empty_catalog(log)
         self.inserts = IdempotentInserts(log, name)
-        self._was_read = False
+        self._is_executed = False
         dialect = dialect_of(language)
         self._execution = ScriptExecutor(dialect, dialect.planner(self.catalog, properties), self._apply)
         runtime = _ScriptRuntime(log, settings, self._supervisor, clock, self.inserts, self._run_until_idle)
@@ -95,19 +95,19 @@ class Program:
         return self._supervisor.paused
 
     @property
-    def left(self) -> list[str]:
+    def orphaned_checkpoints(self) -> list[str]:
         """Checkpoints of earlier runs' queries that the script no longer contains; they are retained."""
-        return self._supervisor.left() if self._was_read else []  # else it is not known yet
+        return self._supervisor.orphaned_checkpoints() if self._is_executed else []  # else it is not known yet
 
     # -- statements -------------------------------------------------------------------------------------------------
 
     def execute(self, text: str, script: str | None = None) -> list[Action]:
         """Apply statements in order, then start the queries. The first error stops execution."""
         try:
-            done = self._execution.run(text, script)
-            self._was_read = True
-            self._begin()
-            return done
+            applied = self._execution.run(text, script)
+            self._is_executed = True
+            self._start_queries()
+            return applied
         except _Stopping:
             return []
 
@@ -121,7 +121,7 @@ class Program:
         for name in self.queries.keys() - self.running.keys():
             # The comparison must not depend on how the input was split into batches.
             self.queries[name].query = replace(self.queries[name].query, every_change=True)
-        self._begin(at_the_end=False)
+        self._start_queries(script_is_complete=False)
         self.wait(until_idle=True)
         if self.stopping.is_set():
             raise _Stopping
@@ -132,39 +132,41 @@ class Program:
         """Start Spark before the first query does, if queries share it: a caller can say that it takes a while."""
         self._supervisor.isolation.warm_up()
 
-    def _begin(self, *, at_the_end: bool = True) -> None:
+    def _start_queries(self, *, script_is_complete: bool = True) -> None:
         """Start registered queries that are neither running nor paused."""
-        for name, enlisted in self.queries.items():
-            if name in self.running or enlisted.paused or self.stopping.is_set():
+        for name, registered in self.queries.items():
+            if name in self.running or registered.paused or self.stopping.is_set():
                 continue
-            if at_the_end:
-                self._supervisor.take_up(enlisted.query)
-            elif self._supervisor.was_another(enlisted.query):
+            if script_is_complete:
+                self._supervisor.adopt_renumbered(registered.query)
+            elif self._supervisor.was_replaced(registered.query):
                 continue
             self._supervisor.start(name)
 
-    def wait(self, *, until_idle: bool = False, on_look: Callable[[], None] = lambda: None) -> None:
+    def wait(self, *, until_idle: bool = False, on_poll: Callable[[], None] = lambda: None) -> None:
         """Wait until a query fails (raises its error), `stopping` is set or, with `until_idle`, all queries are idle.
 
         A query that lost its process is restarted from its checkpoint, a limited number of times. With a process per
         query, the others continue when one has failed, and its error is raised in the end.
         """
         while True:
-            on_look()
-            self.revive()
-            if (until_idle and self.is_idle()) or self.stopping.wait(_SHORT_PAUSE if until_idle else _PAUSE):
+            on_poll()
+            self.restart_failed()
+            if (until_idle and self.is_idle()) or self.stopping.wait(
+                _IDLE_POLL_SECONDS if until_idle else _POLL_SECONDS
+            ):
                 break
         for failure in self.failed.values():
             raise failure
 
-    def revive(self) -> None:
+    def restart_failed(self) -> None:
         """Restart failed queries; raises the error of one that cannot be restarted if the others cannot continue."""
         for name, failure in self._supervisor.failures():
             try:
-                self._supervisor.start_again(name, failure)
+                self._supervisor.restart(name, failure)
             except HeadraceError as error:
-                self._supervisor.give_up(name, error)
-                if not self._supervisor.isolation.apart or self.failed.keys() >= self.running.keys():
+                self._supervisor.mark_failed(name, error)
+                if not self._supervisor.isolation.isolates_failures or self.failed.keys() >= self.running.keys():
                     raise
 
     def is_idle(self) -> bool:

@@ -129,10 +129,10 @@ class StreamCase:
         with self._program() as program:
             with _starting:
                 program.execute("\n".join(statements))
-            program.wait(until_idle=True, on_look=_limit())
+            program.wait(until_idle=True, on_poll=_limit())
             while pieces:
                 self._append(pieces)
-                program.wait(until_idle=True, on_look=_limit())
+                program.wait(until_idle=True, on_poll=_limit())
 
     def _append(self, pieces: list[Sequence[MemoryRecord]]) -> None:
         """The next piece, record by record: in one append, topics and partitions would follow each other."""

@@ -40,7 +40,7 @@ def _run(log: job.Log, given: Settings, working: Path, *, idle: bool) -> int:
             if any(running.progress.batches for running in program.running.values()):
                 working.touch()
 
-        program.wait(until_idle=idle, on_look=look)
+        program.wait(until_idle=idle, on_poll=look)
     return 0
 
 

@@ -41,12 +41,14 @@ COUNTS = "CREATE TABLE counts AS SELECT id, COUNT(*) AS n FROM clicks GROUP BY i
 class Nowhere:
     """Where no query ever runs."""
 
-    apart: ClassVar[bool] = True
-    is_worn = False
+    isolates_failures: ClassVar[bool] = True
+    needs_restart = False
 
     def warm_up(self) -> None: ...
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
+    def start(
+        self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup
+    ) -> QueryHandle:
         raise LogBusy(query.id)
 
     def close(self) -> None: ...
@@ -113,7 +115,9 @@ class Somewhere(Nowhere):
         self.begun = self.alive = 0
         self.overlap = Event()
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
+    def start(
+        self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup
+    ) -> QueryHandle:
         self.begun += 1
         self.alive += 1
         if self.alive > 1:

@@ -72,15 +72,17 @@ def test_two_programs_of_a_name_on_one_log(log: EmbeddedLog, settings: Settings)
 class Lost:
     """Where no process ever comes up."""
 
-    apart: ClassVar[bool] = False
-    is_worn = False
+    isolates_failures: ClassVar[bool] = False
+    needs_restart = False
 
     def __init__(self) -> None:
         self.starts = 0
 
     def warm_up(self) -> None: ...
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
+    def start(
+        self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup
+    ) -> QueryHandle:
         self.starts += 1
         raise ProcessLost(f"query {query.id} lost its Python worker process")
 

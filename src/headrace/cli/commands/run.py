@@ -102,7 +102,7 @@ def _run(
         program = Program(
             log, call.settings(), name=name, language=script.language, on_answer=display.answer, setup=setup
         )
-        watch, ended = MetricsSampler(), "failed"
+        sampler, ended = MetricsSampler(), "failed"
         with _signals_kept():
             try:
                 _drain_on_signals(program)
@@ -112,11 +112,11 @@ def _run(
                     _drain_on_signals(program)  # Spark has installed its own handler for Ctrl-C
                 with display.busy("starting the queries"):
                     program.execute(script.text, script.name)
-                ended = _watched(program, watch, display, until_idle, seconds)
+                ended = _watched(program, sampler, display, until_idle, seconds)
             finally:
                 with display.busy("finishing the current batches"):
                     program.close()
-                display.end(_summary(program, ended), _look(program, watch))
+                display.end(_summary(program, ended), _sample(program, sampler))
 
 
 def _has_queries(found: CheckedScript) -> bool:
@@ -126,7 +126,7 @@ def _has_queries(found: CheckedScript) -> bool:
 
 
 def _watched(
-    program: Program, watch: MetricsSampler, display: ProgressDisplay, until_idle: bool, seconds: float | None
+    program: Program, sampler: MetricsSampler, display: ProgressDisplay, until_idle: bool, seconds: float | None
 ) -> str:
     """Show the program's progress until it stops; returns the reason why it stopped."""
     begun = shown = time.monotonic()
@@ -137,18 +137,18 @@ def _watched(
             now = time.monotonic()
             if now - shown >= display.every:
                 shown = now
-                show(_look(program, watch))
+                show(_sample(program, sampler))
             if seconds is not None and now - begun >= seconds:
                 program.stopping.set()
 
-        program.wait(until_idle=until_idle, on_look=look)
+        program.wait(until_idle=until_idle, on_poll=look)
     if not program.stopping.is_set():
         return "all input is processed"
     return "stopped" if seconds is None or time.monotonic() - begun < seconds else f"stopped after {seconds:g} s"
 
 
-def _look(program: Program, watch: MetricsSampler) -> list[QueryMetrics]:
-    return [watch.look(running) for running in program.running.values()]
+def _sample(program: Program, sampler: MetricsSampler) -> list[QueryMetrics]:
+    return [sampler.sample(running) for running in program.running.values()]
 
 
 def _summary(program: Program, ended: str) -> dict[str, Any]:
@@ -159,7 +159,7 @@ def _summary(program: Program, ended: str) -> dict[str, Any]:
         "repeated": program.inserts.repeated,
         "asserts": program.interpreter.assertions,
         "paused": sorted(program.paused),
-        "left": program.left,
+        "left": program.orphaned_checkpoints,
     }
 
 

@@ -25,9 +25,9 @@ class SuspendedQuery:
     prepared: PreparedQuery
 
     @property
-    def is_done(self) -> bool:
-        """Whether there is still no new input."""
-        return not self.prepared.log_adapter.lag(self.prepared.topics, self._position)
+    def has_input(self) -> bool:
+        """Whether there are records that it has not read."""
+        return bool(self.prepared.log_adapter.lag(self.prepared.topics, self._position))
 
     @cached_property
     def _position(self) -> Position | None:
@@ -37,23 +37,23 @@ class SuspendedQuery:
 
 @dataclass
 class IdleTracker:
-    """Tracks how long each query has been idle; after `after` seconds it is suspended, with 0 never."""
+    """Tracks how long each query has been idle; after `suspend_after` seconds it is suspended, with 0 never."""
 
-    after: float
+    suspend_after: float
     now: Callable[[], float] = time.monotonic
     _since: dict[str, tuple[int, float]] = field(default_factory=dict)
 
-    def may_leave(self, running: QueryHandle) -> bool:
+    def should_suspend(self, running: QueryHandle) -> bool:
         """Whether to suspend the query. Call it periodically: a batch between two calls resets the idle time."""
         name, batches = running.query.id, running.progress.batches
-        known, since = self._since.setdefault(name, (batches, self.now()))
-        if batches != known or running.is_starting or _must_stay(running):
+        seen, since = self._since.setdefault(name, (batches, self.now()))
+        if batches != seen or running.is_starting or _must_run(running):
             self._since[name] = (batches, self.now())
             return False
-        return bool(self.after) and self.now() - since >= self.after and not running.lag()
+        return bool(self.suspend_after) and self.now() - since >= self.suspend_after and not running.lag()
 
 
-def _must_stay(running: QueryHandle) -> bool:
+def _must_run(running: QueryHandle) -> bool:
     """Whether the query must stay on Spark. Batches report its deadlines; before the first batch they are unknown."""
     if running.execution_mode == REALTIME or running.progress.deadline is not None:
         return True

@@ -45,23 +45,23 @@ class QueryMetrics:
 class MetricsWindow:
     """Samples of one query, from which rates are computed."""
 
-    seen: deque[tuple[float, int]] = field(default_factory=deque)
-    most: int = 0
+    samples: deque[tuple[float, int]] = field(default_factory=deque)
+    max_lag: int = 0
     """The highest lag since the lag was last 0."""
 
     def rate(self, at: float, records: int) -> float:
-        self.seen.append((at, records))
-        while len(self.seen) > 2 and at - self.seen[0][0] > _RATE_WINDOW:
-            self.seen.popleft()
-        first_at, first = self.seen[0]
+        self.samples.append((at, records))
+        while len(self.samples) > 2 and at - self.samples[0][0] > _RATE_WINDOW:
+            self.samples.popleft()
+        first_at, first = self.samples[0]
         return (records - first) / (at - first_at) if at > first_at else 0.0
 
-    def catching_up(self, waiting: int, rate: float) -> tuple[float | None, float | None]:
+    def catching_up(self, lag: int, rate: float) -> tuple[float | None, float | None]:
         """Progress from 0 to 1, and the seconds left; None if the lag is below the threshold."""
-        self.most = max(self.most, waiting) if waiting else 0
-        if not rate or waiting < rate * _CATCH_UP_THRESHOLD:
+        self.max_lag = max(self.max_lag, lag) if lag else 0
+        if not rate or lag < rate * _CATCH_UP_THRESHOLD:
             return None, None
-        return 1 - waiting / self.most, waiting / rate
+        return 1 - lag / self.max_lag, lag / rate
 
 
 class MetricsSampler:
@@ -69,14 +69,14 @@ class MetricsSampler:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._courses: dict[str, MetricsWindow] = {}
+        self._windows: dict[str, MetricsWindow] = {}
 
-    def look(self, running: QueryHandle) -> QueryMetrics:
+    def sample(self, running: QueryHandle) -> QueryMetrics:
         progress, at = running.progress, self._now()
-        course = self._courses.setdefault(running.query.id, MetricsWindow(deque([(at, 0)])))
-        waiting = running.lag()
-        rate = course.rate(at, progress.records)
-        done, left = course.catching_up(waiting, rate)
+        window = self._windows.setdefault(running.query.id, MetricsWindow(deque([(at, 0)])))
+        lag = running.lag()
+        rate = window.rate(at, progress.records)
+        progress_made, seconds_left = window.catching_up(lag, rate)
         return QueryMetrics(
             running.query.id,
             running.query.sink.topic,
@@ -85,9 +85,9 @@ class MetricsSampler:
             progress.records,
             progress.written,
             rate,
-            waiting,
-            done,
-            left,
+            lag,
+            progress_made,
+            seconds_left,
             progress.batches,
             running.batch_time,
             progress.state,

@@ -24,101 +24,101 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class QueryFailure:
-    """A query's failure, the number of failures in a row, and the restart time (`time.monotonic`; None is never)."""
+    """A query's last error, the number of failures in a row, and the restart time (`time.monotonic`; None is never)."""
 
-    failure: HeadraceError
-    times: int
-    again_at: float | None
+    error: HeadraceError
+    count: int
+    restart_at: float | None
 
 
 class Reconciler:
-    """Reconciles the queries of a supervisor in its own thread, from `begin` on. Each pass holds the lock `turn`."""
+    """Reconciles the queries of a supervisor in its own thread, from `start` on. Each pass holds `lock`."""
 
-    def __init__(self, supervisor: Supervisor, idleness: IdleTracker, turn: AbstractContextManager[object]) -> None:
-        self.setbacks: dict[str, QueryFailure] = {}
-        self.parked: dict[str, SuspendedQuery] = {}
+    def __init__(self, supervisor: Supervisor, idle: IdleTracker, lock: AbstractContextManager[object]) -> None:
+        self.failures: dict[str, QueryFailure] = {}
+        self.suspended: dict[str, SuspendedQuery] = {}
         """Suspended queries: idle, and not on Spark."""
         self._supervisor = supervisor
-        self._idleness = idleness
-        self._turn = turn
-        self._thread = threading.Thread(target=self._tend, name="headrace-node", daemon=True)
+        self._idle = idle
+        self._lock = lock
+        self._thread = threading.Thread(target=self._run, name="headrace-node", daemon=True)
 
-    def begin(self) -> None:
-        if self._idleness.after:
-            for name, enlisted in self._supervisor.queries.items():
-                if not is_timed(enlisted.query):
-                    self._park(name)
+    def start(self) -> None:
+        if self._idle.suspend_after:
+            for name, registered in self._supervisor.queries.items():
+                if not is_timed(registered.query):
+                    self._suspend(name)
         self._thread.start()
 
-    def _tend(self) -> None:
+    def _run(self) -> None:
         while not self._supervisor.stopping.wait(_INTERVAL):
             try:
-                with self._turn:
-                    self.look()
+                with self._lock:
+                    self.reconcile()
             except Exception as error:  # for example a log that does not respond: the next pass may succeed
                 _logger.warning("queries were not reconciled: %s", error, exc_info=not isinstance(error, HeadraceError))
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """One pass: record failures, suspend idle queries, and start queries that are due."""
         for name, failure in self._supervisor.failures():
-            self._set_back(name, failure)
+            self._record_failure(name, failure)
         for name, running in list(self._supervisor.running.items()):
-            if self._idleness.may_leave(running):
-                self._supervisor.halt(name)
-                self._park(name)
+            if self._idle.should_suspend(running):
+                self._supervisor.stop(name)
+                self._suspend(name)
                 _logger.info("query %s is idle: suspended until it has input", name)
-        if self._supervisor.isolation.is_worn:
+        if self._supervisor.isolation.needs_restart:
             _logger.info("Spark has started many queries and is restarted")
-            self._supervisor.renew()
+            self._supervisor.restart_workers()
         for name in self._supervisor.queries:
             if self._is_due(name):
-                if not self._supervisor.may_start:
+                if not self._supervisor.can_start:
                     return
-                self._start(name)
+                self._start_query(name)
 
-    def _park(self, query: str) -> None:
+    def _suspend(self, query: str) -> None:
         """Suspend a query until it has input. If that fails, `start` will report the reason."""
         with suppress(HeadraceError):
-            self.parked[query] = SuspendedQuery(self._supervisor.prepared(query))
+            self.suspended[query] = SuspendedQuery(self._supervisor.prepare(query))
 
     def _is_due(self, query: str) -> bool:
         """Whether the query is to be started now."""
         if query in self._supervisor.running or self._supervisor.queries[query].paused:
             return False
-        if (parked := self.parked.get(query)) is not None and parked.is_done:
+        if (suspended := self.suspended.get(query)) is not None and not suspended.has_input:
             return False
-        setback = self.setbacks.get(query)
-        return setback is None or (setback.again_at is not None and setback.again_at <= time.monotonic())
+        failed = self.failures.get(query)
+        return failed is None or (failed.restart_at is not None and failed.restart_at <= time.monotonic())
 
-    def _start(self, query: str) -> None:
-        self.parked.pop(query, None)
+    def _start_query(self, query: str) -> None:
+        self.suspended.pop(query, None)
         try:
             self._supervisor.start(query)
         except HeadraceError as error:
-            self._set_back(query, error)
+            self._record_failure(query, error)
 
-    def _set_back(self, query: str, failure: HeadraceError) -> None:
-        before, running = self.setbacks.get(query), self._supervisor.running.get(query)
-        times = 1 if before is None or (running is not None and running.progress.batches) else before.times + 1
-        again_at = time.monotonic() + min(2.0 ** (times - 1), _MAX_BACKOFF) if isinstance(failure, Retry) else None
-        self.setbacks[query] = QueryFailure(failure, times, again_at)
-        _logger.warning("query %s failed, %s: %s", query, "restarts" if again_at else "waits for RESUME", failure)
-        self._supervisor.halt(query)
+    def _record_failure(self, query: str, failure: HeadraceError) -> None:
+        before, running = self.failures.get(query), self._supervisor.running.get(query)
+        count = 1 if before is None or (running is not None and running.progress.batches) else before.count + 1
+        restart_at = time.monotonic() + min(2.0 ** (count - 1), _MAX_BACKOFF) if isinstance(failure, Retry) else None
+        self.failures[query] = QueryFailure(failure, count, restart_at)
+        _logger.warning("query %s failed, %s: %s", query, "restarts" if restart_at else "waits for RESUME", failure)
+        self._supervisor.stop(query)
 
     def restart(self, query: str) -> None:
         """Stop a query; the next pass restarts it from its checkpoint, unless it is paused."""
         self.forget(query)
-        self._supervisor.halt(query)
+        self._supervisor.stop(query)
 
     def forget(self, query: str) -> None:
         """Forget why the query is not running: its failures, and that it was suspended."""
-        self.parked.pop(query, None)
-        self.setbacks.pop(query, None)
+        self.suspended.pop(query, None)
+        self.failures.pop(query, None)
 
-    def park_after(self, seconds: float) -> None:
-        self._idleness.after = seconds
+    def set_suspend_after(self, seconds: float) -> None:
+        self._idle.suspend_after = seconds
 
-    def end(self) -> None:
+    def stop(self) -> None:
         """Stop reconciling; running queries keep running."""
         self._supervisor.stopping.set()
         self._thread.join()

@@ -1,6 +1,6 @@
 """Status of a server as one document: `headrace status` shows it, and `GET /api/v1/status` returns it.
 
-    server_status(node, watch)
+    server_status(node, sampler)
 
 It reads the node's memory and the lag of queries and views; it never blocks.
 """
@@ -56,53 +56,53 @@ class QueryStatus:
     next_try_seconds: float | None = None
 
 
-def server_status(node: Node, watch: MetricsSampler, rights: Rights = ALL_RIGHTS) -> dict[str, Any]:
+def server_status(node: Node, sampler: MetricsSampler, rights: Rights = ALL_RIGHTS) -> dict[str, Any]:
     """The server, its queries and views, and broken journal entries, limited to what the principal may see."""
     broken = {number: error.as_dict() for number, error in sorted(node.broken.items()) if rights.is_admin}
     return {
         "version": version("headrace"),
         "log": node.settings.storage.log,
         "data": str(node.settings.storage.data.resolve()) if rights.is_admin else None,
-        "queries": [asdict(one) for one in query_statuses(node, watch, rights)],
+        "queries": [asdict(one) for one in query_statuses(node, sampler, rights)],
         "views": view_statuses(node, rights),
         "broken": broken,
     }
 
 
-def query_statuses(node: Node, watch: MetricsSampler, rights: Rights = ALL_RIGHTS) -> list[QueryStatus]:
+def query_statuses(node: Node, sampler: MetricsSampler, rights: Rights = ALL_RIGHTS) -> list[QueryStatus]:
     """The status of all queries that the principal may see."""
     seen = [name for name, one in list(node.supervisor.queries.items()) if can_see_query(rights, one.query)]
-    found = (query_status(node, watch, query) for query in seen)
+    found = (query_status(node, sampler, query) for query in seen)
     return [one for one in found if one is not None]
 
 
-def query_status(node: Node, watch: MetricsSampler, query: str) -> QueryStatus | None:
+def query_status(node: Node, sampler: MetricsSampler, query: str) -> QueryStatus | None:
     """The status of one query; None if it does not exist."""
-    enlisted = node.supervisor.queries.get(query)
-    if enlisted is None:
+    registered = node.supervisor.queries.get(query)
+    if registered is None:
         return None
-    plan = enlisted.query
-    facts = (query, plan.text, plan.sink.name, plan.sink.topic, [source.name for source in plan.sources])
-    return QueryStatus(*facts, **_state(node, watch, query, paused=enlisted.paused))
+    plan = registered.query
+    identity = (query, plan.text, plan.sink.name, plan.sink.topic, [source.name for source in plan.sources])
+    return QueryStatus(*identity, **_state(node, sampler, query, paused=registered.paused))
 
 
-def _state(node: Node, watch: MetricsSampler, query: str, *, paused: bool) -> Mapping[str, Any]:
-    running, setback = node.supervisor.running.get(query), node.reconciler.setbacks.get(query)
+def _state(node: Node, sampler: MetricsSampler, query: str, *, paused: bool) -> Mapping[str, Any]:
+    running, failed = node.supervisor.running.get(query), node.reconciler.failures.get(query)
     if running is not None:
         state = STARTING if running.is_starting else RUNNING if running.is_active else FAILED
-        return {"state": state, **_figures(watch.look(running))}
+        return {"state": state, **_measurements(sampler.sample(running))}
     if paused:
         return {"state": PAUSED}
-    if query in node.reconciler.parked:
+    if query in node.reconciler.suspended:
         return {"state": SUSPENDED, "lag": 0}
-    if setback is None:
+    if failed is None:
         return {"state": STARTING}
-    again = None if setback.again_at is None else max(0.0, setback.again_at - time.monotonic())
-    why = {"failure": setback.failure.as_dict(), "failures": setback.times, "next_try_seconds": again}
+    wait = None if failed.restart_at is None else max(0.0, failed.restart_at - time.monotonic())
+    why = {"failure": failed.error.as_dict(), "failures": failed.count, "next_try_seconds": wait}
     return {"state": FAILED, **why}
 
 
-def _figures(status: QueryMetrics) -> dict[str, Any]:
+def _measurements(status: QueryMetrics) -> dict[str, Any]:
     return {
         "way": status.way,
         "rate": round(status.rate, 3),
@@ -130,15 +130,15 @@ def view_statuses(node: Node, rights: Rights = ALL_RIGHTS) -> list[dict[str, Any
 
 def _view(node: Node, source: SourceInfo) -> dict[str, Any]:
     failure = node.tables.failure(source.name)
-    told = {"name": source.name, "topic": source.topic, "lag": None, "skipped": 0, "rebuilt": 0}
+    status = {"name": source.name, "topic": source.topic, "lag": None, "skipped": 0, "rebuilt": 0}
     try:
         state = node.tables.state(source.name)
         ends = {partition: bounds.end for partition, bounds in node.log.bounds(source.topic).items()}
         lag = sum(max(0, end - state.position.get(partition, 0)) for partition, end in ends.items())
-        told |= {"lag": lag, "skipped": state.skipped, "rebuilt": state.rebuilt}
+        status |= {"lag": lag, "skipped": state.skipped, "rebuilt": state.rebuilt}
     except HeadraceError as error:
         failure = failure or error
-    return {**told, "failure": None if failure is None else _reason(failure)}
+    return {**status, "failure": None if failure is None else _reason(failure)}
 
 
 def _reason(failure: Exception) -> dict[str, Any]:

@@ -69,114 +69,122 @@ class Supervisor:
         """Queries that have failed and are not restarted."""
         self.stopping = threading.Event()
         """Any thread may set it; no further query is then started."""
-        self._hold = ProgramLock(folder, name)
-        self._forget = internal_topic_remover(log)
-        finish_removals(folder, self._forget)
-        self._tries: Counter[str] = Counter()
+        self._program_lock = ProgramLock(folder, name)
+        self._delete_internal_topics = internal_topic_remover(log)
+        finish_removals(folder, self._delete_internal_topics)
+        self._restarts: Counter[str] = Counter()
         self._ticker = Ticker(log, clock)
 
     @property
     def paused(self) -> frozenset[str]:
-        return frozenset(name for name, enlisted in self.queries.items() if enlisted.paused)
+        return frozenset(name for name, registered in self.queries.items() if registered.paused)
 
     # -- registration -----------------------------------------------------------------------------------------------
 
-    def enlist(self, query: Query, start: Position | None = None) -> None:
+    def register(self, query: Query, start: Position | None = None) -> None:
         self.queries[query.id] = RegisteredQuery(query, start)
 
     def pause(self, query: str, *, paused: bool = True) -> None:
         """Pause a query, or clear the mark: then its owner may start it again."""
         self.queries[query].paused = paused
         if paused:
-            self.halt(query)
+            self.stop(query)
 
-    def hand_over(self, old: str, new: str) -> None:
+    def replace(self, old: str, new: str) -> None:
         """The new query resumes from the old one's checkpoint, as the same writer; `start` checks compatibility."""
-        self.halt(old)
+        self.stop(old)
         del self.queries[old]
-        before, after = self._place(old), self._place(new)
+        before, after = self._checkpoint_folder(old), self._checkpoint_folder(new)
         if before != after and before.exists() and not after.exists():
             with translate_errors(self.folder):
                 before.rename(after)
 
-    def end(self, query: str) -> None:
+    def delete(self, query: str) -> None:
         """Delete a query with its checkpoint: a query of the same name would start from the beginning."""
-        self.halt(query)
+        self.stop(query)
         self.queries.pop(query, None)
         with translate_errors(self.folder):
-            Checkpoint(self._place(query)).remove(self._forget)
+            Checkpoint(self._checkpoint_folder(query)).remove(self._delete_internal_topics)
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
-    def _place(self, query: str) -> Path:
+    def _checkpoint_folder(self, query: str) -> Path:
         return checkpoint_folder(self.folder, query)
 
-    def take_up(self, query: Query) -> None:
+    def adopt_renumbered(self, query: Query) -> None:
         """Let a statement whose number in the script has changed resume from its checkpoint."""
-        folder, known = self._place(query.id), {self._place(name).name for name in self.queries}
-        if not folder.exists() and (there := find_renumbered(self.folder, query, known)) is not None:
+        folder, known = self._checkpoint_folder(query.id), {self._checkpoint_folder(name).name for name in self.queries}
+        if not folder.exists() and (checkpoint := find_renumbered(self.folder, query, known)) is not None:
             with translate_errors(self.folder):
-                there.folder.rename(folder)
+                checkpoint.folder.rename(folder)
 
-    def was_another(self, query: Query) -> bool:
+    def was_replaced(self, query: Query) -> bool:
         """Whether the checkpoint belongs to a later statement, which replaced this query in an earlier run."""
-        there = Checkpoint(self._place(query.id)).manifest
-        return there is not None and there.text != query.text
+        checkpoint = Checkpoint(self._checkpoint_folder(query.id)).manifest
+        return checkpoint is not None and checkpoint.text != query.text
 
-    def left(self) -> list[str]:
+    def orphaned_checkpoints(self) -> list[str]:
         """Names of checkpoints that belong to no registered query."""
-        known = {self._place(query).name for query in self.queries}
-        return [there.folder.name for there in list_checkpoints(self.folder) if there.folder.name not in known]
+        known = {self._checkpoint_folder(query).name for query in self.queries}
+        return [
+            checkpoint.folder.name
+            for checkpoint in list_checkpoints(self.folder)
+            if checkpoint.folder.name not in known
+        ]
 
-    def forget_left(self) -> None:
+    def delete_orphaned_checkpoints(self) -> None:
         """Delete checkpoints that belong to no registered query."""
-        for name in self.left():
+        for name in self.orphaned_checkpoints():
             with translate_errors(self.folder):
-                Checkpoint(self.folder / name).remove(self._forget)
+                Checkpoint(self.folder / name).remove(self._delete_internal_topics)
 
-    def prepared(self, query: str) -> PreparedQuery:
+    def prepare(self, query: str) -> PreparedQuery:
         """Prepare a query without running it; raises what `start` would raise."""
-        enlisted = self.queries[query]
+        registered = self.queries[query]
         with translate_errors(self.folder):
-            return prepare_query(self._log, enlisted.query, self._settings, self._place(query), enlisted.start)
+            return prepare_query(
+                self._log, registered.query, self._settings, self._checkpoint_folder(query), registered.start
+            )
 
     def check_code(self, query: Query) -> None:
         """Raise if the query's state was created by an incompatible version of the user's code."""
-        Checkpoint(self._place(query.id)).check_code(query)
+        Checkpoint(self._checkpoint_folder(query.id)).check_code(query)
 
     # -- running ----------------------------------------------------------------------------------------------------
 
     def start(self, query: str) -> None:
         """Start a query. A process that dies or times out during the start is handled like one that dies later."""
-        self._await_turn()
-        enlisted, folder = self.queries[query], self._place(query)
+        self._wait_for_start_slot()
+        registered, folder = self.queries[query], self._checkpoint_folder(query)
         while not self.stopping.is_set():
             try:
                 with translate_errors(self.folder):
-                    setup = self._setup_of(enlisted.query)
-                    running = self.isolation.start(enlisted.query, folder, enlisted.start, self._ticker.watch, setup)
+                    setup = self._setup_of(registered.query)
+                    running = self.isolation.start(
+                        registered.query, folder, registered.start, self._ticker.on_batch, setup
+                    )
             except ProcessLost as lost:
-                self._count_try(query, lost)
+                self._count_restart(query, lost)
             else:
                 self.running[query] = running
-                self._ticker.begin(running)
+                self._ticker.add(running)
                 _logger.info("query %s started", query)
                 return
 
     @property
-    def may_start(self) -> bool:
+    def can_start(self) -> bool:
         """Whether another query may start: few at once, since Spark gives up a Python worker not up within 10 s."""
         return sum(running.is_starting for running in self.running.values()) < _MAX_STARTING
 
-    def _await_turn(self) -> None:
-        while not self.may_start:
+    def _wait_for_start_slot(self) -> None:
+        while not self.can_start:
             if self.stopping.wait(_PAUSE):
                 return
 
-    def _count_try(self, query: str, lost: ProcessLost) -> None:
+    def _count_restart(self, query: str, lost: ProcessLost) -> None:
         """Count a restart; raises the error if the limit is exceeded."""
-        self._tries[query] += 1
-        if self._tries[query] > _MAX_RESTARTS[type(lost)]:
+        self._restarts[query] += 1
+        if self._restarts[query] > _MAX_RESTARTS[type(lost)]:
             raise lost
         _logger.warning("query %s is restarted: %s", query, lost.what)
 
@@ -187,24 +195,26 @@ class Supervisor:
             if failure is not None:
                 yield name, failure
 
-    def give_up(self, query: str, failure: HeadraceError) -> None:
+    def mark_failed(self, query: str, failure: HeadraceError) -> None:
         _logger.warning("query %s failed: %s", query, failure)
-        self._ticker.forget(query)
+        self._ticker.remove(query)
         self.failed[query] = failure
 
-    def start_again(self, query: str, failure: HeadraceError) -> None:
+    def restart(self, query: str, failure: HeadraceError) -> None:
         """Restart a query from its checkpoint, a limited number of times, if it lost a process; else raise the failure.
 
         Out of memory counts only with a process per query: in a shared process the others use the same memory.
         """
-        if not isinstance(failure, ProcessLost) or (isinstance(failure, OutOfMemory) and not self.isolation.apart):
+        if not isinstance(failure, ProcessLost) or (
+            isinstance(failure, OutOfMemory) and not self.isolation.isolates_failures
+        ):
             raise failure
         running = self.running[query]
         if running.progress.batches:
-            del self._tries[query]  # only restarts in a row count
-        self._count_try(query, failure)
+            del self._restarts[query]  # only restarts in a row count
+        self._count_restart(query, failure)
         running.stop()
-        self._ticker.forget(query)
+        self._ticker.remove(query)
         self.start(query)
 
     def is_idle(self) -> bool:
@@ -216,18 +226,18 @@ class Supervisor:
         # A query that finished a batch meanwhile may have written input for a query that was checked before it.
         return before == [running.progress.batches for running in queries]
 
-    def halt(self, query: str) -> None:
+    def stop(self, query: str) -> None:
         """Stop a query; it resumes from its checkpoint when it is started again."""
-        self._ticker.forget(query)
+        self._ticker.remove(query)
         self.failed.pop(query, None)
         if (running := self.running.pop(query, None)) is not None:
             running.stop()
             _logger.info("query %s stopped", query)
 
-    def renew(self) -> None:
+    def restart_workers(self) -> None:
         """Stop all queries and release what they shared; each resumes when it is started again."""
         for query in list(self.running):
-            self.halt(query)
+            self.stop(query)
         self.isolation.close()
 
     def wake(self) -> None:
@@ -246,7 +256,7 @@ class Supervisor:
         for query in self.running:
             _logger.info("query %s stopped", query)
         self.isolation.close()
-        self._hold.close()
+        self._program_lock.close()
 
 
 def checkpoint_folder(folder: Path, query: str) -> Path:

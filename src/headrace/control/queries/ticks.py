@@ -29,9 +29,9 @@ from headrace.plan.nodes import Query, walk
 from headrace.record import Record
 
 _logger = logging.getLogger(__name__)
-_RETRY_AFTER = 0.05  # seconds until a busy query is checked again
+_BUSY_WAIT = 0.05  # seconds until a busy query is checked again
 _MAX_WAIT = 3600.0  # seconds; system calls limit how long a wait may be
-_BATCH = 60_000  # milliseconds; a longer difference is not the duration of a batch
+_MAX_BATCH_MS = 60_000  # milliseconds; a longer difference is not the duration of a batch
 
 
 class TickTarget(Protocol):
@@ -70,36 +70,36 @@ class WatchedQuery:
     pace: EventTimePace | None = None
     due: int | None = None
 
-    def note(self, now: int) -> None:
+    def update(self, now: int) -> None:
         """Update pace and due time after a batch."""
         progress = self.running.progress
         deadline = progress.deadline
         if progress.time is not None and (self.pace is None or progress.time > self.pace.time):
-            self.pace = EventTimePace(progress.time, self._read_at(now))
+            self.pace = EventTimePace(progress.time, self._batch_began(now))
         if deadline is None:
             self.due = None
             return
         if self.pace is None:  # state of an earlier run without a stored pace: assume that event time is the clock's
             self.pace = EventTimePace(min(deadline, now), now)
         self.due = self.pace.at + max(deadline - self.pace.time, 0)
-        self._keep(self.pace)
+        self._store_pace(self.pace)
 
-    def _read_at(self, now: int) -> int:
+    def _batch_began(self, now: int) -> int:
         """When the batch began; `now` if the clock is a manual one that differs from the system clock."""
         read = self.running.read_at
-        return read if read is not None and 0 <= now - read < _BATCH else now
+        return read if read is not None and 0 <= now - read < _MAX_BATCH_MS else now
 
-    def _keep(self, pace: EventTimePace) -> None:
+    def _store_pace(self, pace: EventTimePace) -> None:
         with suppress(OSError):
-            _file(self.running).write_text(json.dumps(vars(pace)))
+            _pace_file(self.running).write_text(json.dumps(vars(pace)))
 
-    def recall(self) -> None:
+    def restore_pace(self) -> None:
         """Restore the pace of the previous run."""
         with suppress(OSError, ValueError, KeyError, TypeError):
-            found = json.loads(_file(self.running).read_text())
-            kept = EventTimePace(int(found["time"]), int(found["at"]))
-            if self.pace is None or kept.time > self.pace.time:
-                self.pace = kept
+            found = json.loads(_pace_file(self.running).read_text())
+            stored = EventTimePace(int(found["time"]), int(found["at"]))
+            if self.pace is None or stored.time > self.pace.time:
+                self.pace = stored
 
 
 def is_timed(query: Query) -> bool:
@@ -107,7 +107,7 @@ def is_timed(query: Query) -> bool:
     return any(node.traits.timed for node in walk(query.sink))
 
 
-def _file(running: TickTarget) -> Path:
+def _pace_file(running: TickTarget) -> Path:
     return running.folder / "time.json"
 
 
@@ -123,22 +123,22 @@ class Ticker:
         self._thread = threading.Thread(target=self._run, name="headrace-ticks", daemon=True)
         self._thread.start()
 
-    def begin(self, running: TickTarget) -> None:
+    def add(self, running: TickTarget) -> None:
         """A query has started. One that resumes gets a tick that moves no time, so that it reports its deadline."""
         if running.resumed and is_timed(running.query) and running.ticks in running.topics:
             with self._changed:
-                self._watched.setdefault(running.query.id, WatchedQuery(running)).recall()
+                self._watched.setdefault(running.query.id, WatchedQuery(running)).restore_pace()
             self._append(running, 0)
 
-    def watch(self, running: TickTarget) -> None:
+    def on_batch(self, running: TickTarget) -> None:
         """A batch is done: update when the query's next tick is due."""
         with self._changed:
             watched = self._watched.setdefault(running.query.id, WatchedQuery(running))
             watched.running = running
-            watched.note(self._clock.now())
+            watched.update(self._clock.now())
             self._changed.notify()
 
-    def forget(self, query: str) -> None:
+    def remove(self, query: str) -> None:
         with self._changed:
             self._watched.pop(query, None)
 
@@ -154,11 +154,11 @@ class Ticker:
         self._thread.join()
 
     def _run(self) -> None:
-        while (due := self._next()) is not None:
+        while (due := self._wait_for_due()) is not None:
             for watched in due:
                 self._tick(watched)
 
-    def _next(self) -> list[WatchedQuery] | None:
+    def _wait_for_due(self) -> list[WatchedQuery] | None:
         """Wait for queries that are due; None when the ticker is closed."""
         with self._changed:
             while not self._closed:
@@ -166,24 +166,24 @@ class Ticker:
                 times = [w.due for w in self._watched.values() if w.due is not None]
                 if any(due <= now for due in times):
                     return [w for w in self._watched.values() if w.due is not None and w.due <= now]
-                left = min((due - now for due in times), default=None)
-                self._changed.wait(_MAX_WAIT if left is None else min(max(left, 1) / 1000, _MAX_WAIT))
+                wait = min((due - now for due in times), default=None)
+                self._changed.wait(_MAX_WAIT if wait is None else min(max(wait, 1) / 1000, _MAX_WAIT))
         return None
 
     def _tick(self, watched: WatchedQuery) -> None:
         try:
             if not watched.running.lag():
-                self._append(watched.running, self._reached(watched))
+                self._append(watched.running, self._advance(watched))
                 return
         except HeadraceError as error:  # a full disk or a deleted topic: the query itself will report it
             _logger.warning("could not write a tick for query %s: %s", watched.running.query.id, error)
             with self._changed:
                 watched.due = watched.due or self._clock.now()
         with self._changed:
-            self._changed.wait(_RETRY_AFTER)  # by the system clock: a manual clock may stand still
+            self._changed.wait(_BUSY_WAIT)  # by the system clock: a manual clock may stand still
 
-    def _reached(self, watched: WatchedQuery) -> int:
-        """Current event time; stored before the tick is sent, since `watch` may be called for its batch at once."""
+    def _advance(self, watched: WatchedQuery) -> int:
+        """Current event time; stored before the tick is sent, since `on_batch` may be called for its batch at once."""
         with self._changed:
             now = self._clock.now()
             assert watched.pace is not None

@@ -33,8 +33,8 @@ class WriteTracker:
     def position(self, topic: str, behind: frozenset[str] = frozenset()) -> EndOffsets | None:
         """The end offsets in a topic up to which all effects of the write lie; None if not known yet."""
         found = {place.partition: at for place, at in self._written.items() if place.topic == topic}
-        for name, enlisted in list(self._node.supervisor.queries.items()):
-            if enlisted.query.sink.topic != topic or name in behind:
+        for name, registered in list(self._node.supervisor.queries.items()):
+            if registered.query.sink.topic != topic or name in behind:
                 continue
             ends = self._there.get(name) or self._ends(name, topic, behind | {name})
             if ends is None:
@@ -58,9 +58,9 @@ class WriteTracker:
         return {p: bounds.end for p, bounds in self._node.log.bounds(topic).items()} if wanted else {}
 
     def _has_read(self, query: str, wanted: Mapping[str, EndOffsets]) -> bool:
-        parked, running = self._node.reconciler.parked.get(query), self._node.supervisor.running.get(query)
+        suspended, running = self._node.reconciler.suspended.get(query), self._node.supervisor.running.get(query)
         if running is None:
-            return parked is not None and parked.is_done  # it has read all its input
+            return suspended is not None and not suspended.has_input  # it has read all its input
         position = running.position or {}
         log = self._node.log
         if isinstance(log, EmbeddedLog):

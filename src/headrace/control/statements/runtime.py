@@ -61,11 +61,11 @@ class LogRuntime:
 
     def start_query(self, query: Query, start: Position | None, replaces: str | None) -> None:
         if replaces in self._supervisor.queries:
-            self._supervisor.hand_over(replaces, query.id)
-        self._supervisor.enlist(query, start)
+            self._supervisor.replace(replaces, query.id)
+        self._supervisor.register(query, start)
 
     def terminate_query(self, query: str) -> None:
-        self._supervisor.end(query)
+        self._supervisor.delete(query)
 
     def pause_query(self, query: str, *, paused: bool) -> None:
         self._supervisor.pause(query, paused=paused)

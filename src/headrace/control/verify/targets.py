@@ -37,7 +37,7 @@ def server_targets(log: Log, data: Path) -> list[VerifyTarget]:
     replay = Replay(empty_catalog(log))
     with suppress(UnknownTopic):  # no server has ever used this log
         replay.read(read_journal(log)[0])
-    queries = [enlisted.query for enlisted in replay.queries.values()]
+    queries = [registered.query for registered in replay.queries.values()]
     return _targets(queries, replay.catalog.sources, data / "checkpoints" / SERVER_PROGRAM, replay.apps.setup_of)
 
 

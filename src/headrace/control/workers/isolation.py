@@ -27,24 +27,26 @@ from headrace.log.kafka.jars import spark_jars
 from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
-_FILES_KEPT = 3  # files that Spark keeps open for every query that was started
-_MOST_STARTS = 10_000
+_FILES_PER_START = 3  # files that Spark keeps open for every query that was started
+_MAX_STARTS = 10_000
 
 
 class Isolation(Protocol):
-    apart: ClassVar[bool]
+    isolates_failures: ClassVar[bool]
     """Whether a query that fails leaves the others running."""
 
     def warm_up(self) -> None:
         """Start what queries share (Spark); takes a while."""
         ...
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
+    def start(
+        self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup
+    ) -> QueryHandle:
         """`setup` declares the user-defined functions that the query calls; it runs in every process of the query."""
         ...
 
     @property
-    def is_worn(self) -> bool:
+    def needs_restart(self) -> bool:
         """Whether the shared process has started so many queries that it should be restarted."""
         ...
 
@@ -66,20 +68,22 @@ class IsolationContext:
     settings: Settings
 
     @property
-    def is_worn(self) -> bool:
+    def needs_restart(self) -> bool:
         return False
 
 
 class InProcess(IsolationContext):
-    apart: ClassVar[bool] = False
+    isolates_failures: ClassVar[bool] = False
 
     def warm_up(self) -> None:
         self._session()
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
+    def start(
+        self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup
+    ) -> QueryHandle:
         spark = self._session()
         return start_query(
-            spark, self.log, query, self.settings, folder, lambda running, *_: on_batch(running), begin, setup
+            spark, self.log, query, self.settings, folder, lambda running, *_: on_batch(running), position, setup
         )
 
     def close(self) -> None:
@@ -93,14 +97,18 @@ class InProcess(IsolationContext):
 
 
 class ProcessPerQuery(IsolationContext):
-    apart: ClassVar[bool] = True
+    isolates_failures: ClassVar[bool] = True
 
     def warm_up(self) -> None:
         """Nothing to do: nothing is shared."""
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
-        prepared = prepare_query(self.log, query, self.settings, folder, begin)  # raises here if the query is invalid
-        assignment = QueryAssignment(serialize_plan(query), folder, begin, setup)
+    def start(
+        self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup
+    ) -> QueryHandle:
+        prepared = prepare_query(
+            self.log, query, self.settings, folder, position
+        )  # raises here if the query is invalid
+        assignment = QueryAssignment(serialize_plan(query), folder, position, setup)
         return WorkerQueryHandle(prepared, self._process_of(query.id), assignment, on_batch)
 
     def _process_of(self, query: str) -> WorkerProcess:
@@ -118,22 +126,22 @@ class SharedProcess(ProcessPerQuery):
     _starts: int = field(default=0, init=False)
 
     @property
-    def is_worn(self) -> bool:
-        return self._starts > _most_starts()
+    def needs_restart(self) -> bool:
+        return self._starts > _max_starts()
 
     def warm_up(self) -> None:
-        self._there()
+        self._shared_process()
 
     def _process_of(self, query: str) -> WorkerProcess:
         del query
         self._starts += 1
-        return self._there()
+        return self._shared_process()
 
-    def _there(self) -> WorkerProcess:
+    def _shared_process(self) -> WorkerProcess:
         if self._process is not None and self._process.has_ended:
             self.close()
         if self._process is None:
-            self._process = WorkerProcess(WorkerConfig(self.program, self.settings, alone=False))
+            self._process = WorkerProcess(WorkerConfig(self.program, self.settings, single_query=False))
         return self._process
 
     def close(self) -> None:
@@ -142,10 +150,10 @@ class SharedProcess(ProcessPerQuery):
             self._process, self._starts = None, 0
 
 
-def _most_starts() -> int:
+def _max_starts() -> int:
     """Limit of query starts in one process: Spark keeps a few files open for each (see `engine.spark.leaks`)."""
     _, files = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return _MOST_STARTS if files == resource.RLIM_INFINITY else min(files // 2 // _FILES_KEPT, _MOST_STARTS)
+    return _MAX_STARTS if files == resource.RLIM_INFINITY else min(files // 2 // _FILES_PER_START, _MAX_STARTS)
 
 
 _ISOLATIONS: Mapping[str, Callable[[str, Log, Settings], Isolation]] = {"shared": InProcess, "process": ProcessPerQuery}

@@ -41,17 +41,17 @@ MessageHandler = Callable[[Mapping[str, Any]], None]
 class WorkerProcess:
     """A worker process; its messages about a query go to the handler that was registered with the query."""
 
-    def __init__(self, post: WorkerConfig) -> None:
-        self.post = post
-        self.fate = ""
+    def __init__(self, config: WorkerConfig) -> None:
+        self.config = config
+        self.exit_reason = ""
         """How the process ended."""
-        self._ears: dict[str, MessageHandler] = {}
-        self._turn = threading.Lock()
+        self._handlers: dict[str, MessageHandler] = {}
+        self._lock = threading.Lock()
         self._ended = threading.Event()
         self._closed = False
         self._scratch = ScratchDirectory()  # for Spark, which does not clean up when it is killed
-        self._process = _spawn(post.settings.storage.data / "logs" / "spark.log", str(self._scratch.folder))
-        self._send(post)
+        self._process = _spawn(config.settings.storage.data / "logs" / "spark.log", str(self._scratch.folder))
+        self._send(config)
         self._listener = threading.Thread(target=self._listen, name=f"headrace-{self.pid}", daemon=True)
         self._listener.start()
 
@@ -63,20 +63,20 @@ class WorkerProcess:
     def has_ended(self) -> bool:
         return self._ended.is_set()
 
-    def give(self, query: str, assignment: QueryAssignment, hear: MessageHandler) -> None:
+    def assign(self, query: str, assignment: QueryAssignment, handler: MessageHandler) -> None:
         """Assign a query to run. Its handler gets an empty message when the process has ended."""
-        with self._turn:
-            self._ears[query] = hear
+        with self._lock:
+            self._handlers[query] = handler
         self._send(WorkerCommand(CommandType.START, query, assignment))
         if self.has_ended:
-            hear({})
+            handler({})
 
-    def say(self, word: CommandType, query: str) -> None:
-        self._send(WorkerCommand(word, query))
+    def send(self, command: CommandType, query: str) -> None:
+        self._send(WorkerCommand(command, query))
 
     def forget(self, query: str) -> None:
-        with self._turn:
-            self._ears.pop(query, None)
+        with self._lock:
+            self._handlers.pop(query, None)
 
     def close(self) -> None:
         """Let the process end by itself, then kill what is left of its process group; idempotent."""
@@ -84,7 +84,7 @@ class WorkerProcess:
             return  # its pid may have been reused
         self._closed = True
         assert self._process.stdin is not None
-        if self.post.alone:  # the process ends when its query does
+        if self.config.single_query:  # the process ends when its query does
             self._ended.wait(_STOP_TIMEOUT)
         with suppress(OSError):
             self._process.stdin.close()
@@ -95,10 +95,10 @@ class WorkerProcess:
         self._listener.join()
         self._scratch.close()
 
-    def _send(self, what: WorkerConfig | WorkerCommand) -> None:
+    def _send(self, message: WorkerConfig | WorkerCommand) -> None:
         assert self._process.stdin is not None
-        with self._turn, suppress(OSError, ValueError):  # the process has ended: there is no receiver
-            pickle.dump(what, self._process.stdin)
+        with self._lock, suppress(OSError, ValueError):  # the process has ended: there is no receiver
+            pickle.dump(message, self._process.stdin)
             self._process.stdin.flush()
 
     def _listen(self) -> None:
@@ -106,20 +106,20 @@ class WorkerProcess:
         try:
             for line in self._process.stdout:
                 if line.endswith(b"\n"):  # else the process died while writing the line
-                    self._hear(json.loads(line))
+                    self._on_message(json.loads(line))
         finally:
-            self.fate = _exit_reason(self._process.pid)
+            self.exit_reason = _exit_reason(self._process.pid)
             self._ended.set()
-            with self._turn:
-                ears = list(self._ears.values())
-            for hear in ears:
-                hear({})
+            with self._lock:
+                handlers = list(self._handlers.values())
+            for handler in handlers:
+                handler({})
 
-    def _hear(self, told: Mapping[str, Any]) -> None:
-        with self._turn:
-            hear = self._ears.get(told["query"])
-        if hear is not None:
-            hear(told)
+    def _on_message(self, message: Mapping[str, Any]) -> None:
+        with self._lock:
+            handler = self._handlers.get(message["query"])
+        if handler is not None:
+            handler(message)
 
 
 class WorkerQueryHandle:
@@ -148,7 +148,7 @@ class WorkerQueryHandle:
         self._draining = False
         self._begun, self._drained, self._stopped, self._ended = (threading.Event() for _ in range(4))
         self._process = process
-        process.give(self.query.id, assignment, self._hear)
+        process.assign(self.query.id, assignment, self._on_message)
 
     @property
     def pid(self) -> int:
@@ -176,7 +176,7 @@ class WorkerQueryHandle:
         if self._failed is not None or self._draining or not self._ended.is_set():
             return self._failed
         return ProcessLost(
-            f"the process of query {self.query.id} has {self._process.fate}",
+            f"the process of query {self.query.id} has {self._process.exit_reason}",
             where=str(self.folder),
             fix="see logs/spark.log in the data folder; the system may have killed it for using too much memory; "
             "start it again and it resumes from its checkpoint",
@@ -184,37 +184,37 @@ class WorkerQueryHandle:
 
     def drain(self) -> None:
         self._draining = True
-        self._process.say(CommandType.DRAIN, self.query.id)
+        self._process.send(CommandType.DRAIN, self.query.id)
         self._drained.wait()
 
     def stop(self) -> None:
         self.drain()
-        self._process.say(CommandType.STOP, self.query.id)
-        if self._process.post.alone:
+        self._process.send(CommandType.STOP, self.query.id)
+        if self._process.config.single_query:
             self._process.close()
         else:
             self._stopped.wait(_STOP_TIMEOUT)
         self._process.forget(self.query.id)
 
-    def _hear(self, told: Mapping[str, Any]) -> None:
-        if not told:  # the process has ended
+    def _on_message(self, message: Mapping[str, Any]) -> None:
+        if not message:  # the process has ended
             events = (self._ended, self._drained, self._stopped)
-        elif "batch" in told:
-            self._note(told)
+        elif "batch" in message:
+            self._on_batch_report(message)
             return
-        elif "failed" in told:
-            self._failed, events = error_from_dict(told["failed"]), (self._drained,)
+        elif "failed" in message:
+            self._failed, events = error_from_dict(message["failed"]), (self._drained,)
         else:
             named = {"begun": self._begun, "drained": self._drained, "stopped": self._stopped}
-            events = [event for word, event in named.items() if word in told]
+            events = [event for name, event in named.items() if name in message]
         for event in events:
             event.set()
 
-    def _note(self, told: Mapping[str, Any]) -> None:
+    def _on_batch_report(self, message: Mapping[str, Any]) -> None:
         """Handle the report of a finished batch."""
-        self.batch_time, self.read_at = told["time"], told["read_at"]
-        self.progress.add([TaskReport(**report) for report in told["reports"]])
-        self._batch = told["batch"]
+        self.batch_time, self.read_at = message["time"], message["read_at"]
+        self.progress.add([TaskReport(**report) for report in message["reports"]])
+        self._batch = message["batch"]
         self._on_batch(self)
 
 

@@ -32,7 +32,7 @@ class WorkerConfig:
 
     program: str
     settings: Settings
-    alone: bool = True
+    single_query: bool = True
     """Whether the process runs only one query and ends with it."""
 
 
@@ -59,12 +59,12 @@ class CommandType(Enum):
 
 @dataclass(frozen=True)
 class WorkerCommand:
-    word: CommandType
+    type: CommandType
     query: str
     assignment: QueryAssignment | None = None
     """The query to start."""
 
 
-def error_from_dict(told: Mapping[str, Any]) -> HeadraceError:
+def error_from_dict(document: Mapping[str, Any]) -> HeadraceError:
     """Rebuild an error from its `as_dict` form."""
-    return CODES[told["code"]](told["what"], where=told["where"], fix=told["fix"])
+    return CODES[document["code"]](document["what"], where=document["where"], fix=document["fix"])

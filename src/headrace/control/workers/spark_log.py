@@ -37,12 +37,12 @@ def redirect_output(path: Path) -> Iterator[None]:
     with open_for_append(path) as file:
         for stream in (sys.stdout, sys.stderr):
             stream.flush()
-        kept = [(number, os.dup(number)) for number in (1, 2)]
+        saved = [(number, os.dup(number)) for number in (1, 2)]
         try:
-            for number, _ in kept:
+            for number, _ in saved:
                 os.dup2(file, number)
             yield
         finally:
-            for number, copy in kept:
+            for number, copy in saved:
                 os.dup2(copy, number)
                 os.close(copy)

@@ -33,57 +33,57 @@ _SHORT_PAUSE = 0.05  # while it is starting
 
 
 class Worker:
-    def __init__(self, post: WorkerConfig, orders: BinaryIO, out: TextIO) -> None:
+    def __init__(self, config: WorkerConfig, commands: BinaryIO, out: TextIO) -> None:
         # The parent maintains the log: merging and retention must not run again in each worker.
-        self.settings = post.settings.replace(storage_maintenance_interval=timedelta(0))
-        self.post = post
-        self._orders = orders
+        self.settings = config.settings.replace(storage_maintenance_interval=timedelta(0))
+        self.config = config
+        self._commands = commands
         self._out = out
-        self._turn, self._making = threading.Lock(), threading.Lock()
-        self._ground: tuple[Log, SparkSession] | None = None
-        self._members: dict[str, QueryThread] = {}
+        self._lock, self._session_lock = threading.Lock(), threading.Lock()
+        self._session: tuple[Log, SparkSession] | None = None
+        self._queries: dict[str, QueryThread] = {}
 
     def run(self) -> NoReturn:
         """Run until the parent exits, or the only query is stopped."""
         logfile.configure(self.settings)
-        while (order := self._next()) is not None:
-            if order.assignment is not None:
-                self._members[order.query] = member = QueryThread(self, order.query, order.assignment)
-                threading.Thread(target=member.run, name=f"headrace-{order.query}", daemon=True).start()
-            elif (member := self._members.get(order.query)) is None:
-                self.say(order.query, drained=True)  # it has already ended
-            elif order.word is CommandType.DRAIN:
+        while (command := self._next()) is not None:
+            if command.assignment is not None:
+                self._queries[command.query] = query = QueryThread(self, command.query, command.assignment)
+                threading.Thread(target=query.run, name=f"headrace-{command.query}", daemon=True).start()
+            elif (query := self._queries.get(command.query)) is None:
+                self.report(command.query, drained=True)  # it has already ended
+            elif command.type is CommandType.DRAIN:
                 # In a thread, since several may be drained at once, and each waits for its batch.
-                threading.Thread(target=member.drain, daemon=True).start()
+                threading.Thread(target=query.drain, daemon=True).start()
             else:
-                member.over.set()
+                query.stopped.set()
         os._exit(1)
 
     def _next(self) -> WorkerCommand | None:
         try:
-            return pickle.load(self._orders)
+            return pickle.load(self._commands)
         except (EOFError, OSError, pickle.UnpicklingError):
             return None
 
-    def ground(self) -> tuple[Log, SparkSession]:
+    def log_and_spark(self) -> tuple[Log, SparkSession]:
         """The log and the Spark session, created on first use."""
-        with self._making:
-            if self._ground is None:
+        with self._session_lock:
+            if self._session is None:
                 jars = spark_jars(self.settings) if self.settings.storage.log == "kafka" else ()
-                spark = spark_session(self.settings, f"headrace {self.post.program}", jars=jars)
-                self._ground = open_log(self.settings), spark
-            return self._ground
+                spark = spark_session(self.settings, f"headrace {self.config.program}", jars=jars)
+                self._session = open_log(self.settings), spark
+            return self._session
 
-    def forget(self, member: QueryThread) -> None:
+    def forget(self, query: QueryThread) -> None:
         """Remove a query that has ended, unless another of its name was assigned meanwhile."""
-        if self._members.get(member.name) is member:
-            del self._members[member.name]
+        if self._queries.get(query.name) is query:
+            del self._queries[query.name]
 
-    def say(self, query: str, **words: Any) -> None:
-        with self._turn:
-            print(json.dumps({"query": query, **words}), file=self._out, flush=True)
+    def report(self, query: str, **fields: Any) -> None:
+        with self._lock:
+            print(json.dumps({"query": query, **fields}), file=self._out, flush=True)
 
-    def leave(self) -> NoReturn:
+    def exit(self) -> NoReturn:
         """Stop Spark and exit without joining the threads that wait for commands and for Spark."""
         stop_spark()
         os._exit(0)
@@ -92,90 +92,97 @@ class Worker:
 class QueryThread:
     """Runs one query in its own thread."""
 
-    def __init__(self, child: Worker, name: str, assignment: QueryAssignment) -> None:
-        self._child = child
+    def __init__(self, worker: Worker, name: str, assignment: QueryAssignment) -> None:
+        self._worker = worker
         self.name = name
         self._assignment = assignment
         self._running: RunningQuery | None = None
         self._drained = False
-        self._turn = threading.Lock()
-        self.over = threading.Event()
+        self._lock = threading.Lock()
+        self.stopped = threading.Event()
 
     def run(self) -> None:
         """Run until the query fails or is stopped."""
         try:
-            self._work()
+            self._run_query()
         except HeadraceError as error:
-            self._child.say(self.name, failed=error.as_dict())
+            self._worker.report(self.name, failed=error.as_dict())
         except Exception as error:
             traceback.print_exc()  # into Spark's log
             failure = failure_of(error, self.name, self._assignment.folder)
-            self._child.say(self.name, failed=failure.as_dict())
-        self._child.forget(self)
-        self._child.say(self.name, stopped=True)
-        if self._child.post.alone or spark_has_stopped():
-            self._child.leave()
+            self._worker.report(self.name, failed=failure.as_dict())
+        self._worker.forget(self)
+        self._worker.report(self.name, stopped=True)
+        if self._worker.config.single_query or spark_has_stopped():
+            self._worker.exit()
 
-    def _work(self) -> None:
-        given, child = self._assignment, self._child
-        log, spark = child.ground()
+    def _run_query(self) -> None:
+        assignment, worker = self._assignment, self._worker
+        log, spark = worker.log_and_spark()
         running = start_query(
-            spark, log, given.plan(), child.settings, given.folder, self._told, given.start, given.setup
+            spark,
+            log,
+            assignment.plan(),
+            worker.settings,
+            assignment.folder,
+            self._report_batch,
+            assignment.start,
+            assignment.setup,
         )
-        with self._turn:
+        with self._lock:
             self._running = running
         if self._drained:
             self._drain(running)
         try:
-            self._watch(running)
+            self._monitor(running)
         finally:
             running.stop()
 
-    def _watch(self, running: RunningQuery) -> None:
-        while running.is_starting and not self.over.wait(_SHORT_PAUSE):
+    def _monitor(self, running: RunningQuery) -> None:
+        while running.is_starting and not self.stopped.wait(_SHORT_PAUSE):
             pass
-        self._child.say(self.name, begun=True)
-        while not self.over.wait(_PAUSE):
+        self._worker.report(self.name, begun=True)
+        while not self.stopped.wait(_PAUSE):
             if (failure := running.failure()) is not None:
                 raise failure
             if running.execution_mode == REALTIME:
-                self._look(running)
+                self._report_realtime(running)
 
-    def _look(self, running: RunningQuery) -> None:
+    def _report_realtime(self, running: RunningQuery) -> None:
         """In realtime mode there is no callback for batches: reading `position` counts them."""
         before, progress = replace(running.progress, problems=dict(running.progress.problems)), running.progress
         if running.position is not None and progress.batches > before.batches:
             problems = {code: count - before.problems.get(code, 0) for code, count in progress.problems.items()}
-            made = TaskReport(0, progress.records - before.records, progress.written - before.written, problems)
-            self._told(running, progress.last["batch"], [made])
+            report = TaskReport(0, progress.records - before.records, progress.written - before.written, problems)
+            self._report_batch(running, progress.last["batch"], [report])
 
-    def _told(self, running: RunningQuery, batch: int, reports: list[TaskReport]) -> None:
-        told = [asdict(report) for report in reports]
+    def _report_batch(self, running: RunningQuery, batch: int, reports: list[TaskReport]) -> None:
+        documents = [asdict(report) for report in reports]
         time = dict(running.batch_time)
-        self._child.say(self.name, batch=batch, reports=told, time=time, read_at=running.read_at)
+        self._worker.report(self.name, batch=batch, reports=documents, time=time, read_at=running.read_at)
 
     def drain(self) -> None:
-        with self._turn:
+        with self._lock:
             self._drained, running = True, self._running
         if running is not None:
             self._drain(running)
-        elif self._child.post.alone:  # it has not started: nothing can be lost
-            self._child.say(self.name, drained=True)
-            self._child.leave()
+        elif self._worker.config.single_query:  # it has not started: nothing can be lost
+            self._worker.report(self.name, drained=True)
+            self._worker.exit()
 
     def _drain(self, running: RunningQuery) -> None:
         running.drain()
-        self._child.say(self.name, drained=True)
+        self._worker.report(self.name, drained=True)
 
 
 def main() -> None:
     # Spark's processes inherit standard output: point it to the log file, which is standard error.
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
-    orders = os.fdopen(os.dup(0), "rb")
+    commands = os.fdopen(os.dup(0), "rb")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
-    Worker(pickle.load(orders), orders, out).run()
+    Worker(pickle.load(commands), commands, out).run()
 
 
 if __name__ == "__main__":

@@ -29,7 +29,7 @@ class RequestContext:
         self.fates = DeadLetterResolutions(node.log)
         self.waking = AppendSignal(node.log)
         self.pages = TailPageCache(node.log)
-        self.watch = MetricsSampler()
+        self.sampler = MetricsSampler()
         self.room = BodyBudget(_HELD)
         self.rights = NO_RIGHTS
 

@@ -149,5 +149,5 @@ class SnapshotPoller:
             del self._courses[gone]
         broken = {number: str(error) for number, error in node.broken.items()}
         plans = {name: one.query for name, one in list(node.supervisor.queries.items())}
-        queries = query_statuses(node, self._site.watch)
+        queries = query_statuses(node, self._site.sampler)
         return ServerSnapshot(at, topics, queries, view_statuses(node), dict(node.catalog.sources), broken, plans)

@@ -55,7 +55,7 @@ def test_a_server_tells_how_its_queries_are(headrace: Program) -> None:
         told = headrace("status", "--json").json
         assert (told["queries"], told["broken"], told["log"]) == ([], {}, "embedded")
         node.execute(CLICKS + COUNTS + "CREATE STREAM copy AS SELECT * FROM clicks; PAUSE CSAS_COPY_2;")
-        node.reconciler.look()
+        node.reconciler.reconcile()
         told = headrace("status", "--json", code=1).json
         states = {query["name"]: query["state"] for query in told["queries"]}
         assert states == {"CTAS_COUNTS_1": "failed", "CSAS_COPY_2": "paused"}

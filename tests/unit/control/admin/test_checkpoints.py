@@ -101,23 +101,25 @@ def test_a_script_that_no_longer_names_a_query(log: EmbeddedLog, folder: Path, s
     begun(log, folder, "a/CSAS_OLD_0")
     begun(log, folder, "a/CSAS_COPY_0")
     with Program(log, settings, name="a") as program:
-        assert program.left == []  # the script was not read yet
+        assert program.orphaned_checkpoints == []  # the script was not read yet
         program.execute(f"{CLICKS}CREATE STREAM copy AS SELECT * FROM clicks;\nPAUSE CSAS_COPY_0;")
-        assert program.left == ["CSAS_OLD_0"]
+        assert program.orphaned_checkpoints == ["CSAS_OLD_0"]
         program.execute("TERMINATE CSAS_COPY_0;")
-        assert program.left == ["CSAS_OLD_0"]
+        assert program.orphaned_checkpoints == ["CSAS_OLD_0"]
     assert [one.query for one in describe_checkpoints(folder)] == ["a/CSAS_OLD_0"]
 
 
 class Nowhere:
     """Where no query ever runs."""
 
-    apart: ClassVar[bool] = False
-    is_worn = False
+    isolates_failures: ClassVar[bool] = False
+    needs_restart = False
 
     def warm_up(self) -> None: ...
 
-    def start(self, query: Query, folder: Path, begin: Position | None, on_batch: OnBatch, setup: Setup) -> QueryHandle:
+    def start(
+        self, query: Query, folder: Path, position: Position | None, on_batch: OnBatch, setup: Setup
+    ) -> QueryHandle:
         raise LogBusy(query.id)
 
     def close(self) -> None: ...

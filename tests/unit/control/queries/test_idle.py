@@ -42,24 +42,24 @@ def at_work(text: str, way: str = "record") -> Any:
 def test_who_may_leave(text: str, way: str, batches: int, deadline: int | None, leaves: bool) -> None:
     now, running = [0.0], at_work(text, way)
     running.progress.batches, running.progress.deadlines = batches, {0: deadline}
-    idleness = IdleTracker(60.0, lambda: now[0])
-    assert not idleness.may_leave(running)
+    idle = IdleTracker(60.0, lambda: now[0])
+    assert not idle.should_suspend(running)
     now[0] = 61.0
-    assert idleness.may_leave(running) is leaves
+    assert idle.should_suspend(running) is leaves
 
 
 def test_a_batch_makes_it_wait_anew_and_so_does_what_it_has_to_read() -> None:
     now, running = [0.0], at_work(COPY)
-    idleness, never = IdleTracker(60.0, lambda: now[0]), IdleTracker(0.0, lambda: now[0])
-    for look in (idleness, never):
-        assert not look.may_leave(running)
+    idle, never = IdleTracker(60.0, lambda: now[0]), IdleTracker(0.0, lambda: now[0])
+    for tracker in (idle, never):
+        assert not tracker.should_suspend(running)
     now[0], running.progress.batches = 50.0, 1
-    assert not idleness.may_leave(running)
+    assert not idle.should_suspend(running)
     now[0] = 70.0
-    assert not idleness.may_leave(running)
+    assert not idle.should_suspend(running)
     now[0] = 111.0
     running.lag = lambda: 5
-    assert not idleness.may_leave(running)
+    assert not idle.should_suspend(running)
     running.lag = lambda: 0
-    assert idleness.may_leave(running)
-    assert not never.may_leave(running)
+    assert idle.should_suspend(running)
+    assert not never.should_suspend(running)

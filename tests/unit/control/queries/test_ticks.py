@@ -97,7 +97,7 @@ def moved(clock: ManualClock, ticker: Ticker, ms: int) -> None:
 
 def test_a_deadline_comes_as_long_after_the_latest_record_as_it_lies_behind_it(log, clock, ticker, run) -> None:
     run.read(time=7_000, deadline=10_000)  # records of 1970: the clock on the wall is far ahead
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 2_999)
     assert log.bounds(TICKS)[0].end == 0
     moved(clock, ticker, 1)
@@ -109,7 +109,7 @@ def test_how_long_a_batch_took_is_not_added(log, clock, ticker, run, read_at: in
     """Unless the clock that is asked is another than the one by which it was read."""
     run.read_at = read_at
     run.read(time=7_000, deadline=10_000)
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, left - 1)
     assert log.bounds(TICKS)[0].end == 0
     moved(clock, ticker, 1)
@@ -118,25 +118,25 @@ def test_how_long_a_batch_took_is_not_added(log, clock, ticker, run, read_at: in
 
 def test_event_time_goes_on_from_a_tick_and_not_from_the_record_before_it(log, clock, ticker, run) -> None:
     run.read(time=0, deadline=10_000)
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 10_000)
     assert ticks(log, 1) == [10_000]
     run.read(time=0, deadline=20_000)  # the tick's batch; the latest record is still the same
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 10_000)
     assert ticks(log, 2) == [10_000, 20_000]
 
 
 def test_a_newer_record_sets_the_time_anew_and_an_older_one_does_not(log, clock, ticker, run) -> None:
     run.read(time=0, deadline=10_000)
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 5_000)
     run.read(time=1_000, deadline=10_000)
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 5_000)
     assert log.bounds(TICKS)[0].end == 0  # event time is 6,000
     run.read(time=1_000, deadline=10_000)
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 4_000)
     assert ticks(log, 1) == [10_000]
 
@@ -144,7 +144,7 @@ def test_a_newer_record_sets_the_time_anew_and_an_older_one_does_not(log, clock,
 def test_a_query_that_has_more_to_read_is_not_ticked_before_it_has_read_it(log, clock, ticker, run) -> None:
     run.left = [5, 3, 1]
     run.read(time=0, deadline=100)
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 100)
     assert ticks(log, 1) == [100]
     assert run.left == []
@@ -154,11 +154,11 @@ def test_nothing_to_wait_for_and_queries_that_ended_are_not_ticked(log, clock, t
     other = Run(planned(PLAIN), tmp_path, ticks="__ticks.other")
     log.create_topic("__ticks.other")
     run.read(time=0, deadline=100)
-    ticker.watch(run)
-    ticker.forget(run.query.id)
+    ticker.on_batch(run)
+    ticker.remove(run.query.id)
     moved(clock, ticker, 1_000)
     other.read(time=0, deadline=None)
-    ticker.watch(other)
+    ticker.on_batch(other)
     moved(clock, ticker, 1_000_000)
     ticker.close()
     assert (log.bounds(TICKS)[0].end, log.bounds("__ticks.other")[0].end) == (0, 0)
@@ -166,9 +166,9 @@ def test_nothing_to_wait_for_and_queries_that_ended_are_not_ticked(log, clock, t
 
 def test_far_deadlines_do_no_harm(log, clock, ticker, run) -> None:
     run.read(time=0, deadline=1 << 62)
-    ticker.watch(run)
+    ticker.on_batch(run)
     run.read(time=5, deadline=1_000)
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 995)
     assert ticks(log, 1) == [1_000]
 
@@ -176,7 +176,7 @@ def test_far_deadlines_do_no_harm(log, clock, ticker, run) -> None:
 def test_a_failed_append_is_tried_again(log, clock, ticker, run) -> None:
     log.delete_topic(TICKS)
     run.read(time=0, deadline=100)
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 100)
     log.create_topic(TICKS)
     assert ticks(log, 1) == [100]
@@ -188,16 +188,16 @@ def test_a_failed_append_is_tried_again(log, clock, ticker, run) -> None:
 def test_a_query_that_goes_on_is_asked_for_its_deadline_and_the_time_it_stood_still_counts(log, clock, run) -> None:
     before = Ticker(log, clock)
     run.read(time=0, deadline=10_000)
-    before.watch(run)
+    before.on_batch(run)
     before.close()
     clock.advance(timedelta(seconds=4))
 
     again = Run(run.query, run.folder, resumed=True)
     after = Ticker(log, clock)
-    after.begin(again)
+    after.add(again)
     assert ticks(log, 1) == [0]  # the question
     again.read(time=None, deadline=10_000)  # no record has come
-    after.watch(again)
+    after.on_batch(again)
     moved(clock, after, 5_999)
     assert log.bounds(TICKS)[0].end == 1
     moved(clock, after, 1)
@@ -209,9 +209,9 @@ def test_what_was_kept_may_be_gone_or_damaged(log, clock, run) -> None:
     (run.folder / "time.json").write_text('{"time": null')
     run.resumed = True
     ticker = Ticker(log, clock)
-    ticker.begin(run)
+    ticker.add(run)
     run.read(time=None, deadline=clock.now() + 500)  # then event time is taken to be that of the clock
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 500)
     assert ticks(log, 2) == [0, 1_000_500]
     ticker.close()
@@ -219,13 +219,13 @@ def test_what_was_kept_may_be_gone_or_damaged(log, clock, run) -> None:
 
 @pytest.mark.parametrize(("statement", "resumed"), [(FINAL, False), (PLAIN, True)], ids=["new", "without deadlines"])
 def test_who_needs_no_question_gets_none(log, ticker, tmp_path, statement: str, resumed: bool) -> None:
-    ticker.begin(Run(planned(statement), tmp_path, resumed=resumed))
+    ticker.add(Run(planned(statement), tmp_path, resumed=resumed))
     assert log.bounds(TICKS)[0].end == 0
 
 
 def test_a_tick_is_a_record_like_others(log, clock, ticker, run) -> None:
     run.read(time=0, deadline=1)
-    ticker.watch(run)
+    ticker.on_batch(run)
     moved(clock, ticker, 1)
     ticks(log, 1)
     log.append([Append(TICKS, [Record(b"more")])])

@@ -90,8 +90,8 @@ def test_an_app_is_there_after_a_restart(opened: Callable[[], Node], log: Embedd
         assert list(node.apps.known) == ["shop"]
         assert list(node.supervisor.queries) == ["CSAS_SAFE_2", "CSAS_SAFER_3"]
         assert node.broken == {}
-        for enlisted in node.supervisor.queries.values():
-            setup = node.apps.setup_of(enlisted.query)
+        for registered in node.supervisor.queries.values():
+            setup = node.apps.setup_of(registered.query)
             assert isinstance(setup, CombinedSetup)
             assert AppCode(SHOP) in setup.setups
     assert log.bounds("orders")[0].end == 1
@@ -146,7 +146,7 @@ def test_code_that_state_was_not_made_by_is_refused(opened: Callable[[], Node], 
     node = opened()
     sent(node, GROUPED, "groups.py")
     query = node.supervisor.queries["CTAS_PARITIES_2"].query
-    node.supervisor.prepared(query.id)  # as if it had begun
+    node.supervisor.prepare(query.id)  # as if it had begun
     assert Checkpoint(settings.storage.data / "checkpoints" / "server" / query.id).manifest is not None
     with pytest.raises(PlanChanged, match="function PARITY"):
         sent(node, GROUPED.replace("% 2", "% 3"), "groups.py")

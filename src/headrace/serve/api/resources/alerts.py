@@ -160,7 +160,7 @@ def unmute_alert(site: RequestContext, asked: UnmuteRequest) -> AlertDescription
 
 
 def _alert(site: RequestContext, query: Query) -> AlertDescription:
-    alert, found = query.alert, query_status(site.node, site.watch, query.id)
+    alert, found = query.alert, query_status(site.node, site.sampler, query.id)
     assert alert is not None
     raised = site.node.alert_history.raised(query.id) if can_see_notices(site.rights, query) else []
     shown = [ActiveAlert(one.target, one.id, one.message, one.value, one.since, one.at) for one in raised[-1_000:]]

@@ -83,7 +83,7 @@ def delete_app(site: RequestContext, asked: AppRequest) -> None:
 
 
 def _facts(site: RequestContext, deployed: DeployedApp) -> dict[str, Any]:
-    queries = [enlisted.query for enlisted in list(site.node.supervisor.queries.values())]
+    queries = [registered.query for registered in list(site.node.supervisor.queries.values())]
     users = site.node.apps.users(deployed.name, queries)
     return {"name": deployed.name, "declares": sorted(deployed.declares), "queries": users}
 

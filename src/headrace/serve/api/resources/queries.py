@@ -20,13 +20,13 @@ class QueryRequest:
 
 def list_queries(site: RequestContext) -> list[QueryStatus]:
     """List all queries, with their status."""
-    return query_statuses(site.node, site.watch, site.rights)
+    return query_statuses(site.node, site.sampler, site.rights)
 
 
 def get_query(site: RequestContext, asked: QueryRequest) -> QueryStatus:
     """Get one query."""
     _check(site, asked.query)
-    found = query_status(site.node, site.watch, asked.query)
+    found = query_status(site.node, site.sampler, asked.query)
     if found is None:
         raise _unknown(asked.query)
     return found
@@ -34,7 +34,7 @@ def get_query(site: RequestContext, asked: QueryRequest) -> QueryStatus:
 
 def get_status(site: RequestContext) -> dict[str, Any]:
     """Get the status of the server: its version, its log, its queries, and statements that failed on replay."""
-    return server_status(site.node, site.watch, site.rights)
+    return server_status(site.node, site.sampler, site.rights)
 
 
 def pause_query(site: RequestContext, asked: QueryRequest) -> QueryStatus:
@@ -72,8 +72,8 @@ def _statement(verb: str, query: str) -> str:
 
 def _check(site: RequestContext, query: str) -> None:
     """Raise as if the query did not exist if the caller may not see it."""
-    enlisted = site.node.supervisor.queries.get(query)
-    if enlisted is None or not can_see_query(site.rights, enlisted.query):
+    registered = site.node.supervisor.queries.get(query)
+    if registered is None or not can_see_query(site.rights, registered.query):
         raise _unknown(query)
 
 
