@@ -345,15 +345,15 @@ def test_the_next_deadline_is_that_of_the_first_open_window_with_rows(
     for step in steps:
         before = reached
         if isinstance(step, int):
-            reached, now = before.ticked(step, work), max(now, step)
+            reached, now = before.after_tick(step, work), max(now, step)
         else:
-            reached, now = before.met(np.array(step, np.int64), work), max([now, *step])
+            reached, now = before.after_rows(np.array(step, np.int64), work), max([now, *step])
             ends |= {start + size for start in range(0, 201, advance) for t in step if start <= t < start + size}
         report = TaskReport(0)
         report_watermark(report, work, before, reached)
         assert (report.time, reached.now) == (None if now < 0 else now, now)
         assert grid.closed(now) == max((e for e in every if e + grace <= now), default=0)
-        (told,) = deadlines.told([TaskReport.unpacked(report.packed())])
+        (told,) = deadlines.with_deadline([TaskReport.unpacked(report.packed())])
         assert told.deadline == min((e + grace for e in ends if e + grace > now), default=None)
 
 

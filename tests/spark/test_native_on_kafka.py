@@ -181,7 +181,7 @@ def test_a_time_that_is_not_known_is_no_guess(kafka: KafkaLog, tmp_path: Path) -
 
     times = StreamTimeFile(tmp_path)
     assert times.before(0) is None
-    times.keep(0, WatermarkState(), WatermarkState(500, ((7, 9),)))
+    times.store(0, WatermarkState(), WatermarkState(500, ((7, 9),)))
     assert (parse_watermark(*times.before(0)), parse_watermark(*times.before(1))) == (
         WatermarkState(),
         WatermarkState(500, ((7, 9),)),

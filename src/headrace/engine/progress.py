@@ -58,17 +58,17 @@ class Progress:
                 self.time = report.time if self.time is None else max(self.time, report.time)
 
 
-_PARTS = {
-    "look": ("latestOffset", "getBatch"),
-    "plan": ("queryPlanning",),
-    "work": ("addBatch",),
-    "note": ("walCommit", "commitOffsets", "commitBatch"),
+_PHASES = {
+    "fetch": ("latestOffset", "getBatch"),
+    "planning": ("queryPlanning",),
+    "execution": ("addBatch",),
+    "commit": ("walCommit", "commitOffsets", "commitBatch"),
 }
 """The phases of a batch, by Spark's names."""
 
 
-def batch_phases(told: Mapping[str, Any]) -> dict[str, int]:
+def batch_phases(progress: Mapping[str, Any]) -> dict[str, int]:
     """The duration of a batch from Spark's progress, in milliseconds: in total and by phase."""
-    spent = told["durationMs"]
-    parts = {part: sum(int(spent.get(name, 0)) for name in names) for part, names in _PARTS.items()}
-    return {"total": int(told["batchDuration"]), **parts}
+    spent = progress["durationMs"]
+    phases = {phase: sum(int(spent.get(name, 0)) for name in names) for phase, names in _PHASES.items()}
+    return {"total": int(progress["batchDuration"]), **phases}

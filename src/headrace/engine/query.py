@@ -85,16 +85,16 @@ class RunningQuery:
     def __init__(self, prepared: PreparedQuery, on_batch: OnBatch) -> None:
         self.query = prepared.query
         self.execution_mode = prepared.manifest.execution_mode
-        self._life = prepared.manifest.run  # programs that share a session may have queries of the same name
+        self._run_id = prepared.manifest.run  # programs that share a session may have queries of the same name
         self.ticks = prepared.ticks
         self.topics = prepared.topics
         self.folder = prepared.checkpoint.folder
         self.resumed = prepared.resumed
         self.progress = Progress()
         self.read_at: int | None = None
-        self._course = ProgressTracker(self.progress)
+        self._progress_tracker = ProgressTracker(self.progress)
         self._realtime: CompiledRealtimeQuery | None = None
-        self._begun = prepared.checkpoint.position()
+        self._initial_position = prepared.checkpoint.position()
         self.log_adapter = prepared.log_adapter
         self.spark_folder = prepared.checkpoint.spark
         self._start = prepared.manifest.start
@@ -102,24 +102,24 @@ class RunningQuery:
         self._on_batch = on_batch
         self._error: BaseException | None = None
         self._spark: StreamingQuery | None = None
-        self._line = CallbackConnection()
-        self._turn = threading.Lock()
+        self._callback_connection = CallbackConnection()
+        self._batch_lock = threading.Lock()
         self._draining = False
         self._batch = -1
 
     @property
     def position(self) -> Position | None:
         """The input position that the query has committed, in its source's form; None before the first batch."""
-        last = self._asked("lastProgress")
+        last = self._spark_property("lastProgress")
         if self.execution_mode == REALTIME:
-            self._course.add(self._asked("recentProgress") or ())
+            self._progress_tracker.add(self._spark_property("recentProgress") or ())
         offset = last["sources"][0]["endOffset"] if last else None
         if isinstance(offset, str):
             return json.loads(offset)
         # A realtime query reports its progress a moment after the checkpoint has it: until then it does not count as
         # done.
-        noted = self._begun if self.execution_mode == REALTIME else self._checkpoint.position()
-        return offset or noted or self._start
+        committed = self._initial_position if self.execution_mode == REALTIME else self._checkpoint.position()
+        return offset or committed or self._start
 
     def lag(self) -> int:
         """The lag in records; a batch that follows without new input counts as one."""
@@ -129,15 +129,17 @@ class RunningQuery:
 
     @property
     def is_active(self) -> bool:
-        return bool(self._asked("isActive"))
+        return bool(self._spark_property("isActive"))
 
     @property
     def is_starting(self) -> bool:
         """Whether Spark has yet to ask the source for offsets, in a process that it starts for that."""
-        status = self._asked("status") if self.is_active and self._asked("lastProgress") is None else None
-        return status is not None and status["message"].startswith(_STARTING)
+        status = (
+            self._spark_property("status") if self.is_active and self._spark_property("lastProgress") is None else None
+        )
+        return status is not None and status["message"].startswith(_STARTING_MESSAGES)
 
-    def _asked(self, name: str) -> Any:
+    def _spark_property(self, name: str) -> Any:
         """A property of Spark's query; None if there is no query, or if Spark's process is gone."""
         try:
             return getattr(self._spark, name, None)
@@ -146,7 +148,7 @@ class RunningQuery:
 
     @property
     def batch_time(self) -> Mapping[str, int]:
-        last = self._asked("lastProgress")
+        last = self._spark_property("lastProgress")
         if last is not None and last["numInputRows"]:
             self.progress.last["time"] = batch_phases(last)
         return self.progress.last.get("time", {})
@@ -170,7 +172,7 @@ class RunningQuery:
             with suppress(*SPARK_GONE_ERRORS):
                 self._spark.stop()
                 run_state_maintenance(self._spark, self.spark_folder)
-                self._line.close()
+                self._callback_connection.close()
                 stop_idle_monitors()
             self._spark = None  # it leads to `guarded` and back to here, a cycle that no garbage collector sees
 
@@ -180,29 +182,29 @@ class RunningQuery:
         Spark marks a batch as done a moment after it is written; without that mark the batch would be computed again.
         The real-time trigger writes the mark at intervals; it is awaited if there was input since.
         """
-        self._draining, patience = True, _PATIENCE
-        if self._realtime is not None and self._has_more():
+        self._draining, seconds = True, _DRAIN_SECONDS
+        if self._realtime is not None and self._has_unmarked_input():
             self._batch = self._checkpoint.last_committed() + 1
-            patience += self._realtime.every.total_seconds()
-        with self._turn:
-            given_up = time.monotonic() + patience
-        while self._batch > self._checkpoint.last_committed() and self.is_active and time.monotonic() < given_up:
+            seconds += self._realtime.every.total_seconds()
+        with self._batch_lock:
+            deadline = time.monotonic() + seconds
+        while self._batch > self._checkpoint.last_committed() and self.is_active and time.monotonic() < deadline:
             time.sleep(0.01)
 
-    def _has_more(self) -> bool:
+    def _has_unmarked_input(self) -> bool:
         """Whether there is input that Spark has not marked as done."""
         with suppress(HeadraceError):  # the log is unreachable: then nothing is written either
             return self.lag() > 0
         return False
 
-    def run(self, flow: CompiledQuery | CompiledRealtimeQuery) -> None:
+    def run(self, compiled: CompiledQuery | CompiledRealtimeQuery) -> None:
         """Starts the compiled query."""
-        if not isinstance(flow, CompiledQuery):
-            self._realtime, writing = flow, flow.writing()
+        if not isinstance(compiled, CompiledQuery):
+            self._realtime, writing = compiled, compiled.writing()
         else:
-            writing = flow.rows.writeStream.foreachBatch(self._guarded(flow.write)).outputMode(flow.mode)
+            writing = compiled.rows.writeStream.foreachBatch(self._keep_error(compiled.write)).outputMode(compiled.mode)
         folder = str(self._checkpoint.spark)
-        self._spark = writing.queryName(self._life).option("checkpointLocation", folder).start()
+        self._spark = writing.queryName(self._run_id).option("checkpointLocation", folder).start()
         if self._realtime is not None:
             reserve_slots(self._spark, self._realtime.slots)
 
@@ -217,17 +219,17 @@ class RunningQuery:
     def _trim(self) -> None:
         done = self._checkpoint.last_committed()
         try:
-            self.log_adapter.trim(self._life, self.topics, done, self._checkpoint.position(done))
+            self.log_adapter.trim(self._run_id, self.topics, done, self._checkpoint.position(done))
         except HeadraceError as error:  # the next attempt will do
             _logger.warning("replay data of query %s was not cleaned up: %s", self.query.id, error)
 
-    def _guarded(self, write: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
+    def _keep_error(self, write: Callable[[Any, int], None]) -> Callable[[Any, int], None]:
         """Keeps the original error: Spark passes errors on as text."""
 
-        def guarded(rows: Any, batch: int) -> None:
+        def run_batch(rows: Any, batch: int) -> None:
             try:
-                with self._turn:
-                    self._line.note()
+                with self._batch_lock:
+                    self._callback_connection.remember()
                     if self._draining:
                         raise Closed(f"query {self.query.id} was stopped before batch {batch}")
                     self.read_at = SystemClock().now()
@@ -236,14 +238,14 @@ class RunningQuery:
                 self._error = error
                 raise
 
-        return guarded
+        return run_batch
 
 
 OnBatch = Callable[[RunningQuery, int, list[TaskReport]], None]
 """Called when a batch is in the log, with its number and its tasks' reports."""
-_PATIENCE = 15.0  # seconds
+_DRAIN_SECONDS = 15.0  # seconds
 _logger = logging.getLogger(__name__)
-_STARTING = ("Initializing", "Getting offsets")
+_STARTING_MESSAGES = ("Initializing", "Getting offsets")
 """Spark's status messages of a query that is starting."""
 
 
@@ -261,22 +263,33 @@ def start_query(
     prepared = prepare_query(log, query, settings, folder, start)
     manifest, running = prepared.manifest, RunningQuery(prepared, on_batch)
     ticks = [name for name in running.topics if name == running.ticks]
-    begin, run = prepared.log_adapter.start_option(manifest.start, ticks), manifest.run
+    start_option, run = prepared.log_adapter.start_option(manifest.start, ticks), manifest.run
     with translate_errors(query.id, folder):
         prepared.checkpoint.repair_paths()
         discard_oversized_batch(log, prepared.checkpoint, manifest, running.topics, settings.query.max_batch_rows)
         if manifest.execution_mode == NATIVE:
-            flow = compile_native_query(
-                spark, log, query, settings, folder, run, running.report, start=begin, setup=setup, ticks="".join(ticks)
+            compiled = compile_native_query(
+                spark,
+                log,
+                query,
+                settings,
+                folder,
+                run,
+                running.report,
+                start=start_option,
+                setup=setup,
+                ticks="".join(ticks),
             )
         elif manifest.execution_mode == REALTIME:
             from headrace.engine.realtime.compiler import compile_realtime_query  # needs an extra
 
             interval = settings.query.realtime_checkpoint_interval
-            flow = compile_realtime_query(spark, log, query, manifest.run, manifest.start, interval)  # type: ignore[arg-type]
+            compiled = compile_realtime_query(spark, log, query, manifest.run, manifest.start, interval)  # type: ignore[arg-type]
         else:
-            flow = _record_flow(spark, log, running, manifest, begin, setup, merges_changes(query, settings))
-        running.run(flow)
+            compiled = _compile_record_query(
+                spark, log, running, manifest, start_option, setup, merges_changes(query, settings)
+            )
+        running.run(compiled)
     return running
 
 
@@ -296,24 +309,30 @@ def prepare_query(
     return prepared
 
 
-def _record_flow(
-    spark: SparkSession, log: Log, running: RunningQuery, manifest: Manifest, begin: str, setup: Setup, merging: bool
+def _compile_record_query(
+    spark: SparkSession,
+    log: Log,
+    running: RunningQuery,
+    manifest: Manifest,
+    start_option: str,
+    setup: Setup,
+    merges: bool,
 ) -> CompiledQuery:
     """Compiles for the record mode. A stateless query over one topic, read in order, needs no stateful operator."""
     query, log_adapter = running.query, running.log_adapter
-    keeps = bool(manifest.state) or len(query.sources) > 1
+    is_stateful = bool(manifest.state) or len(query.sources) > 1
     layouts = record_layouts(query, [log.topic(name) for name in running.topics])
     # Without a stateful operator no records have to meet: in one key group a partition's records keep their order.
-    count, target = manifest.key_groups if keeps else 1, sink_columns(query.sink, log.topic(query.sink.topic))
-    work = record_task_spec(query, layouts, running.ticks, count, setup, target=target, merges=merging)
-    payloads = with_batch_time(log_adapter.read_key_groups(spark, work, running.topics, begin), query)
+    count, target = manifest.key_groups if is_stateful else 1, sink_columns(query.sink, log.topic(query.sink.topic))
+    spec = record_task_spec(query, layouts, running.ticks, count, setup, target=target, merges=merges)
+    payloads = with_batch_time(log_adapter.read_key_groups(spark, spec, running.topics, start_option), query)
     sinks = (query.sink.topic, dead_letter_topic(query.sink.topic))
     sink = RecordSink(log_adapter.committer(manifest.run, running.folder), sinks, running.report)
-    if keeps:
-        operator = KeyGroupProcessor(work, sink.finish())
+    if is_stateful:
+        operator = KeyGroupProcessor(spec, sink.finish())
         rows = payloads.groupBy("page").transformWithStateInPandas(operator, OUTPUT_SPARK_SCHEMA, "append", "None")
     else:
-        rows = payloads.mapInArrow(run_stateless(work, sink.finish()), OUTPUT_SPARK_SCHEMA)
+        rows = payloads.mapInArrow(run_stateless(spec, sink.finish()), OUTPUT_SPARK_SCHEMA)
     return CompiledQuery(rows, sink.write, "append")
 
 

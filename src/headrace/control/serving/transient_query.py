@@ -56,7 +56,7 @@ class TransientQuery:
 
     def _records(self, batch: Batch) -> Iterable[RawRecord]:
         layout = self._layouts[batch.topic]
-        return layout.records(pa.Table.from_batches([layout.packed(batch)]))
+        return layout.records(pa.Table.from_batches([layout.pack(batch)]))
 
     def _take(self, entries: list[Any], headers: Headers) -> None:
         del headers

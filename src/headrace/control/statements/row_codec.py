@@ -63,7 +63,7 @@ def _encoded(batch: Batch, topic: Topic, source: SourceInfo) -> Iterator[RawReco
     sink = sink_node(source)
     (layout,) = record_layouts(Query(source.name, sink), [topic])
     decoder, encoder = Decoder(source_node(source), layout.names), Encoder(sink)
-    for record in layout.records(pa.Table.from_batches([layout.packed(batch)])):
+    for record in layout.records(pa.Table.from_batches([layout.pack(batch)])):
         event = decoder.decode(record)
         shown = event if isinstance(event, Problem) else encoder.encode(event, record.headers)
         if isinstance(shown, Problem):

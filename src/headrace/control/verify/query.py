@@ -168,12 +168,12 @@ def _in_topic(
     folder = str(log.folder.resolve()) if isinstance(log, EmbeddedLog) else None
     keeps = bool(manifest.state) or len(query.sources) > 1
     reading = recompute.LogReader(
-        settings, folder, taken.ends, by_place=manifest.execution_mode == NATIVE and not keeps
+        settings, folder, taken.ends, by_offset=manifest.execution_mode == NATIVE and not keeps
     )
     spark = spark or _session(settings)
     is_table = query.sink.relation.kind is Kind.TABLE
     work, apart = _single_partition_work(log, subject, manifest, topics), not (keeps or is_table)
-    wanted = recompute.expected_results(spark, reading, taken.read, work, sink, apart=apart)
+    wanted = recompute.expected_results(spark, reading, taken.read, work, sink, independent=apart)
     there = recompute.actual_results(spark, reading, taken.written, sink)
     return taken.batch, compare_results(wanted, there, table=is_table, only_missing=subject.shared, show=show)
 
@@ -189,7 +189,7 @@ def _single_partition_work(
     """The query with a single key group, and with every change emitted."""
     query = subject.query
     ticks, every = ticks_topic(manifest.run), record_layouts(query, [log.topic(name) for name in topics])
-    layouts = tuple(layout for layout in every if not layout.opened)
+    layouts = tuple(layout for layout in every if not layout.columnar)
     if ticks not in topics:
         layouts = (*layouts, RecordLayout(ticks))
     target = sink_columns(query.sink, log.topic(query.sink.topic))

@@ -30,9 +30,9 @@ _sessions = itertools.count()
 _NAMES = 64
 _TASK_ROWS = (100_000, 1_000_000)
 """Bounds of the rows per task: fewer do not pay for its start, and it may hold that many at once."""
-_PATIENCE = 1.0
+_MAX_WAIT_SECONDS = 1.0
 """Seconds that a query waits for new rows before it reports to Spark that there are none; stopping it takes as long."""
-_PAUSE = 0.002
+_POLL_SECONDS = 0.002
 """Seconds between two polls: the append signal is sent for all topics, and others may be busy."""
 
 
@@ -77,7 +77,7 @@ class EmbeddedSource(DataSource):
         return EmbeddedStreamReader(dict(self.options), self._topics, self._columns)
 
 
-class _Reading:
+class _EmbeddedReader:
     """What the batch reader and the streaming reader share."""
 
     def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Sequence[str] | None) -> None:
@@ -97,14 +97,14 @@ class _Reading:
     def task_rows(self) -> int:
         return int(self.options.get("task_rows", _TASK_ROWS[0]))
 
-    def first(self) -> int:
+    def start_position(self) -> int:
         """The position before the first row to read."""
         start = self.options.get("start", "earliest")
         if start == "earliest":
             return 0
         return self.view.head(self.names) if start == "latest" else int(start)
 
-    def check(self, after: int, known: int) -> None:
+    def check_retention(self, after: int, known: int) -> None:
         """Raises OffsetLost if unread rows were removed; `known` were removed before the query began."""
         removed = self.view.removed(self.names)
         if removed > max(after, known) and self.options.get("lost", "error") == "error":
@@ -123,24 +123,24 @@ class _Reading:
             yield to_spark(batch, self.topics, self.arrow)
 
 
-class EmbeddedBatchReader(_Reading, DataSourceReader):
+class EmbeddedBatchReader(_EmbeddedReader, DataSourceReader):
     """A batch read of everything up to a position."""
 
     def partitions(self) -> Sequence[InputPartition]:
-        after, upto = self.first(), int(self.options.get("upto", self.view.head(self.names)))
+        after, upto = self.start_position(), int(self.options.get("upto", self.view.head(self.names)))
         if after:
-            self.check(after, 0)
+            self.check_retention(after, 0)
         return self.ranges(after, upto)
 
 
-class EmbeddedStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvailableNow):
+class EmbeddedStreamReader(_EmbeddedReader, DataSourceStreamReader, SupportsTriggerAvailableNow):
     """A streaming read; `max_rows` bounds a micro-batch."""
 
     _last: int | None = None
 
     def initialOffset(self) -> dict:
         # Rows removed before the query began are not lost; the offset carries this figure for the life of the query.
-        return {"sequence": self.first(), "removed": self.view.removed(self.names)}
+        return {"sequence": self.start_position(), "removed": self.view.removed(self.names)}
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxRows(int(self.options["max_rows"])) if "max_rows" in self.options else ReadAllAvailable()
@@ -151,35 +151,35 @@ class EmbeddedStreamReader(_Reading, DataSourceStreamReader, SupportsTriggerAvai
     def latestOffset(self, start: dict, limit: ReadLimit) -> dict:
         after = start["sequence"]
         if self._last is not None:
-            return {**start, "sequence": max(after, min(self._upto(after, limit), self._last))}
-        return {**start, "sequence": self._awaited(after, limit)}
+            return {**start, "sequence": max(after, min(self._batch_end(after, limit), self._last))}
+        return {**start, "sequence": self._wait_for_rows(after, limit)}
 
-    def _upto(self, after: int, limit: ReadLimit) -> int:
+    def _batch_end(self, after: int, limit: ReadLimit) -> int:
         if isinstance(limit, ReadMaxRows):
             return self.view.cut(self.names, after, limit.max_rows)
         return max(after, self.view.head(self.names))
 
-    def _awaited(self, after: int, limit: ReadLimit) -> int:
+    def _wait_for_rows(self, after: int, limit: ReadLimit) -> int:
         """Returns the end of the next batch; if there are no new rows, waits for the log's append signal for a while.
 
         Spark polls a hundred times a second. Waiting here, an idle query costs almost nothing, and a record is seen at
         once.
         """
-        bell, deadline = self.view.store.bell, time.monotonic() + _PATIENCE
+        bell, deadline = self.view.store.bell, time.monotonic() + _MAX_WAIT_SECONDS
         while True:
             rung = bell.rings
-            upto = self._upto(after, limit)
+            upto = self._batch_end(after, limit)
             left = deadline - time.monotonic()
             if upto > after or left <= 0:
                 return upto
             bell.wait(rung, left)
-            time.sleep(_PAUSE)
+            time.sleep(_POLL_SECONDS)
 
     def reportLatestOffset(self) -> dict:
         return {"sequence": self.view.head(self.names)}
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
-        self.check(start["sequence"], start["removed"])
+        self.check_retention(start["sequence"], start["removed"])
         return self.ranges(start["sequence"], end["sequence"])
 
 

@@ -37,16 +37,16 @@ class LogAdapter(Protocol):
     """Whether the rows of a batch are ordered by their times, and not by arrival."""
 
     def read_key_groups(
-        self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str
+        self, spark: SparkSession, spec: RecordTaskSpec, topics: Sequence[str], start: str
     ) -> DataFrame:
         """Reads topics for the record mode."""
         ...
 
-    def read_rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
+    def read_rows(self, spark: SparkSession, spec: NativeTaskSpec, start: str) -> DataFrame:
         """Reads a topic for the native mode."""
         ...
 
-    def stream_time(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider:
+    def stream_time(self, folder: Path, spec: NativeTaskSpec) -> StreamTimeProvider:
         """Tells the tasks of a native query the stream time."""
         ...
 
@@ -86,18 +86,18 @@ class EmbeddedLogAdapter:
         self._settings = settings
 
     def read_key_groups(
-        self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str
+        self, spark: SparkSession, spec: RecordTaskSpec, topics: Sequence[str], start: str
     ) -> DataFrame:
         return read_key_groups(
-            spark, self._log.folder, work, topics, max_rows=self._settings.query.max_batch_rows, start=start
+            spark, self._log.folder, spec, topics, max_rows=self._settings.query.max_batch_rows, start=start
         )
 
-    def read_rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
+    def read_rows(self, spark: SparkSession, spec: NativeTaskSpec, start: str) -> DataFrame:
         limit = self._settings.query.max_batch_rows
-        return read_rows(spark, self._log.folder, work.source.topic, work, max_rows=limit, start=start)
+        return read_rows(spark, self._log.folder, spec.source.topic, spec, max_rows=limit, start=start)
 
-    def stream_time(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider:
-        del folder, work
+    def stream_time(self, folder: Path, spec: NativeTaskSpec) -> StreamTimeProvider:
+        del folder, spec
         return SourceStreamTime()
 
     def committer(self, run: str, folder: Path) -> BatchCommitter:
@@ -130,24 +130,24 @@ class KafkaLogAdapter:
         self._settings = settings
 
     def read_key_groups(
-        self, spark: SparkSession, work: RecordTaskSpec, topics: Sequence[str], start: str
+        self, spark: SparkSession, spec: RecordTaskSpec, topics: Sequence[str], start: str
     ) -> DataFrame:
         from headrace.engine.record import kafka_source
 
         return kafka_source.read_key_groups(
-            spark, self._log, work, topics, max_rows=self._settings.query.max_batch_rows, start=start
+            spark, self._log, spec, topics, max_rows=self._settings.query.max_batch_rows, start=start
         )
 
-    def read_rows(self, spark: SparkSession, work: NativeTaskSpec, start: str) -> DataFrame:
+    def read_rows(self, spark: SparkSession, spec: NativeTaskSpec, start: str) -> DataFrame:
         from headrace.engine.native import kafka_source
 
         limit = self._settings.query.max_batch_rows
-        return kafka_source.read_rows(spark, self._log, work.source.topic, work, max_rows=limit, start=start)
+        return kafka_source.read_rows(spark, self._log, spec.source.topic, spec, max_rows=limit, start=start)
 
-    def stream_time(self, folder: Path, work: NativeTaskSpec) -> StreamTimeProvider:
+    def stream_time(self, folder: Path, spec: NativeTaskSpec) -> StreamTimeProvider:
         from headrace.engine.native.kafka_source import DriverStreamTime
 
-        return DriverStreamTime(folder, work)
+        return DriverStreamTime(folder, spec)
 
     def committer(self, run: str, folder: Path) -> BatchCommitter:
         from headrace.engine.io.kafka_sink import KafkaBatchCommitter

@@ -24,27 +24,29 @@ def discard_oversized_batch(
     log: Log, checkpoint: Checkpoint, manifest: Manifest, topics: Sequence[str], max_rows: int
 ) -> None:
     """Discards an uncommitted batch that exceeds `max_rows`, before the query resumes."""
-    done, begun = checkpoint.last_committed(), checkpoint.last_started()
-    if begun <= done or manifest.execution_mode == REALTIME:
+    committed, started = checkpoint.last_committed(), checkpoint.last_started()
+    if started <= committed or manifest.execution_mode == REALTIME:
         return
-    reached, end = checkpoint.position(done) or manifest.start, checkpoint.position(begun)
-    is_large = _passes if isinstance(log, EmbeddedLog) else _holds_more
+    reached, end = checkpoint.position(committed) or manifest.start, checkpoint.position(started)
+    is_large = _exceeds_in_embedded_log if isinstance(log, EmbeddedLog) else _exceeds_on_kafka
     if not is_large(log, topics, reached, end, max_rows):
         return
     writer = log.writer(writer_name(manifest.run))  # opening it fences any earlier writer
     writer.close()
-    if writer.last is None or writer.last < begun:
+    if writer.last is None or writer.last < started:
         _logger.warning(
-            "batch %s of query %s is larger than query.max_batch_rows allows and is split again", begun, manifest.query
+            "batch %s of query %s is larger than query.max_batch_rows allows and is split again",
+            started,
+            manifest.query,
         )
-        checkpoint.discard_batch(begun)
+        checkpoint.discard_batch(started)
 
 
-def _passes(log: Any, topics: Sequence[str], reached: Any, end: Any, max_rows: int) -> bool:
+def _exceeds_in_embedded_log(log: Any, topics: Sequence[str], reached: Any, end: Any, max_rows: int) -> bool:
     return end["sequence"] > log.cut(topics, reached["sequence"] if reached else 0, max_rows)
 
 
-def _holds_more(log: Log, topics: Sequence[str], reached: Any, end: Any, max_rows: int) -> bool:
+def _exceeds_on_kafka(log: Log, topics: Sequence[str], reached: Any, end: Any, max_rows: int) -> bool:
     """Whether a batch on Kafka exceeds the limit; records removed by retention since are not counted."""
     del topics
     rows = 0

@@ -23,46 +23,46 @@ TRIM_INTERVAL_BATCHES = 1000
 def trim_ticks(log: EmbeddedLog, run: str, topics: Sequence[str], done: int) -> None:
     """On the embedded log: trims processed ticks that precede the remaining records of the topics."""
     ticks = ticks_topic(run)
-    gone = min(log.removed([topic for topic in topics if topic != ticks]), done)
-    over = _over(log, ticks, lambda tick: (tick.sequence or 0) <= gone)
-    if over is not None:
-        log.truncate(ticks, 0, over + 1)
+    removed = min(log.removed([topic for topic in topics if topic != ticks]), done)
+    last = _last_removable(log, ticks, lambda tick: (tick.sequence or 0) <= removed)
+    if last is not None:
+        log.truncate(ticks, 0, last + 1)
 
 
 def trim_cuts(log: Log, run: str, done: int) -> None:
     """On Kafka: trims cuts of committed batches of which no record is left, and their ticks."""
-    ticks, starts, last = ticks_topic(run), dict[str, Mapping[int, int]](), dict[str, Any]()
+    ticks, starts, removed_ends = ticks_topic(run), dict[str, Mapping[int, int]](), dict[str, Any]()
 
-    def is_over(stored: StoredRecord) -> bool:
+    def is_removable(stored: StoredRecord) -> bool:
         cut = json.loads(stored.value or b"{}")
-        if cut["batch"] > done or not all(_is_gone(log, starts, topic, ends) for topic, ends in _inputs(cut, ticks)):
+        if cut["batch"] > done or not all(_is_removed(log, starts, topic, ends) for topic, ends in _inputs(cut, ticks)):
             return False
-        last.update(cut["end"])
+        removed_ends.update(cut["end"])
         return True
 
-    over = _over(log, cuts_topic(run), is_over)
-    if over is None:
+    last = _last_removable(log, cuts_topic(run), is_removable)
+    if last is None:
         return
-    if ticks in last:
-        log.truncate(ticks, 0, last[ticks]["0"])
-    log.truncate(cuts_topic(run), 0, over + 1)
+    if ticks in removed_ends:
+        log.truncate(ticks, 0, removed_ends[ticks]["0"])
+    log.truncate(cuts_topic(run), 0, last + 1)
 
 
 def _inputs(cut: Mapping[str, Any], ticks: str) -> list[tuple[str, Mapping[str, int]]]:
     return [(topic, ends) for topic, ends in cut["end"].items() if topic != ticks]
 
 
-def _is_gone(log: Log, starts: dict[str, Mapping[int, int]], topic: str, ends: Mapping[str, int]) -> bool:
+def _is_removed(log: Log, starts: dict[str, Mapping[int, int]], topic: str, ends: Mapping[str, int]) -> bool:
     if topic not in starts:
         starts[topic] = {partition: bounds.start for partition, bounds in log.bounds(topic).items()}
     return all(end <= starts[topic].get(int(partition), 0) for partition, end in ends.items())
 
 
-def _over(log: Log, topic: str, is_over: Callable[[StoredRecord], bool]) -> int | None:
+def _last_removable(log: Log, topic: str, is_removable: Callable[[StoredRecord], bool]) -> int | None:
     """The offset of the last record in the leading run that satisfies `is_over`; None if there is none."""
     last = None
     for stored in read_records(log, topic):
-        if not is_over(stored):
+        if not is_removable(stored):
             break
         last = stored.offset
     return last

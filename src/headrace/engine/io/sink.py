@@ -77,14 +77,14 @@ class EmbeddedBatchCommitter:
 class Sink:
     """Writes a query's batches; pass `write` to `foreachBatch`."""
 
-    def __init__(self, outlet: BatchCommitter, topics: Sequence[str], unpack: Unpack = from_spark) -> None:
-        self._outlet = outlet
-        self._topics = [outlet.topic(name) for name in topics]
+    def __init__(self, committer: BatchCommitter, topics: Sequence[str], unpack: Unpack = from_spark) -> None:
+        self._committer = committer
+        self._topics = [committer.topic(name) for name in topics]
         self._unpack = unpack
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Writes a batch, once."""
-        if self._outlet.last is not None and batch <= self._outlet.last:
+        if self._committer.last is not None and batch <= self._committer.last:
             rows.write.format("noop").mode("overwrite").save()
             return
         self.commit(batch, rows.mapInArrow(self.stage(), STAGED).collect())
@@ -92,12 +92,14 @@ class Sink:
     def commit(self, batch: int, staged: Iterable[tuple[Any, ...]]) -> None:
         """Commits what tasks have staged."""
         reach("sink.staged")
-        self._outlet.commit(batch, [(topic, partition, EncodedExtent(*fields)) for topic, partition, *fields in staged])
+        self._committer.commit(
+            batch, [(topic, partition, EncodedExtent(*fields)) for topic, partition, *fields in staged]
+        )
         reach("sink.committed")
 
     def stage(self) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
         """Returns the function with which tasks stage a batch's rows."""
-        writer, topics, unpack = self._outlet.staging, list(self._topics), self._unpack
+        writer, topics, unpack = self._committer.staging, list(self._topics), self._unpack
 
         def stage(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             for batch in coalesce_batches(batches):

@@ -78,23 +78,23 @@ def compile_native_query(
     SchemaMismatch if the schema of a topic does not fit the statement.
     """
     adapter, notes = log_adapter_for(log, settings), str((folder / "notes").resolve())
-    work = native_task_spec(query, notes, setup, by_time=adapter.by_time, ticks=ticks)
-    plan, source = work.plan, work.source
+    spec = native_task_spec(query, notes, setup, by_time=adapter.by_time, ticks=ticks)
+    plan, source = spec.plan, spec.source
     if not (read := log.topic(source.topic)).schema.is_raw:
         match_columns(source.relation.columns, read, source.name)
-    spark = _going_on(spark) if work.final else spark
-    rows = compile_plan(adapter.read_rows(spark, work, start), work)
-    topic, order = log.topic(plan.sink.topic), order_columns(plan.sink.relation) if work.distinct else ()
+    spark = _session_with_empty_batches(spark) if spec.final else spark
+    rows = compile_plan(adapter.read_rows(spark, spec, start), spec)
+    topic, order = log.topic(plan.sink.topic), order_columns(plan.sink.relation) if spec.distinct else ()
     raw = topic.schema.is_raw
-    made = encoder_input(rows, plan.sink, work, *order) if raw else typed_output(rows, plan.sink, topic, work, *order)
-    write = NativeSink(adapter.committer(run, folder), work, adapter.stream_time(folder, work), on_report).write
-    if work.distinct:
-        return CompiledQuery(made, lambda results, batch: write(order_rows(results), batch), "append")
-    return CompiledQuery(made, write, "update" if work.aggregates and not work.final else "append")
+    output = encoder_input(rows, plan.sink, spec, *order) if raw else typed_output(rows, plan.sink, topic, spec, *order)
+    write = NativeSink(adapter.committer(run, folder), spec, adapter.stream_time(folder, spec), on_report).write
+    if spec.distinct:
+        return CompiledQuery(output, lambda results, batch: write(order_rows(results), batch), "append")
+    return CompiledQuery(output, write, "update" if spec.aggregates and not spec.final else "append")
 
 
 @cache
-def _going_on(spark: SparkSession) -> SparkSession:
+def _session_with_empty_batches(spark: SparkSession) -> SparkSession:
     """A session whose queries run a batch without rows if there are results to emit.
 
     Other queries do not need it: where windows are only cleaned up, that can wait for rows. All queries share one
@@ -122,20 +122,20 @@ class StreamingAggregate(n.Aggregate):
     partial: PartialAggregation | None = None
 
 
-def compile_plan(read: DataFrame, work: NativeTaskSpec) -> DataFrame:
+def compile_plan(read: DataFrame, spec: NativeTaskSpec) -> DataFrame:
     """The frame of the rows that reach the sink."""
 
     def streaming(node: n.Node) -> n.Node:
         if isinstance(node, n.Source):
             return FrameSource(**_fields(node))
         if isinstance(node, n.Aggregate):
-            return StreamingAggregate(**_fields(node), hops=work.hops, final=work.final, partial=work.partial)
+            return StreamingAggregate(**_fields(node), hops=spec.hops, final=spec.final, partial=spec.partial)
         if isinstance(node, n.Distinct):
-            return StreamingDistinct(**_fields(node), hops=work.hops)
+            return StreamingDistinct(**_fields(node), hops=spec.hops)
         return node
 
     return compile_node(
-        rewrite_nodes(work.above, streaming), source_frame(read, work) if work.partial is None else read
+        rewrite_nodes(spec.above, streaming), source_frame(read, spec) if spec.partial is None else read
     ).frame
 
 
@@ -143,27 +143,28 @@ def _fields(node: n.Node) -> dict[str, Any]:
     return {field.name: getattr(node, field.name) for field in fields(node)}
 
 
-def source_frame(read: DataFrame, work: NativeTaskSpec) -> DataFrame:
+def source_frame(read: DataFrame, spec: NativeTaskSpec) -> DataFrame:
     """The source's output as a frame. Columns that are not read are null.
 
     No node above an aggregate uses headers: where rows are in several windows, or include clocks, the headers' column
     carries `now` up to the aggregate.
     """
-    relation, there = work.source.relation, set(read.columns)
-    single = len(relation.key) == 1 and "k0" in there
-    made: dict[str, Column] = {
+    relation, present = spec.source.relation, set(read.columns)
+    single = len(relation.key) == 1 and "k0" in present
+    computed: dict[str, Column] = {
         "sequence": f.lit(0).cast("bigint"),
         "place": f.array().cast("array<int>"),
         "keyed": f.col("k0").isNotNull() if single else f.lit(bool(relation.key)),
-        "headers": f.col("now") if "now" in there else f.lit(None).cast("bigint"),
+        "headers": f.col("now") if "now" in present else f.lit(None).cast("bigint"),
     }
     columns = [
-        f.col(name) if name in there else made.get(name, _nothing(name, relation)) for name in frame_columns(relation)
+        f.col(name) if name in present else computed.get(name, _null_column(name, relation))
+        for name in frame_columns(relation)
     ]
     return read.select(*(column.alias(name) for column, name in zip(columns, frame_columns(relation), strict=True)))
 
 
-def _nothing(name: str, relation: Relation) -> Column:
+def _null_column(name: str, relation: Relation) -> Column:
     is_value = name[0] in "kv" and name[1:].isdigit()
     return f.lit(None).cast(sql_type(type_of(name, relation))) if is_value else f.lit(None)
 
@@ -175,28 +176,30 @@ def _(node: FrameSource, records: DataFrame) -> RelationFrame:
 
 @compile_node.register
 def _(node: StreamingAggregate, records: DataFrame) -> RelationFrame:
-    made, by, forms = _rows_of(node, records) if node.partial is None else _parts_of(node.partial, records)
+    output, by, forms = (
+        _rows_to_aggregate(node, records) if node.partial is None else _partial_results(node.partial, records)
+    )
     if node.hops is None:
         return RelationFrame(
-            aggregation.as_frame(aggregation.aggregate_in_spark(made, forms, by), node), node.relation, settled=True
+            aggregation.as_frame(aggregation.aggregate_in_spark(output, forms, by), node), node.relation, settled=True
         )
-    results = aggregation.aggregate_in_spark(_in_windows(made, node), forms, [*by, "closes"])
+    results = aggregation.aggregate_in_spark(_with_windows(output, node), forms, [*by, "closes"])
     end = f.unix_millis("closes")
     bounds = results.withColumns({"window_end": end, "window_start": end - node.hops.size})
     return RelationFrame(aggregation.as_frame(bounds, node), node.relation, settled=True)
 
 
-def _rows_of(node: StreamingAggregate, records: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
+def _rows_to_aggregate(node: StreamingAggregate, records: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
     """The rows to aggregate, the columns to group by, and the aggregates in SQL."""
     group = aggregation.with_groups if node.final else aggregation.group_rows
-    made, by = group(compile_node(node.input, records).frame, node, "headers")
+    output, by = group(compile_node(node.input, records).frame, node, "headers")
     forms = aggregation.aggregates_sql(node)
     assert forms is not None  # ensured by `planning.native_support`
-    return made, by, forms
+    return output, by, forms
 
 
-def _parts_of(partial: PartialAggregation, records: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
-    return records, [f"g{i}" for i in range(len(partial.groups))], partial.wholes()
+def _partial_results(partial: PartialAggregation, records: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
+    return records, [f"g{i}" for i in range(len(partial.groups))], partial.merging_sql()
 
 
 @compile_node.register
@@ -205,7 +208,7 @@ def _(node: n.Final, records: DataFrame) -> RelationFrame:
     return compile_node(node.input, records)
 
 
-def _in_windows(rows: DataFrame, node: Any) -> DataFrame:
+def _with_windows(rows: DataFrame, node: Any) -> DataFrame:
     """Assigns rows to windows, identified by their ends: as timestamps, since Spark cleans up by timestamps only."""
     hops: WindowSpec = node.hops
     rows = rows.withColumnRenamed("headers", "now")
@@ -215,11 +218,11 @@ def _in_windows(rows: DataFrame, node: Any) -> DataFrame:
         rows = rows.withColumn("window_end", f.expr(f"time - time % {hops.size} + {hops.size}"))
     closing = rows.withColumn("closes", f.timestamp_millis("window_end"))
     if node.final:
-        return _by_clocks(closing, hops)
+        return _with_clock_watermark(closing, hops)
     return closing.withWatermark("closes", f"{hops.size + hops.grace} milliseconds")
 
 
-def _by_clocks(rows: DataFrame, hops: WindowSpec) -> DataFrame:
+def _with_clock_watermark(rows: DataFrame, hops: WindowSpec) -> DataFrame:
     """Adds the watermark, and drops the clocks after it.
 
     Clocks have times between milliseconds, by which they are filtered out. By any other column Spark would filter
@@ -234,32 +237,32 @@ def _by_clocks(rows: DataFrame, hops: WindowSpec) -> DataFrame:
 # -- results ---------------------------------------------------------------------------------------------------------
 
 
-def encoder_input(rows: DataFrame, sink: n.Sink, work: NativeTaskSpec, *more: str) -> DataFrame:
+def encoder_input(rows: DataFrame, sink: n.Sink, spec: NativeTaskSpec, *more: str) -> DataFrame:
     """The columns that the encoder reads, and `more` columns."""
-    return rows.selectExpr(*row_columns(sink.relation), *(["headers"] if work.carries_headers else []), *more)
+    return rows.selectExpr(*row_columns(sink.relation), *(["headers"] if spec.carries_headers else []), *more)
 
 
 _BOUNDS = {"WINDOWSTART": "window_start", "WINDOWEND": "window_end"}
 
 
-def typed_output(rows: DataFrame, sink: n.Sink, topic: Topic, work: NativeTaskSpec, *more: str) -> DataFrame:
+def typed_output(rows: DataFrame, sink: n.Sink, topic: Topic, spec: NativeTaskSpec, *more: str) -> DataFrame:
     """The columns of a topic with a schema. With windows they include WINDOWSTART, and optionally WINDOWEND."""
-    keys, values = ({f"{letter}{i}": c for i, c in enumerate(those)} for letter, those in _letters(sink.relation))
+    keys, values = ({f"{prefix}{i}": c for i, c in enumerate(those)} for prefix, those in _letters(sink.relation))
     bounds = [Field("WINDOWSTART", BIGINT)] if sink.relation.window else []
     names = match_columns([*keys.values(), *values.values(), *bounds], topic, sink.name)
-    columns = [_natural(place, field, topic, names[field.name]) for place, field in {**keys, **values}.items()]
+    columns = [_natural_column(place, field, topic, names[field.name]) for place, field in {**keys, **values}.items()]
     if sink.relation.window:
-        there = {name.upper(): name for name in topic.schema.names}
-        columns += [f"{column} as {quote_name(there[name])}" for name, column in _BOUNDS.items() if name in there]
+        present = {name.upper(): name for name in topic.schema.names}
+        columns += [f"{column} as {quote_name(present[name])}" for name, column in _BOUNDS.items() if name in present]
     columns += ["time as `$timestamp`", "if(valued, null, true) as `$deleted`"]
-    return rows.selectExpr(*columns, *(["headers as `$headers`"] if work.carries_headers else []), *more)
+    return rows.selectExpr(*columns, *(["headers as `$headers`"] if spec.carries_headers else []), *more)
 
 
 def _letters(relation: Relation) -> tuple[tuple[str, tuple[Field, ...]], ...]:
     return (("k", relation.key), ("v", relation.value))
 
 
-def _natural(place: str, field: Field, topic: Topic, name: str) -> str:
+def _natural_column(place: str, field: Field, topic: Topic, name: str) -> str:
     """Renames the fields of structs to the topic's names, by position."""
     text, kind = natural_sql(place, field.type), topic.schema[name].type
     if is_nested(kind):

@@ -45,9 +45,9 @@ def first_of_batch(by: Sequence[str]) -> Callable[[Iterator[pa.RecordBatch]], It
     """In a task: the first rows of a batch with their values. No two rows have the same position."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        there = list(batches)
-        if there:
-            rows = pa.Table.from_batches(there)
+        batches_read = list(batches)
+        if batches_read:
+            rows = pa.Table.from_batches(batches_read)
             firsts = rows.group_by(list(by)).aggregate([("sequence", "min")])["sequence_min"]
             yield from rows.filter(pc.is_in(rows["sequence"], firsts)).to_batches()
 

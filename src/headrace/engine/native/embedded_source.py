@@ -33,10 +33,10 @@ from headrace.engine.task_report import TaskReport
 
 
 class NativeReader(SpanReader):
-    def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Any, work: NativeTaskSpec) -> None:
-        super().__init__(options, topics, columns, work)
+    def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Any, spec: NativeTaskSpec) -> None:
+        super().__init__(options, topics, columns, spec)
         self.topic = topics[0]
-        self._told: int | None = None
+        self._reported_at: int | None = None
 
     # -- in the driver ----------------------------------------------------------------------------------------------
 
@@ -45,43 +45,45 @@ class NativeReader(SpanReader):
 
     def latestOffset(self, start: dict, limit: Any) -> dict:
         end = super().latestOffset(start, limit)
-        if self.work.hops is None or end["sequence"] == start["sequence"]:
+        if self.spec.hops is None or end["sequence"] == start["sequence"]:
             return end
-        _, behind = self.spans(start, _reached(start), end["sequence"])
-        return {**end, "time": behind.now, "open": behind.open}
+        _, reached = self.spans(start, _watermark_of(start), end["sequence"])
+        return {**end, "time": reached.now, "open": reached.open}
 
-    def _awaited(self, after: int, limit: Any) -> int:
+    def _wait_for_rows(self, after: int, limit: Any) -> int:
         """Windows closed by a batch are emitted in the next, so without rows Spark must get a response at once."""
-        if not self.work.final or self._told == after:
-            return super()._awaited(after, limit)
-        self._told = after
-        return self._upto(after, limit)
+        if not self.spec.final or self._reported_at == after:
+            return super()._wait_for_rows(after, limit)
+        self._reported_at = after
+        return self._batch_end(after, limit)
 
     def partitions(self, start: dict, end: dict) -> Sequence[InputPartition]:
-        if self.work.hops is None:
+        if self.spec.hops is None:
             return super().partitions(start, end)
-        self.check(start["sequence"], start["removed"])
-        return self.spans(start, _reached(start), end["sequence"])[0]
+        self.check_retention(start["sequence"], start["removed"])
+        return self.spans(start, _watermark_of(start), end["sequence"])[0]
 
-    def behind(self, span: SequenceSpan) -> WatermarkState:
+    def after_span(self, span: SequenceSpan) -> WatermarkState:
         reached = span.before
         for partition in range(self.topic.partitions):
             for batch in self.view.scan(self.topic.name, partition, span.after, span.upto):
-                reached = reached.met(counting_times(decode_batch(batch, self.topic, self.work), self.work), self.work)
+                reached = reached.after_rows(
+                    counting_times(decode_batch(batch, self.topic, self.spec), self.spec), self.spec
+                )
         for tick in self._ticks(span):
-            reached = reached.ticked(latest_time(tick), self.work)
+            reached = reached.after_tick(latest_time(tick), self.spec)
         return reached
 
     def _ticks(self, span: SequenceSpan) -> list[Batch]:
         """The ticks one by one, in order."""
-        found = self.view.scan(self.work.ticks, 0, span.after, span.upto) if self.work.ticks else ()
+        found = self.view.scan(self.spec.ticks, 0, span.after, span.upto) if self.spec.ticks else ()
         return [replace(batch, rows=batch.rows.slice(i, 1)) for batch in found for i in range(len(batch))]
 
     # -- in a task --------------------------------------------------------------------------------------------------
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         before = partition.before if isinstance(partition, SequenceSpan) else WatermarkState()
-        return rows_for_spark(self._batches(partition), self.topic, self.work, before, _name(partition))
+        return rows_for_spark(self._batches(partition), self.topic, self.spec, before, _note_name(partition))
 
     def _batches(self, partition: InputPartition) -> Iterator[Batch]:
         if isinstance(partition, SequenceRange):
@@ -90,7 +92,7 @@ class NativeReader(SpanReader):
         ticks = self._ticks(partition)
         if self.topic.partitions == 1 and not ticks:
             return self.view.scan(self.topic.name, 0, partition.after, partition.upto)
-        return self._between(ticks, self._in_order(partition))
+        return self._with_ticks(ticks, self._in_order(partition))
 
     def _in_order(self, span: SequenceSpan) -> pa.Table | None:
         """The rows of all partitions in order of arrival."""
@@ -104,14 +106,14 @@ class NativeReader(SpanReader):
         table = pa.Table.from_batches(parts)
         return table.take(pc.sort_indices(table["$sequence"])).combine_chunks()
 
-    def _between(self, ticks: Sequence[Batch], rows: pa.Table | None) -> Iterator[Batch]:
+    def _with_ticks(self, ticks: Sequence[Batch], rows: pa.Table | None) -> Iterator[Batch]:
         """Ticks, and the rows between them. Bad times are reported with the partition only if the topic has just
         one.
         """
         partition, done = 0 if self.topic.partitions == 1 else NEVER, 0
         for tick in (*ticks, None):
             if rows is not None:
-                end = rows.num_rows if tick is None else _place(tick, rows)
+                end = rows.num_rows if tick is None else _row_index(tick, rows)
                 pieces = rows.slice(done, end - done).to_batches()
                 yield from (Batch(self.topic.name, partition, piece, 0) for piece in pieces)
                 done = end
@@ -119,78 +121,78 @@ class NativeReader(SpanReader):
                 yield tick
 
 
-def _reached(offset: dict) -> WatermarkState:
+def _watermark_of(offset: dict) -> WatermarkState:
     return parse_watermark(offset["time"], offset["open"])
 
 
-def _place(tick: Batch, rows: pa.Table) -> int:
+def _row_index(tick: Batch, rows: pa.Table) -> int:
     """The position of a tick among the rows."""
     return int(np.searchsorted(rows["$sequence"].to_numpy(), tick.rows.column("$sequence")[0].as_py()))
 
 
 def rows_for_spark(
-    batches: Iterable[Batch], topic: Topic, work: NativeTaskSpec, before: WatermarkState, name: str
+    batches: Iterable[Batch], topic: Topic, spec: NativeTaskSpec, before: WatermarkState, name: str
 ) -> Iterator[pa.RecordBatch]:
     """In a task: converts batches for Spark; at their end writes a note of this name."""
-    report, dead_letters, behind = TaskReport(0), [], before
-    give = _giving(work)
+    report, dead_letters, reached = TaskReport(0), [], before
+    convert = _arrow_converter(spec)
     for batch in batches:
-        if batch.topic == work.ticks:
-            behind = behind.ticked(latest_time(batch), work)
+        if batch.topic == spec.ticks:
+            reached = reached.after_tick(latest_time(batch), spec)
             continue
-        rows = decode_batch(batch, topic, work)
+        rows = decode_batch(batch, topic, spec)
         report.records += len(batch)
         # If rows are ordered by time, a row can be late only with regard to the batches before.
-        now = (before if work.by_time else behind).now
-        behind = behind.met(_moving(rows, work), work)
-        rows, _ = validate(rows, work, now)
-        dead_letters += [report.dead_letter(problem, work.plan) for problem in rows.problems]
+        now = (before if spec.by_time else reached).now
+        reached = reached.after_rows(_advancing_times(rows, spec), spec)
+        rows, _ = validate(rows, spec, now)
+        dead_letters += [report.dead_letter(problem, spec.plan) for problem in rows.problems]
         if len(rows.times):
-            yield give(rows)
-    if work.final and behind.now != NEVER:
-        yield _clock(behind, work)
-    report_watermark(report, work, before, behind)
-    task_notes.write_note(work.folder, name, report, dead_letters)
+            yield convert(rows)
+    if spec.final and reached.now != NEVER:
+        yield _clock(reached, spec)
+    report_watermark(report, spec, before, reached)
+    task_notes.write_note(spec.folder, name, report, dead_letters)
 
 
 def latest_time(batch: Batch) -> int:
     return pc.max(batch.rows.column("$timestamp")).as_py()
 
 
-def _moving(rows: InputRows, work: NativeTaskSpec) -> Times:
+def _advancing_times(rows: InputRows, spec: NativeTaskSpec) -> Times:
     """With windows, only rows that count in them advance stream time."""
-    return rows.times if work.hops is None else counting_times(rows, work)
+    return rows.times if spec.hops is None else counting_times(rows, spec)
 
 
-def _giving(work: NativeTaskSpec) -> Callable[[InputRows], pa.RecordBatch]:
+def _arrow_converter(spec: NativeTaskSpec) -> Callable[[InputRows], pa.RecordBatch]:
     """Returns the function that converts rows for Spark."""
-    schema, add = work.arrow, work.partial and PartialAggregator(work.partial)
+    schema, add = spec.arrow, spec.partial and PartialAggregator(spec.partial)
 
-    def give(rows: InputRows) -> pa.RecordBatch:
-        if work.final or add:
-            rows = counting_rows(rows, work)
+    def convert(rows: InputRows) -> pa.RecordBatch:
+        if spec.final or add:
+            rows = counting_rows(rows, spec)
         columns = add(rows.columns) if add else rows.columns
-        if add and work.final:
+        if add and spec.final:
             columns["now"] = pa.nulls(len(columns["time"]))  # only clocks have it
         return pa.RecordBatch.from_arrays([columns[field.name].cast(field.type) for field in schema], schema=schema)
 
-    return give
+    return convert
 
 
-def _clock(behind: WatermarkState, work: NativeTaskSpec) -> pa.RecordBatch:
-    assert work.hops is not None
-    known = {"time": behind.now, "valued": True, "now": work.hops.closed(behind.now)}
-    return pa.RecordBatch.from_pylist([known], work.arrow)
+def _clock(reached: WatermarkState, spec: NativeTaskSpec) -> pa.RecordBatch:
+    assert spec.hops is not None
+    known = {"time": reached.now, "valued": True, "now": spec.hops.closed(reached.now)}
+    return pa.RecordBatch.from_pylist([known], spec.arrow)
 
 
-def _name(partition: Any) -> str:
+def _note_name(partition: Any) -> str:
     where = f"{partition.partition}-" if isinstance(partition, SequenceRange) else ""
     return f"{where}{partition.after}-{partition.upto}"
 
 
 def read_rows(
-    spark: SparkSession, folder: Path, topic: str, work: NativeTaskSpec, *, max_rows: int, start: str = "earliest"
+    spark: SparkSession, folder: Path, topic: str, spec: NativeTaskSpec, *, max_rows: int, start: str = "earliest"
 ) -> DataFrame:
-    """Reads the topic as a stream of the columns in `work.arrow`."""
-    topics = [topic, work.ticks] if work.ticks else [topic]
-    return read_spans(spark, folder, topics, NativeReader, work, max_rows=max_rows, start=start)
+    """Reads the topic as a stream of the columns in `spec.arrow`."""
+    topics = [topic, spec.ticks] if spec.ticks else [topic]
+    return read_spans(spark, folder, topics, NativeReader, spec, max_rows=max_rows, start=start)

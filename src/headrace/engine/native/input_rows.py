@@ -54,48 +54,48 @@ class InputRows:
         return InputRows({name: column.filter(chosen) for name, column in self.columns.items()}, self.problems)
 
 
-def decode_batch(batch: Batch, topic: Topic, work: NativeTaskSpec) -> InputRows:
+def decode_batch(batch: Batch, topic: Topic, spec: NativeTaskSpec) -> InputRows:
     """All rows of a batch that have a time and pass the condition; those that cannot be read are reported."""
     if not topic.schema.is_raw:
-        return _fitting(_typed(batch, topic, work), work)
-    rows = InputRows(*raw_decoder.decode_raw(batch, work))
-    return _fitting(rows if work.hops is None else _near(rows, batch, work.source), work)
+        return _filtered(_from_columns(batch, topic, spec), spec)
+    rows = InputRows(*raw_decoder.decode_raw(batch, spec))
+    return _filtered(rows if spec.hops is None else _without_far_times(rows, batch, spec.source), spec)
 
 
-def _fitting(rows: InputRows, work: NativeTaskSpec) -> InputRows:
-    if work.condition is None:
+def _filtered(rows: InputRows, spec: NativeTaskSpec) -> InputRows:
+    if spec.condition is None:
         return rows
-    fits = filter_mask(work.condition, work.source.relation, rows.columns)
-    return rows.where(_bits(pc.and_(rows.columns["valued"], fits)))
+    fits = filter_mask(spec.condition, spec.source.relation, rows.columns)
+    return rows.where(_to_mask(pc.and_(rows.columns["valued"], fits)))
 
 
 # -- topics with a schema -------------------------------------------------------------------------------------------
 
 
-def _typed(batch: Batch, topic: Topic, work: NativeTaskSpec) -> InputRows:
-    source, rows = work.source, batch.rows
-    names = _matched(work, topic)
-    columns = {name: to_column_type(rows.column(names[name]), type_of(name, source.relation)) for name in work.columns}
+def _from_columns(batch: Batch, topic: Topic, spec: NativeTaskSpec) -> InputRows:
+    source, rows = spec.source, batch.rows
+    names = _column_names(spec, topic)
+    columns = {name: to_column_type(rows.column(names[name]), type_of(name, source.relation)) for name in spec.columns}
     columns["time"] = _time(rows, names, source)
-    columns["valued"] = _valued(rows.column("$deleted"))
+    columns["valued"] = _not_deleted(rows.column("$deleted"))
     single = len(source.relation.key) == 1 and "k0" in columns
     columns["keyed"] = columns["k0"].is_valid() if single else _all_true(rows.num_rows)
     columns["sequence"] = rows.column("$sequence")
-    if work.carries_headers:
+    if spec.carries_headers:
         columns["headers"] = pack_headers(rows.column("$headers"))
-    return _timed(InputRows(columns), batch, source, _LAST if work.hops else None)
+    return _without_bad_times(InputRows(columns), batch, source, _LAST if spec.hops else None)
 
 
 @lru_cache(64)
-def _matched(work: NativeTaskSpec, topic: Topic) -> dict[str, str]:
+def _column_names(spec: NativeTaskSpec, topic: Topic) -> dict[str, str]:
     """The topic's column by the frame's column."""
-    relation = work.source.relation
-    found = match_columns(relation.columns, topic, work.source.name)
+    relation = spec.source.relation
+    found = match_columns(relation.columns, topic, spec.source.name)
     fields = {"k": relation.key, "v": relation.value}
-    return {f"{letter}{i}": found[f.name] for letter, those in fields.items() for i, f in enumerate(those)}
+    return {f"{prefix}{i}": found[f.name] for prefix, those in fields.items() for i, f in enumerate(those)}
 
 
-def _valued(deleted: pa.Array) -> pa.Array:
+def _not_deleted(deleted: pa.Array) -> pa.Array:
     if deleted.null_count < len(deleted):
         return pc.invert(pc.fill_null(deleted, False))
     return _all_true(len(deleted))
@@ -117,7 +117,7 @@ def _time(rows: pa.RecordBatch, names: dict[str, str], source: Source) -> pa.Arr
     return pc.if_else(pc.fill_null(rows.column("$deleted"), False), own, said) if name[0] == "v" else said
 
 
-def _timed(rows: InputRows, batch: Batch, source: Source, last: int | None) -> InputRows:
+def _without_bad_times(rows: InputRows, batch: Batch, source: Source, last: int | None) -> InputRows:
     if rows.times.min(initial=0) >= 0 and (last is None or rows.times.max(initial=0) <= last):
         return rows
     good = rows.times >= 0
@@ -133,7 +133,7 @@ def _timed(rows: InputRows, batch: Batch, source: Source, last: int | None) -> I
     return rows.where(good)
 
 
-def _near(rows: InputRows, batch: Batch, source: Source) -> InputRows:
+def _without_far_times(rows: InputRows, batch: Batch, source: Source) -> InputRows:
     """Checks the times of a raw topic's rows, on Kafka, where a row's sequence is its offset."""
     good = rows.times <= _LAST
     for place in np.flatnonzero(~good).tolist():
@@ -153,53 +153,53 @@ def _bad_time(rows: InputRows, place: int, source: Source) -> str:
 # -- which rows count, and which are reported ------------------------------------------------------------------------
 
 
-def counting_mask(rows: InputRows, work: NativeTaskSpec) -> Mask | None:
+def counting_mask(rows: InputRows, spec: NativeTaskSpec) -> Mask | None:
     """Rows that reach the aggregate's groups: only they advance stream time. None means all."""
-    valued, groups = rows.columns["valued"], [rows.columns[group] for group in work.groups]
+    valued, groups = rows.columns["valued"], [rows.columns[group] for group in spec.groups]
     if not valued.false_count and not any(group.null_count for group in groups):
         return None
-    return np.logical_and.reduce([_bits(valued), *(_bits(group.is_valid()) for group in groups)])
+    return np.logical_and.reduce([_to_mask(valued), *(_to_mask(group.is_valid()) for group in groups)])
 
 
-def counting_rows(rows: InputRows, work: NativeTaskSpec) -> InputRows:
-    mask = counting_mask(rows, work)
+def counting_rows(rows: InputRows, spec: NativeTaskSpec) -> InputRows:
+    mask = counting_mask(rows, spec)
     return rows if mask is None else rows.where(mask)
 
 
-def stream_time_after(rows: InputRows, work: NativeTaskSpec, now: int) -> int:
+def stream_time_after(rows: InputRows, spec: NativeTaskSpec, now: int) -> int:
     """The stream time after all rows have arrived; `now` is that before the first."""
-    return int(counting_times(rows, work).max(initial=now))
+    return int(counting_times(rows, spec).max(initial=now))
 
 
-def counting_times(rows: InputRows, work: NativeTaskSpec) -> Times:
-    mask = counting_mask(rows, work)
+def counting_times(rows: InputRows, spec: NativeTaskSpec) -> Times:
+    mask = counting_mask(rows, spec)
     return rows.times if mask is None else rows.times[mask]
 
 
-def validate(rows: InputRows, work: NativeTaskSpec, now: int) -> tuple[InputRows, int]:
+def validate(rows: InputRows, spec: NativeTaskSpec, now: int) -> tuple[InputRows, int]:
     """The rows for Spark, with all problems that the chain reports of them; and the stream time after them."""
-    if not (work.aggregates or work.distinct) or not len(rows.times):
+    if not (spec.aggregates or spec.distinct) or not len(rows.times):
         return rows, now
-    mask = counting_mask(rows, work)
-    if work.hops is None:
-        return _told(rows, work, None if mask is None else ~mask, None), now
-    behind = stream_time_after(rows, work, now)
-    if not _may_be_late(int(rows.times.min()), behind, work.hops):
+    mask = counting_mask(rows, spec)
+    if spec.hops is None:
+        return _with_reports(rows, spec, None if mask is None else ~mask, None), now
+    reached = stream_time_after(rows, spec, now)
+    if not _may_be_late(int(rows.times.min()), reached, spec.hops):
         rows.columns["now"] = integer_array(np.full(len(rows.times), now))
-        return _told(rows, work, None if mask is None else ~mask, None), behind
-    nows = np.maximum(rows.times if mask is None else np.where(mask, rows.times, now), now)
-    if not work.by_time:
-        nows = np.maximum.accumulate(nows)
-    rows.columns["now"] = integer_array(nows)
-    late, kept = _late(rows.times, nows, work.hops)
-    return _told(rows, work, late if mask is None else late | ~mask, nows).where(kept), behind
+        return _with_reports(rows, spec, None if mask is None else ~mask, None), reached
+    stream_times = np.maximum(rows.times if mask is None else np.where(mask, rows.times, now), now)
+    if not spec.by_time:
+        stream_times = np.maximum.accumulate(stream_times)
+    rows.columns["now"] = integer_array(stream_times)
+    late, kept = _late(rows.times, stream_times, spec.hops)
+    return _with_reports(rows, spec, late if mask is None else late | ~mask, stream_times).where(kept), reached
 
 
-def _told(rows: InputRows, work: NativeTaskSpec, suspect: Mask | None, nows: Times | None) -> InputRows:
+def _with_reports(rows: InputRows, spec: NativeTaskSpec, suspect: Mask | None, stream_times: Times | None) -> InputRows:
     """The rows, with the chain's reports on suspect ones."""
     places = [] if suspect is None else np.flatnonzero(suspect)
     if len(places):
-        rows.problems += _reported(rows, work, np.asarray(places), nows)
+        rows.problems += _reported(rows, spec, np.asarray(places), stream_times)
     return rows
 
 
@@ -208,24 +208,26 @@ def _may_be_late(first: int, now: int, hops: WindowSpec) -> bool:
     return max(first - hops.size + hops.advance, 0) // hops.advance * hops.advance + hops.size <= now - hops.grace
 
 
-def _late(times: Times, nows: Times, hops: WindowSpec) -> tuple[Mask, Mask]:
+def _late(times: Times, stream_times: Times, hops: WindowSpec) -> tuple[Mask, Mask]:
     """Rows that have a closed window; and rows that have an open window."""
-    closed = nows - hops.grace
+    closed = stream_times - hops.grace
     first = np.maximum(times - hops.size + hops.advance, 0) // hops.advance * hops.advance
     last = times // hops.advance * hops.advance
     return first + hops.size <= closed, last + hops.size > closed
 
 
-def _bits(array: pa.Array) -> Mask:
+def _to_mask(array: pa.Array) -> Mask:
     return array.to_numpy(zero_copy_only=False)
 
 
-def _reported(rows: InputRows, work: NativeTaskSpec, places: npt.NDArray[np.intp], nows: Times | None) -> list[Problem]:
+def _reported(
+    rows: InputRows, spec: NativeTaskSpec, places: npt.NDArray[np.intp], stream_times: Times | None
+) -> list[Problem]:
     """The chain's reports on the rows at these positions, given the stream times of their arrival."""
-    judge = RowValidator(work.plan)
+    validator = RowValidator(spec.plan)
     chosen = {name: column.take(pa.array(places)) for name, column in rows.columns.items()}
-    times = [None] * len(places) if nows is None else nows[places].tolist()
-    return [p for event, now in zip(_events(chosen, work.source), times, strict=True) for p in judge(event, now)]
+    times = [None] * len(places) if stream_times is None else stream_times[places].tolist()
+    return [p for event, now in zip(_events(chosen, spec.source), times, strict=True) for p in validator(event, now)]
 
 
 def _events(columns: dict[str, pa.Array], source: Source) -> Sequence[Event]:

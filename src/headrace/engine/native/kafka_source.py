@@ -34,29 +34,29 @@ _STREAM_TIME = "headrace.before"
 
 
 def read_rows(
-    spark: SparkSession, log: KafkaLog, topic: str, work: NativeTaskSpec, *, max_rows: int, start: str = "earliest"
+    spark: SparkSession, log: KafkaLog, topic: str, spec: NativeTaskSpec, *, max_rows: int, start: str = "earliest"
 ) -> DataFrame:
-    """Reads the topic as a stream of the columns in `work.arrow`."""
-    topics = [log.topic(name) for name in (topic, work.ticks) if name]
+    """Reads the topic as a stream of the columns in `spec.arrow`."""
+    topics = [log.topic(name) for name in (topic, spec.ticks) if name]
     rows = stream_messages(spark, log.settings, topics, start, max_rows)
-    rows = rows if work.ticks else rows.drop("topic")
-    return rows.mapInArrow(_opening(log.settings, topic, work), from_arrow_schema(work.arrow))
+    rows = rows if spec.ticks else rows.drop("topic")
+    return rows.mapInArrow(_decoder(log.settings, topic, spec), from_arrow_schema(spec.arrow))
 
 
-def _opening(
-    settings: Settings, name: str, work: NativeTaskSpec
+def _decoder(
+    settings: Settings, name: str, spec: NativeTaskSpec
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
-    def opened(messages: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def decode(messages: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         context, log = TaskContext.get(), worker_log(settings)
-        topic, known = log.topic(name), context and context.getLocalProperty(_STREAM_TIME)
-        before = parse_watermark(*json.loads(known)) if known else WatermarkState()
-        raw = {name, work.ticks} if topic.schema.is_raw else {work.ticks}
-        pieces = (found if work.ticks else with_topic(found, name) for found in coalesce_batches(messages))
-        batches = (_with_offset_sequence(batch) for found in pieces for batch in to_batches(found, log, raw))
+        topic, stored = log.topic(name), context and context.getLocalProperty(_STREAM_TIME)
+        before = parse_watermark(*json.loads(stored)) if stored else WatermarkState()
+        raw = {name, spec.ticks} if topic.schema.is_raw else {spec.ticks}
+        pieces = (part if spec.ticks else with_topic(part, name) for part in coalesce_batches(messages))
+        batches = (_with_offset_sequence(batch) for piece in pieces for batch in to_batches(piece, log, raw))
         task = str(context.partitionId()) if context else "0"
-        return rows_for_spark(batches, topic, work, before, task)
+        return rows_for_spark(batches, topic, spec, before, task)
 
-    return opened
+    return decode
 
 
 def _with_offset_sequence(batch: Batch) -> Batch:
@@ -74,26 +74,26 @@ class StreamTimeFile:
 
     def before(self, batch: int) -> Any:
         """The stored stream time before a batch; None before the first batch."""
-        found = self._found()
-        if not found and batch == 0:
+        stored = self._read()
+        if not stored and batch == 0:
             return None
-        if found.get("batch") not in (batch, batch - 1):
+        if stored.get("batch") not in (batch, batch - 1):
             raise QueryFailed(
                 f"the stream time before batch {batch} is unknown",
                 where=str(self._path),
                 fix="do not remove or copy single files of a checkpoint; restart the query with an empty checkpoint",
             )
-        return found["before"] if found["batch"] == batch else found["behind"]
+        return stored["before"] if stored["batch"] == batch else stored["behind"]
 
-    def keep(self, batch: int, before: Any, behind: Any) -> None:
+    def store(self, batch: int, before: Any, after: Any) -> None:
         new = self._path.with_suffix(".new")
         with new.open("w") as file:
-            json.dump({"batch": batch, "before": before, "behind": behind}, file)
+            json.dump({"batch": batch, "before": before, "behind": after}, file)
             file.flush()
             os.fsync(file.fileno())
         new.replace(self._path)
 
-    def _found(self) -> dict[str, Any]:
+    def _read(self) -> dict[str, Any]:
         try:
             return json.loads(self._path.read_text())
         except (OSError, ValueError):
@@ -103,9 +103,9 @@ class StreamTimeFile:
 class DriverStreamTime:
     """On Kafka, whose offsets have no times: passes the stream time to the tasks of a batch."""
 
-    def __init__(self, folder: Path, work: NativeTaskSpec) -> None:
+    def __init__(self, folder: Path, spec: NativeTaskSpec) -> None:
         self._times = StreamTimeFile(folder)
-        self._work = work
+        self._spec = spec
         self._before = WatermarkState()
 
     def begin(self, spark: SparkSession, batch: int) -> None:
@@ -114,4 +114,4 @@ class DriverStreamTime:
         spark.sparkContext.setLocalProperty(_STREAM_TIME, json.dumps(self._before))
 
     def end(self, batch: int, reports: Sequence[TaskReport]) -> None:
-        self._times.keep(batch, self._before, merge_watermarks(reports, self._before, self._work))
+        self._times.store(batch, self._before, merge_watermarks(reports, self._before, self._spec))

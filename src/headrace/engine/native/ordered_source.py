@@ -40,38 +40,38 @@ class SequenceSpan(InputPartition):
 
 
 class SpanReader(EmbeddedStreamReader):
-    def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Any, work: NativeTaskSpec) -> None:
+    def __init__(self, options: dict[str, str], topics: Sequence[Topic], columns: Any, spec: NativeTaskSpec) -> None:
         super().__init__(options, topics, columns)
-        self.work = work
-        self.arrow = work.arrow
-        self._cut: tuple[tuple[int, WatermarkState, int], list[SequenceSpan], WatermarkState] | None = None
+        self.spec = spec
+        self.arrow = spec.arrow
+        self._cached_spans: tuple[tuple[int, WatermarkState, int], list[SequenceSpan], WatermarkState] | None = None
 
     @abstractmethod
-    def behind(self, span: SequenceSpan) -> WatermarkState:
+    def after_span(self, span: SequenceSpan) -> WatermarkState:
         """The stream time after the rows of a span."""
 
     def spans(self, start: dict, before: WatermarkState, upto: int) -> tuple[list[SequenceSpan], WatermarkState]:
         """The tasks of a batch, and the stream time after it; cached, as Spark asks for both separately."""
         batch = (start["sequence"], before, upto)
-        if self._cut is None or self._cut[0] != batch:
+        if self._cached_spans is None or self._cached_spans[0] != batch:
             spans, (after, reached, _) = list[SequenceSpan](), batch
             while after < upto:
                 end = min(self.view.cut(self.names, after, self.task_rows), upto)
                 spans.append(SequenceSpan(after, end, reached))
-                after, reached = end, self.behind(spans[-1])
-            self._cut = batch, spans, reached
-        return self._cut[1], self._cut[2]
+                after, reached = end, self.after_span(spans[-1])
+            self._cached_spans = batch, spans, reached
+        return self._cached_spans[1], self._cached_spans[2]
 
 
 class SpanSource(EmbeddedSource):
-    reads: ClassVar[type[SpanReader]]
-    work: ClassVar[NativeTaskSpec]
+    reader_class: ClassVar[type[SpanReader]]
+    spec: ClassVar[NativeTaskSpec]
 
     def schema(self) -> StructType:
-        return from_arrow_schema(self.work.arrow)
+        return from_arrow_schema(self.spec.arrow)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return self.reads(dict(self.options), self._topics, None, self.work)
+        return self.reader_class(dict(self.options), self._topics, None, self.spec)
 
 
 def read_spans(
@@ -79,13 +79,13 @@ def read_spans(
     folder: Path,
     topics: Sequence[str],
     reader: type[SpanReader],
-    work: NativeTaskSpec,
+    spec: NativeTaskSpec,
     *,
     max_rows: int,
     start: str = "earliest",
 ) -> DataFrame:
-    """Reads the topics as a stream of the columns in `work.arrow`."""
-    source = type("SpanSource", (SpanSource,), {"reads": reader, "work": work})
+    """Reads the topics as a stream of the columns in `spec.arrow`."""
+    source = type("SpanSource", (SpanSource,), {"reader_class": reader, "spec": spec})
     given = spark.readStream.format(register_source(spark, source)).options(
         **source_options(folder, topics, None, start)
     )

@@ -29,7 +29,7 @@ from headrace.plan.relations import Relation
 
 Columns = Mapping[str, Any]
 _GROUPS = (ty.BOOLEAN, ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
-_WORTH = 0.5
+_MAX_RATIO = 0.5
 """Largest ratio of partial results to rows at which pre-aggregation continues."""
 
 
@@ -37,27 +37,27 @@ _WORTH = 0.5
 class TwoStepAggregate:
     """An aggregate in two steps."""
 
-    adding: str
+    arrow_function: str
     """Arrow's name of the first step."""
-    alone: Callable[[Any], Any]
+    one_by_one: Callable[[Any], Any]
     """The partial result of a single row, from the column of the argument."""
-    whole: Callable[[str, pa.DataType], str]
+    merging_sql: Callable[[str, pa.DataType], str]
     """SQL that merges partial results, from their column and the argument's type."""
     counts: bool = False
     """Whether partial results are integers, whatever the argument is."""
 
 
-def _as_it_is(column: Any) -> Any:
+def _unchanged(column: Any) -> Any:
     return column
 
 
-_FORMS: Mapping[str, TwoStepAggregate] = {
+_TWO_STEP_AGGREGATES: Mapping[str, TwoStepAggregate] = {
     "COUNT": TwoStepAggregate(
         "count", lambda c: c.is_valid().cast(pa.int64()), lambda p, _: f"coalesce(sum({p}), 0L)", True
     ),
     "SUM": TwoStepAggregate("sum", lambda c: c.cast(pa.int64()), sum_of, True),
-    "MIN": TwoStepAggregate("min", _as_it_is, lambda p, _: f"min({p})"),
-    "MAX": TwoStepAggregate("max", _as_it_is, lambda p, _: f"max({p})"),
+    "MIN": TwoStepAggregate("min", _unchanged, lambda p, _: f"min({p})"),
+    "MAX": TwoStepAggregate("max", _unchanged, lambda p, _: f"max({p})"),
 }
 
 
@@ -71,7 +71,7 @@ class PartialAggregate:
 
     @property
     def form(self) -> TwoStepAggregate:
-        return _FORMS[self.function]
+        return _TWO_STEP_AGGREGATES[self.function]
 
     @property
     def type(self) -> pa.DataType:
@@ -84,7 +84,7 @@ class PartialAggregation:
 
     groups: tuple[tuple[str, pa.DataType], ...]
     """The columns of a frame, and their types."""
-    parts: tuple[PartialAggregate, ...]
+    aggregates: tuple[PartialAggregate, ...]
     size: int | None = None
     """The size of windows, in milliseconds."""
 
@@ -92,32 +92,32 @@ class PartialAggregation:
     def fields(self) -> list[tuple[str, pa.DataType]]:
         """The columns that a task returns."""
         groups = [(f"g{i}", column_type(kind)) for i, (_, kind) in enumerate(self.groups)]
-        return [*groups, ("time", pa.int64()), *((f"p{i}", part.type) for i, part in enumerate(self.parts))]
+        return [*groups, ("time", pa.int64()), *((f"p{i}", part.type) for i, part in enumerate(self.aggregates))]
 
-    def wholes(self) -> list[str]:
+    def merging_sql(self) -> list[str]:
         """SQL that merges the partial results."""
-        return [part.form.whole(f"p{i}", part.kind) for i, part in enumerate(self.parts)]
+        return [part.form.merging_sql(f"p{i}", part.kind) for i, part in enumerate(self.aggregates)]
 
-    def added(self, columns: Columns) -> dict[str, Any]:
+    def aggregate(self, columns: Columns) -> dict[str, Any]:
         """Aggregates rows, all of which have a group, to partial results."""
         groups = {f"g{i}": columns[name] for i, (name, _) in enumerate(self.groups)}
         windows = {} if self.size is None else {"window": integer_array(integer_values(columns["time"]) // self.size)}
-        arguments = {f"a{i}": columns[part.column] for i, part in enumerate(self.parts) if part.column}
+        arguments = {f"a{i}": columns[part.column] for i, part in enumerate(self.aggregates) if part.column}
         table = pa.table({**groups, **windows, **arguments, "time": columns["time"]})
-        steps = [(f"a{i}" if part.column else [], self._step(part)) for i, part in enumerate(self.parts)]
+        steps = [(f"a{i}" if part.column else [], self._step(part)) for i, part in enumerate(self.aggregates)]
         made = table.group_by([*groups, *windows], use_threads=False).aggregate([("time", "max"), *steps])
-        names = [*groups, *windows, "time", *(f"p{i}" for i in range(len(self.parts)))]
+        names = [*groups, *windows, "time", *(f"p{i}" for i in range(len(self.aggregates)))]
         return dict(zip(names, (column.combine_chunks() for column in made.columns), strict=True))
 
     def _step(self, part: PartialAggregate) -> str:
-        return part.form.adding if part.column else "count_all"
+        return part.form.arrow_function if part.column else "count_all"
 
-    def alone(self, columns: Columns) -> dict[str, Any]:
+    def one_by_one(self, columns: Columns) -> dict[str, Any]:
         """The partial results of each row by itself."""
         given = {f"g{i}": columns[name] for i, (name, _) in enumerate(self.groups)} | {"time": columns["time"]}
         one = integer_array(np.ones(len(columns["time"]), np.int64))
-        parts = [part.form.alone(columns[part.column]) if part.column else one for part in self.parts]
-        return given | {f"p{i}": part for i, part in enumerate(parts)}
+        aggregates = [part.form.one_by_one(columns[part.column]) if part.column else one for part in self.aggregates]
+        return given | {f"p{i}": part for i, part in enumerate(aggregates)}
 
 
 class PartialAggregator:
@@ -125,44 +125,44 @@ class PartialAggregator:
 
     def __init__(self, partial: PartialAggregation) -> None:
         self._partial = partial
-        self._is_worth_it = True
+        self._pays = True
 
     def __call__(self, columns: Columns) -> dict[str, Any]:
-        if not self._is_worth_it:
-            return self._partial.alone(columns)
-        made, rows = self._partial.added(columns), len(columns["time"])
-        self._is_worth_it = len(made["time"]) <= rows * _WORTH or rows < _FEW
+        if not self._pays:
+            return self._partial.one_by_one(columns)
+        made, rows = self._partial.aggregate(columns), len(columns["time"])
+        self._pays = len(made["time"]) <= rows * _MAX_RATIO or rows < _MIN_ROWS_TO_JUDGE
         return made
 
 
-_FEW = 1_000
+_MIN_ROWS_TO_JUDGE = 1_000
 """Fewer rows than this do not predict the next ones."""
 
 
 def partial_aggregation(node: Aggregate, relation: Relation, size: int | None) -> PartialAggregation | None:
     """The aggregates over rows of the relation in two steps; None if one of them cannot be split so."""
-    groups = [_plain(named.expression, relation) for named in node.groups]
-    parts = [_part(call, relation) for call in node.calls]
-    if None in groups or None in parts:
+    groups = [_plain_column(named.expression, relation) for named in node.groups]
+    aggregates = [_part(call, relation) for call in node.calls]
+    if None in groups or None in aggregates:
         return None
     kinds = [(name, type_of(name, relation)) for name in groups if name]
     if any(kind not in _GROUPS for _, kind in kinds):
         return None
-    return PartialAggregation(tuple(kinds), tuple(part for part in parts if part), size)
+    return PartialAggregation(tuple(kinds), tuple(part for part in aggregates if part), size)
 
 
-def _plain(expression: Any, relation: Relation) -> str | None:
+def _plain_column(expression: Any, relation: Relation) -> str | None:
     name = column_name(expression.name, relation) if isinstance(expression, Column) else None
     return name if name and name[0] in "kv" else None
 
 
 def _part(call: AggregateCall, relation: Relation) -> PartialAggregate | None:
     function = call.function.upper()
-    if function not in _FORMS or aggregate_sql(call, "x") is None:
+    if function not in _TWO_STEP_AGGREGATES or aggregate_sql(call, "x") is None:
         return None
     if not call.arguments:
         return PartialAggregate(function, None, ty.BIGINT)
-    column = _plain(call.arguments[0], relation)
+    column = _plain_column(call.arguments[0], relation)
     kind = call.arguments[0].type
     if column is None or (function == "COUNT" and ty.is_nested(kind)):
         return None

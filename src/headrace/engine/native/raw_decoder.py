@@ -26,69 +26,69 @@ from headrace.plan.chain.records import Decoder
 from headrace.schema import Field
 
 Columns = dict[str, pa.Array]
-_OWN = ("time", "keyed", "valued")
+_ROW_COLUMNS = ("time", "keyed", "valued")
 
 
-def decode_raw(batch: Batch, work: NativeTaskSpec) -> tuple[Columns, list[Problem]]:
+def decode_raw(batch: Batch, spec: NativeTaskSpec) -> tuple[Columns, list[Problem]]:
     """Columns by name, of the rows that could be decoded, and the problems of the others."""
-    source = _opener(work) if len(batch) >= MIN_COLUMNAR_RECORDS else None
-    opened = source and source.opened(*(batch.rows.column(name) for name in ("key", "value", "$timestamp")))
-    if opened is None or not opened.sure.any():
-        return one_by_one(batch, work)
-    if opened.sure.all():
-        return _at_once(opened, batch, work), []
-    sure = _at_once(opened.where(opened.sure), _some(batch, opened.sure), work)
-    others, problems = one_by_one(_some(batch, ~opened.sure), work)
-    return _in_order(sure, others) if len(others["time"]) else sure, problems
+    source = _columnar_decoder(spec) if len(batch) >= MIN_COLUMNAR_RECORDS else None
+    decoded = source and source.decode(*(batch.rows.column(name) for name in ("key", "value", "$timestamp")))
+    if decoded is None or not decoded.decoded.any():
+        return one_by_one(batch, spec)
+    if decoded.decoded.all():
+        return _decode_columns(decoded, batch, spec), []
+    columnar = _decode_columns(decoded.where(decoded.decoded), _where(batch, decoded.decoded), spec)
+    others, problems = one_by_one(_where(batch, ~decoded.decoded), spec)
+    return _merge_in_order(columnar, others) if len(others["time"]) else columnar, problems
 
 
-def _at_once(opened: ColumnarBatch, batch: Batch, work: NativeTaskSpec) -> Columns:
-    fields = _fields(work)
-    columns = {name: to_column_type(opened.columns[field.name], field.type) for name, field in fields.items()}
-    columns |= {"time": opened.times, "keyed": opened.keyed, "valued": opened.valued}
-    return columns | _envelope(batch, work)
+def _decode_columns(decoded: ColumnarBatch, batch: Batch, spec: NativeTaskSpec) -> Columns:
+    fields = _fields(spec)
+    columns = {name: to_column_type(decoded.columns[field.name], field.type) for name, field in fields.items()}
+    columns |= {"time": decoded.times, "keyed": decoded.keyed, "valued": decoded.valued}
+    return columns | _envelope(batch, spec)
 
 
-def one_by_one(batch: Batch, work: NativeTaskSpec) -> tuple[Columns, list[Problem]]:
+def one_by_one(batch: Batch, spec: NativeTaskSpec) -> tuple[Columns, list[Problem]]:
     """Decodes through the serdes: columnar decoding must give the same result."""
-    decoder, relation = _decoder(work), work.source.relation
+    decoder, relation = _decoder(spec), spec.source.relation
     made = [decoder.decode(record) for record in raw_records(batch)]
     problems = [event for event in made if isinstance(event, Problem)]
     events = [event for event in made if not isinstance(event, Problem)]
     good = np.array([not isinstance(event, Problem) for event in made], bool)
     arrays = dict(zip(row_columns(relation), row_arrays(events, relation), strict=True))
-    columns = {name: arrays[name] for name in (*_fields(work), *_OWN)}
-    return columns | _envelope(_some(batch, good), work), problems
+    columns = {name: arrays[name] for name in (*_fields(spec), *_ROW_COLUMNS)}
+    return columns | _envelope(_where(batch, good), spec), problems
 
 
-def _fields(work: NativeTaskSpec) -> dict[str, Field]:
+def _fields(spec: NativeTaskSpec) -> dict[str, Field]:
     """All fields of the source, by the frame's columns: also those not read, since a dead letter shows them."""
-    relation = work.source.relation
+    relation = spec.source.relation
     return {
-        f"{letter}{i}": f for letter, those in (("k", relation.key), ("v", relation.value)) for i, f in enumerate(those)
+        f"{prefix}{i}": f for prefix, those in (("k", relation.key), ("v", relation.value)) for i, f in enumerate(those)
     }
 
 
-def _some(batch: Batch, mask: npt.NDArray[np.bool_]) -> Batch:
+def _where(batch: Batch, mask: npt.NDArray[np.bool_]) -> Batch:
     return replace(batch, rows=batch.rows.filter(pa.array(mask)))
 
 
-def _envelope(batch: Batch, work: NativeTaskSpec) -> Columns:
+def _envelope(batch: Batch, spec: NativeTaskSpec) -> Columns:
     columns = {"sequence": batch.rows.column("$sequence")}
-    return columns | {"headers": pack_headers(batch.rows.column("$headers"))} if work.carries_headers else columns
+    return columns | {"headers": pack_headers(batch.rows.column("$headers"))} if spec.carries_headers else columns
 
 
-def _in_order(sure: Columns, others: Columns) -> Columns:
-    joined = {name: pa.concat_arrays([column, others[name]]) for name, column in sure.items()}
+def _merge_in_order(columnar: Columns, others: Columns) -> Columns:
+    joined = {name: pa.concat_arrays([column, others[name]]) for name, column in columnar.items()}
     order = pc.sort_indices(joined["sequence"])
     return {name: column.take(order) for name, column in joined.items()}
 
 
 @lru_cache(64)
-def _opener(work: NativeTaskSpec) -> ColumnarDecoder | None:
-    return columnar_decoder(work.source)
+def _columnar_decoder(spec: NativeTaskSpec) -> ColumnarDecoder | None:
+    return columnar_decoder(spec.source)
 
 
 @lru_cache(64)
-def _decoder(work: NativeTaskSpec) -> Decoder:
-    return Decoder(work.source)
+def _decoder(spec: NativeTaskSpec) -> Decoder:
+    return Decoder(spec.source)

@@ -20,13 +20,13 @@ from headrace.schema import WIDER, Field, type_name
 
 def match_columns(declared: Sequence[Field], topic: Topic, whose: str) -> dict[str, str]:
     """The topic's column by declared column; raises SchemaMismatch with all differences."""
-    there = {name.upper(): name for name in topic.schema.names}
+    actual = {name.upper(): name for name in topic.schema.names}
     problems: list[str] = []
     for field in declared:
-        name = there.get(field.name.upper())
+        name = actual.get(field.name.upper())
         if name is None:
             problems.append(f'column "{field.name}" does not exist in the topic')
-        elif not _fits(topic.schema[name].type, field.type):
+        elif not _is_readable_as(topic.schema[name].type, field.type):
             problems.append(
                 f'column "{field.name}" is {type_name(field.type)}, the topic has {type_name(topic.schema[name].type)}'
             )
@@ -35,32 +35,34 @@ def match_columns(declared: Sequence[Field], topic: Topic, whose: str) -> dict[s
             f'{whose} does not match topic "{topic.name}": {"; ".join(problems)}',
             fix=f"declare the columns as in the topic's schema: {topic.schema}",
         )
-    return {field.name: there[field.name.upper()] for field in declared}
+    return {field.name: actual[field.name.upper()] for field in declared}
 
 
-def same_fields(there: pa.DataType, declared: pa.DataType) -> bool:
+def same_fields(actual: pa.DataType, declared: pa.DataType) -> bool:
     """Whether all nested structs have the same fields in the same order, as required for writing."""
-    if ty.is_struct(there):
-        names = [[field.name.upper() for field in kind] for kind in (there, declared)]
-        return names[0] == names[1] and all(same_fields(a.type, b.type) for a, b in zip(there, declared, strict=True))
-    pairs = [(there.field(i).type, declared.field(i).type) for i in range(there.num_fields)]
+    if ty.is_struct(actual):
+        names = [[field.name.upper() for field in kind] for kind in (actual, declared)]
+        return names[0] == names[1] and all(same_fields(a.type, b.type) for a, b in zip(actual, declared, strict=True))
+    pairs = [(actual.field(i).type, declared.field(i).type) for i in range(actual.num_fields)]
     return all(same_fields(*pair) for pair in pairs)
 
 
-def _fits(there: pa.DataType, declared: pa.DataType) -> bool:
-    if there == declared or (there, declared) in WIDER:
+def _is_readable_as(actual: pa.DataType, declared: pa.DataType) -> bool:
+    if actual == declared or (actual, declared) in WIDER:
         return True
-    if ty.is_array(there) and ty.is_array(declared):
-        return _fits(there.value_type, declared.value_type)
-    if ty.is_map(there) and ty.is_map(declared):
-        return _fits(there.key_type, declared.key_type) and _fits(there.item_type, declared.item_type)
-    if ty.is_struct(there) and ty.is_struct(declared):
-        fields = _by_name(there)
-        return all(f.name.upper() in fields and _fits(fields[f.name.upper()], f.type) for f in declared)
+    if ty.is_array(actual) and ty.is_array(declared):
+        return _is_readable_as(actual.value_type, declared.value_type)
+    if ty.is_map(actual) and ty.is_map(declared):
+        return _is_readable_as(actual.key_type, declared.key_type) and _is_readable_as(
+            actual.item_type, declared.item_type
+        )
+    if ty.is_struct(actual) and ty.is_struct(declared):
+        fields = _field_types(actual)
+        return all(f.name.upper() in fields and _is_readable_as(fields[f.name.upper()], f.type) for f in declared)
     return False
 
 
-def _by_name(kind: pa.DataType) -> Mapping[str, pa.DataType]:
+def _field_types(kind: pa.DataType) -> Mapping[str, pa.DataType]:
     return {field.name.upper(): field.type for field in kind}
 
 

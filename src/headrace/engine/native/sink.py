@@ -55,37 +55,37 @@ class NativeSink(Sink):
     """Pass `write` to `foreachBatch`. Results go to the plan's topic, dead letters to its dead-letter topic."""
 
     def __init__(
-        self, outlet: BatchCommitter, work: NativeTaskSpec, telling: StreamTimeProvider, on_report: OnTaskReports
+        self, committer: BatchCommitter, spec: NativeTaskSpec, stream_time: StreamTimeProvider, on_report: OnTaskReports
     ) -> None:
-        self._topic = work.plan.sink.topic
-        typed = not outlet.topic(self._topic).schema.is_raw
+        self._topic = spec.plan.sink.topic
+        typed = not committer.topic(self._topic).schema.is_raw
         topics = [self._topic, dead_letter_topic(self._topic)]
-        super().__init__(outlet, topics, _columns if typed else RowEncoder(work))
-        self._work = work
-        self._folder = Path(work.folder)
-        self._telling = telling
+        super().__init__(committer, topics, _columns if typed else RowEncoder(spec))
+        self._spec = spec
+        self._folder = Path(spec.folder)
+        self._stream_time = stream_time
         self._on_report = on_report
-        self._deadlines = DeadlineTracker(work)
+        self._deadlines = DeadlineTracker(spec)
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Writes a batch, once. A batch that is already in the log is still computed, to produce its state."""
-        self._telling.begin(rows.sparkSession, batch)
+        self._stream_time.begin(rows.sparkSession, batch)
         attempt = BatchAttempt(rows.sparkSession, self._folder)
-        found = order_windows(rows, self._work).mapInArrow(self.stage(), STAGED).collect()
+        staged = order_windows(rows, self._spec).mapInArrow(self.stage(), STAGED).collect()
         notes = attempt.notes()
-        self.commit(batch, [*found, *self._dead_letters([dead_letters for _, dead_letters in notes if dead_letters])])
-        reports = [*(report for report, _ in notes), report_of(found, self._topic)]
-        self._telling.end(batch, reports)
-        self._on_report(batch, self._deadlines.told(reports))
+        self.commit(batch, [*staged, *self._dead_letters([dead_letters for _, dead_letters in notes if dead_letters])])
+        reports = [*(report for report, _ in notes), report_of(staged, self._topic)]
+        self._stream_time.end(batch, reports)
+        self._on_report(batch, self._deadlines.with_deadline(reports))
 
     def _dead_letters(self, dead_letters: Sequence[bytes]) -> list[tuple[Any, ...]]:
         dead = self._topics[1]
-        return staged_extents([(dead, payload_rows(payload)) for payload in dead_letters], self._outlet.staging)
+        return staged_extents([(dead, payload_rows(payload)) for payload in dead_letters], self._committer.staging)
 
 
-def order_windows(rows: DataFrame, work: NativeTaskSpec) -> DataFrame:
+def order_windows(rows: DataFrame, spec: NativeTaskSpec) -> DataFrame:
     """Orders windows that are emitted once: for downstream readers time advances."""
-    if not work.final:
+    if not spec.final:
         return rows
     names = {name.upper(): name for name in rows.columns}
     start = names.get("WINDOWSTART") or names["WINDOW_START"]  # the topic's column, or the frame's
@@ -113,16 +113,16 @@ def _columns(rows: pa.RecordBatch, topics: Sequence[Topic]) -> TopicRows:
 class RowEncoder:
     """In a task: encodes rows of a frame as records of a raw topic."""
 
-    work: NativeTaskSpec
+    spec: NativeTaskSpec
 
     def __call__(self, rows: pa.RecordBatch, topics: Sequence[Topic]) -> TopicRows:
         given = dict(zip(rows.schema.names, rows.columns, strict=True))
-        written = encode_columns(given, self.work)
+        written = encode_columns(given, self.spec)
         return self.one_by_one(rows, given, topics) if written is None else [(topics[0], written)]
 
     def one_by_one(self, rows: pa.RecordBatch, given: dict[str, pa.Array], topics: Sequence[Topic]) -> TopicRows:
         """Encodes row by row: columnar encoding must give the same result."""
-        sink, encoder = self.work.plan.sink, _encoder(self.work)
+        sink, encoder = self.spec.plan.sink, _encoder(self.spec)
         keys, values = row_tuples(given, "k", sink.relation, "keyed"), row_tuples(given, "v", sink.relation, "valued")
         headers = given["headers"].to_pylist() if "headers" in given else [None] * len(rows)
         events = zip(given["time"].to_pylist(), keys, values, headers, strict=True)
@@ -132,15 +132,15 @@ class RowEncoder:
             (topics[0], [record for record in made if isinstance(record, RawRecord)]),
             (
                 topics[1],
-                [report.dead_letter(problem, self.work.plan) for problem in made if isinstance(problem, Problem)],
+                [report.dead_letter(problem, self.spec.plan) for problem in made if isinstance(problem, Problem)],
             ),
         )
         return [(topic, payload_rows(rows_payload(records))) for topic, records in parts if records]
 
 
-def encode_columns(given: Mapping[str, pa.Array], work: NativeTaskSpec) -> pa.RecordBatch | None:
+def encode_columns(given: Mapping[str, pa.Array], spec: NativeTaskSpec) -> pa.RecordBatch | None:
     """Records for a raw topic; None if formats cannot write columns, or a row must not be written at all."""
-    made, relation = _payloads(work), work.plan.sink.relation
+    made, relation = _payloads(spec), spec.plan.sink.relation
     if made is None or (pc.min(given["time"]).as_py() or 0) < 0:
         return None
     keys = made.keys([given[f"k{i}"] for i in range(len(relation.key))], given["keyed"], given.get("window_start"))
@@ -150,10 +150,10 @@ def encode_columns(given: Mapping[str, pa.Array], work: NativeTaskSpec) -> pa.Re
 
 
 @lru_cache(64)
-def _payloads(work: NativeTaskSpec) -> PayloadEncoder | None:
-    return payload_encoder(work.plan.sink)
+def _payloads(spec: NativeTaskSpec) -> PayloadEncoder | None:
+    return payload_encoder(spec.plan.sink)
 
 
 @lru_cache(64)
-def _encoder(work: NativeTaskSpec) -> Encoder:
-    return Encoder(work.plan.sink)
+def _encoder(spec: NativeTaskSpec) -> Encoder:
+    return Encoder(spec.plan.sink)

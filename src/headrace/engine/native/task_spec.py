@@ -120,14 +120,14 @@ def native_task_spec(
     """The specification of a query over one source."""
     plan = optimize(query)
     condition, above = push_down_filter(plan)
-    work = NativeTaskSpec(serialize_plan(plan), _columns(plan.sink), folder=folder, setup=setup, condition=condition)
+    spec = NativeTaskSpec(serialize_plan(plan), _columns(plan.sink), folder=folder, setup=setup, condition=condition)
     if (first := only_distinct(plan.sink)) is not None:
-        return replace(work, hops=_hops(first.window), ordered=True, distinct=True)
+        return replace(spec, hops=_hops(first.window), ordered=True, distinct=True)
     if (found := only_aggregate(plan.sink)) is None:
-        return work
+        return spec
     relation, hops = plan.sources[0].relation, _hops(found.relation.window)
     return replace(
-        work,
+        spec,
         groups=tuple(column_name(named.expression.name, relation) for named in found.groups),
         aggregates=True,
         hops=hops,

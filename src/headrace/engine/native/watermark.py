@@ -21,7 +21,7 @@ from headrace.engine.task_report import TaskReport
 
 NEVER = -1
 """The time of a stream without any row."""
-_MOST = 64
+_MAX_RANGES = 64
 """Most ranges stored: they are a part of every offset."""
 
 WindowRange = tuple[int, int]
@@ -35,20 +35,20 @@ class WatermarkState(NamedTuple):
     open: tuple[WindowRange, ...] = ()
     """Windows that have rows and are not closed; only where windows are emitted once."""
 
-    def met(self, times: Times, work: NativeTaskSpec) -> WatermarkState:
+    def after_rows(self, times: Times, spec: NativeTaskSpec) -> WatermarkState:
         """The state after rows of these times."""
-        windows = tuple(_windows(times, work.hops)) if work.final and work.hops else ()
-        return self.joined(WatermarkState(int(times.max(initial=NEVER)), windows), work)
+        windows = tuple(_window_ranges(times, spec.hops)) if spec.final and spec.hops else ()
+        return self.merged(WatermarkState(int(times.max(initial=NEVER)), windows), spec)
 
-    def ticked(self, time: int, work: NativeTaskSpec) -> WatermarkState:
-        return self.joined(WatermarkState(time), work)
+    def after_tick(self, time: int, spec: NativeTaskSpec) -> WatermarkState:
+        return self.merged(WatermarkState(time), spec)
 
-    def joined(self, other: WatermarkState, work: NativeTaskSpec) -> WatermarkState:
+    def merged(self, other: WatermarkState, spec: NativeTaskSpec) -> WatermarkState:
         """Merges the states of two parts of the stream."""
         now = max(self.now, other.now)
-        if not work.final or work.hops is None:
+        if not spec.final or spec.hops is None:
             return WatermarkState(now)
-        return WatermarkState(now, _joined([*self.open, *other.open], work.hops.first_open(now)))
+        return WatermarkState(now, _merge_ranges([*self.open, *other.open], spec.hops.first_open(now)))
 
 
 def parse_watermark(now: int, windows: Iterable[Sequence[int]] = ()) -> WatermarkState:
@@ -56,7 +56,7 @@ def parse_watermark(now: int, windows: Iterable[Sequence[int]] = ()) -> Watermar
     return WatermarkState(now, tuple((first, last) for first, last in windows))
 
 
-def _windows(times: Times, hops: WindowSpec) -> Iterator[WindowRange]:
+def _window_ranges(times: Times, hops: WindowSpec) -> Iterator[WindowRange]:
     """The windows that contain any of these times."""
     cell = gcd(hops.size, hops.advance)  # all times of a cell are in the same windows
     cells = np.unique(times // cell) * cell
@@ -64,7 +64,7 @@ def _windows(times: Times, hops: WindowSpec) -> Iterator[WindowRange]:
     return zip(firsts.tolist(), (cells // hops.advance).tolist(), strict=True)
 
 
-def _joined(ranges: Iterable[WindowRange], lowest: int) -> tuple[WindowRange, ...]:
+def _merge_ranges(ranges: Iterable[WindowRange], lowest: int) -> tuple[WindowRange, ...]:
     found: list[WindowRange] = []
     for start, last in sorted(ranges):
         first = max(start, lowest)
@@ -74,51 +74,51 @@ def _joined(ranges: Iterable[WindowRange], lowest: int) -> tuple[WindowRange, ..
             found[-1] = (found[-1][0], max(last, found[-1][1]))
         else:
             found.append((first, last))
-    return tuple(found) if len(found) <= _MOST else _few(found)
+    return tuple(found) if len(found) <= _MAX_RANGES else _widest_gaps(found)
 
 
-def _few(ranges: Sequence[WindowRange]) -> tuple[WindowRange, ...]:
+def _widest_gaps(ranges: Sequence[WindowRange]) -> tuple[WindowRange, ...]:
     """Merges ranges; only the widest gaps between them stay."""
     gaps = sorted(range(1, len(ranges)), key=lambda i: ranges[i - 1][1] - ranges[i][0])
-    cuts = [0, *sorted(gaps[: _MOST - 1]), len(ranges)]
+    cuts = [0, *sorted(gaps[: _MAX_RANGES - 1]), len(ranges)]
     return tuple((ranges[a][0], ranges[b - 1][1]) for a, b in pairwise(cuts))
 
 
 # -- reports of tasks, and the driver's use of them ------------------------------------------------------------------
 
 
-def report_watermark(report: TaskReport, work: NativeTaskSpec, before: WatermarkState, behind: WatermarkState) -> None:
+def report_watermark(report: TaskReport, spec: NativeTaskSpec, before: WatermarkState, reached: WatermarkState) -> None:
     """In a task: adds the stream time after its rows to its report."""
-    report.time = None if behind.now == NEVER else behind.now
-    if work.final and work.hops is not None:
-        report.open = list(behind.open)
-        report.follows = work.hops.closed(behind.now) > work.hops.closed(before.now)
+    report.time = None if reached.now == NEVER else reached.now
+    if spec.final and spec.hops is not None:
+        report.open = list(reached.open)
+        report.follows = spec.hops.closed(reached.now) > spec.hops.closed(before.now)
 
 
-def merge_watermarks(reports: Iterable[TaskReport], before: WatermarkState, work: NativeTaskSpec) -> WatermarkState:
+def merge_watermarks(reports: Iterable[TaskReport], before: WatermarkState, spec: NativeTaskSpec) -> WatermarkState:
     """The state after the tasks of a batch."""
-    behind = before
+    reached = before
     for report in reports:
-        behind = behind.joined(parse_watermark(NEVER if report.time is None else report.time, report.open), work)
-    return behind
+        reached = reached.merged(parse_watermark(NEVER if report.time is None else report.time, report.open), spec)
+    return reached
 
 
 class DeadlineTracker:
     """In the driver: tracks the stream from batch to batch, by the tasks' reports."""
 
-    def __init__(self, work: NativeTaskSpec) -> None:
-        self._work = work
+    def __init__(self, spec: NativeTaskSpec) -> None:
+        self._spec = spec
         self._reached = WatermarkState()
 
-    def told(self, reports: list[TaskReport]) -> list[TaskReport]:
+    def with_deadline(self, reports: list[TaskReport]) -> list[TaskReport]:
         """Adds the query's next deadline to the reports of a batch. A batch without rows does not change it."""
-        if not self._work.final:
+        if not self._spec.final:
             return reports
-        self._reached = merge_watermarks(reports, self._reached, self._work)
+        self._reached = merge_watermarks(reports, self._reached, self._spec)
         for report in reports:
             report.open, report.deadline = [], self._next()
         return reports
 
     def _next(self) -> int | None:
-        windows, hops = self._reached.open, self._work.hops
+        windows, hops = self._reached.open, self._spec.hops
         return hops.due(windows[0][0]) if windows and hops else None

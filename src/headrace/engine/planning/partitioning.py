@@ -63,7 +63,7 @@ class Partitioning:
     state: StateScope
     sources: tuple[n.Source, ...] = ()
     """Sources whose records have met no state."""
-    meetings: tuple[StateEntry, ...] = ()
+    state_entries: tuple[StateEntry, ...] = ()
     exploded: bool = False
     lateness: int | None = None
     """How far a row may be behind stream time, in ms, if there are windows."""
@@ -83,7 +83,7 @@ def _(node: n.Source) -> Partitioning:
     if node.relation.window is not None:
         raise SingleKeyGroup(f"{node.name} has windows in its key")
     free = Partitioning(StateScope.FREE, (node,))
-    return free if node.relation.kind is Kind.STREAM else _meet(free, node)
+    return free if node.relation.kind is Kind.STREAM else _enter_state(free, node)
 
 
 @partitioning_of.register(n.Filter)
@@ -113,7 +113,7 @@ def _(node: n.Union) -> Partitioning:
         raise SingleKeyGroup("only one side of UNION has state")
     if left.lateness is not None or right.lateness is not None:
         raise SingleKeyGroup("the sides of UNION have windows, each with its own time")
-    return _together(left, right, left.state)
+    return _union(left, right, left.state)
 
 
 @partitioning_of.register
@@ -124,18 +124,18 @@ def _(node: n.Aggregate) -> Partitioning:
     if below.lateness is not None:
         raise SingleKeyGroup("windows are grouped again")
     if below.state is StateScope.FREE and not below.exploded:
-        return _meet(below, node.input, node.groups)
+        return _enter_state(below, node.input, node.groups)
     if below.state is not StateScope.LOOSE and _is_key(node.groups, node.input):
-        return _meet(below, node.input)
+        return _enter_state(below, node.input)
     raise SingleKeyGroup("GROUP BY brings rows of several keys together")
 
 
 def _windowed(node: n.Aggregate, window: Window, below: Partitioning) -> Partitioning:
-    _check_windowed(window, below)
-    return replace(_meet(below, node.input, node.groups), lateness=grace_of(window))
+    _check_window(window, below)
+    return replace(_enter_state(below, node.input, node.groups), lateness=grace_of(window))
 
 
-def _check_windowed(window: Window, below: Partitioning) -> None:
+def _check_window(window: Window, below: Partitioning) -> None:
     if below.state is not StateScope.FREE or below.exploded:
         raise SingleKeyGroup(
             "windows close by the time of the whole stream, which is known before the first state only"
@@ -151,12 +151,12 @@ def _(node: n.Distinct) -> Partitioning:
     if below.lateness is not None:
         raise SingleKeyGroup("rows of windows are compared again")
     if node.window is not None:
-        _check_windowed(node.window, below)
+        _check_window(node.window, below)
     if not _has_key(node.on, node.input):
         raise SingleKeyGroup("DISTINCT compares rows of several keys")
     under = _unselected(node.input)
-    met = replace(_meet(below, under, _key_of(under)), nulls=True)
-    return met if node.window is None else replace(met, lateness=grace_of(node.window))
+    entered = replace(_enter_state(below, under, _key_of(under)), nulls=True)
+    return entered if node.window is None else replace(entered, lateness=grace_of(node.window))
 
 
 @partitioning_of.register
@@ -177,13 +177,16 @@ def _(node: n.TableJoin) -> Partitioning:
 
 
 def _joined(node: n.StreamTableJoin | n.TableJoin) -> Partitioning:
-    left, right = _meet(partitioning_of(node.left), node.left), _meet(partitioning_of(node.right), node.right)
+    left, right = (
+        _enter_state(partitioning_of(node.left), node.left),
+        _enter_state(partitioning_of(node.right), node.right),
+    )
     if left.lateness is not None or right.lateness is not None:
         raise SingleKeyGroup("a join with windows follows the time of the whole stream")
-    return _together(left, right, StateScope.KEYED)
+    return _union(left, right, StateScope.KEYED)
 
 
-def _meet(below: Partitioning, node: n.Node, groups: tuple[NamedExpression, ...] = ()) -> Partitioning:
+def _enter_state(below: Partitioning, node: n.Node, groups: tuple[NamedExpression, ...] = ()) -> Partitioning:
     """The rows meet state under the groups, or under the key they have at this node."""
     if below.state is StateScope.LOOSE:
         raise SingleKeyGroup("rows meet state under a first key and then under another")
@@ -191,12 +194,12 @@ def _meet(below: Partitioning, node: n.Node, groups: tuple[NamedExpression, ...]
     if any(kind not in HASHABLE_TYPES for kind in kinds):
         raise SingleKeyGroup(f"equal keys of type {', '.join(map(str, kinds))} may look different")
     new = tuple(StateEntry(source, node, groups) for source in below.sources)
-    return Partitioning(StateScope.KEYED, (), below.meetings + new, below.exploded)
+    return Partitioning(StateScope.KEYED, (), below.state_entries + new, below.exploded)
 
 
-def _together(left: Partitioning, right: Partitioning, state: StateScope) -> Partitioning:
-    sources, meetings = left.sources + right.sources, left.meetings + right.meetings
-    return Partitioning(state, sources, meetings, left.exploded or right.exploded, nulls=left.nulls or right.nulls)
+def _union(left: Partitioning, right: Partitioning, state: StateScope) -> Partitioning:
+    sources, state_entries = left.sources + right.sources, left.state_entries + right.state_entries
+    return Partitioning(state, sources, state_entries, left.exploded or right.exploded, nulls=left.nulls or right.nulls)
 
 
 def _is_key(groups: Sequence[NamedExpression], node: n.Node) -> bool:
@@ -220,8 +223,10 @@ def _unselected(node: n.Node) -> n.Node:
 def _key_of(node: n.Node) -> tuple[NamedExpression, ...]:
     """The key's columns as groups; empty if there is no key, or if a value column hides a key column."""
     relation = relation_of(node)
-    seen = all(column_position(relation, field.name) == ("key", at) for at, field in enumerate(relation.key))
-    return tuple(NamedExpression(field.name, Column(field.type, field.name)) for field in relation.key) if seen else ()
+    visible = all(column_position(relation, field.name) == ("key", at) for at, field in enumerate(relation.key))
+    return (
+        tuple(NamedExpression(field.name, Column(field.type, field.name)) for field in relation.key) if visible else ()
+    )
 
 
 # -- key groups at run time ------------------------------------------------------------------------------------------
@@ -271,21 +276,21 @@ def key_group_assigner(
             raise SingleKeyGroup("windows close by the time of the whole stream")
     except SingleKeyGroup as reason:
         return KeyGroupAssigner(str(reason))
-    finders = {m.source.topic: _finder(m, (columns or {}).get(m.source.topic)) for m in found.meetings}
-    plain = {m.source.topic: names for m in found.meetings if (names := _plain(m)) is not None}
+    finders = {m.source.topic: _key_finder(m, (columns or {}).get(m.source.topic)) for m in found.state_entries}
+    plain = {m.source.topic: names for m in found.state_entries if (names := _plain_key(m)) is not None}
     return KeyGroupAssigner(None, finders, plain, found.lateness, found.nulls)
 
 
-def _plain(meeting: StateEntry) -> tuple[str, ...] | None:
+def _plain_key(entry: StateEntry) -> tuple[str, ...] | None:
     """The key's columns if nothing lies between source and state, and the record's own time is used."""
-    if meeting.node is not meeting.source or meeting.source.timestamp is not None:
+    if entry.node is not entry.source or entry.source.timestamp is not None:
         return None
-    if not meeting.groups:
-        return tuple(field.name for field in meeting.source.relation.key)
-    own = {field.name for field in payload(meeting.source.relation, meeting.source.system)}
-    own |= {field.name for field in meeting.source.relation.key}
-    names = [g.expression.name for g in meeting.groups if isinstance(g.expression, Column)]
-    return tuple(names) if len(names) == len(meeting.groups) and own.issuperset(names) else None
+    if not entry.groups:
+        return tuple(field.name for field in entry.source.relation.key)
+    own = {field.name for field in payload(entry.source.relation, entry.source.system)}
+    own |= {field.name for field in entry.source.relation.key}
+    names = [g.expression.name for g in entry.groups if isinstance(g.expression, Column)]
+    return tuple(names) if len(names) == len(entry.groups) and own.issuperset(names) else None
 
 
 def _check_topics(query: n.Query) -> None:
@@ -313,10 +318,10 @@ def scalar_calls(value: Any) -> list[str]:
     return scalar_calls(vars(value)) if isinstance(value, Expression | NamedExpression | n.AggregateCall) else []
 
 
-def _finder(meeting: StateEntry, columns: Sequence[str] | None) -> KeyFinder:
+def _key_finder(entry: StateEntry, columns: Sequence[str] | None) -> KeyFinder:
     """Runs the stateless part of the plan, up to the first state, over single records."""
-    decoder = Decoder(meeting.source, columns)
-    passed, group = _way(meeting), _group(meeting, vars(meeting.node)["relation"])
+    decoder = Decoder(entry.source, columns)
+    passed, group = _stateless_part(entry), _key_evaluator(entry, vars(entry.node)["relation"])
 
     def find(record: RawRecord) -> tuple[int, Key] | None:
         event = decoder.decode(record)
@@ -326,18 +331,18 @@ def _finder(meeting: StateEntry, columns: Sequence[str] | None) -> KeyFinder:
     return find
 
 
-def _way(meeting: StateEntry) -> Callable[[Batch], Batch]:
+def _stateless_part(entry: StateEntry) -> Callable[[Batch], Batch]:
     """The plan from the source to the first state. A table's own rows are state already, under their own key."""
-    if meeting.node is meeting.source:
+    if entry.node is entry.source:
         return lambda events: events
-    node: Any = meeting.node
+    node: Any = entry.node
     chain = Chain(n.Query("key group", node), Context(), rules=())
-    (entrance,) = (e for e in chain.entrances if e.source.topic == meeting.source.topic)
+    (entrance,) = (e for e in chain.entrances if e.source.topic == entry.source.topic)
     return entrance.feed
 
 
-def _group(meeting: StateEntry, relation: Relation) -> Callable[[Any], Any]:
-    if not meeting.groups:
+def _key_evaluator(entry: StateEntry, relation: Relation) -> Callable[[Any], Any]:
+    if not entry.groups:
         return lambda entry: entry[1]
-    values = evaluator([named.expression for named in meeting.groups], relation, Context(), "GROUP BY")
+    values = evaluator([named.expression for named in entry.groups], relation, Context(), "GROUP BY")
     return lambda entry: None if entry[2] is None else values(*entry[:3])

@@ -108,26 +108,26 @@ def value_bytes(form: Format, relation: Relation) -> str:
     return f"if(valued, {made}, null)"
 
 
-def _json_bytes(columns: Sequence[Field], letter: str, bare: bool) -> str:
+def _json_bytes(columns: Sequence[Field], prefix: str, bare: bool) -> str:
     if bare:
-        return f"if({letter}0 is null, null, cast({write_sql(columns[0].type, f'{letter}0')} as binary))"
+        return f"if({prefix}0 is null, null, cast({write_sql(columns[0].type, f'{prefix}0')} as binary))"
     names = [f"{',' if i else ''}{orjson.dumps(field.name).decode()}:" for i, field in enumerate(columns)]
     cells = [
-        f"{quote_text(name)}, {write_sql(field.type, f'{letter}{i}')}"
+        f"{quote_text(name)}, {write_sql(field.type, f'{prefix}{i}')}"
         for i, (name, field) in enumerate(zip(names, columns, strict=True))
     ]
     return f"cast(concat('{{', {', '.join([*cells, ''])}'}}') as binary)"
 
 
-def _kafka_bytes(columns: Sequence[Field], letter: str, bare: bool) -> str:
+def _kafka_bytes(columns: Sequence[Field], prefix: str, bare: bool) -> str:
     if not columns:
         return "cast('' as binary)"
     digits = {"int": 8, "bigint": 16}.get(kind_name(columns[0].type))
-    return f"unhex(right(lpad(hex({letter}0), 16, '0'), {digits}))" if digits else f"cast({letter}0 as binary)"
+    return f"unhex(right(lpad(hex({prefix}0), 16, '0'), {digits}))" if digits else f"cast({prefix}0 as binary)"
 
 
 _WRITERS: Mapping[str, Callable[[Sequence[Field], str, bool], str]] = {
     "JSON": _json_bytes,
     "KAFKA": _kafka_bytes,
-    "NONE": lambda columns, letter, bare: "cast(null as binary)",
+    "NONE": lambda columns, prefix, bare: "cast(null as binary)",
 }

@@ -15,15 +15,15 @@ from headrace.errors import BadSetting
 _held: WeakKeyDictionary[StreamingQuery, int] = WeakKeyDictionary()
 
 
-def check_free_slots(spark: SparkSession, query: str, wanted: int) -> None:
+def check_free_slots(spark: SparkSession, query: str, partitions: int) -> None:
     """Raises BadSetting if fewer slots than wanted are free."""
-    there = spark.sparkContext.defaultParallelism
-    taken = sum(count for running, count in _held.items() if running.isActive)
-    if wanted + taken > there:
+    total = spark.sparkContext.defaultParallelism
+    occupied = sum(count for running, count in _held.items() if running.isActive)
+    if partitions + occupied > total:
         raise BadSetting(
-            f"query {query} cannot run in realtime mode: its topic has {wanted} partitions, each of which "
-            f"occupies a Spark task slot while the query runs, and only {there - taken} of {there} are free",
-            fix=f'set "spark.master" to local[{wanted + taken}] or more; more slots than cores are allowed',
+            f"query {query} cannot run in realtime mode: its topic has {partitions} partitions, each of which "
+            f"occupies a Spark task slot while the query runs, and only {total - occupied} of {total} are free",
+            fix=f'set "spark.master" to local[{partitions + occupied}] or more; more slots than cores are allowed',
         )
 
 

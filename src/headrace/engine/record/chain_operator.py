@@ -49,20 +49,20 @@ def unchanged(results: list[Output]) -> list[Output]:
 
 
 def run_key_group(
-    work: RecordTaskSpec, finish: Finish, state: Any, key_group: int, frames: list[Any]
+    spec: RecordTaskSpec, finish: Finish, state: Any, key_group: int, frames: list[Any]
 ) -> pa.RecordBatch:
     """Runs a key group's batch, as Spark passes it; `state` is the key group's map."""
     with gc_paused():
-        results = _run(work, finish, MapStateStorage(state), key_group, frames)
+        results = _run_batch(spec, finish, MapStateStorage(state), key_group, frames)
     return _output(results)
 
 
-def _run(
-    work: RecordTaskSpec, finish: Finish, shelf: MapStateStorage, key_group: int, frames: list[Any]
+def _run_batch(
+    spec: RecordTaskSpec, finish: Finish, storage: MapStateStorage, key_group: int, frames: list[Any]
 ) -> list[Output]:
-    arrived = read_payloads([payload for frame in frames for payload in frame["payload"]], work)
-    report, state = TaskReport(key_group), KeyGroupState(shelf, key_group=key_group, touches=len(arrived.items))
-    out = run_records(work, arrived, state.store, report, batch_time_of(frames[0]))
+    arrived = read_payloads([payload for frame in frames for payload in frame["payload"]], spec)
+    report, state = TaskReport(key_group), KeyGroupState(storage, key_group=key_group, touches=len(arrived.items))
+    out = run_records(spec, arrived, state.store, report, batch_time_of(frames[0]))
     state.save()
     report.entries = state.entries
     state.close()
@@ -72,7 +72,7 @@ def _run(
 
 
 def run_stateless(
-    work: RecordTaskSpec, finish: Finish = unchanged
+    spec: RecordTaskSpec, finish: Finish = unchanged
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     """Runs a stateless query: its records need not be grouped, so each batch of them is processed as it comes."""
 
@@ -82,7 +82,7 @@ def run_stateless(
             for payload in batch.column("payload").to_pylist():
                 with gc_paused():
                     results = run_records(
-                        work, read_payloads([payload], work), lambda name: {}, report, batch_time_of(batch)
+                        spec, read_payloads([payload], spec), lambda name: {}, report, batch_time_of(batch)
                     )
                 yield _output(finish(results))
         yield _output([(None, report.packed())])
@@ -117,25 +117,25 @@ def _output(rows: Sequence[Output]) -> pa.RecordBatch:
 
 
 def run_records(
-    work: RecordTaskSpec,
+    spec: RecordTaskSpec,
     arrived: ArrivedRecords,
     store: Callable[[str], Store],
     report: TaskReport,
     at: int | None = None,
 ) -> list[Output]:
     """Runs records through the chain, and fills the report; `at` is the time of their batch."""
-    plan, dead, results, clocks = work.plan, list[RawRecord](), Results(), ChainClocks(store)
+    plan, dead, results, clocks = spec.plan, list[RawRecord](), Results(), ChainClocks(store)
     context = Context(clocks.store, lambda problem: dead.append(report.dead_letter(problem, plan)), now=lambda: at)
-    columns = {layout.topic: layout.names for layout in work.layouts if layout.names is not None}
+    columns = {layout.topic: layout.names for layout in spec.layouts if layout.names is not None}
     pipe = Pipeline(plan, context, columns=columns, take=results.add)
-    for now, start, end in _turns(work, arrived):
+    for now, start, end in _runs(spec, arrived):
         if now is not None:
             pipe.tick(now)
         pipe.run_runs(arrived.runs(start, end))
-    _count(report, work, arrived, clocks)
+    _count(report, spec, arrived, clocks)
     report.deadline = pipe.chain.deadline()
-    written = _writer(work).write(
-        merge_changes(results, plan.sink.relation) if work.merges else results, context.report
+    written = _writer(spec).write(
+        merge_changes(results, plan.sink.relation) if spec.merges else results, context.report
     )
     report.written += sum(count for count, _ in written)
     results.entries.clear()  # the pipeline references them, and itself in cycles
@@ -144,35 +144,35 @@ def run_records(
 
 
 @lru_cache(64)
-def _writer(work: RecordTaskSpec) -> ResultWriter:
+def _writer(spec: RecordTaskSpec) -> ResultWriter:
     """Cached across batches: it remembers the bytes of keys."""
-    return ResultWriter(work.plan.sink, work.target)
+    return ResultWriter(spec.plan.sink, spec.target)
 
 
 RecordRun = tuple[int | None, int, int]
 """The new stream time, if the chain must be given one, and the range of records that follow."""
 
 
-def _turns(work: RecordTaskSpec, arrived: ArrivedRecords) -> Iterator[RecordRun]:
+def _runs(spec: RecordTaskSpec, arrived: ArrivedRecords) -> Iterator[RecordRun]:
     """Records in order, split where the chain must be given the time: at a tick, or before a row that is late."""
-    told = {int(place): int(time) for place, time in zip(*_late(work, arrived), strict=True)}
-    ticks = set(arrived.places(work.ticks).tolist())
-    ends = [*sorted({*told, *ticks}), len(arrived.items)]
+    set_times = {int(place): int(time) for place, time in zip(*_late(spec, arrived), strict=True)}
+    ticks = set(arrived.places(spec.ticks).tolist())
+    ends = [*sorted({*set_times, *ticks}), len(arrived.items)]
     yield None, 0, ends[0]
     for cut, following in pairwise(ends):
         is_tick = cut in ticks
-        yield int(arrived.times[cut]) if is_tick else told[cut], cut + is_tick, following
+        yield int(arrived.times[cut]) if is_tick else set_times[cut], cut + is_tick, following
     if arrived.stream.last is not None:
         yield arrived.stream.last, len(arrived.items), len(arrived.items)
 
 
-def _late(work: RecordTaskSpec, arrived: ArrivedRecords) -> tuple[Numbers, Numbers]:
+def _late(spec: RecordTaskSpec, arrived: ArrivedRecords) -> tuple[Numbers, Numbers]:
     """Positions of rows that are late because records of other key groups have advanced the time, and that time."""
-    lateness = plan_assigner(work).lateness if work.key_groups > 1 else None
+    lateness = plan_assigner(spec).lateness if spec.key_groups > 1 else None
     if lateness is None or arrived.stream.last is None:
         return np.zeros(0, np.int64), np.zeros(0, np.int64)
     now = arrived.stream.before(arrived.sequences)
-    own = [source.timestamp is not None for source in work.plan.sources]
+    own = [source.timestamp is not None for source in spec.plan.sources]
     # If a column holds the time of rows, it is not known here: set the stream time before each of them.
     late = np.flatnonzero(now > -(1 << 61) if any(own) else now >= arrived.times + lateness)
     return late, now[late]
@@ -198,9 +198,9 @@ class ChainClocks:
         return max((clock["now"] for clock in self._found if "now" in clock), default=None)
 
 
-def _count(report: TaskReport, work: RecordTaskSpec, arrived: ArrivedRecords, clocks: ChainClocks) -> None:
+def _count(report: TaskReport, spec: RecordTaskSpec, arrived: ArrivedRecords, clocks: ChainClocks) -> None:
     """Counts records; ticks do not count, since they are internal."""
-    own = np.delete(arrived.times, arrived.places(work.ticks))
+    own = np.delete(arrived.times, arrived.places(spec.ticks))
     report.records += len(own)
     latest = clocks.latest(own)
     if latest is not None:

@@ -27,38 +27,38 @@ from headrace.engine.record.task_spec import RecordTaskSpec
 class RecordSource(EmbeddedSource):
     """Rows of SHUFFLE_SCHEMA: the records of each key group among those that a task has read."""
 
-    work: ClassVar[RecordTaskSpec]
+    spec: ClassVar[RecordTaskSpec]
 
     def schema(self) -> StructType:
         return from_arrow_schema(SHUFFLE_SCHEMA)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        return RecordStreamReader(dict(self.options), self._topics, None, self.work)
+        return RecordStreamReader(dict(self.options), self._topics, None, self.spec)
 
 
 class RecordStreamReader(EmbeddedStreamReader):
-    def __init__(self, options: Any, topics: Any, columns: Any, work: RecordTaskSpec) -> None:
+    def __init__(self, options: Any, topics: Any, columns: Any, spec: RecordTaskSpec) -> None:
         super().__init__(options, topics, columns)
-        self.work = work
+        self.spec = spec
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SequenceRange)
         for batch in self.view.scan(partition.topic, partition.partition, partition.after, partition.upto):
             if len(batch):
-                yield partition_batch(batch, self.work)
+                yield partition_batch(batch, self.spec)
 
 
 def read_key_groups(
     spark: SparkSession,
     folder: Path,
-    work: RecordTaskSpec,
+    spec: RecordTaskSpec,
     topics: Sequence[str],
     *,
     max_rows: int,
     start: str = "earliest",
 ) -> DataFrame:
     """Reads the topics of a query, and its ticks, as a stream of records packed by key group."""
-    source = type("KeyGroupSource", (RecordSource,), {"work": work})
+    source = type("KeyGroupSource", (RecordSource,), {"spec": spec})
     reader = spark.readStream.format(register_source(spark, source)).options(
         **source_options(folder, topics, None, start)
     )

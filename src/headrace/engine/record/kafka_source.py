@@ -19,7 +19,7 @@ from headrace.settings import Settings
 def read_key_groups(
     spark: SparkSession,
     log: KafkaLog,
-    work: RecordTaskSpec,
+    spec: RecordTaskSpec,
     topics: Sequence[str],
     *,
     max_rows: int,
@@ -28,17 +28,17 @@ def read_key_groups(
     """Reads the topics of a query, and its ticks, as a stream of records packed by key group."""
     known = [log.topic(name) for name in topics]
     rows = stream_messages(spark, log.settings, known, start, max_rows)
-    return rows.mapInArrow(_packing(log.settings, work), SHUFFLE_SPARK_SCHEMA)
+    return rows.mapInArrow(_packing(log.settings, spec), SHUFFLE_SPARK_SCHEMA)
 
 
 def _packing(
-    settings: Settings, work: RecordTaskSpec
+    settings: Settings, spec: RecordTaskSpec
 ) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
     def pack(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        log, raw = worker_log(settings), {layout.topic for layout in work.layouts if layout.columns is None}
+        log, raw = worker_log(settings), {layout.topic for layout in spec.layouts if layout.columns is None}
         for messages in coalesce_batches(batches):
             for batch in to_batches(messages, log, raw):
                 if len(batch):
-                    yield partition_batch(batch, work)
+                    yield partition_batch(batch, spec)
 
     return pack

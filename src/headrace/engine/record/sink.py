@@ -26,13 +26,13 @@ _STAGED = "staged"
 class RecordSink(Sink):
     """A sink for rows of `chain_operator.OUTPUT_SPARK_SCHEMA`."""
 
-    def __init__(self, outlet: BatchCommitter, topics: Sequence[str], on_report: OnTaskReports) -> None:
-        super().__init__(outlet, topics)
+    def __init__(self, committer: BatchCommitter, topics: Sequence[str], on_report: OnTaskReports) -> None:
+        super().__init__(committer, topics)
         self._on_report = on_report
 
     def finish(self) -> ResultStager:
         """Returns the function with which tasks stage their results."""
-        return ResultStager(self._outlet.staging, {topic.name: topic for topic in self._topics})
+        return ResultStager(self._committer.staging, {topic.name: topic for topic in self._topics})
 
     def write(self, rows: DataFrame, batch: int) -> None:
         """Writes a batch, once. A batch that is already in the log is still computed, to produce its state."""

@@ -29,13 +29,13 @@ class SinkColumn:
 
     name: str
     kind: pa.DataType
-    given: pa.DataType
+    declared: pa.DataType
 
     def array(self, values: Sequence[Any]) -> pa.Array:
-        array = pa.array(values, self.given)
-        if self.kind == self.given:
+        array = pa.array(values, self.declared)
+        if self.kind == self.declared:
             return array
-        return _relabelled(array, self.kind) if ty.is_nested(self.kind) else array.cast(self.kind)
+        return _with_field_names(array, self.kind) if ty.is_nested(self.kind) else array.cast(self.kind)
 
 
 @dataclass(frozen=True)
@@ -62,10 +62,10 @@ def sink_columns(sink: Sink, topic: Topic) -> SinkColumns | None:
     """The target columns; None if the topic is raw. Raises SchemaMismatch with all differences."""
     if topic.schema.is_raw:
         return None
-    there = {field.name.upper(): field for field in topic.schema.fields}
+    actual = {field.name.upper(): field for field in topic.schema.fields}
     bounds = WINDOW_BOUND_FIELDS if sink.relation.window else ()
     wanted = [*sink.relation.columns, *needed_bounds(sink.relation)]
-    problems = [problem for field in wanted for problem in _against(field, there.get(field.name.upper()))]
+    problems = [problem for field in wanted for problem in _mismatches(field, actual.get(field.name.upper()))]
     if problems:
         raise SchemaMismatch(
             f'{sink.name} does not match topic "{topic.name}": {"; ".join(problems)}',
@@ -73,7 +73,7 @@ def sink_columns(sink: Sink, topic: Topic) -> SinkColumns | None:
         )
 
     def column(field: Field) -> SinkColumn | None:
-        found = there.get(field.name.upper())
+        found = actual.get(field.name.upper())
         return found and SinkColumn(found.name, found.type, field.type)
 
     parts = (sink.relation.key, bounds, sink.relation.value)
@@ -81,29 +81,29 @@ def sink_columns(sink: Sink, topic: Topic) -> SinkColumns | None:
     return SinkColumns(key, ends, row)  # type: ignore[arg-type] - only WINDOWEND may be missing
 
 
-def _against(field: Field, there: Field | None) -> Iterator[str]:
-    if there is None:
+def _mismatches(field: Field, actual: Field | None) -> Iterator[str]:
+    if actual is None:
         yield f'column "{field.name}" does not exist in the topic'
-    elif not (_same(there.type, field.type) or _is_wider(there.type, field.type)):
-        yield f'column "{field.name}" is {type_name(field.type)}, the topic has {type_name(there.type)}'
+    elif not (_same_storage(actual.type, field.type) or _is_wider(actual.type, field.type)):
+        yield f'column "{field.name}" is {type_name(field.type)}, the topic has {type_name(actual.type)}'
 
 
-def _is_wider(there: pa.DataType, given: pa.DataType) -> bool:
-    return (given, there) in WIDER and ty.is_number(given)
+def _is_wider(actual: pa.DataType, declared: pa.DataType) -> bool:
+    return (declared, actual) in WIDER and ty.is_number(declared)
 
 
-def _same(there: pa.DataType, given: pa.DataType) -> bool:
+def _same_storage(actual: pa.DataType, declared: pa.DataType) -> bool:
     """Whether values are stored alike: structs have the same fields in the same order, in any case."""
-    if there.num_fields != given.num_fields or there.id != given.id:
+    if actual.num_fields != declared.num_fields or actual.id != declared.id:
         return False
-    if there.num_fields == 0:
-        return there == given
-    pairs = [(there.field(i), given.field(i)) for i in range(there.num_fields)]
-    named = not ty.is_struct(there) or all(a.name.upper() == b.name.upper() for a, b in pairs)
-    return named and all(_same(a.type, b.type) for a, b in pairs)
+    if actual.num_fields == 0:
+        return actual == declared
+    pairs = [(actual.field(i), declared.field(i)) for i in range(actual.num_fields)]
+    named = not ty.is_struct(actual) or all(a.name.upper() == b.name.upper() for a, b in pairs)
+    return named and all(_same_storage(a.type, b.type) for a, b in pairs)
 
 
-def _relabelled(array: pa.Array, kind: pa.DataType) -> pa.Array:
+def _with_field_names(array: pa.Array, kind: pa.DataType) -> pa.Array:
     """The same values under other field names, which are not part of a serialized batch."""
     rows = pa.RecordBatch.from_arrays([array], ["it"])
     return pa.ipc.read_record_batch(rows.serialize(), pa.schema([("it", kind)])).column(0)

@@ -113,16 +113,16 @@ class BucketStore(MutableMapping[Any, Any]):
     """One store of a chain in a key group. `touches` is how many keys the batch may access, if that is known."""
 
     def __init__(
-        self, name: str, shelf: StateStorage, shape: StoreSize, inline: bytes = b"", where: str = "", touches: int = 0
+        self, name: str, storage: StateStorage, shape: StoreSize, inline: bytes = b"", where: str = "", touches: int = 0
     ):
         self.name = name
         self.shape = shape
         self.inline = inline
-        self._shelf = shelf
+        self._storage = storage
         self._where = f'{where}store "{name}"'
         self._touches = touches
         self._weight = shape.weight
-        self._held = 0
+        self._cached_bytes = 0
         self._loaded: dict[int, Bucket] = {}
         self._slots: dict[Any, CachedEntry] = {}
         self._root = Bucket(decode(inline, self._where) if inline else {})
@@ -184,39 +184,39 @@ class BucketStore(MutableMapping[Any, Any]):
     def _bucket(self, number: int) -> Bucket:
         found = self._loaded.get(number)
         if found is None:
-            if self._held > MAX_CACHED_BYTES:
-                self._let_go()
-            if self._is_wanted_whole():
-                self._load_whole()
+            if self._cached_bytes > MAX_CACHED_BYTES:
+                self._evict()
+            if self._should_load_all():
+                self._load_all()
             else:
                 self._load([number])
             found = self._loaded[number]
         return found
 
-    def _is_wanted_whole(self) -> bool:
+    def _should_load_all(self) -> bool:
         """Reading one by one is slow; without `touches`, as many again as were read already are expected."""
         touches = self._touches or 2 * len(self._loaded)
         return 3 * touches > 2 * self.shape.buckets and self.shape.size <= MAX_CACHED_BYTES
 
-    def _let_go(self) -> None:
+    def _evict(self) -> None:
         """Writes changes, and empties the cache: the batch touches more than may be cached."""
-        self._shelf.write(self._dirty())
+        self._storage.write(self._dirty())
         self._loaded.clear()
         self._slots.clear()
-        self._held = 0
+        self._cached_bytes = 0
 
-    def _load_whole(self) -> None:
+    def _load_all(self) -> None:
         missing = [number for number in range(self.shape.buckets) if number not in self._loaded]
         for start in range(0, len(missing), BUCKETS_PER_READ):
             self._load(missing[start : start + BUCKETS_PER_READ])
 
     def _load(self, numbers: Sequence[int]) -> None:
-        for number, data in zip(numbers, self._shelf.read([(self.name, number) for number in numbers]), strict=True):
-            bucket = Bucket() if data is None else Bucket(self._decoded(number, data), unpacked_size(data))
+        for number, data in zip(numbers, self._storage.read([(self.name, number) for number in numbers]), strict=True):
+            bucket = Bucket() if data is None else Bucket(self._decode_bucket(number, data), unpacked_size(data))
             self._loaded[number] = bucket
-            self._held += bucket.size
+            self._cached_bytes += bucket.size
 
-    def _decoded(self, number: int, data: bytes) -> dict[Any, Any]:
+    def _decode_bucket(self, number: int, data: bytes) -> dict[Any, Any]:
         return decode(data, f"{self._where}, bucket {number}")
 
     # -- the end of a batch -----------------------------------------------------------------------------------------
@@ -224,21 +224,21 @@ class BucketStore(MutableMapping[Any, Any]):
     def changes(self) -> Iterator[Change]:
         """Splits full buckets, and yields changes; `inline` and `shape` are up to date afterwards."""
         if not self.shape.buckets:
-            self._settle()
+            self._inline_or_spill()
         if self.shape.buckets:
-            self._grow()
+            self._add_buckets()
             yield from self._dirty()
         if self.shape.buckets and not self.shape.entries:
-            self._return()
+            self._move_to_root()
 
-    def _return(self) -> None:
+    def _move_to_root(self) -> None:
         """Moves the empty store back to the root, since all its buckets are gone."""
         self.shape = StoreSize()
-        self._held = 0
+        self._cached_bytes = 0
         self._loaded.clear()
         self._slots.clear()
 
-    def _settle(self) -> None:
+    def _inline_or_spill(self) -> None:
         """Keeps the store in the root, or moves it to buckets."""
         if not self._root.dirty:
             return
@@ -253,20 +253,20 @@ class BucketStore(MutableMapping[Any, Any]):
             self._root, self.inline = Bucket(), b""
             self._slots.clear()
 
-    def _grow(self) -> None:
+    def _add_buckets(self) -> None:
         """Adds buckets as the entries require; a store never shrinks, except when it is empty."""
         before = self.shape.buckets
         wanted = min(self.shape.entries, int(self.shape.entries * self._weight / BUCKET_BYTES))
         if wanted >= 2 * before:
-            self._spread(wanted)
+            self._redistribute(wanted)
         while self.shape.buckets < wanted:
             self._split()
         if self.shape.buckets > before:
             self._slots.clear()
 
-    def _spread(self, buckets: int) -> None:
+    def _redistribute(self, buckets: int) -> None:
         """Redistributes all entries, for a store that this batch has more than doubled."""
-        self._load_whole()
+        self._load_all()
         before = self._loaded
         self.shape.buckets = buckets
         # Existing buckets retain their stored size; they are written or removed in any case.
@@ -296,9 +296,9 @@ class BucketStore(MutableMapping[Any, Any]):
     def _dirty(self) -> Iterator[Change]:
         for number, bucket in self._loaded.items():
             if bucket.dirty:
-                yield (self.name, number), self._written(bucket)
+                yield (self.name, number), self._encode_bucket(bucket)
 
-    def _written(self, bucket: Bucket) -> bytes | None:
+    def _encode_bucket(self, bucket: Bucket) -> bytes | None:
         data = encode(bucket.entries) if bucket.entries else None
         size = unpacked_size(data) if data else 0
         self.shape.size += size - bucket.size
@@ -317,20 +317,20 @@ class KeyGroupState:
     `touches` is the number of records in the batch, which decides how much is read at once.
     """
 
-    shelf: StateStorage
+    storage: StateStorage
     key_group: int | None = None
     touches: int = 0
     stores: dict[str, BucketStore] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._where = "" if self.key_group is None else f"key group {self.key_group}, "
-        data = self.shelf.read([ROOT])[0]
+        data = self.storage.read([ROOT])[0]
         self._known: dict[str, StoreRoot] = decode(data, f"{self._where}root") if data else {}
 
     def store(self, name: str) -> BucketStore:
         if name not in self.stores:
             *shape, inline = self._known.get(name, (0, 0, 0, b""))
-            self.stores[name] = BucketStore(name, self.shelf, StoreSize(*shape), inline, self._where, self.touches)
+            self.stores[name] = BucketStore(name, self.storage, StoreSize(*shape), inline, self._where, self.touches)
         return self.stores[name]
 
     @property
@@ -340,7 +340,7 @@ class KeyGroupState:
         return known + sum(map(len, self.stores.values()))
 
     def save(self) -> None:
-        self.shelf.write(self._changes())
+        self.storage.write(self._changes())
 
     def close(self) -> None:
         """Releases all entries.

@@ -45,12 +45,12 @@ class StateEntry:
 def find_checkpoint(folder: Path, name: str) -> Checkpoint:
     """Finds the checkpoint of a query in a folder: by its id, or by PROGRAM/ID where several programs have it."""
     programs = sorted(path for path in folder.glob("*") if path.is_dir())
-    there = {f"{path.name}/{one.folder.name}": one.folder for path in programs for one in list_checkpoints(path)}
-    fitting = [place for place in there if f"/{place}".casefold().endswith(f"/{name}".casefold())]
-    if len(fitting) == 1:
-        return Checkpoint(there[fitting[0]])
-    known = ", ".join(fitting or there)
-    what = "is ambiguous" if fitting else "has no checkpoint"
+    checkpoints = {f"{path.name}/{one.folder.name}": one.folder for path in programs for one in list_checkpoints(path)}
+    matching = [place for place in checkpoints if f"/{place}".casefold().endswith(f"/{name}".casefold())]
+    if len(matching) == 1:
+        return Checkpoint(checkpoints[matching[0]])
+    known = ", ".join(matching or checkpoints)
+    what = "is ambiguous" if matching else "has no checkpoint"
     raise UnknownQuery(
         f'query "{name}" {what}',
         where=str(folder),
@@ -64,10 +64,10 @@ def store_summaries(spark: SparkSession, checkpoint: Checkpoint) -> list[StoreSu
     for key_group, _, _, data in _rows(spark, checkpoint, roots=True):
         for name, known in decode(data, f"key group {key_group}, root").items():
             found[name].append(known)
-    return [_holding(name, found[name]) for name in sorted(found)]
+    return [_summary(name, found[name]) for name in sorted(found)]
 
 
-def _holding(name: str, parts: list[StoreRoot]) -> StoreSummary:
+def _summary(name: str, parts: list[StoreRoot]) -> StoreSummary:
     entries, buckets, sizes, inlines = zip(*parts, strict=True)
     return StoreSummary(name, sum(entries), sum(buckets), sum(sizes) + sum(map(len, inlines)), len(parts))
 
@@ -76,11 +76,11 @@ def find_entries(spark: SparkSession, checkpoint: Checkpoint, key: str) -> Itera
     """Finds entries with the key, or with a part of a key equal to it. Reads all buckets, one after the other."""
     wanted = key_candidates(key)
     for key_group, store, number, data in _rows(spark, checkpoint):
-        for name, held in _held(key_group, (store, number), data):
-            yield from (StateEntry(key_group, name, *item) for item in held.items() if key_matches(item[0], wanted))
+        for name, entries in _stores_in(key_group, (store, number), data):
+            yield from (StateEntry(key_group, name, *item) for item in entries.items() if key_matches(item[0], wanted))
 
 
-def _held(key_group: int, address: tuple[str, int], data: bytes) -> Iterator[tuple[str, dict[Any, Any]]]:
+def _stores_in(key_group: int, address: tuple[str, int], data: bytes) -> Iterator[tuple[str, dict[Any, Any]]]:
     store, number = address
     if address != ROOT:
         yield store, decode(data, f'key group {key_group}, store "{store}", bucket {number}')

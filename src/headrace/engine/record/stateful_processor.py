@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 
 class KeyGroupProcessor(StatefulProcessor):
-    """The operator of all queries; `work` specifies the query."""
+    """The operator of all queries; `spec` specifies the query."""
 
-    def __init__(self, work: RecordTaskSpec, finish: Finish) -> None:
-        self._query = cloudpickle.dumps((work, finish))
+    def __init__(self, spec: RecordTaskSpec, finish: Finish) -> None:
+        self._query = cloudpickle.dumps((spec, finish))
 
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._map = handle.getMapState("buckets", "store string, bucket int", "data binary")
@@ -30,8 +30,8 @@ class KeyGroupProcessor(StatefulProcessor):
         del timerValues
         from headrace.engine.record.chain_operator import run_key_group
 
-        work, finish = cloudpickle.loads(self._query)
-        yield run_key_group(work, finish, self._map, int(key[0]), list(rows)).to_pandas()
+        spec, finish = cloudpickle.loads(self._query)
+        yield run_key_group(spec, finish, self._map, int(key[0]), list(rows)).to_pandas()
 
     def close(self) -> None:
         """No resources are held between batches."""

@@ -20,36 +20,43 @@ from headrace.errors import CODES, DiskFull, HeadraceError, OutOfMemory, Process
 
 SPARK_GONE_ERRORS = (Py4JError, OSError)
 """What a call to Spark raises when its process has ended, among other errors."""
-_LOST = ("failed to connect back", "Python worker exited unexpectedly", "java.io.EOFException", "Broken pipe")
+_LOST_PROCESS_TEXTS = (
+    "failed to connect back",
+    "Python worker exited unexpectedly",
+    "java.io.EOFException",
+    "Broken pipe",
+)
 """Spark's messages when a Python process has died, or did not connect within 10 s."""
-_AGAIN = "start it again and it resumes from its checkpoint; on an overloaded machine run fewer queries"
-_MEMORY = re.compile(r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|Cannot allocate memory")
+_START_AGAIN = "start it again and it resumes from its checkpoint; on an overloaded machine run fewer queries"
+_OUT_OF_MEMORY_TEXT = re.compile(r"OutOfMemoryError|\bMemoryError\b|ArrowMemoryError|Cannot allocate memory")
 _OUT_OF_MEMORY = (3, 52)
 """Java's exit codes when it runs out of memory: its own, and Spark's."""
-_MORE = (
+_RAISE_MEMORY = (
     "raise `spark.driver_memory` or lower `query.max_batch_rows` (on Kafka a batch that has started keeps its size), "
     "then start it again: it resumes from its checkpoint"
 )
-_SECONDS = 5.0  # for a process whose pipes are closed to end
+_EXIT_WAIT_SECONDS = 5.0  # for a process whose pipes are closed to end
 _NO_SPACE = "No space left on device"
-_FREE = "free space or shorten retention, then start it again and it resumes from its checkpoint"
-_TELLERS = ("pyspark.", "py4j.", "org.apache.", "java.")
+_FREE_SPACE = "free space or shorten retention, then start it again and it resumes from its checkpoint"
+_WRAPPER_PREFIXES = ("pyspark.", "py4j.", "org.apache.", "java.")
 """Errors that only wrap another one."""
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Interrupt)|[\w.]*\.\w+): .*$", re.MULTILINE)
-_OURS = re.compile(r"^headrace\.errors\.\w+: ([a-z-]+): (.*)(?:\n  at (.*))?(?:\n  fix: (.*))?", re.MULTILINE)
+_HEADRACE_ERROR = re.compile(r"^headrace\.errors\.\w+: ([a-z-]+): (.*)(?:\n  at (.*))?(?:\n  fix: (.*))?", re.MULTILINE)
 
 
 def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:
     """Why a query failed, or did not start; the folder is its checkpoint."""
-    told = error if isinstance(error, HeadraceError) else _ours(str(error))
-    if told is not None:
-        return told
+    headrace_error = error if isinstance(error, HeadraceError) else _headrace_error(str(error))
+    if headrace_error is not None:
+        return headrace_error
     if _NO_SPACE in str(error):
-        return DiskFull(f"query {query} failed: no space left on the device", where=str(folder), fix=_FREE)
-    if _MEMORY.search(f"{error} {_stack(error)}") or (is_spark_gone(error) and _exit_code() in _OUT_OF_MEMORY):
-        return OutOfMemory(f"query {query} ran out of memory", where=str(folder), fix=_MORE)
-    if is_spark_gone(error) or any(sign in f"{error} {_stack(error)}" for sign in _LOST):
-        return ProcessLost(f"query {query} lost its Python worker process", where=str(folder), fix=_AGAIN)
+        return DiskFull(f"query {query} failed: no space left on the device", where=str(folder), fix=_FREE_SPACE)
+    if _OUT_OF_MEMORY_TEXT.search(f"{error} {_stack(error)}") or (
+        is_spark_gone(error) and _exit_code() in _OUT_OF_MEMORY
+    ):
+        return OutOfMemory(f"query {query} ran out of memory", where=str(folder), fix=_RAISE_MEMORY)
+    if is_spark_gone(error) or any(sign in f"{error} {_stack(error)}" for sign in _LOST_PROCESS_TEXTS):
+        return ProcessLost(f"query {query} lost its Python worker process", where=str(folder), fix=_START_AGAIN)
     return QueryFailed(
         f"query {query} failed: {_cause(error)}",
         where=str(folder),
@@ -79,13 +86,13 @@ def _exit_code() -> int | None:
     if process is None:
         return None
     with suppress(subprocess.TimeoutExpired):
-        return process.wait(_SECONDS)
+        return process.wait(_EXIT_WAIT_SECONDS)
     return None
 
 
-def _ours(text: str) -> HeadraceError | None:
+def _headrace_error(text: str) -> HeadraceError | None:
     """The last error of headrace in a text; those before it are its causes."""
-    found = [match for match in _OURS.finditer(text) if match[1] in CODES]
+    found = [match for match in _HEADRACE_ERROR.finditer(text) if match[1] in CODES]
     return CODES[found[-1][1]](found[-1][2], where=found[-1][3], fix=found[-1][4]) if found else None
 
 
@@ -100,5 +107,5 @@ def _cause(error: BaseException) -> str:
     text = str(error)
     found = (match.group(0) for match in _PYTHON_ERROR.finditer(text))
     lines = (line.strip() for line in text.splitlines())
-    told = (line for line in found if not line.startswith(_TELLERS))
-    return next(told, None) or next((line for line in lines if line), type(error).__name__)
+    innermost = (line for line in found if not line.startswith(_WRAPPER_PREFIXES))
+    return next(innermost, None) or next((line for line in lines if line), type(error).__name__)

@@ -21,7 +21,7 @@ class CallbackConnection:
     def __init__(self) -> None:
         self._connection: Any = None
 
-    def note(self) -> None:
+    def remember(self) -> None:
         """Remembers the connection. Must run inside a call from Java: only there the connection in use is known."""
         if self._connection is None:
             self._connection = _callbacks().getPerThreadConnection()

@@ -28,8 +28,8 @@ VALUE_SCHEMA = "data binary"
 TESTED_SPARK_VERSIONS = ("4.2.",)
 """Versions of Spark whose protocol `StateConnection` speaks."""
 
-_AFLOAT = 64
-_AFLOAT_BYTES = 48 << 10
+_MAX_IN_FLIGHT = 64
+_MAX_IN_FLIGHT_BYTES = 48 << 10
 """Limits of the requests in flight.
 
 They fit in the socket's buffers, so that neither side ever waits for the other to read before it reads itself, even
@@ -44,14 +44,16 @@ class MapStateStorage:
     """A key group's buckets; the key group is the operator's key."""
 
     def __init__(self, state: MapState) -> None:
-        way = PipelinedStateStorage if pyspark.__version__.startswith(TESTED_SPARK_VERSIONS) else ClientStateStorage
-        self._way = way(state)
+        storage_class = (
+            PipelinedStateStorage if pyspark.__version__.startswith(TESTED_SPARK_VERSIONS) else ClientStateStorage
+        )
+        self._storage = storage_class(state)
 
     def read(self, addresses: Sequence[Address]) -> list[bytes | None]:
-        return self._way.read(addresses)
+        return self._storage.read(addresses)
 
     def write(self, changes: Iterable[Change]) -> None:
-        self._way.write(changes)
+        self._storage.write(changes)
 
 
 class ClientStateStorage:
@@ -76,16 +78,16 @@ class PipelinedStateStorage:
     """Uses the client's own connection, with many requests in flight."""
 
     def __init__(self, state: MapState) -> None:
-        self._line = StateConnection(state._mapStateClient._stateful_processor_api_client.sockfile)
+        self._connection = StateConnection(state._mapStateClient._stateful_processor_api_client.sockfile)
         self._name = state._stateName
 
     def read(self, addresses: Sequence[Address]) -> list[bytes | None]:
         found: list[bytes | None] = []
-        self._line.exchange(map(self._get, addresses), lambda value: found.append(_bytes(value)))
+        self._connection.exchange(map(self._get, addresses), lambda value: found.append(_bytes(value)))
         return found
 
     def write(self, changes: Iterable[Change]) -> None:
-        self._line.exchange((self._put(*change) for change in changes), lambda value: None)
+        self._connection.exchange((self._put(*change) for change in changes), lambda value: None)
 
     def _get(self, address: Address) -> bytes:
         return self._request(getValue=messages.GetValue(userKey=_pickled(address)))
@@ -107,38 +109,38 @@ class StateConnection:
 
     def __init__(self, file: Any) -> None:
         self._file = file
-        self._afloat: deque[int] = deque()
+        self._in_flight: deque[int] = deque()
 
     def exchange(self, requests: Iterable[bytes], take: Callable[[bytes], object]) -> None:
         """Sends all requests, and passes each response to `take`. Leaves no response unread for the next call."""
         try:
             for request in requests:
-                if self._full(len(request)):
-                    self._receive(take, leave=len(self._afloat) // 2, room=len(request))
+                if self._is_full(len(request)):
+                    self._receive(take, leave=len(self._in_flight) // 2, room=len(request))
                 self._file.write(_HEADER.pack(0, len(request)))
                 self._file.write(request)
-                self._afloat.append(len(request))
+                self._in_flight.append(len(request))
         except BaseException:
             self._receive(lambda value: None)
             raise
         self._receive(take)
 
-    def _full(self, more: int) -> bool:
-        return len(self._afloat) >= _AFLOAT or sum(self._afloat) + more > _AFLOAT_BYTES
+    def _is_full(self, more: int) -> bool:
+        return len(self._in_flight) >= _MAX_IN_FLIGHT or sum(self._in_flight) + more > _MAX_IN_FLIGHT_BYTES
 
     def _receive(self, take: Callable[[bytes], object], leave: int = 0, room: int = 0) -> None:
         self._file.flush()
-        while len(self._afloat) > leave or (self._afloat and self._full(room)):
-            self._afloat.popleft()
-            take(self._answer())
+        while len(self._in_flight) > leave or (self._in_flight and self._is_full(room)):
+            self._in_flight.popleft()
+            take(self._read_response())
 
-    def _answer(self) -> bytes:
-        answer = messages.StateResponse()
-        answer.ParseFromString(self._file.read(_LENGTH.unpack(self._file.read(4))[0]))
-        if answer.statusCode != 0:
-            self._afloat.clear()  # Spark closes the state after an error: no more responses follow
-            raise PySparkRuntimeError(f"a bucket of the state could not be read: {answer.errorMessage}")
-        return answer.value
+    def _read_response(self) -> bytes:
+        response = messages.StateResponse()
+        response.ParseFromString(self._file.read(_LENGTH.unpack(self._file.read(4))[0]))
+        if response.statusCode != 0:
+            self._in_flight.clear()  # Spark closes the state after an error: no more responses follow
+            raise PySparkRuntimeError(f"a bucket of the state could not be read: {response.errorMessage}")
+        return response.value
 
 
 # -- rows as Spark's state server pickles them ----------------------------------------------------------------------

@@ -130,16 +130,16 @@ class ExpressionEvaluator:
         return pa.StructArray.from_arrays(columns, [f"e{i}" for i in range(len(kinds))])
 
 
-def row_tuples(given: Mapping[str, pa.Array], letter: str, relation: Relation, there: str) -> Iterator[tuple | None]:
+def row_tuples(given: Mapping[str, pa.Array], prefix: str, relation: Relation, present: str) -> Iterator[tuple | None]:
     """Keys or rows as tuples; columns that are not read are null."""
-    width = len(relation.value if letter == "v" else relation.key)
-    nulls = [None] * len(given[there])
-    names = [f"{letter}{i}" for i in range(width)]
+    width = len(relation.value if prefix == "v" else relation.key)
+    nulls = [None] * len(given[present])
+    names = [f"{prefix}{i}" for i in range(width)]
     columns = [from_column(given[n], type_of(n, relation)) if n in given else nulls for n in names]
-    if letter == "k" and relation.window:
+    if prefix == "k" and relation.window:
         columns.append(list(zip(*(given[bound].to_pylist() for bound in BOUNDS), strict=True)))
     tuples = zip(*columns, strict=True) if columns else [()] * len(nulls)
-    return (row if is_there else None for row, is_there in zip(tuples, given[there].to_pylist(), strict=True))
+    return (row if is_there else None for row, is_there in zip(tuples, given[present].to_pylist(), strict=True))
 
 
 @lru_cache(256)

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from headrace.log.kafka.log import KafkaLog
 
 _TASK_ROWS = 100_000  # also about as many as are sorted at once
-_PATIENCE = 30.0  # seconds to wait for a moment between two batches
-_PAUSE = 0.02
+_MAX_WAIT_SECONDS = 30.0  # seconds to wait for a moment between two batches
+_POLL_SECONDS = 0.02
 
 
 class OffsetRange(NamedTuple):
@@ -57,28 +57,28 @@ def committed_position(
 ) -> CommittedPosition:
     """The position of a query that reads these topics. Raises InputGone if part of its input or output was removed."""
     # In native mode a window is emitted in the batch after the one that closed it.
-    behind = int(manifest.execution_mode == NATIVE and is_final(query))
+    trailing_batches = int(manifest.execution_mode == NATIVE and is_final(query))
     if isinstance(log, EmbeddedLog):
-        return _embedded(log, query, checkpoint, manifest, topics, behind)
-    return _on_kafka(log, query, checkpoint, manifest, behind)  # type: ignore[arg-type]
+        return _embedded(log, query, checkpoint, manifest, topics, trailing_batches)
+    return _on_kafka(log, query, checkpoint, manifest, trailing_batches)  # type: ignore[arg-type]
 
 
 _Found = TypeVar("_Found")
 
 
-def _awaited(look: Callable[[], _Found | None], query: str) -> _Found:
+def _poll(attempt: Callable[[], _Found | None], query: str) -> _Found:
     """Calls `look` until it returns a result."""
-    given_up = time.monotonic() + _PATIENCE
-    while (found := look()) is None:
+    given_up = time.monotonic() + _MAX_WAIT_SECONDS
+    while (found := attempt()) is None:
         if time.monotonic() > given_up:
             raise LogBusy(
                 f"query {query} writes continuously", fix="try again, or pause the query during the verification"
             )
-        time.sleep(_PAUSE)
+        time.sleep(_POLL_SECONDS)
     return found
 
 
-def _gone(what: str, *, where: str) -> InputGone:
+def _input_gone(what: str, *, where: str) -> InputGone:
     return InputGone(what, where=where, fix="set retention_time to at least the period that you verify")
 
 
@@ -86,21 +86,26 @@ def _gone(what: str, *, where: str) -> InputGone:
 
 
 def _embedded(
-    log: EmbeddedLog, query: Query, checkpoint: Checkpoint, manifest: Manifest, topics: Sequence[str], behind: int
+    log: EmbeddedLog,
+    query: Query,
+    checkpoint: Checkpoint,
+    manifest: Manifest,
+    topics: Sequence[str],
+    trailing_batches: int,
 ) -> CommittedPosition:
     writer, sink = writer_name(manifest.run), query.sink.topic
 
-    def look() -> tuple[int, int, Mapping[str, Any]] | None:
+    def attempt() -> tuple[int, int, Mapping[str, Any]] | None:
         last = last_number(log, writer)
         batch = -1 if last is None else last
         upto = log.head([sink])
         try:
-            position = checkpoint.position(max(batch - behind, -1)) or {}
+            position = checkpoint.position(max(batch - trailing_batches, -1)) or {}
         except FileNotFoundError:  # the query has committed many batches since
             return None
         return (batch, upto, position) if last_number(log, writer) == last else None
 
-    batch, upto, position = _awaited(look, query.id)
+    batch, upto, position = _poll(attempt, query.id)
     start = (manifest.start or {}).get("sequence", 0)
     _check_order(log, manifest.topics, max(start, position.get("removed", 0)))
     _check_order(log, [sink], 0)
@@ -120,35 +125,35 @@ def _parts(log: EmbeddedLog, topics: Sequence[str], after: int, upto: int) -> It
 def _check_order(log: EmbeddedLog, topics: Sequence[str], known: int) -> None:
     """Records removed before the query began were never its input."""
     if (removed := log.removed(topics)) > known:
-        raise _gone(f"records up to position {removed} were removed", where=f"topic {', '.join(topics)}")
+        raise _input_gone(f"records up to position {removed} were removed", where=f"topic {', '.join(topics)}")
 
 
 # -- Kafka ----------------------------------------------------------------------------------------------------------
 
 
 def _on_kafka(
-    log: KafkaLog, query: Query, checkpoint: Checkpoint, manifest: Manifest, behind: int
+    log: KafkaLog, query: Query, checkpoint: Checkpoint, manifest: Manifest, trailing_batches: int
 ) -> CommittedPosition:
     from headrace.engine.io.kafka_source import CutJournal
 
     sink, journal = query.sink.topic, CutJournal(log, manifest.run, checkpoint.spark)
 
-    def look() -> tuple[dict[int, int], list[Cut]] | None:
+    def attempt() -> tuple[dict[int, int], list[Cut]] | None:
         """Every transaction adds to the journal of cuts: while that does not change, there is none."""
-        before = _settled(log, cuts_topic(manifest.run))
-        ends = _settled(log, sink)
+        before = _ends_without_transaction(log, cuts_topic(manifest.run))
+        ends = _ends_without_transaction(log, sink)
         if before is None or ends is None or before != log.ends(journal.topic):
             return None
         return ends, list(journal.read())
 
-    ends, cuts = _awaited(look, query.id)
+    ends, cuts = _poll(attempt, query.id)
     done = cuts[-1].batch if cuts else -1
     _check_cuts(log, cuts)
-    read = cuts[: len(cuts) - behind]
+    read = cuts[: len(cuts) - trailing_batches]
     return CommittedPosition(done, list(_cut_parts(read)), list(_written(log, sink, ends)), _ends_of(read))
 
 
-def _settled(log: KafkaLog, topic: str) -> dict[int, int] | None:
+def _ends_without_transaction(log: KafkaLog, topic: str) -> dict[int, int] | None:
     """The ends of its partitions; None while a transaction is open in one of them."""
     ends = log.ends(topic)
     return ends if ends == {partition: bounds.end for partition, bounds in log.bounds(topic).items()} else None
@@ -156,11 +161,15 @@ def _settled(log: KafkaLog, topic: str) -> dict[int, int] | None:
 
 def _check_cuts(log: KafkaLog, cuts: Sequence[Cut]) -> None:
     if cuts and cuts[0].batch > 0:
-        raise _gone(f"the boundaries and the records of the first {cuts[0].batch} batches were removed", where="Kafka")
+        raise _input_gone(
+            f"the boundaries and the records of the first {cuts[0].batch} batches were removed", where="Kafka"
+        )
     for topic, starts in (cuts[0].start if cuts else {}).items():
         for partition, bounds in log.bounds(topic).items():
             if bounds.start > starts.get(str(partition), 0):
-                raise _gone(f"records before offset {bounds.start} were removed", where=f"topic {topic}/{partition}")
+                raise _input_gone(
+                    f"records before offset {bounds.start} were removed", where=f"topic {topic}/{partition}"
+                )
 
 
 def _cut_parts(cuts: Sequence[Cut]) -> Iterator[list[OffsetRange]]:
@@ -183,7 +192,7 @@ def _between(start: Offsets, end: Offsets) -> Iterator[OffsetRange]:
 def _written(log: KafkaLog, topic: str, ends: Mapping[int, int]) -> Iterator[OffsetRange]:
     for partition, bounds in log.bounds(topic).items():
         if bounds.start > 0:
-            raise _gone(f"results before offset {bounds.start} were removed", where=f"topic {topic}/{partition}")
+            raise _input_gone(f"results before offset {bounds.start} were removed", where=f"topic {topic}/{partition}")
         end = ends.get(partition, 0)
         for at in range(0, end, _TASK_ROWS):
             yield OffsetRange(topic, partition, at, min(at + _TASK_ROWS, end))

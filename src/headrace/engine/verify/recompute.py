@@ -48,7 +48,7 @@ class LogReader:
     folder: str | None = None
     ends: Mapping[tuple[str, int], Sequence[int]] = field(default_factory=dict)
     """On Kafka: where each batch of the query ended."""
-    by_place: bool = False
+    by_offset: bool = False
 
     def batches(self, piece: OffsetRange) -> Iterator[Batch]:
         if self.folder is not None:
@@ -63,7 +63,7 @@ class LogReader:
             yield replace(batch, rows=batch.rows.filter(inside))
             at = batch.next_offset
 
-    def numbered(self, batch: Batch) -> Batch:
+    def with_sequences(self, batch: Batch) -> Batch:
         """Assigns sequences on Kafka, where rows have none: ordered by the query's batches, and within one by time.
 
         Of a stateless query, Spark's own operators keep the order of a partition.
@@ -71,7 +71,7 @@ class LogReader:
         if self.folder is not None:
             return batch
         offsets = batch.rows.column("$offset")
-        if not self.by_place:
+        if not self.by_offset:
             ends = np.array(self.ends[batch.topic, batch.partition])
             offsets = pa.array(np.searchsorted(ends, offsets.to_numpy(), "right"), pa.int64())
         at = batch.rows.schema.get_field_index("$sequence")
@@ -80,31 +80,31 @@ class LogReader:
 
 def expected_results(
     spark: SparkSession,
-    reading: LogReader,
+    log_reader: LogReader,
     parts: Sequence[ReadPart],
-    work: RecordTaskSpec,
+    spec: RecordTaskSpec,
     sink: Topic,
     *,
-    apart: bool,
+    independent: bool,
 ) -> DataFrame:
     """What should be in the sink's topic, as RESULTS; `apart` if each record is independent."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         wanted = (parts[number] for batch in batches for number in batch.column("id").to_pylist())
-        return _run(reading, wanted, work, sink)
+        return _run_parts(log_reader, wanted, spec, sink)
 
-    tasks = min(len(parts), spark.sparkContext.defaultParallelism) if apart else 1
+    tasks = min(len(parts), spark.sparkContext.defaultParallelism) if independent else 1
     numbers = spark.range(len(parts), numPartitions=1).repartition(max(tasks, 1)).sortWithinPartitions("id")
     return numbers.mapInArrow(run, _RESULTS)
 
 
-def actual_results(spark: SparkSession, reading: LogReader, pieces: Sequence[OffsetRange], sink: Topic) -> DataFrame:
+def actual_results(spark: SparkSession, log_reader: LogReader, pieces: Sequence[OffsetRange], sink: Topic) -> DataFrame:
     """What is in the sink's topic, as RESULTS."""
 
     def read(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for number in (number for batch in batches for number in batch.column("id").to_pylist()):
-            for batch in reading.batches(pieces[number]):
-                at = batch.rows.column("$offset" if reading.folder is None else "$sequence")
+            for batch in log_reader.batches(pieces[number]):
+                at = batch.rows.column("$offset" if log_reader.folder is None else "$sequence")
                 yield _results(batch.rows, sink, at)
 
     tasks = max(1, min(len(pieces), 2 * spark.sparkContext.defaultParallelism))
@@ -114,23 +114,25 @@ def actual_results(spark: SparkSession, reading: LogReader, pieces: Sequence[Off
 # -- in a worker ----------------------------------------------------------------------------------------------------
 
 
-def _run(reading: LogReader, parts: Iterator[ReadPart], work: RecordTaskSpec, sink: Topic) -> Iterator[pa.RecordBatch]:
+def _run_parts(
+    log_reader: LogReader, parts: Iterator[ReadPart], spec: RecordTaskSpec, sink: Topic
+) -> Iterator[pa.RecordBatch]:
     """Runs parts through one chain."""
     stores: defaultdict[str, Store] = defaultdict(dict)
     count = 0
     for part in parts:
         with gc_paused():
-            written = run_records(work, _arrived(reading, part, work), stores.__getitem__, TaskReport(0))
+            written = run_records(spec, _read_part(log_reader, part, spec), stores.__getitem__, TaskReport(0))
         for payload in (payload for topic, payload in written if topic == sink.name):
             rows = prepare_rows(unpacked_rows(payload, sink), sink, 0)
             yield _results(rows, sink, pa.array(np.arange(count, count + rows.num_rows)))
             count += rows.num_rows
 
 
-def _arrived(reading: LogReader, part: ReadPart, work: RecordTaskSpec) -> ArrivedRecords:
-    batches = (reading.numbered(batch) for piece in part for batch in reading.batches(piece) if len(batch))
+def _read_part(log_reader: LogReader, part: ReadPart, spec: RecordTaskSpec) -> ArrivedRecords:
+    batches = (log_reader.with_sequences(batch) for piece in part for batch in log_reader.batches(piece) if len(batch))
     return read_payloads(
-        (data for batch in batches for data in partition_batch(batch, work).column("payload").to_pylist()), work
+        (data for batch in batches for data in partition_batch(batch, spec).column("payload").to_pylist()), spec
     )
 
 
@@ -138,13 +140,13 @@ def _results(rows: pa.RecordBatch, topic: Topic, at: pa.Array) -> pa.RecordBatch
     time = rows.column("$timestamp")
     if topic.schema.is_raw:
         return pa.RecordBatch.from_arrays([rows.column("key"), rows.column("value"), time, at], schema=RESULTS)
-    keys, values = (_texts(rows, names) for names in (topic.schema.key, topic.schema.names))
+    keys, values = (_row_texts(rows, names) for names in (topic.schema.key, topic.schema.names))
     if "$deleted" in rows.schema.names:
         values = pc.if_else(pc.fill_null(rows.column("$deleted"), False), pa.scalar(None, pa.binary()), values)
     return pa.RecordBatch.from_arrays([keys, values, time, at], schema=RESULTS)
 
 
-def _texts(rows: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
+def _row_texts(rows: pa.RecordBatch, names: Sequence[str]) -> pa.Array:
     """Columns as one text: texts are equal if and only if the columns are; -0.0 is not 0.0, and NaN is NaN."""
     columns = [rows.column(name).to_pylist() for name in names]
     shown = [repr(dict(zip(names, row, strict=True))).encode() for row in zip(*columns, strict=True)]

@@ -1,6 +1,6 @@
 """Decodes records of a raw topic into the columns of its source, a batch at a time, where the decoder supports it.
 
-Records of a batch that cannot be decoded this way, or that the decoder would reject, are not `sure`: they are decoded
+Records of a batch that cannot be decoded this way, or that the decoder would reject, are not `decoded`: they are read
 record by record, and are reported only there.
 """
 
@@ -30,21 +30,21 @@ MIN_COLUMNAR_RECORDS = 64
 
 @dataclass(frozen=True)
 class ColumnarBatch:
-    """Columns by their declared names; the values of a record that is not `sure` are meaningless."""
+    """Columns by their declared names; the values of a record that is not `decoded` are meaningless."""
 
     columns: dict[str, pa.Array]
     keyed: pa.BooleanArray
     valued: pa.BooleanArray
     times: pa.Int64Array
     """Event times in ms."""
-    sure: Mask
+    decoded: Mask
 
     def where(self, mask: Mask) -> ColumnarBatch:
         if mask.all():
             return self
         columns = {name: column.filter(mask) for name, column in self.columns.items()}
         keyed, valued, times = (array.filter(mask) for array in (self.keyed, self.valued, self.times))
-        return ColumnarBatch(columns, keyed, valued, times, self.sure[mask])
+        return ColumnarBatch(columns, keyed, valued, times, self.decoded[mask])
 
 
 def columnar_decoder(source: Source) -> ColumnarDecoder | None:
@@ -71,7 +71,7 @@ class ColumnarDecoder:
         self._source, self._key, self._value = source, key, value
         self.key_width = len(source.relation.key)
 
-    def opened(self, keys: pa.BinaryArray, values: pa.BinaryArray, times: pa.Int64Array) -> ColumnarBatch:
+    def decode(self, keys: pa.BinaryArray, values: pa.BinaryArray, times: pa.Int64Array) -> ColumnarBatch:
         """Decodes records; `times` are their own timestamps."""
         relation = self._source.relation
         value = self._value.read(values)
@@ -82,17 +82,17 @@ class ColumnarDecoder:
         )
         names = [field.name for field in (*relation.key, *relation.value)]
         columns = dict(zip(names, [*key.columns, *value.columns], strict=True))
-        opened = ColumnarBatch(columns, key.there, value.there, times, key.read & value.read)
-        told = self._told(opened)
-        return replace(opened, times=told, sure=opened.sure & (told.to_numpy() >= 0))
+        batch = ColumnarBatch(columns, key.there, value.there, times, key.read & value.read)
+        event_times = self._event_times(batch)
+        return replace(batch, times=event_times, decoded=batch.decoded & (event_times.to_numpy() >= 0))
 
-    def _told(self, opened: ColumnarBatch) -> pa.Int64Array:
+    def _event_times(self, batch: ColumnarBatch) -> pa.Int64Array:
         """Returns the event times: the records' own, or those of the timestamp column. A record without a payload keeps
         its own.
         """
         stamp = self._source.timestamp
         if stamp is None:
-            return opened.times
-        said = pc.fill_null(opened.columns[stamp.column].cast(pa.int64()), _NO_TIME)
+            return batch.times
+        stated = pc.fill_null(batch.columns[stamp.column].cast(pa.int64()), _NO_TIME)
         in_key = any(field.name == stamp.column for field in self._source.relation.key)
-        return said if in_key else pc.if_else(opened.valued, said, opened.times)
+        return stated if in_key else pc.if_else(batch.valued, stated, batch.times)

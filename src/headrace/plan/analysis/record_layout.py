@@ -50,19 +50,19 @@ WIDENING_CASTS: Mapping[pa.DataType, Sequence[pa.DataType]] = {
 class RecordLayout:
     """The layout of one topic. `columns` are those of its schema, each with its type in the chain; None if it is raw.
 
-    With `opened`, they are not the topic's columns but those of the only source that reads it.
+    With `columnar`, they are not the topic's columns but those of the only source that reads it.
     """
 
     topic: str
     columns: tuple[tuple[str, pa.DataType], ...] | None = None
-    opened: bool = False
+    columnar: bool = False
     fewest: int = MIN_COLUMNAR_RECORDS
     """Batches of fewer records are not decoded by column."""
 
     @property
     def names(self) -> tuple[str, ...] | None:
         """Names of the topic's own columns."""
-        return None if self.columns is None or self.opened else tuple(name for name, _ in self.columns)
+        return None if self.columns is None or self.columnar else tuple(name for name, _ in self.columns)
 
     @cached_property
     def schema(self) -> pa.schema:
@@ -71,15 +71,15 @@ class RecordLayout:
             own = [("$deleted", pa.bool_()), *((_own(name), _NUMBERS.get(kind, kind)) for name, kind in self.columns)]
         return pa.schema([*ENVELOPE_COLUMNS, *own])
 
-    def packed(self, batch: Batch) -> pa.RecordBatch:
+    def pack(self, batch: Batch) -> pa.RecordBatch:
         """Converts rows of the log to this layout."""
         rows = batch.rows
         names = ("key", "value") if self.columns is None else ("$deleted", *(name for name, _ in self.columns))
         return self._with_head(batch, [rows.column(name) for name in names])
 
-    def packed_opened(self, batch: Batch, opened: ColumnarBatch) -> pa.RecordBatch:
+    def pack_columnar(self, batch: Batch, decoded: ColumnarBatch) -> pa.RecordBatch:
         """Converts rows that were decoded by column to this layout."""
-        return self._with_head(batch, [pc.invert(opened.valued), *opened.columns.values()])
+        return self._with_head(batch, [pc.invert(decoded.valued), *decoded.columns.values()])
 
     def _with_head(self, batch: Batch, own: list[pa.Array]) -> pa.RecordBatch:
         partition = pa.array([batch.partition], pa.int32()).take(pa.array(np.zeros(len(batch), np.int8)))
@@ -102,7 +102,7 @@ class RecordLayout:
         deleted = rows["$deleted"]
         if deleted.null_count == len(deleted):
             return every, every
-        return every, [None if gone else row for gone, row in zip(deleted.to_pylist(), every, strict=True)]
+        return every, [None if is_deleted else row for is_deleted, row in zip(deleted.to_pylist(), every, strict=True)]
 
     def events(self, rows: pa.Table, source: Source) -> list[Event] | None:
         """Converts rows to events of the only source that reads the topic; None if each record must be examined.
@@ -110,8 +110,8 @@ class RecordLayout:
         That is not necessary if no record has headers, is deleted or has a time before 1970, and the source reads
         columns only. Records that were decoded by column can always be converted.
         """
-        if self.opened:
-            return self._opened_events(rows, source)
+        if self.columnar:
+            return self._columnar_events(rows, source)
         if self.columns is None or source.system or source.timestamp or source.relation.window or not rows.num_rows:
             return None
         if any(rows[name].null_count < rows.num_rows for name in ("headers", "$deleted")):
@@ -122,30 +122,30 @@ class RecordLayout:
         return list(zip(rows["time"].to_pylist(), keys, values, strict=True))
 
     def _tuples(self, rows: pa.Table, source: Source) -> tuple[list[Any], list[Any]]:
-        brought = {name.upper(): _values(rows[_own(name)], kind) for name, kind in self.columns or ()}
+        columns = {name.upper(): _values(rows[_own(name)], kind) for name, kind in self.columns or ()}
         nothing = [None] * rows.num_rows
         keys, values = (
-            list(zip(*(brought.get(field.name.upper(), nothing) for field in fields), strict=True))
+            list(zip(*(columns.get(field.name.upper(), nothing) for field in fields), strict=True))
             for fields in (source.relation.key, source.relation.value)
         )
         return keys or nothing, values or [()] * rows.num_rows
 
-    def _opened_events(self, rows: pa.Table, source: Source) -> list[Event]:
+    def _columnar_events(self, rows: pa.Table, source: Source) -> list[Event]:
         times, deleted = rows["time"], rows["$deleted"]
         keys, values = self._tuples(rows, source)
         if len(source.relation.key) == 1 and self._key_nulls(rows, source):
             keys = [None if key == (None,) else key for key in keys]
         if pc.any(deleted).as_py():
-            values = [None if gone else row for gone, row in zip(deleted.to_pylist(), values, strict=True)]
+            values = [None if is_deleted else row for is_deleted, row in zip(deleted.to_pylist(), values, strict=True)]
         if source.timestamp is not None:
-            said, in_key = rows[_own(source.timestamp.column)], source.timestamp.column in _names(source.relation.key)
-            times = said if in_key else pc.if_else(deleted, times, said)
+            stated, in_key = rows[_own(source.timestamp.column)], source.timestamp.column in _names(source.relation.key)
+            times = stated if in_key else pc.if_else(deleted, times, stated)
         return list(zip(times.to_pylist(), keys, values, strict=True))
 
     def _key_nulls(self, rows: pa.Table, source: Source) -> int:
-        return rows[self.travels_as(source.relation.key[0].name)].null_count
+        return rows[self.column_of(source.relation.key[0].name)].null_count
 
-    def travels_as(self, name: str) -> str:
+    def column_of(self, name: str) -> str:
         """Returns the layout's column for a source's column of that name, in any case."""
         return next(_own(own) for own, _ in self.columns or () if own.upper() == name.upper())
 
@@ -179,7 +179,7 @@ def _values(column: pa.ChunkedArray, kind: pa.DataType) -> list[Any]:
 def raw_records(batch: Batch) -> list[RawRecord]:
     """Returns the records of a batch of a raw topic."""
     layout = RecordLayout(batch.topic)
-    return layout.records(pa.Table.from_batches([layout.packed(batch)]))
+    return layout.records(pa.Table.from_batches([layout.pack(batch)]))
 
 
 # -- which columns --------------------------------------------------------------------------------------------------
@@ -211,7 +211,7 @@ def columnar_layout(query: Query, topic: str) -> RecordLayout | None:
     fields = readers[0].relation.columns
     if len({field.name.upper() for field in fields}) < len(fields) or any(_has_times_inside(f.type) for f in fields):
         return None
-    return RecordLayout(topic, tuple((field.name, field.type) for field in fields), opened=True)
+    return RecordLayout(topic, tuple((field.name, field.type) for field in fields), columnar=True)
 
 
 def _columns(query: Query, topic: Topic) -> tuple[tuple[str, pa.DataType], ...]:

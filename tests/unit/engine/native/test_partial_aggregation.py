@@ -68,9 +68,9 @@ def _wrapped(values: list[int]) -> int:
 
 @given(rows=ROWS, cut=st.integers(0, 30))
 def test_however_rows_are_added_up(rows: list[tuple[Any, ...]], cut: int) -> None:
-    wanted = whole(PARTIAL.alone(columns(rows)))
-    assert whole(PARTIAL.added(columns(rows))) == wanted
-    pieces = [PARTIAL.added(columns(piece)) for piece in (rows[:cut], rows[cut:]) if piece]
+    wanted = whole(PARTIAL.one_by_one(columns(rows)))
+    assert whole(PARTIAL.aggregate(columns(rows))) == wanted
+    pieces = [PARTIAL.aggregate(columns(piece)) for piece in (rows[:cut], rows[cut:]) if piece]
     names = [name for name, _ in PARTIAL.fields]
     assert whole({name: pa.concat_arrays([piece[name] for piece in pieces]) for name in names}) == wanted
 

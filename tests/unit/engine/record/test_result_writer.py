@@ -82,7 +82,7 @@ def read(sink: Sink, topic: Topic, batch: Batch) -> list[Any]:
     """What a query over the topic sees, with headers."""
     source = Source(sink.name, sink.topic, sink.relation, sink.key_format, sink.value_format)
     layout, *_ = record_layouts(Query("", Sink(source, *list(vars(sink).values())[1:])), [topic])
-    records: list[RawRecord] = layout.records(pa.Table.from_batches([layout.packed(batch)]))
+    records: list[RawRecord] = layout.records(pa.Table.from_batches([layout.pack(batch)]))
     decoder = Decoder(source, layout.names)
     return [(decoder.decode(record), record.headers) for record in records]
 

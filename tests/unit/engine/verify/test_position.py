@@ -35,5 +35,5 @@ def test_rows_have_the_number_of_their_batch() -> None:
     made = cuts(20, 20, 30)
     reading = LogReader(Settings(), ends=position._ends_of(made))
     rows = pa.RecordBatch.from_pydict({"$offset": np.array([10, 19, 20, 29]), "$sequence": pa.nulls(4, pa.int64())})
-    numbered = reading.numbered(Batch("a", 0, rows, 30))
+    numbered = reading.with_sequences(Batch("a", 0, rows, 30))
     assert numbered.rows.column("$sequence").to_pylist() == [0, 0, 2, 2]

@@ -77,7 +77,7 @@ def test_columns_are_the_values_of_the_chain(pages: int) -> None:
 def test_every_type_comes_as_the_chain_has_it() -> None:
     plan = query("CREATE STREAM o AS SELECT * FROM c;")
     (layout,) = record_layouts(plan, [topic()])
-    table = pa.Table.from_batches([layout.packed(batch(ROWS, [None, None, True]))])
+    table = pa.Table.from_batches([layout.pack(batch(ROWS, [None, None, True]))])
     first, second, third = layout.records(table)
     assert first.value == (1, "/a", Decimal("1.50"), ["x", None], 3, 5, True, 7, None)
     assert second.value == (2, None, None, None, None, None, None, None, None)

@@ -35,18 +35,18 @@ Numbers = npt.NDArray[np.int64]
 _NONE: Numbers = np.zeros(0, np.int64)
 
 
-def partition_batch(batch: Batch, work: RecordTaskSpec) -> pa.RecordBatch:
+def partition_batch(batch: Batch, spec: RecordTaskSpec) -> pa.RecordBatch:
     """A batch of a topic as one row for each key group that it concerns, and one for its clock."""
     found: defaultdict[int, list[bytes]] = defaultdict(list)
     clocks: list[bytes] = []
-    for form in record_forms(batch, work):
-        parts, clock = _parted(form, work)
+    for form in record_forms(batch, spec):
+        parts, clock = _partition(form, spec)
         clocks += [clock] if clock else []
         for key_group, part in parts:
             found[key_group].append(part.serialize().to_pybytes() + bytes([form.number]))
     payloads = [(key_group, join_payloads(parts)) for key_group, parts in found.items()]
-    payloads += [(key_group, clock) for clock in clocks for key_group in range(work.key_groups)]
-    numbers = key_group_ids(work.key_groups)
+    payloads += [(key_group, clock) for clock in clocks for key_group in range(spec.key_groups)]
+    numbers = key_group_ids(spec.key_groups)
     columns = [
         pa.array([numbers[key_group] for key_group, _ in payloads], pa.int32()),
         pa.array([data for _, data in payloads], pa.binary()),
@@ -54,17 +54,17 @@ def partition_batch(batch: Batch, work: RecordTaskSpec) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(columns, schema=SHUFFLE_SCHEMA)
 
 
-def _parted(form: RecordForm, work: RecordTaskSpec) -> tuple[list[tuple[int, pa.RecordBatch]], bytes]:
+def _partition(form: RecordForm, spec: RecordTaskSpec) -> tuple[list[tuple[int, pa.RecordBatch]], bytes]:
     """The rows by key group, and the clock."""
-    layout = work.layouts[form.number]
-    if work.key_groups == 1 or layout.topic == work.ticks:
-        return [(key_group, form.rows) for key_group in range(work.key_groups)] if form.rows.num_rows else [], b""
-    met = _met(form, layout, work)
+    layout = spec.layouts[form.number]
+    if spec.key_groups == 1 or layout.topic == spec.ticks:
+        return [(key_group, form.rows) for key_group in range(spec.key_groups)] if form.rows.num_rows else [], b""
+    assignment = _assign(form, layout, spec)
     parts = [
-        (int(key_group), form.rows.filter(pa.array(met.key_groups == key_group)))
-        for key_group in np.unique(met.key_groups)
+        (int(key_group), form.rows.filter(pa.array(assignment.key_groups == key_group)))
+        for key_group in np.unique(assignment.key_groups)
     ]
-    return parts, b"" if plan_assigner(work).lateness is None else met.clock
+    return parts, b"" if plan_assigner(spec).lateness is None else assignment.clock
 
 
 def join_payloads(parts: list[bytes]) -> bytes:
@@ -93,42 +93,45 @@ class KeyGroupAssignment:
     @property
     def clock(self) -> bytes:
         """How the records advance stream time; empty if there are none."""
-        sequences, times = _risings(self.sequences, self.times)
+        sequences, times = _rises(self.sequences, self.times)
         return np.stack([sequences, times]).tobytes() + bytes([CLOCK]) if len(times) else b""
 
 
-def _met(form: RecordForm, layout: RecordLayout, work: RecordTaskSpec) -> KeyGroupAssignment:
-    known, table = (opened_assigner if layout.opened else plan_assigner)(work), pa.Table.from_batches([form.rows])
-    plain, find = known.plain.get(layout.topic), known.finders.get(layout.topic)
+def _assign(form: RecordForm, layout: RecordLayout, spec: RecordTaskSpec) -> KeyGroupAssignment:
+    assigner, table = (
+        (columnar_assigner if layout.columnar else plan_assigner)(spec),
+        pa.Table.from_batches([form.rows]),
+    )
+    plain, find = assigner.plain.get(layout.topic), assigner.finders.get(layout.topic)
     if plain is not None and layout.columns is not None:
-        return _by_columns(table, [layout.travels_as(name) for name in plain], work.key_groups, nulls=known.nulls)
+        return _by_columns(table, [layout.column_of(name) for name in plain], spec.key_groups, nulls=assigner.nulls)
     if find is None:  # stateless: records with the same key belong together
         keys = [record.key for record in layout.records(table)] if form.keys is None else form.keys.to_pylist()
         return KeyGroupAssignment(
-            np.array([key_group_of(key, work.key_groups) for key in keys], np.int32), _NONE, _NONE
+            np.array([key_group_of(key, spec.key_groups) for key in keys], np.int32), _NONE, _NONE
         )
     found = [find(record) for record in layout.records(table)]
-    key_groups = np.array([key_group_of(one and one[1], work.key_groups) for one in found], np.int32)
-    meeting = [(i, one[0]) for i, one in enumerate(found) if one and _meets(one[1], known)]
-    where = np.array([i for i, _ in meeting], np.int64)
+    key_groups = np.array([key_group_of(one and one[1], spec.key_groups) for one in found], np.int32)
+    reaching = [(i, one[0]) for i, one in enumerate(found) if one and _reaches_state(one[1], assigner)]
+    where = np.array([i for i, _ in reaching], np.int64)
     return KeyGroupAssignment(
-        key_groups, arrival_sequences(table)[where], np.array([time for _, time in meeting], np.int64)
+        key_groups, arrival_sequences(table)[where], np.array([time for _, time in reaching], np.int64)
     )
 
 
-def _meets(key: Any, known: KeyGroupAssigner) -> bool:
+def _reaches_state(key: Any, assigner: KeyGroupAssigner) -> bool:
     """Whether a row with this key counts where it meets state; without a payload it has none."""
-    return key is not None and (known.nulls or None not in key)
+    return key is not None and (assigner.nulls or None not in key)
 
 
 def _by_columns(rows: pa.Table, names: Sequence[str], key_groups: int, *, nulls: bool) -> KeyGroupAssignment:
     """Assigns equal keys to the same key group; each distinct key is hashed once."""
-    there = pc.fill_null(pc.invert(rows["$deleted"]), True)
+    present = pc.fill_null(pc.invert(rows["$deleted"]), True)
     for name in () if nulls else names:
-        there = pc.and_(there, pc.is_valid(rows[name]))
-    meeting = there.to_numpy()
+        present = pc.and_(present, pc.is_valid(rows[name]))
+    reaching = present.to_numpy()
     found = _key_groups_of(rows.select(names).combine_chunks(), key_groups)
-    return KeyGroupAssignment(found, arrival_sequences(rows)[meeting], rows["time"].to_numpy()[meeting])
+    return KeyGroupAssignment(found, arrival_sequences(rows)[reaching], rows["time"].to_numpy()[reaching])
 
 
 def _key_groups_of(keys: pa.Table, key_groups: int) -> npt.NDArray[np.int32]:
@@ -149,7 +152,7 @@ def arrival_sequences(rows: pa.Table) -> Numbers:
     return pc.fill_null(rows["sequence"], 0).to_numpy()
 
 
-def _risings(sequences: Numbers, times: Numbers) -> tuple[Numbers, Numbers]:
+def _rises(sequences: Numbers, times: Numbers) -> tuple[Numbers, Numbers]:
     """Only the positions where the latest time so far rises."""
     order = np.argsort(sequences, kind="stable")
     sequences, times = sequences[order], np.maximum.accumulate(times[order]) if len(times) else times
@@ -163,7 +166,7 @@ class StreamTime:
     def __init__(self, clocks: Sequence[bytes]) -> None:
         pieces = [np.frombuffer(data[:-1], np.int64).reshape(2, -1) for data in clocks]
         joined = np.concatenate(pieces, axis=1) if pieces else np.zeros((2, 0), np.int64)
-        self._sequences, self._times = _risings(joined[0], joined[1])
+        self._sequences, self._times = _rises(joined[0], joined[1])
 
     @property
     def last(self) -> int | None:
@@ -176,15 +179,15 @@ class StreamTime:
 
 
 @lru_cache(64)
-def plan_assigner(work: RecordTaskSpec) -> KeyGroupAssigner:
+def plan_assigner(spec: RecordTaskSpec) -> KeyGroupAssigner:
     """The query's assigner."""
     return key_group_assigner(
-        work.plan, {layout.topic: layout.names for layout in work.layouts if layout.names}, timed=True
+        spec.plan, {layout.topic: layout.names for layout in spec.layouts if layout.names}, timed=True
     )
 
 
 @lru_cache(64)
-def opened_assigner(work: RecordTaskSpec) -> KeyGroupAssigner:
+def columnar_assigner(spec: RecordTaskSpec) -> KeyGroupAssigner:
     """The assigner for records of raw topics that were decoded to columns."""
-    columns = {layout.topic: [name for name, _ in layout.columns or ()] for layout in work.layouts if layout.opened}
-    return key_group_assigner(work.plan, columns, timed=True)
+    columns = {layout.topic: [name for name, _ in layout.columns or ()] for layout in spec.layouts if layout.columnar}
+    return key_group_assigner(spec.plan, columns, timed=True)

@@ -53,35 +53,35 @@ class ArrivedRecords:
         return np.flatnonzero(self.numbers == self.topics.index(topic))
 
 
-def read_payloads(payloads: Iterable[bytes], work: RecordTaskSpec) -> ArrivedRecords:
+def read_payloads(payloads: Iterable[bytes], spec: RecordTaskSpec) -> ArrivedRecords:
     """Unpacks the payloads of a key group."""
     by_tag: dict[int, list[bytes]] = {}
     for payload in payloads:
         for part in split_payload(payload):
             by_tag.setdefault(part[-1], []).append(part)
     stream = StreamTime(by_tag.pop(CLOCK, []))
-    tables = {tag: _table(found, work.layouts[tag].schema) for tag, found in by_tag.items()}
+    tables = {tag: _table(found, spec.layouts[tag].schema) for tag, found in by_tag.items()}
     if not tables:
-        return ArrivedRecords(work.topics, _NONE, (), _NONE, _NONE, stream)
+        return ArrivedRecords(spec.topics, _NONE, (), _NONE, _NONE, stream)
     columns = _columns(tables)
-    order = _order(work, columns)
+    order = _order(spec, columns)
     if len(tables) == 1:
         ((tag, table),) = tables.items()
-        items = _items(work, tag, table if (order[1:] > order[:-1]).all() else table.take(pa.array(order)))
+        items = _items(spec, tag, table if (order[1:] > order[:-1]).all() else table.take(pa.array(order)))
     else:
-        every = [item for tag, table in tables.items() for item in _items(work, tag, table)]
+        every = [item for tag, table in tables.items() for item in _items(spec, tag, table)]
         items = [every[place] for place in order.tolist()]
     numbers, times, sequences = (columns[name][order] for name in ("number", "time", "sequence"))
-    return ArrivedRecords(work.topics, numbers, items, times, sequences, stream)
+    return ArrivedRecords(spec.topics, numbers, items, times, sequences, stream)
 
 
 _NONE = np.zeros(0, np.int64)
 
 
-def _items(work: RecordTaskSpec, tag: int, rows: pa.Table) -> Items:
-    layout = work.layouts[tag]
-    readers = [source for source in work.plan.sources if source.topic == layout.topic]
-    plain = len(readers) == 1 and not calls_nondeterministic(work.plan.sink)  # else the record of an event matters
+def _items(spec: RecordTaskSpec, tag: int, rows: pa.Table) -> Items:
+    layout = spec.layouts[tag]
+    readers = [source for source in spec.plan.sources if source.topic == layout.topic]
+    plain = len(readers) == 1 and not calls_nondeterministic(spec.plan.sink)  # else the record of an event matters
     events = layout.events(rows, readers[0]) if plain else None
     return layout.records(rows) if events is None else events
 
@@ -102,10 +102,10 @@ def _columns(tables: dict[int, pa.Table]) -> dict[str, Numbers]:
     return {name: np.concatenate(parts) for name, parts in found.items()}
 
 
-def _order(work: RecordTaskSpec, columns: dict[str, Numbers]) -> Numbers:
+def _order(spec: RecordTaskSpec, columns: dict[str, Numbers]) -> Numbers:
     """By sequence; on Kafka, which has no order over partitions, by time, topic, partition and offset."""
-    names = sorted(work.topics)
-    ranks = np.array([names.index(topic) for topic in work.topics])[columns["number"]]
+    names = sorted(spec.topics)
+    ranks = np.array([names.index(topic) for topic in spec.topics])[columns["number"]]
     return np.lexsort([columns["offset"], columns["partition"], ranks, columns["time"], columns["sequence"]])
 
 

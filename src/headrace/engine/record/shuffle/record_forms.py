@@ -26,42 +26,42 @@ class RecordForm(NamedTuple):
     """The bytes of the keys in a raw topic."""
 
 
-def record_forms(batch: Batch, work: RecordTaskSpec) -> Iterator[RecordForm]:
+def record_forms(batch: Batch, spec: RecordTaskSpec) -> Iterator[RecordForm]:
     """All records of the batch, each in one of the forms."""
-    number, opening = work.topics.index(batch.topic), _opening(work, batch.topic)
-    keys = batch.rows.column("key") if work.layouts[number].columns is None else None
-    if opening is None or len(batch) < work.layouts[opening[1]].fewest:
-        yield RecordForm(number, work.layouts[number].packed(batch), keys)
+    number, columnar = spec.topics.index(batch.topic), _columnar_decoder(spec, batch.topic)
+    keys = batch.rows.column("key") if spec.layouts[number].columns is None else None
+    if columnar is None or len(batch) < spec.layouts[columnar[1]].fewest:
+        yield RecordForm(number, spec.layouts[number].pack(batch), keys)
         return
-    source, place = opening
-    opened = source.opened(*(batch.rows.column(name) for name in ("key", "value", "$timestamp")))
-    sure = opened.sure & _plain(batch)
+    source, place = columnar
+    batch_columns = source.decode(*(batch.rows.column(name) for name in ("key", "value", "$timestamp")))
+    decoded = batch_columns.decoded & _without_headers(batch)
     if source.key_width > 1:
-        sure &= opened.keyed.to_numpy(zero_copy_only=False)  # null columns would be taken for a key
-    if sure.any():
-        chosen = _some(batch, sure)
+        decoded &= batch_columns.keyed.to_numpy(zero_copy_only=False)  # null columns would be taken for a key
+    if decoded.any():
+        chosen = _where(batch, decoded)
         yield RecordForm(
-            place, work.layouts[place].packed_opened(chosen, opened.where(sure)), chosen.rows.column("key")
+            place, spec.layouts[place].pack_columnar(chosen, batch_columns.where(decoded)), chosen.rows.column("key")
         )
-    if not sure.all():
-        others = _some(batch, ~sure)
-        yield RecordForm(number, work.layouts[number].packed(others), others.rows.column("key"))
+    if not decoded.all():
+        others = _where(batch, ~decoded)
+        yield RecordForm(number, spec.layouts[number].pack(others), others.rows.column("key"))
 
 
-def _plain(batch: Batch) -> Mask:
+def _without_headers(batch: Batch) -> Mask:
     return batch.rows.column("$headers").is_null().to_numpy(zero_copy_only=False)
 
 
-def _some(batch: Batch, mask: Mask) -> Batch:
+def _where(batch: Batch, mask: Mask) -> Batch:
     return batch if mask.all() else replace(batch, rows=batch.rows.filter(pa.array(mask)))
 
 
 @lru_cache(256)
-def _opening(work: RecordTaskSpec, topic: str) -> tuple[ColumnarDecoder, int] | None:
+def _columnar_decoder(spec: RecordTaskSpec, topic: str) -> tuple[ColumnarDecoder, int] | None:
     """The decoder for the records of a topic, and the number of the layout of decoded records."""
-    for place, layout in enumerate(work.layouts):
-        if layout.opened and layout.topic == topic:
-            (source,) = (source for source in work.plan.sources if source.topic == topic)
+    for place, layout in enumerate(spec.layouts):
+        if layout.columnar and layout.topic == topic:
+            (source,) = (source for source in spec.plan.sources if source.topic == topic)
             found = columnar_decoder(source)
             return None if found is None else (found, place)
     return None

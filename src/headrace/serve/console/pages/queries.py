@@ -149,21 +149,20 @@ class BatchPhases:
         self._title = html_text("h2", "Last batch")
         self._bar = html_tag("div").classes("hr-split").props("role=img")
         with self._bar:
-            self._parts = [html_text("span", "") for _ in _PHASES]
+            self._parts = [html_text("span", "") for _ in range(_MAX_PHASES)]
 
     def show(self, split: Mapping[str, int]) -> None:
         self._title.set_visibility(bool(split))
         self._bar.set_visibility(bool(split))
-        phases = [(_PHASES.get(name, name), ms) for name, ms in split.items()]
-        told = ", ".join(f"{name} {ms:,} ms" for name, ms in phases)
+        told = ", ".join(f"{name} {ms:,} ms" for name, ms in split.items())
         self._bar.props["aria-label"] = f"The last batch: {told}"
-        for (name, ms), part in zip(phases, self._parts, strict=False):
+        for (name, ms), part in zip(split.items(), self._parts, strict=False):
             part.set_text(f"{name} {ms:,} ms")
             part.style(f"flex-grow: {ms}")
 
 
-_PHASES = {"look": "fetch", "plan": "planning", "work": "execution", "note": "commit"}
-"""The phases of a batch, by their names in a query's status."""
+_MAX_PHASES = 4
+"""How many phases of a batch a query's status has."""
 
 
 class ControlButtons:
