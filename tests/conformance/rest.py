@@ -81,7 +81,7 @@ class ServerUnderTest:
         for name in self.node.tables.names:
             topic = self.node.catalog.sources[name].topic
             ends = {partition: bounds.end for partition, bounds in self.log.bounds(topic).items()}
-            self.node.tables.reached(name, ends, timedelta(seconds=LONGEST))
+            self.node.tables.wait_for(name, ends, timedelta(seconds=LONGEST))
 
     def _is_idle(self) -> bool:
         supervisor = self.node.supervisor

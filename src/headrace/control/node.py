@@ -144,9 +144,9 @@ class Node:
 
     def _reconcile(self) -> None:
         """Reconcile views, alert delivery and alert history with the catalog."""
-        self.tables.settle(self.catalog)
-        self._alert_delivery.settle(self.catalog)
-        self.alert_history.keep(self.catalog.queries)
+        self.tables.reconcile(self.catalog)
+        self._alert_delivery.reconcile(self.catalog)
+        self.alert_history.forget_other_queries(self.catalog.queries)
 
     def _compact_journal(self) -> None:
         needed = self._replay.needed()
@@ -284,7 +284,7 @@ class Node:
         try:
             interpreter.apply(action, text, start)
             self._reconcile()
-            self.prepared_queries.forget()
+            self.prepared_queries.clear()
             self._compact_journal()
         except HeadraceError as error:  # it is journalled: replaying the journal completes the rest
             _logger.warning("%s was applied, but a later step failed: %s", text, error)
@@ -347,7 +347,7 @@ class Node:
             self.supervisor.stop(query)
             self.supervisor.queries[query] = registered
             self.reconciler.forget(query)
-        self.prepared_queries.forget()
+        self.prepared_queries.clear()
 
     def withdraw(self, app: str, *, rights: Rights = ALL_RIGHTS) -> None:
         """Remove an app's code; refused while queries call it."""
@@ -362,7 +362,7 @@ class Node:
             entry = self._journal.add_code(app, None)
             self._replay.add_code(entry)
             self.apps.withdraw(app)
-            self.prepared_queries.forget()
+            self.prepared_queries.clear()
 
     # -- alerts -----------------------------------------------------------------------------------------------------
 
@@ -402,7 +402,7 @@ class Node:
         """Apply the settings that take effect without a restart (see `settings_reload`)."""
         with self._lock:
             self.settings = self.pull_queries.settings = settings
-            self.push_queries.most = settings.query.max_push_queries
+            self.push_queries.max_queries = settings.query.max_push_queries
             self.reconciler.set_suspend_after(settings.query.suspend_after.total_seconds())
 
     def close(self) -> None:

@@ -42,12 +42,12 @@ DELIVERED, DEAD, MUTED, DROPPED, LOST = "sent", "dead", "muted", "dropped", "los
 _REMOVED = "it was removed from the topic before it was sent"
 _MAX_NOTICES_PER_PASS = 1_000  # in one pass
 _MAX_NOTICES_PER_MESSAGE = 100  # in one message
-_LOOK = 0.1  # seconds between two reads: the log signals appends to any topic
+_READ_INTERVAL = 0.1  # seconds between two reads: the log signals appends to any topic
 _IDLE_WAIT = 5.0  # seconds
 _MAX_BACKOFF = 60.0  # seconds between two attempts, unless the receiver asks for more
 _MAX_RETRY_AFTER = 300.0
-_LOOKS = 100  # observations of the topic's end that are remembered
-_LONGEST_REASON = 500  # characters
+_MAX_OBSERVATIONS = 100  # observations of the topic's end that are remembered
+_MAX_REASON_LENGTH = 500  # characters
 _logger = logging.getLogger(__name__)
 
 
@@ -56,36 +56,36 @@ class DeliveryAttempts:
     """Delivery attempts of one message: their number, and when to give up."""
 
     message: str = ""
-    given_up: float = 0.0
+    deadline: float = 0.0
     count: int = 0
 
 
 class NotifierThread:
-    """Runs one notifier in its own thread, after its predecessor `before` has finished.
+    """Runs one notifier in its own thread, after `predecessor` has finished.
 
-    `fate` returns why a notice must not be sent now, or None.
+    `skip_reason` returns why a notice must not be sent now, or None.
     """
 
     def __init__(
         self,
         log: Log,
         notifier: Notifier,
-        send: Sender,
+        sender: Sender,
         clock: Clock,
-        fate: Callable[[Notice], str | None],
-        before: NotifierThread | None = None,
+        skip_reason: Callable[[Notice], str | None],
+        predecessor: NotifierThread | None = None,
     ) -> None:
         self.notifier = notifier
         self._log = log
-        self._send = send
+        self._sender = sender
         self._clock = clock
-        self._fate = fate
-        self._before = before
-        self._notes = DeliveryOffsetStore(log, notifier.name)
-        self._tries = DeliveryAttempts()
-        self._ends: deque[tuple[int, float]] = deque(maxlen=_LOOKS)
+        self._skip_reason = skip_reason
+        self._predecessor = predecessor
+        self._offsets = DeliveryOffsetStore(log, notifier.name)
+        self._attempts = DeliveryAttempts()
+        self._ends: deque[tuple[int, float]] = deque(maxlen=_MAX_OBSERVATIONS)
         """End offsets of the topic and when they were observed: a record does not have its arrival time."""
-        self._news = AppendWaiter(log)
+        self._appends = AppendWaiter(log)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"notifier-{notifier.name}", daemon=True)
         self._thread.start()
@@ -93,7 +93,7 @@ class NotifierThread:
     def stop(self) -> None:
         """Stop the thread; a message without a stored outcome is sent again later, under its id."""
         self._stopping.set()
-        self._news.wake()
+        self._appends.wake()
 
     def join(self, timeout: float | None = None) -> None:
         self._thread.join(timeout)
@@ -103,15 +103,15 @@ class NotifierThread:
         return self._thread.is_alive()
 
     def _run(self) -> None:
-        if self._before is not None:  # it is stopping, and may still be sending a message
-            self._before.join()
-            self._before = None
+        if self._predecessor is not None:  # it is stopping, and may still be sending a message
+            self._predecessor.join()
+            self._predecessor = None
         try:
             while not self._stopping.is_set():
-                self._news.look()
-                if not self._went_on():
-                    self._news.wait(_IDLE_WAIT)
-                    self._stopping.wait(_LOOK)
+                self._appends.look()
+                if not self._try_step():
+                    self._appends.wait(_IDLE_WAIT)
+                    self._stopping.wait(_READ_INTERVAL)
         except Closed:
             return
         except WriterFenced:
@@ -119,9 +119,9 @@ class NotifierThread:
                 "notifier %s: another server delivers its messages now, so this one stops", self.notifier.name
             )
         finally:
-            self._notes.close()
+            self._offsets.close()
 
-    def _went_on(self) -> bool:
+    def _try_step(self) -> bool:
         try:
             return self._step()
         except (Closed, WriterFenced):
@@ -133,106 +133,108 @@ class NotifierThread:
 
     def _step(self) -> bool:
         """Send the next planned message, or plan messages for new notices; False if there is nothing to do."""
-        self._notes.ready()
-        mark = self._notes.mark
-        if mark.planned:
-            self._sent(mark, mark.planned[0])
+        self._offsets.flush()
+        offset = self._offsets.current
+        if offset.planned:
+            self._send_planned(offset, offset.planned[0])
             return True
-        mine, upto = self._mine(mark.next)
-        if mine:
-            if (pause := self._pause(mine[0][0], upto - mark.next)) > 0:
+        own, upto = self._own_notices(offset.next)
+        if own:
+            if (pause := self._grouping_pause(own[0][0], upto - offset.next)) > 0:
                 self._stopping.wait(pause)  # wait for more notices, to send them together
-                mine, upto = self._mine(mark.next)
-            self._plan(mark, mine, upto)
+                own, upto = self._own_notices(offset.next)
+            self._plan(offset, own, upto)
             return True
-        self._notes.mark = DeliveryOffset(upto, upto)  # not stored: it can be computed again
-        return upto > mark.next
+        self._offsets.current = DeliveryOffset(upto, upto)  # not stored: it can be computed again
+        return upto > offset.next
 
-    def _mine(self, offset: int) -> tuple[list[NoticeAtOffset], int]:
+    def _own_notices(self, offset: int) -> tuple[list[NoticeAtOffset], int]:
         found, upto = read_notices(self._log, offset, _MAX_NOTICES_PER_PASS)
         return [(at, notice) for at, notice in found if self.notifier.name in notice.notify], upto
 
     # -- grouping notices into messages -----------------------------------------------------------------------------
 
-    def _pause(self, first: int, count: int) -> float:
+    def _grouping_pause(self, first: int, count: int) -> float:
         """Seconds to wait for more notices; 0 or less if there are many, or the first has waited long enough."""
         wait, now = self.notifier.options["wait"].total_seconds(), time.monotonic()
-        lain = max((now - seen for end, seen in self._ends if first < end), default=0.0)
-        return 0.0 if count >= _MAX_NOTICES_PER_PASS else wait - lain
+        waited = max((now - seen for end, seen in self._ends if first < end), default=0.0)
+        return 0.0 if count >= _MAX_NOTICES_PER_PASS else wait - waited
 
-    def _plan(self, mark: DeliveryOffset, found: Sequence[NoticeAtOffset], upto: int) -> None:
+    def _plan(self, offset: DeliveryOffset, found: Sequence[NoticeAtOffset], upto: int) -> None:
         groups: dict[str, list[NoticeAtOffset]] = {}
         outcomes: list[DeliveryOutcome] = []
         for at, notice in found:
-            if (fate := self._fate(notice)) is None:
+            if (state := self._skip_reason(notice)) is None:
                 groups.setdefault(notice.query, []).append((at, notice))
             else:
-                outcomes.append(self._outcome(notice.id, notice.alert, (notice.id,), fate))
-        planned = tuple(_planned(self.notifier.name, group) for group in _cut(groups.values()))
-        self._notes.note(DeliveryOffset(mark.next, upto, planned) if planned else DeliveryOffset(upto, upto), outcomes)
+                outcomes.append(self._outcome(notice.id, notice.alert, (notice.id,), state))
+        planned = tuple(_planned(self.notifier.name, group) for group in _split(groups.values()))
+        self._offsets.store(
+            DeliveryOffset(offset.next, upto, planned) if planned else DeliveryOffset(upto, upto), outcomes
+        )
         reach("alert-planned")
 
     # -- one message ------------------------------------------------------------------------------------------------
 
-    def _sent(self, mark: DeliveryOffset, planned: PlannedMessage) -> None:
+    def _send_planned(self, offset: DeliveryOffset, planned: PlannedMessage) -> None:
         """Attempt a planned message once, with those of its notices that are still to be sent."""
-        found = self._found(planned)
-        kept_back = self._kept_back(planned, found)
-        if kept_back:
-            left = planned.of([at for at in planned.offsets if at not in kept_back])
-            self._notes.note(mark.left(left), list(kept_back.values()))
+        found = self._read_planned(planned)
+        skipped = self._skipped(planned, found)
+        if skipped:
+            remaining = planned.only([at for at in planned.offsets if at not in skipped])
+            self._offsets.store(offset.with_remaining(remaining), list(skipped.values()))
             return
-        outcome = self._tried(Message(planned.id, planned.alert, tuple(found.values())))
+        outcome = self._attempt(Message(planned.id, planned.alert, tuple(found.values())))
         if outcome is not None:
             reach("alert-sent")
-            self._notes.note(mark.left(planned.of(())), [outcome])
+            self._offsets.store(offset.with_remaining(planned.only(())), [outcome])
 
-    def _found(self, planned: PlannedMessage) -> dict[int, Notice]:
+    def _read_planned(self, planned: PlannedMessage) -> dict[int, Notice]:
         """The message's notices, without removed ones; raises if one exists but cannot be read."""
         first, last = planned.offsets[0], planned.offsets[-1]
-        there = dict(read_notices(self._log, first, last + 1 - first)[0])
+        notices = dict(read_notices(self._log, first, last + 1 - first)[0])
         start, end = topic_bounds(self._log, TOPIC)
         self._ends.append((end, time.monotonic()))
         for at in planned.offsets:
-            if at not in there and start <= at < end:
+            if at not in notices and start <= at < end:
                 raise NotDelivered("a notice cannot be read at the moment", where=f"topic {TOPIC}, offset {at}")
-        return {at: there[at] for at in planned.offsets if at in there}
+        return {at: notices[at] for at in planned.offsets if at in notices}
 
-    def _kept_back(self, planned: PlannedMessage, found: dict[int, Notice]) -> dict[int, DeliveryOutcome]:
+    def _skipped(self, planned: PlannedMessage, found: dict[int, Notice]) -> dict[int, DeliveryOutcome]:
         """Outcomes of those notices of the message that must no longer be sent."""
-        fates = {at: self._fate(found[at]) if at in found else LOST for at in planned.offsets}
+        skipped = {at: self._skip_reason(found[at]) if at in found else LOST for at in planned.offsets}
         ids = dict(zip(planned.offsets, planned.notices, strict=True))
         return {
-            at: self._outcome(planned.id, planned.alert, (ids[at],), fate, reason=_REMOVED if fate == LOST else None)
-            for at, fate in fates.items()
-            if fate is not None
+            at: self._outcome(planned.id, planned.alert, (ids[at],), state, reason=_REMOVED if state == LOST else None)
+            for at, state in skipped.items()
+            if state is not None
         }
 
-    def _tried(self, message: Message) -> DeliveryOutcome | None:
+    def _attempt(self, message: Message) -> DeliveryOutcome | None:
         """Send a message; returns its outcome, or None if it is to be retried."""
-        self._notes.hold()
-        if self._tries.message != message.id:
-            self._tries = DeliveryAttempts(
+        self._offsets.check_ownership()
+        if self._attempts.message != message.id:
+            self._attempts = DeliveryAttempts(
                 message.id, time.monotonic() + self.notifier.options["patience"].total_seconds()
             )
-        self._tries.count += 1
+        self._attempts.count += 1
         try:
-            self._send.send(message)
+            self._sender.send(message)
         except Exception as error:
-            return self._failed(message, _told(error))
-        return self._outcome(message.id, message.alert, message.ids, DELIVERED, self._tries.count)
+            return self._failed(message, _as_headrace_error(error))
+        return self._outcome(message.id, message.alert, message.ids, DELIVERED, self._attempts.count)
 
     def _failed(self, message: Message, error: HeadraceError) -> DeliveryOutcome | None:
-        pause = _pause(error, self._tries.count)
-        if isinstance(error, Retry) and time.monotonic() + pause <= self._tries.given_up:
+        pause = _pause(error, self._attempts.count)
+        if isinstance(error, Retry) and time.monotonic() + pause <= self._attempts.deadline:
             self._stopping.wait(pause)
             return None
-        reason = redact(f"{error.code}: {error.what}")[:_LONGEST_REASON]
+        reason = redact(f"{error.code}: {error.what}")[:_MAX_REASON_LENGTH]
         _logger.warning("notifier %s could not deliver message %s: %s", self.notifier.name, message.id, reason)
         state = (
             DELIVERED if isinstance(error, PartlyDelivered) or (isinstance(error, RetryLater) and error.some) else DEAD
         )
-        return self._outcome(message.id, message.alert, message.ids, state, self._tries.count, reason)
+        return self._outcome(message.id, message.alert, message.ids, state, self._attempts.count, reason)
 
     def _outcome(
         self, message: str, alert: str, notices: tuple[str, ...], state: str, tries: int = 0, reason: str | None = None
@@ -240,7 +242,7 @@ class NotifierThread:
         return DeliveryOutcome(self.notifier.name, message, alert, notices, state, self._clock.now(), tries, reason)
 
 
-def _cut(groups: Iterable[Sequence[NoticeAtOffset]]) -> Iterator[Sequence[NoticeAtOffset]]:
+def _split(groups: Iterable[Sequence[NoticeAtOffset]]) -> Iterator[Sequence[NoticeAtOffset]]:
     """Split groups so that no message has too many notices."""
     for group in groups:
         yield from (group[at : at + _MAX_NOTICES_PER_MESSAGE] for at in range(0, len(group), _MAX_NOTICES_PER_MESSAGE))
@@ -253,7 +255,7 @@ def _planned(notifier: str, group: Sequence[NoticeAtOffset]) -> PlannedMessage:
     return PlannedMessage(name, group[0][1].alert, tuple(at for at, _ in group), ids)
 
 
-def _told(error: Exception) -> HeadraceError:
+def _as_headrace_error(error: Exception) -> HeadraceError:
     """An unexpected error is not retried: it would block all later messages."""
     if isinstance(error, HeadraceError):
         return error
@@ -273,59 +275,59 @@ def _pause(error: HeadraceError, tries: int) -> float:
 class AlertDelivery:
     """One thread per notifier, reconciled with the catalog after every statement. `is_muted` checks each notice."""
 
-    def __init__(self, log: Log, means: SenderContext, clock: Clock, is_muted: Callable[[Notice], bool]) -> None:
+    def __init__(self, log: Log, context: SenderContext, clock: Clock, is_muted: Callable[[Notice], bool]) -> None:
         self._log = log
-        self._means = means
+        self._context = context
         self._clock = clock
         self._is_muted = is_muted
         self._queries: frozenset[str] = frozenset()
-        self._couriers: dict[str, NotifierThread] = {}
-        self._leaving: dict[str, NotifierThread] = {}
+        self._threads: dict[str, NotifierThread] = {}
+        self._stopping_threads: dict[str, NotifierThread] = {}
         """Threads of dropped notifiers, which may still be sending a message."""
-        self._settled: frozenset[str] | None = None
+        self._subscribed: frozenset[str] | None = None
         """Names of the notifiers when push subscriptions without a notifier were last removed."""
 
-    def settle(self, catalog: Catalog) -> None:
+    def reconcile(self, catalog: Catalog) -> None:
         self._queries = frozenset(query.id for query in catalog.alerts.values())
-        for name, courier in list(self._couriers.items()):
-            if catalog.notifiers.get(name) != courier.notifier:
-                courier.stop()
-                self._leaving[name] = self._couriers.pop(name)
+        for name, thread in list(self._threads.items()):
+            if catalog.notifiers.get(name) != thread.notifier:
+                thread.stop()
+                self._stopping_threads[name] = self._threads.pop(name)
         for name, notifier in catalog.notifiers.items():
-            if name not in self._couriers:
-                self._couriers[name] = self._begun(notifier)
-        self._leaving = {name: courier for name, courier in self._leaving.items() if courier.is_alive}
-        if self._settled != frozenset(catalog.notifiers):
-            self._means.subscriptions.keep(catalog.notifiers)
-            self._settled = frozenset(catalog.notifiers)
+            if name not in self._threads:
+                self._threads[name] = self._start(notifier)
+        self._stopping_threads = {name: thread for name, thread in self._stopping_threads.items() if thread.is_alive}
+        if self._subscribed != frozenset(catalog.notifiers):
+            self._context.subscriptions.keep(catalog.notifiers)
+            self._subscribed = frozenset(catalog.notifiers)
 
-    def _begun(self, notifier: Notifier) -> NotifierThread:
-        before = self._leaving.pop(notifier.name, None)
-        made = make_sender(notifier, self._means)
-        return NotifierThread(self._log, notifier, made, self._clock, self._fate, before)
+    def _start(self, notifier: Notifier) -> NotifierThread:
+        predecessor = self._stopping_threads.pop(notifier.name, None)
+        sender = make_sender(notifier, self._context)
+        return NotifierThread(self._log, notifier, sender, self._clock, self._skip_reason, predecessor)
 
-    def _fate(self, notice: Notice) -> str | None:
+    def _skip_reason(self, notice: Notice) -> str | None:
         if notice.query not in self._queries:
             return DROPPED
         return MUTED if self._is_muted(notice) else None
 
     def close(self) -> None:
         """Stop all threads, and wait a while for them; a message without a stored outcome is sent again."""
-        all_of_them = [*self._couriers.values(), *self._leaving.values()]
-        for courier in all_of_them:
-            courier.stop()
+        threads = [*self._threads.values(), *self._stopping_threads.values()]
+        for thread in threads:
+            thread.stop()
         deadline = time.monotonic() + _IDLE_WAIT
-        for courier in all_of_them:
-            courier.join(max(deadline - time.monotonic(), 0.0))
+        for thread in threads:
+            thread.join(max(deadline - time.monotonic(), 0.0))
 
 
-def send_test_message(notifier: Notifier, means: SenderContext, clock: Clock) -> None:
+def send_test_message(notifier: Notifier, context: SenderContext, clock: Clock) -> None:
     """Send a test message; raises if it is not delivered."""
     now = clock.now()
     text = "this is a test message"
     notice = Notice(f"test-{now}", "TEST", "", notifier.name, "raised", "info", text, None, now, now)
     try:
-        make_sender(notifier, means).send(Message(notice.id, notice.alert, (notice,)))
+        make_sender(notifier, context).send(Message(notice.id, notice.alert, (notice,)))
     except HeadraceError as error:
         error.what = redact(error.what)
         raise

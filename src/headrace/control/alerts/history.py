@@ -1,6 +1,6 @@
 """Reads alert notices from their topic, the outcomes of their delivery, and the alerts that are currently raised.
 
-    found, following = read_notices(log, offset)
+    notices, next_offset = read_notices(log, offset)
     history = AlertHistory(log)
     history.raised("ALERT_HOT_0")
 
@@ -32,7 +32,7 @@ from headrace.record import StoredRecord
 OFFSETS_TOPIC = "__alerts_marks"
 OUTCOMES_TOPIC = "__alerts_sent"
 _READ_SIZE = 500
-_REMEMBERED = 20_000  # notices whose outcomes are kept in memory
+_MAX_OUTCOMES = 20_000  # notices whose outcomes are kept in memory
 
 
 @dataclass(frozen=True)
@@ -67,9 +67,9 @@ NoticeAtOffset = tuple[int, Notice]
 """A notice with its offset."""
 
 
-def read_notices(log: Log, offset: int, most: int = _READ_SIZE) -> tuple[list[NoticeAtOffset], int]:
+def read_notices(log: Log, offset: int, limit: int = _READ_SIZE) -> tuple[list[NoticeAtOffset], int]:
     """The next notices, and the offset to read next."""
-    records = [*islice(read_records(log, TOPIC, offset, most), most)]
+    records = [*islice(read_records(log, TOPIC, offset, limit), limit)]
     found = ((record.offset, parse_notice(record)) for record in records)
     return [(at, notice) for at, notice in found if notice is not None], records[-1].offset + 1 if records else offset
 
@@ -94,58 +94,58 @@ class AlertHistory:
     """By query and target."""
     _outcomes: OrderedDict[str, dict[str, DeliveryOutcome]] = field(default_factory=OrderedDict)
     """By notice and notifier."""
-    _marks: dict[str, dict[str, Any]] = field(default_factory=dict)
+    _offsets: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By notifier."""
-    _places: dict[str, int] = field(default_factory=dict)
-    _turn: threading.Lock = field(default_factory=threading.Lock)
+    _positions: dict[str, int] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def raised(self, query: str) -> list[Notice]:
         """Notices that an alert's query has raised and not cleared."""
-        with self._turn:
-            self._follow()
+        with self._lock:
+            self._read_new()
             return [notice for (of, _), notice in self._raised.items() if of == query]
 
     def outcomes(self, notice: str) -> list[DeliveryOutcome]:
-        with self._turn:
-            self._follow()
+        with self._lock:
+            self._read_new()
             return list(self._outcomes.get(notice, {}).values())
 
-    def is_done(self, place: int, notifier: str) -> bool:
+    def is_done(self, offset: int, notifier: str) -> bool:
         """Whether a notifier is done with the notice at an offset, even if its outcome is no longer known."""
-        with self._turn:
-            self._follow()
-            mark = self._marks.get(notifier, {"next": 0, "upto": 0, "planned": []})
-            left = any(place in planned["offsets"] for planned in mark["planned"])
-            return place < (mark["upto"] if mark["planned"] else mark["next"]) and not left
+        with self._lock:
+            self._read_new()
+            stored = self._offsets.get(notifier, {"next": 0, "upto": 0, "planned": []})
+            is_planned = any(offset in planned["offsets"] for planned in stored["planned"])
+            return offset < (stored["upto"] if stored["planned"] else stored["next"]) and not is_planned
 
-    def keep(self, queries: Container[str]) -> None:
+    def forget_other_queries(self, queries: Container[str]) -> None:
         """Forget raised notices of other queries."""
-        with self._turn:
+        with self._lock:
             self._raised = {key: notice for key, notice in self._raised.items() if key[0] in queries}
 
-    def _follow(self) -> None:
-        for record in self._new(TOPIC):
+    def _read_new(self) -> None:
+        for record in self._new_records(TOPIC):
             if (notice := parse_notice(record)) is not None:
-                self._note(notice)
-        for record in self._new(OUTCOMES_TOPIC):
-            self._settle(parse_outcome(record))
-        for record in self._new(OFFSETS_TOPIC):
-            self._marks[(record.key or b"").decode()] = json.loads(record.value or b"{}")
-        while len(self._outcomes) > _REMEMBERED:
+                self._add_notice(notice)
+        for record in self._new_records(OUTCOMES_TOPIC):
+            self._add_outcome(parse_outcome(record))
+        for record in self._new_records(OFFSETS_TOPIC):
+            self._offsets[(record.key or b"").decode()] = json.loads(record.value or b"{}")
+        while len(self._outcomes) > _MAX_OUTCOMES:
             self._outcomes.popitem(last=False)
 
-    def _new(self, topic: str) -> Iterator[StoredRecord]:
-        for record in read_records(self.log, topic, self._places.get(topic, 0)):
+    def _new_records(self, topic: str) -> Iterator[StoredRecord]:
+        for record in read_records(self.log, topic, self._positions.get(topic, 0)):
             yield record
-            self._places[topic] = record.offset + 1
+            self._positions[topic] = record.offset + 1
 
-    def _note(self, notice: Notice) -> None:
+    def _add_notice(self, notice: Notice) -> None:
         if notice.state == RAISED:
             self._raised[notice.query, notice.target] = notice
         else:
             self._raised.pop((notice.query, notice.target), None)
 
-    def _settle(self, outcome: DeliveryOutcome) -> None:
+    def _add_outcome(self, outcome: DeliveryOutcome) -> None:
         for notice in outcome.notices:
             self._outcomes.setdefault(notice, {})[outcome.notifier] = outcome
 

@@ -1,9 +1,9 @@
 """Stores a notifier's offset and the outcomes of its messages, with one writer at a time.
 
     store = DeliveryOffsetStore(log, "OPS")
-    store.ready()
-    store.note(mark, outcomes)      # in one append
-    store.hold()                    # raises if fenced
+    store.flush()
+    store.store(offset, outcomes)      # in one append
+    store.check_ownership()         # raises if fenced
 
 Both topics are written in one append: `OFFSETS_TOPIC` has, by notifier, its offset and the messages that it plans to
 send; `OUTCOMES_TOPIC` has the outcome of each message. The writer has the notifier's name: opening it fences the
@@ -37,10 +37,10 @@ class PlannedMessage:
     offsets: tuple[int, ...]
     notices: tuple[str, ...]
 
-    def of(self, offsets: Sequence[int]) -> PlannedMessage:
+    def only(self, offsets: Sequence[int]) -> PlannedMessage:
         """The message reduced to these notices, under the same id."""
-        left = [(at, notice) for at, notice in zip(self.offsets, self.notices, strict=True) if at in offsets]
-        return replace(self, offsets=tuple(at for at, _ in left), notices=tuple(notice for _, notice in left))
+        kept = [(at, notice) for at, notice in zip(self.offsets, self.notices, strict=True) if at in offsets]
+        return replace(self, offsets=tuple(at for at, _ in kept), notices=tuple(notice for _, notice in kept))
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class DeliveryOffset:
     upto: int = 0
     planned: tuple[PlannedMessage, ...] = ()
 
-    def left(self, message: PlannedMessage) -> DeliveryOffset:
+    def with_remaining(self, message: PlannedMessage) -> DeliveryOffset:
         """Replace a planned message by what is left of it; remove it if nothing is left."""
         others = (message if one.id == message.id else one for one in self.planned)
         planned = tuple(one for one in others if one.offsets)
@@ -62,32 +62,32 @@ class DeliveryOffsetStore:
     """The offsets of one notifier. Not thread-safe."""
 
     def __init__(self, log: Log, notifier: str) -> None:
-        self.mark = DeliveryOffset()
+        self.current = DeliveryOffset()
         self._log = log
         self._notifier = notifier
         self._writer: Writer | None = None
         self._number = -1
         """The number of the last append that is known to be stored."""
-        self._waiting: tuple[DeliveryOffset, Sequence[DeliveryOutcome]] | None = None
+        self._pending: tuple[DeliveryOffset, Sequence[DeliveryOutcome]] | None = None
         """An append that may not be stored yet."""
-        self._is_held = False
+        self._is_owner = False
 
-    def ready(self) -> None:
+    def flush(self) -> None:
         """Store a pending append; raises if that is not possible now, and WriterFenced if it never will be."""
         if self._writer is None:
             self._open()
-        if self._waiting is not None:
-            self._append(*self._waiting)
+        if self._pending is not None:
+            self._append(*self._pending)
 
-    def note(self, mark: DeliveryOffset, outcomes: Sequence[DeliveryOutcome] = ()) -> None:
-        self._waiting = mark, outcomes
-        self.ready()
+    def store(self, offset: DeliveryOffset, outcomes: Sequence[DeliveryOutcome] = ()) -> None:
+        self._pending = offset, outcomes
+        self.flush()
 
-    def hold(self) -> None:
+    def check_ownership(self) -> None:
         """Call before each attempt: raises if another writer has taken over since the last append."""
-        if not self._is_held:
-            self.note(self.mark)
-        self._is_held = False
+        if not self._is_owner:
+            self.store(self.current)
+        self._is_owner = False
 
     def close(self) -> None:
         if self._writer is not None:
@@ -101,28 +101,28 @@ class DeliveryOffsetStore:
         ensure_topic(self._log, OUTCOMES_TOPIC, TopicSpec(retention_bytes=ALERT_RETENTION_BYTES))
         writer = self._log.writer(f"notifier-{self._notifier}")
         last = -1 if writer.last is None else writer.last
-        if self._waiting is not None and last == self._number + 1:  # it was stored, only the acknowledgement was lost
-            self.mark, self._waiting = self._waiting[0], None
-        elif self._waiting is None or last != self._number:
-            self.mark, self._waiting = read_delivery_offsets(self._log).get(self._notifier, DeliveryOffset()), None
+        if self._pending is not None and last == self._number + 1:  # it was stored, only the acknowledgement was lost
+            self.current, self._pending = self._pending[0], None
+        elif self._pending is None or last != self._number:
+            self.current, self._pending = read_delivery_offsets(self._log).get(self._notifier, DeliveryOffset()), None
         self._number = last
         self._writer = writer
 
-    def _append(self, mark: DeliveryOffset, outcomes: Sequence[DeliveryOutcome]) -> None:
+    def _append(self, offset: DeliveryOffset, outcomes: Sequence[DeliveryOutcome]) -> None:
         assert self._writer is not None
         name = self._notifier.encode()
-        told = [Append(OFFSETS_TOPIC, _rows([(name, asdict(mark))]), 0)]
+        appends = [Append(OFFSETS_TOPIC, _rows([(name, asdict(offset))]), 0)]
         if outcomes:
-            told.append(Append(OUTCOMES_TOPIC, _rows([(name, asdict(one)) for one in outcomes]), 0))
+            appends.append(Append(OUTCOMES_TOPIC, _rows([(name, asdict(one)) for one in outcomes]), 0))
         try:
-            self._writer.append(self._number + 1, told)
+            self._writer.append(self._number + 1, appends)
         except (WriterFenced, Closed):
             raise
         except Exception:  # unknown whether it was stored: the reopened writer's last number shows it
             self.close()
             raise
         self._number += 1
-        self.mark, self._waiting, self._is_held = mark, None, True
+        self.current, self._pending, self._is_owner = offset, None, True
 
 
 def read_delivery_offsets(log: Log) -> dict[str, DeliveryOffset]:

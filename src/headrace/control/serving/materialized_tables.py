@@ -24,33 +24,33 @@ class MaterializedTables:
 
     def __init__(self, log: Log, store: ViewStore) -> None:
         self._log, self._store = log, store
-        self._keeping = MaterializerLoop(log)
+        self._loop = MaterializerLoop(log)
         self._sources: dict[str, SourceInfo] = {}
         self._views: dict[str, View] = {}
         self._failures: dict[str, HeadraceError] = {}
 
-    def settle(self, catalog: Catalog) -> None:
+    def reconcile(self, catalog: Catalog) -> None:
         """Materialize the tables of the catalog, and no others."""
         wanted = {source.name: source for source in catalog.sources.values() if source.is_kept}
         for name in self._sources.keys() - wanted.keys():
             self._drop(name)
         for name, source in wanted.items():
             if self._sources.get(name) != source:
-                self._keep(source)
+                self._materialize(source)
 
-    def _keep(self, source: SourceInfo) -> None:
+    def _materialize(self, source: SourceInfo) -> None:
         self._release(source.name)
         self._sources[source.name] = source
         try:
             view = self._store.open(source, self._log.topic(source.topic))
             self._views[source.name] = view
-            self._keeping.add(ViewMaterializer(self._log, source, view))
+            self._loop.add(ViewMaterializer(self._log, source, view))
         except HeadraceError as error:  # the other views are unaffected; queries on this one raise the error
             self._failures[source.name] = error
             _logger.warning("table %s cannot be queried: %s", source.name, error)
 
     def _release(self, name: str) -> View | None:
-        self._keeping.remove(name)
+        self._loop.remove(name)
         self._failures.pop(name, None)
         view = self._views.pop(name, None)
         if view is not None:
@@ -70,7 +70,7 @@ class MaterializedTables:
     # -- reading ----------------------------------------------------------------------------------------------------
 
     @property
-    def are_near(self) -> bool:
+    def are_local(self) -> bool:
         """Whether looking up a row is faster than switching threads."""
         return self._store.is_near
 
@@ -89,14 +89,14 @@ class MaterializedTables:
 
     def failure(self, name: str) -> Exception | None:
         """Why a table is not materialized at the moment."""
-        return self._failures.get(name) or self._keeping.failure(name)
+        return self._failures.get(name) or self._loop.failure(name)
 
-    def reached(self, name: str, position: Position, timeout: timedelta) -> ViewState:
+    def wait_for(self, name: str, position: Position, timeout: timedelta) -> ViewState:
         """Wait until a table reflects a position of its topic."""
-        return self._keeping.reached(name, position, timeout)
+        return self._loop.reached(name, position, timeout)
 
     def close(self) -> None:
-        self._keeping.close()
+        self._loop.close()
         for view in self._views.values():
             view.close()
         self._store.close()

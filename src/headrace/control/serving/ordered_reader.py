@@ -20,7 +20,7 @@ MAX_RECORDS = 2_000  # records of a partition in one read
 
 
 class OrderedReader:
-    """Reads from the beginning or from now on; with `to_the_end` up to the current end, else without end."""
+    """Reads from the beginning or from now on; with `bounded` up to the current end, else without end."""
 
     def __init__(
         self,
@@ -29,38 +29,43 @@ class OrderedReader:
         records: Callable[[Batch], Iterable[RawRecord]],
         *,
         from_beginning: bool,
-        to_the_end: bool = False,
+        bounded: bool = False,
     ) -> None:
         self._log, self._topics, self._records = log, topics, records
         found = {TopicPartition(t, p): bounds for t in topics for p, bounds in log.bounds(t).items()}
-        self._places = {place: bounds.start if from_beginning else bounds.end for place, bounds in found.items()}
-        self._ends = {place: bounds.end for place, bounds in found.items()} if to_the_end else {}
+        self._offsets = {
+            partition: bounds.start if from_beginning else bounds.end for partition, bounds in found.items()
+        }
+        self._ends = {partition: bounds.end for partition, bounds in found.items()} if bounded else {}
 
     def next(self) -> list[tuple[str, RawRecord]]:
         """The next records with their topics, as far as their order is known; empty if there are none yet.
 
         No partition is read further than the order over all partitions is known.
         """
-        last = self._log.head(self._topics) if isinstance(self._log, EmbeddedLog) else None
-        due = {p: offset for p, offset in self._places.items() if p not in self._ends or offset < self._ends[p]}
-        found = {place: self._log.read(*place, offset, max_records=MAX_RECORDS) for place, offset in due.items()}
+        head = self._log.head(self._topics) if isinstance(self._log, EmbeddedLog) else None
+        pending = {p: offset for p, offset in self._offsets.items() if p not in self._ends or offset < self._ends[p]}
+        found = {
+            partition: self._log.read(*partition, offset, max_records=MAX_RECORDS)
+            for partition, offset in pending.items()
+        }
         for batch in found.values():
-            if last is not None and len(batch) >= MAX_RECORDS:
-                last = min(last, pc.max(batch.rows.column("$sequence")).as_py())
-        parts = [self._part(place, batch, last) for place, batch in found.items() if len(batch)]
+            if head is not None and len(batch) >= MAX_RECORDS:
+                head = min(head, pc.max(batch.rows.column("$sequence")).as_py())
+        parts = [self._part(partition, batch, head) for partition, batch in found.items() if len(batch)]
         return [(topic, record) for _, topic, record in merge(*parts, key=itemgetter(0))]
 
-    def _part(self, place: TopicPartition, batch: Batch, last: int | None) -> list[tuple[int, str, RawRecord]]:
-        """The batch's records up to sequence `last`, with their positions in the order."""
+    def _part(self, partition: TopicPartition, batch: Batch, head: int | None) -> list[tuple[int, str, RawRecord]]:
+        """The batch's records up to sequence `head`, with their positions in the order."""
         rows = batch.rows
-        if (end := self._ends.get(place)) is not None and batch.next_offset > end:
+        if (end := self._ends.get(partition)) is not None and batch.next_offset > end:
             rows = rows.filter(pc.less(rows.column("$offset"), end))
-        if rows.num_rows and last is not None and pc.max(rows.column("$sequence")).as_py() > last:
-            rows = rows.filter(pc.less_equal(rows.column("$sequence"), last))
+        if rows.num_rows and head is not None and pc.max(rows.column("$sequence")).as_py() > head:
+            rows = rows.filter(pc.less_equal(rows.column("$sequence"), head))
         if not rows.num_rows:
             return []
-        is_all = rows.num_rows == len(batch)
-        self._places[place] = batch.next_offset if is_all else rows.column("$offset")[-1].as_py() + 1
-        records = self._records(Batch(batch.topic, batch.partition, rows, self._places[place]))
-        order = rows.column("$timestamp" if last is None else "$sequence").to_pylist()
-        return [(at, place.topic, record) for at, record in zip(order, records, strict=True)]
+        is_whole_batch = rows.num_rows == len(batch)
+        self._offsets[partition] = batch.next_offset if is_whole_batch else rows.column("$offset")[-1].as_py() + 1
+        records = self._records(Batch(batch.topic, batch.partition, rows, self._offsets[partition]))
+        order = rows.column("$timestamp" if head is None else "$sequence").to_pylist()
+        return [(at, partition.topic, record) for at, record in zip(order, records, strict=True)]

@@ -35,7 +35,7 @@ PlanParameterized = Callable[[str, Sequence[Any]], ParameterizedPlan | None]
 class PreparedPullQuery:
     """A compiled pull query on a table; not thread-safe."""
 
-    ask: TransientSelect
+    select: TransientSelect
     cells: Sequence[ParameterCell]
     pull: PullQuery
     rows: ResultRowWriter
@@ -43,9 +43,9 @@ class PreparedPullQuery:
 
 @dataclass
 class QueryShape:
-    """The unused instances of one shape; `fit` is False if such queries cannot be prepared."""
+    """The unused instances of one shape; `preparable` is False if such queries cannot be prepared."""
 
-    fit: bool = True
+    preparable: bool = True
     idle: list[PreparedPullQuery] = field(default_factory=list)
 
 
@@ -58,24 +58,24 @@ class PreparedQueryCache:
         self._shapes: OrderedDict[str, QueryShape] = OrderedDict()
         self._lock = threading.Lock()
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Clear the cache, because the catalog has changed."""
         with self._lock:
             self._shapes.clear()
 
     @contextmanager
-    def taken(self, text: str, *, at_hand: bool = False) -> Iterator[PreparedPullQuery | None]:
+    def borrow(self, text: str, *, ready_only: bool = False) -> Iterator[PreparedPullQuery | None]:
         """A prepared query for exclusive use by the caller; None if it cannot be prepared.
 
-        With `at_hand`, only an instance that is ready and looks up a few rows, so that the caller does not block.
+        With `ready_only`, only an instance that is ready and looks up a few rows, so that the caller does not block.
         """
-        found = self._dialect.parameterize(text)
-        if found is None:
+        parameterized = self._dialect.parameterize(text)
+        if parameterized is None:
             yield None
             return
-        name, values = found
+        name, values = parameterized
         shape = self._shape(name)
-        prepared = _ready(shape) if at_hand else self._idle(shape, text, values)
+        prepared = _take_lookup(shape) if ready_only else self._take_or_prepare(shape, text, values)
         if prepared is None:
             yield None
             return
@@ -93,33 +93,33 @@ class PreparedQueryCache:
                 self._shapes.popitem(last=False)
             return shape
 
-    def _idle(self, shape: QueryShape, text: str, values: Sequence[Any]) -> PreparedPullQuery | None:
+    def _take_or_prepare(self, shape: QueryShape, text: str, values: Sequence[Any]) -> PreparedPullQuery | None:
         try:
             return shape.idle.pop()
         except IndexError:
-            return self._made(shape, text, values) if shape.fit else None
+            return self._prepare(shape, text, values) if shape.preparable else None
 
-    def _made(self, shape: QueryShape, text: str, values: Sequence[Any]) -> PreparedPullQuery | None:
+    def _prepare(self, shape: QueryShape, text: str, values: Sequence[Any]) -> PreparedPullQuery | None:
         """Errors are ignored here: planning the query as written reports them."""
         try:
             planned = self._plan(text, values)
         except HeadraceError:
             planned = None
         if planned is None or planned[0].query.sources[0].relation.kind is Kind.STREAM or _is_cast(planned[0]):
-            shape.fit = False
+            shape.preparable = False
             return None
-        ask, cells = planned
+        select, cells = planned
         return PreparedPullQuery(
-            ask, cells, PullQuery(ask.query, order=ask.order, limit=ask.limit), ResultRowWriter(ask)
+            select, cells, PullQuery(select.query, order=select.order, limit=select.limit), ResultRowWriter(select)
         )
 
 
-def _ready(shape: QueryShape) -> PreparedPullQuery | None:
+def _take_lookup(shape: QueryShape) -> PreparedPullQuery | None:
     return shape.idle.pop() if shape.idle and shape.idle[-1].pull.is_lookup else None
 
 
-def _is_cast(ask: TransientSelect) -> bool:
+def _is_cast(select: TransientSelect) -> bool:
     """Whether a parameter is cast for each row: a literal would be cast, or rejected, once at planning."""
-    conditions = [node.condition for node in walk(ask.query.sink) if isinstance(node, Filter)]
+    conditions = [node.condition for node in walk(select.query.sink) if isinstance(node, Filter)]
     parts = [part for condition in conditions for part in walk_expression(condition)]
     return any(isinstance(part, Cast) and isinstance(part.value, Parameter) for part in parts)

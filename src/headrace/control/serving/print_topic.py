@@ -19,7 +19,7 @@ from headrace.plan.actions import MetadataQuery
 from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.chain.records import RawRecord
 
-_SAMPLE = 100  # records from which the format of a topic without a source is guessed
+_SAMPLE_SIZE = 100  # records from which the format of a topic without a source is guessed
 
 
 class TopicPrinter:
@@ -27,25 +27,25 @@ class TopicPrinter:
 
     time = -1
 
-    def __init__(self, log: Log, question: MetadataQuery, source: SourceInfo | None) -> None:
-        self.limit = question.limit
-        self.formats = record_formats(list(islice(read_all_records(log, question.name, source), _SAMPLE)), source)
+    def __init__(self, log: Log, statement: MetadataQuery, source: SourceInfo | None) -> None:
+        self.limit = statement.limit
+        self.formats = record_formats(list(islice(read_all_records(log, statement.name, source), _SAMPLE_SIZE)), source)
         """The formats, as far as the current records show them."""
-        self._reading = _reading(log, question.name, source, from_beginning=question.from_beginning)
-        self._interval = question.interval or 1
+        self._reader = _reader_of(log, statement.name, source, from_beginning=statement.from_beginning)
+        self._interval = statement.interval or 1
         self._numbers = count()
         self._cells = record_cells(source)
 
     def step(self) -> list[RawRecord] | None:
         """The next records; None if there are none."""
-        return [record for _, record in self._reading.next()] or None
+        return [record for _, record in self._reader.next()] or None
 
     def tick(self, now: int) -> list[RawRecord]:
         """PRINT has no deadlines."""
         del now
         return []
 
-    def of(self, records: list[RawRecord]) -> list[ResultRow]:
+    def render(self, records: list[RawRecord]) -> list[ResultRow]:
         """Rows for every nth record, counted over all steps."""
         return [ResultRow(dumps(self._cells(r))) for r in records if next(self._numbers) % self._interval == 0]
 
@@ -57,12 +57,12 @@ def source_of_topic(catalog: Catalog, topic: str) -> SourceInfo | None:
 
 def read_all_records(log: Log, topic: str, source: SourceInfo | None) -> Iterator[RawRecord]:
     """All existing records of a topic."""
-    reading = _reading(log, topic, source, from_beginning=True, to_the_end=True)
-    return (record for page in iter(reading.next, []) for _, record in page)
+    reader = _reader_of(log, topic, source, from_beginning=True, bounded=True)
+    return (record for page in iter(reader.next, []) for _, record in page)
 
 
-def _reading(
-    log: Log, name: str, source: SourceInfo | None, *, from_beginning: bool, to_the_end: bool = False
+def _reader_of(
+    log: Log, name: str, source: SourceInfo | None, *, from_beginning: bool, bounded: bool = False
 ) -> OrderedReader:
     known = {topic.name: topic for topic in log.topics()}
     if name not in known:
@@ -71,4 +71,4 @@ def _reading(
     def records(batch: Batch) -> Iterator[RawRecord]:
         return records_of_batch(batch, known[name], source)
 
-    return OrderedReader(log, [name], records, from_beginning=from_beginning, to_the_end=to_the_end)
+    return OrderedReader(log, [name], records, from_beginning=from_beginning, bounded=bounded)

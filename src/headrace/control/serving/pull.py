@@ -36,29 +36,29 @@ class PullQueries:
         self._log, self._tables, self.settings = log, tables, settings
 
     @contextmanager
-    def answered(self, ask: TransientSelect) -> Iterator[PullResult]:
+    def execute(self, select: TransientSelect) -> Iterator[PullResult]:
         """Execute a query; read the result inside the context."""
-        rows = ResultRowWriter(ask)
-        if ask.query.sources[0].relation.kind is Kind.STREAM:
-            allowance = QueryLimits(self.settings)
-            followed = allowance.in_time(self._followed(ask))
-            entries = sort_and_limit(ask.query.sink.relation, followed, ask.order, ask.limit)
-            yield PullResult(None, map(rows.of, allowance.counted(entries)))
+        rows = ResultRowWriter(select)
+        if select.query.sources[0].relation.kind is Kind.STREAM:
+            limits = QueryLimits(self.settings)
+            results = limits.within_time(self._read_stream(select))
+            entries = sort_and_limit(select.query.sink.relation, results, select.order, select.limit)
+            yield PullResult(None, map(rows.render, limits.within_rows(entries)))
             return
-        with self._asked(PullQuery(ask.query, order=ask.order, limit=ask.limit), rows) as pulled:
-            yield pulled
+        with self._execute_on_view(PullQuery(select.query, order=select.order, limit=select.limit), rows) as result:
+            yield result
 
-    def prepared(self, question: PreparedPullQuery) -> AbstractContextManager[PullResult]:
+    def execute_prepared(self, prepared: PreparedPullQuery) -> AbstractContextManager[PullResult]:
         """Execute a prepared query."""
-        return self._asked(question.pull, question.rows)
+        return self._execute_on_view(prepared.pull, prepared.rows)
 
     @contextmanager
-    def _asked(self, pull: PullQuery, rows: ResultRowWriter) -> Iterator[PullResult]:
-        allowance = QueryLimits(self.settings)
-        with pull.over(self._tables.view(pull.source.name), allowance.in_time) as answer:
-            yield PullResult(answer.state, map(rows.of, allowance.counted(answer.batches)))
+    def _execute_on_view(self, pull: PullQuery, rows: ResultRowWriter) -> Iterator[PullResult]:
+        limits = QueryLimits(self.settings)
+        with pull.over(self._tables.view(pull.source.name), limits.within_time) as result:
+            yield PullResult(result.state, map(rows.render, limits.within_rows(result.batches)))
 
-    def _followed(self, ask: TransientSelect) -> Iterator[list]:
-        follower = TransientQuery(self._log, ask.query, from_beginning=True, to_the_end=True)
-        while (entries := follower.step()) is not None:
+    def _read_stream(self, select: TransientSelect) -> Iterator[list]:
+        query = TransientQuery(self._log, select.query, from_beginning=True, bounded=True)
+        while (entries := query.step()) is not None:
             yield entries

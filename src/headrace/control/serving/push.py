@@ -34,25 +34,25 @@ from headrace.plan.nodes import walk
 MAX_BUFFERED_ROWS = 10_000
 """Limit of the rows buffered for a reader."""
 _IDLE_WAIT = 1.0
-_TICK = 0.1
+_TICK_INTERVAL = 0.1
 """Seconds between ticks of queries with deadlines."""
-_TURN, _CPU_BUDGET = 0.1, 10.0
+_CPU_PER_TURN, _CPU_BUDGET = 0.1, 10.0
 """Average CPU seconds that a feed's turn may take, and the excess in seconds after which the feed is stopped."""
 
 _logger = logging.getLogger(__name__)
 
 
-def is_stateless(ask: TransientSelect) -> bool:
+def is_stateless(select: TransientSelect) -> bool:
     """Whether each row depends on a single record, so that the start of the query does not matter."""
-    traits = [node.traits for node in walk(ask.query.sink)]
-    return len(ask.query.sources) == 1 and all(one.preserves_key and not one.stateful for one in traits)
+    traits = [node.traits for node in walk(select.query.sink)]
+    return len(select.query.sources) == 1 and all(one.preserves_key and not one.stateful for one in traits)
 
 
 class PushSubscription:
     """A reader of a push query. `notify` is called on another thread when there are rows, or the query has ended."""
 
     def __init__(self, limit: int | None, notify: Callable[[], None]) -> None:
-        self._left = limit
+        self._remaining = limit
         self._notify = notify
         self._rows: deque[ResultRow] = deque()
         self._lock = threading.Lock()
@@ -71,15 +71,15 @@ class PushSubscription:
             self._rows.clear()
         return rows
 
-    def give(self, rows: list[ResultRow]) -> None:
+    def add(self, rows: list[ResultRow]) -> None:
         with self._lock:
             if self.ended:
                 return
-            wanted = rows if self._left is None else rows[: self._left]
-            self._rows.extend(wanted)
-            if self._left is not None:
-                self._left -= len(wanted)
-                self.ended = not self._left
+            accepted = rows if self._remaining is None else rows[: self._remaining]
+            self._rows.extend(accepted)
+            if self._remaining is not None:
+                self._remaining -= len(accepted)
+                self.ended = not self._remaining
         self._notify()
 
     def end(self, failure: HeadraceError | None = None) -> None:
@@ -100,42 +100,42 @@ class PushFeed:
     readers: tuple[PushSubscription, ...] = ()
     """Replaced, never changed, when a reader comes or goes: the thread may be iterating over it."""
     _pace: EventTimePace | None = None
-    _beyond: float = 0.0
+    _excess_cpu: float = 0.0
     """CPU seconds that its turns took beyond the average."""
 
     @property
-    def is_held(self) -> bool:
+    def is_blocked(self) -> bool:
         """Whether all readers' buffers are full. One slow reader does not hold up the others."""
         return all(reader.is_full for reader in self.readers)
 
     def step(self, now: int) -> bool:
         """Process the next records and hand out the rows; returns whether there were records."""
-        if self.is_held:
+        if self.is_blocked:
             return False
         began = thread_time()
-        entries = self.follower.step()
-        if self.timed and entries is not None:
+        results = self.follower.step()
+        if self.timed and results is not None:
             self._pace = EventTimePace(self.follower.time, now)
-        made = self._ticked(now) if entries is None else entries
-        if made:
-            self._give(self.rows.of(made))
-        self._took(thread_time() - began)
-        return entries is not None
+        results = self._tick(now) if results is None else results
+        if results:
+            self._distribute(self.rows.render(results))
+        self._charge(thread_time() - began)
+        return results is not None
 
-    def _took(self, seconds: float) -> None:
-        self._beyond = max(0.0, self._beyond + seconds - _TURN)
-        if self._beyond > _CPU_BUDGET:
+    def _charge(self, seconds: float) -> None:
+        self._excess_cpu = max(0.0, self._excess_cpu + seconds - _CPU_PER_TURN)
+        if self._excess_cpu > _CPU_BUDGET:
             what = (
                 f"the push query exceeded its CPU budget: it used {_CPU_BUDGET:g} s of processor time beyond its share"
             )
             fix = "remove slow expressions, such as a pattern with nested repetitions, or store the result"
             raise QueryTimeLimitExceeded(what, fix=f"{fix} with CREATE STREAM ... AS SELECT and query that")
 
-    def _ticked(self, now: int) -> list[Any]:
+    def _tick(self, now: int) -> list[Any]:
         """Without records, event time advances with the clock once it is known."""
         return [] if self._pace is None else self.follower.tick(self._pace.reached(now))
 
-    def _give(self, rows: list[ResultRow]) -> None:
+    def _distribute(self, rows: list[ResultRow]) -> None:
         for reader in self.readers:
             if reader.is_full:
                 reader.end(
@@ -145,20 +145,20 @@ class PushFeed:
                     )
                 )
             else:
-                reader.give(rows)
+                reader.add(rows)
 
 
 class PushQueries:
     """All feeds, and the thread that runs them in turn."""
 
-    def __init__(self, log: Log, clock: Clock, most: int) -> None:
+    def __init__(self, log: Log, clock: Clock, max_queries: int) -> None:
         self._log, self._clock = log, clock
-        self.most = most
+        self.max_queries = max_queries
         """Limit of concurrent push queries; 0 is no limit."""
-        self._news = AppendWaiter(log)
+        self._appends = AppendWaiter(log)
         self._lock = threading.Lock()
         self.feeds: list[PushFeed] = []
-        self._ended = False
+        self._closed = False
         self._thread = threading.Thread(target=self._run, name="pushes", daemon=True)
         self._thread.start()
 
@@ -166,32 +166,34 @@ class PushQueries:
         """The number of readers."""
         return sum(len(feed.readers) for feed in self.feeds)
 
-    def subscribe(self, ask: TransientSelect, *, from_beginning: bool, notify: Callable[[], None]) -> PushSubscription:
-        reader = PushSubscription(ask.limit, notify)
-        key = None if from_beginning or not is_stateless(ask) else (ask.query.sink, ask.columns)
+    def subscribe(
+        self, select: TransientSelect, *, from_beginning: bool, notify: Callable[[], None]
+    ) -> PushSubscription:
+        reader = PushSubscription(select.limit, notify)
+        key = None if from_beginning or not is_stateless(select) else (select.query.sink, select.columns)
         with self._lock:
-            self._check_room()
+            self._check_limit()
             feed = next((feed for feed in self.feeds if key is not None and feed.key == key), None)
             if feed is None:
-                follower = TransientQuery(self._log, ask.query, from_beginning=from_beginning)
-                feed = PushFeed(follower, ResultRowWriter(ask), is_timed(ask.query), key)
+                follower = TransientQuery(self._log, select.query, from_beginning=from_beginning)
+                feed = PushFeed(follower, ResultRowWriter(select), is_timed(select.query), key)
                 self.feeds.append(feed)
             feed.readers = (*feed.readers, reader)
-        self._news.wake()
+        self._appends.wake()
         return reader
 
-    def print(self, printing: TopicPrinter, *, notify: Callable[[], None]) -> PushSubscription:
-        reader = PushSubscription(printing.limit, notify)
+    def print(self, printer: TopicPrinter, *, notify: Callable[[], None]) -> PushSubscription:
+        reader = PushSubscription(printer.limit, notify)
         with self._lock:
-            self._check_room()
-            self.feeds.append(PushFeed(printing, printing, timed=False, readers=(reader,)))
-        self._news.wake()
+            self._check_limit()
+            self.feeds.append(PushFeed(printer, printer, timed=False, readers=(reader,)))
+        self._appends.wake()
         return reader
 
-    def _check_room(self) -> None:
-        if 0 < self.most <= len(self):
+    def _check_limit(self) -> None:
+        if 0 < self.max_queries <= len(self):
             fix = "try again later, remove EMIT CHANGES, or raise the setting query.max_push_queries"
-            raise TooManyReaders(f"the server already runs {self.most} push queries", fix=fix)
+            raise TooManyReaders(f"the server already runs {self.max_queries} push queries", fix=fix)
 
     def unsubscribe(self, reader: PushSubscription) -> None:
         reader.end()
@@ -201,8 +203,8 @@ class PushQueries:
             self.feeds = [feed for feed in self.feeds if feed.readers]
 
     def close(self) -> None:
-        self._ended = True
-        self._news.wake()
+        self._closed = True
+        self._appends.wake()
         self._thread.join()
         for feed in self.feeds:
             for reader in feed.readers:
@@ -211,14 +213,14 @@ class PushQueries:
     # -- the thread -------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
-        while not self._ended:
-            self._news.look()
+        while not self._closed:
+            self._appends.look()
             with self._lock:
                 feeds = [feed for feed in self.feeds if not all(reader.ended for reader in feed.readers)]
-            went_on = [self._step(feed) for feed in feeds]
-            if not any(went_on) and not self._ended:
-                hurry = any(feed.timed or feed.is_held for feed in feeds)
-                self._news.wait(_TICK if hurry else _IDLE_WAIT)
+            had_records = [self._step(feed) for feed in feeds]
+            if not any(had_records) and not self._closed:
+                is_urgent = any(feed.timed or feed.is_blocked for feed in feeds)
+                self._appends.wait(_TICK_INTERVAL if is_urgent else _IDLE_WAIT)
 
     def _step(self, feed: PushFeed) -> bool:
         try:

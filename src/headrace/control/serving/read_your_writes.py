@@ -4,7 +4,7 @@
     while (position := tracker.position("SALES")) is None: ...
 
 A write propagates through queries: each must have read it, and the next one must have read what the former has written
-by then. Nothing blocks here; `lacking` names a query that has not caught up.
+by then. Nothing blocks here; `lagging_query` names a query that has not caught up.
 """
 
 from __future__ import annotations
@@ -26,53 +26,53 @@ class WriteTracker:
     def __init__(self, node: Node, written: Mapping[TopicPartition, int]) -> None:
         self._node = node
         self._written = written
-        self._there: dict[str, EndOffsets] = {}
-        self.lacking = ""
+        self._ends_of: dict[str, EndOffsets] = {}
+        self.lagging_query = ""
         """A query that has not read the write yet."""
 
-    def position(self, topic: str, behind: frozenset[str] = frozenset()) -> EndOffsets | None:
+    def position(self, topic: str, visited: frozenset[str] = frozenset()) -> EndOffsets | None:
         """The end offsets in a topic up to which all effects of the write lie; None if not known yet."""
         found = {place.partition: at for place, at in self._written.items() if place.topic == topic}
         for name, registered in list(self._node.supervisor.queries.items()):
-            if registered.query.sink.topic != topic or name in behind:
+            if registered.query.sink.topic != topic or name in visited:
                 continue
-            ends = self._there.get(name) or self._ends(name, topic, behind | {name})
+            ends = self._ends_of.get(name) or self._ends(name, topic, visited | {name})
             if ends is None:
                 return None
-            self._there[name] = ends
+            self._ends_of[name] = ends
             found = {partition: max(at, found.get(partition, 0)) for partition, at in {**found, **ends}.items()}
         return found
 
-    def _ends(self, query: str, topic: str, behind: frozenset[str]) -> EndOffsets | None:
+    def _ends(self, query: str, topic: str, visited: frozenset[str]) -> EndOffsets | None:
         """End offsets of a query's output topic, if it has read the write; empty if the write does not reach it."""
-        wanted: dict[str, EndOffsets] = {}
+        required: dict[str, EndOffsets] = {}
         for source in input_topics(self._node.supervisor.queries[query].query):
-            position = self.position(source, behind)
+            position = self.position(source, visited)
             if position is None:
                 return None
             if position:
-                wanted[source] = position
-        if wanted and not self._has_read(query, wanted):
-            self.lacking = query
+                required[source] = position
+        if required and not self._has_read(query, required):
+            self.lagging_query = query
             return None
-        return {p: bounds.end for p, bounds in self._node.log.bounds(topic).items()} if wanted else {}
+        return {p: bounds.end for p, bounds in self._node.log.bounds(topic).items()} if required else {}
 
-    def _has_read(self, query: str, wanted: Mapping[str, EndOffsets]) -> bool:
+    def _has_read(self, query: str, required: Mapping[str, EndOffsets]) -> bool:
         suspended, running = self._node.reconciler.suspended.get(query), self._node.supervisor.running.get(query)
         if running is None:
             return suspended is not None and not suspended.has_input  # it has read all its input
         position = running.position or {}
         log = self._node.log
         if isinstance(log, EmbeddedLog):
-            entries = {topic: log.catalog.entry(topic) for topic in wanted}
+            entries = {topic: log.catalog.entry(topic) for topic in required}
             last = [
                 log.reader.last_sequence_below(entries[t], p, at)
-                for t, ends in wanted.items()
+                for t, ends in required.items()
                 for p, at in ends.items()
             ]
             return position.get("sequence", 0) >= max(last)
         return all(
             int(position.get(topic, {}).get(str(partition), 0)) >= at
-            for topic, ends in wanted.items()
+            for topic, ends in required.items()
             for partition, at in ends.items()
         )

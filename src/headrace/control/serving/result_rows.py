@@ -27,28 +27,28 @@ class ResultRow(NamedTuple):
 class ResultRowWriter:
     """Renders the output of a transient query's plan: events, or changes of a table."""
 
-    def __init__(self, ask: TransientSelect) -> None:
-        self._cells = _cells(ask.query.sink.relation, [column.name for column in ask.columns])
-        self._written = row_writer([column.type for column in ask.columns])
+    def __init__(self, select: TransientSelect) -> None:
+        self._cells = _cells(select.query.sink.relation, [column.name for column in select.columns])
+        self._write = row_writer([column.type for column in select.columns])
 
-        self._deletes = ask.query.sink.relation.kind is Kind.TABLE
+        self._deletes = select.query.sink.relation.kind is Kind.TABLE
 
-    def of(self, entries: Iterable[Sequence[Any]]) -> list[ResultRow]:
+    def render(self, entries: Iterable[Sequence[Any]]) -> list[ResultRow]:
         """Renders entries; a stream's entry without values has no row."""
-        return [self.row(entry[1], entry[2]) for entry in entries if self._deletes or entry[2] is not None]
+        return [self.render_row(entry[1], entry[2]) for entry in entries if self._deletes or entry[2] is not None]
 
-    def row(self, key: Key, row: Any) -> ResultRow:
+    def render_row(self, key: Key, row: Any) -> ResultRow:
         cells = self._cells(key, row)
-        return ResultRow(dumps(cells if self._written is None else self._written(cells)), row is None)
+        return ResultRow(dumps(cells if self._write is None else self._write(cells)), row is None)
 
 
 def _cells(relation: Relation, names: Sequence[str]) -> Cells:
     """Compiles one expression for all columns, since it runs for every row."""
-    places = {field.name: f"row[{i}]" for i, field in enumerate(relation.value)}
-    places |= {field.name: f"key[{i}]" for i, field in enumerate(relation.key)}
+    sources = {field.name: f"row[{i}]" for i, field in enumerate(relation.value)}
+    sources |= {field.name: f"key[{i}]" for i, field in enumerate(relation.key)}
     if relation.window is not None:
-        places |= {name: f"key[-1][{i}]" for i, name in enumerate(e.BOUNDS)}
-    there = ", ".join(places[name] for name in names)
-    gone = ", ".join(places[name] if places[name].startswith("key") else "None" for name in names)
-    keyless = ", ".join("None" if places[name].startswith("key") else places[name] for name in names)
-    return eval(f"lambda key, row: [{gone}] if row is None else [{keyless}] if key is None else [{there}]")
+        sources |= {name: f"key[-1][{i}]" for i, name in enumerate(e.BOUNDS)}
+    present = ", ".join(sources[name] for name in names)
+    deleted = ", ".join(sources[name] if sources[name].startswith("key") else "None" for name in names)
+    keyless = ", ".join("None" if sources[name].startswith("key") else sources[name] for name in names)
+    return eval(f"lambda key, row: [{deleted}] if row is None else [{keyless}] if key is None else [{present}]")

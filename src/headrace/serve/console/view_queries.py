@@ -66,7 +66,7 @@ def run_select(site: RequestContext, asked: ViewSelect) -> ViewRows:
     ask = site.node.plan_select(asked.text(name), rights=site.rights)
     if ask.push or {one.name for one in ask.query.sources} != {name} or ask.limit != asked.limit:
         raise BadRequest("a filter or a sort order is not a single expression", fix="run other queries as statements")
-    with site.node.pull_queries.answered(ask) as pulled:
+    with site.node.pull_queries.execute(ask) as pulled:
         rows = [parse_row(row.text, ask.columns) for batch in pulled.batches for row in batch]
     return ViewRows([column.name for column in ask.columns], rows, time_columns(ask.columns))
 

@@ -94,7 +94,7 @@ class QueryEndpoints:
             raise BadRequest(f'the body has no "{text_name}"', fix=f'send {{"{text_name}": "SELECT ...;"}}')
         variables = {str(name): str(value) for name, value in (body.get("sessionVariables") or {}).items()}
         if not variables and not any(name.startswith("ksql.") for name in properties):
-            answer = self._at_once(text, rights, shape, at_hand=True) if self._node.tables.are_near else None
+            answer = self._at_once(text, rights, shape, ready_only=True) if self._node.tables.are_local else None
             if answer is None:
                 answer = await run_in_threadpool(self._at_once, text, rights, shape)
             if answer is not None:
@@ -112,19 +112,19 @@ class QueryEndpoints:
 
     # -- pull queries -----------------------------------------------------------------------------------------------
 
-    def _at_once(self, text: str, rights: Rights, shape: ResponseFormat, *, at_hand: bool = False) -> bytes | None:
+    def _at_once(self, text: str, rights: Rights, shape: ResponseFormat, *, ready_only: bool = False) -> bytes | None:
         """The whole result of a query that can be prepared; None if it cannot, or if the result is too long.
 
         A prepared query covers all rows: users who may see only some rows are served by the general path.
         """
-        with self._node.prepared_queries.taken(text, at_hand=at_hand) as question:
-            if question is None or not can_see_all_rows(question.ask, rights):
+        with self._node.prepared_queries.borrow(text, ready_only=ready_only) as prepared:
+            if prepared is None or not can_see_all_rows(prepared.select, rights):
                 return None
-            with self._node.pull_queries.prepared(question) as answer:
+            with self._node.pull_queries.execute_prepared(prepared) as answer:
                 batches = list(itertools.islice(answer.batches, 2))
             if len(batches) > 1:
                 return None
-            begin = shape.begin(ResponseHeader.of(question.ask, self._name(question.ask)))
+            begin = shape.begin(ResponseHeader.of(prepared.select, self._name(prepared.select)))
             return begin + shape.rows(batches[0] if batches else ()) + shape.end()
 
     async def _pulled(self, ask: TransientSelect, shape: ResponseFormat) -> Response:
@@ -140,7 +140,7 @@ class QueryEndpoints:
     def _parts(self, ask: TransientSelect, shape: ResponseFormat) -> Generator[bytes, None, None]:
         """The text batch by batch. The last batch includes the end, and is sent after the snapshot is released."""
         waiting, count, failure = shape.begin(ResponseHeader.of(ask, self._name(ask))), 0, None
-        with self._node.pull_queries.answered(ask) as answer:
+        with self._node.pull_queries.execute(ask) as answer:
             try:
                 for rows in answer.batches:
                     if count:

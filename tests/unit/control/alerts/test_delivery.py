@@ -275,7 +275,7 @@ def test_an_outcome_is_noted_once_though_the_answer_was_lost(server: Server, mon
 
 
 def is_over(node: Node) -> Callable[[], bool]:
-    return lambda: not node._alert_delivery._couriers["OPS"].is_alive
+    return lambda: not node._alert_delivery._threads["OPS"].is_alive
 
 
 def test_who_was_taken_over_from_sends_nothing_more(server: Server, caplog: pytest.LogCaptureFixture) -> None:
@@ -382,7 +382,7 @@ def test_many_are_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch
 def test_what_has_lain_there_is_not_waited_for(server: Server) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there, wait="1h"))
-        node._alert_delivery._couriers["OPS"]._ends.append((1, time.monotonic() - 3_600))
+        node._alert_delivery._threads["OPS"]._ends.append((1, time.monotonic() - 3_600))
         write(node, "n1")
         wait_until(settled(node, "n1"))
 

@@ -27,7 +27,7 @@ def preparing() -> PreparedQueryCache:
 
 def said(pull: PullQuery, view: Any, made: ResultRowWriter) -> list[str]:
     with pull.over(view) as found:
-        return sorted(repr(row) for batch in found.batches for row in made.of(batch))
+        return sorted(repr(row) for batch in found.batches for row in made.render(batch))
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -39,7 +39,7 @@ def test_prepared_or_as_written(table: dict[int, Any], asked_for: list[str]) -> 
         for condition in [*asked_for, *asked_for]:
             text = f"SELECT * FROM T WHERE {condition};"
             ask = asked(CATALOG, text)
-            with prepared.taken(text) as question:
+            with prepared.borrow(text) as question:
                 if question is not None:
                     assert said(question.pull, view, question.rows) == said(
                         PullQuery(ask.query), view, ResultRowWriter(ask)
@@ -66,29 +66,32 @@ def test_shapes(text: str, shape: str | None, values: Any) -> None:
 
 def test_of_one_shape_one_is_kept_for_each_who_asks_at_once() -> None:
     prepared = preparing()
-    with prepared.taken("SELECT * FROM T WHERE ID = 1;") as one, prepared.taken("SELECT * FROM T WHERE ID = 2;") as two:
+    with (
+        prepared.borrow("SELECT * FROM T WHERE ID = 1;") as one,
+        prepared.borrow("SELECT * FROM T WHERE ID = 2;") as two,
+    ):
         assert one is not None
         assert two is not None
         assert [cell.value for question in (one, two) for cell in question.cells] == [1, 2]
-    with prepared.taken("SELECT * FROM T WHERE ID = 3;") as again:
+    with prepared.borrow("SELECT * FROM T WHERE ID = 3;") as again:
         assert again in (one, two)
-    prepared.forget()
-    with prepared.taken("SELECT * FROM T WHERE ID = 3;") as new:
+    prepared.clear()
+    with prepared.borrow("SELECT * FROM T WHERE ID = 3;") as new:
         assert new not in (one, two)
 
 
 def test_at_hand_is_what_lies_ready_and_looks_up_few_rows() -> None:
     prepared = preparing()
     for text, there in (("SELECT * FROM T WHERE ID = 1;", True), ("SELECT * FROM T WHERE ID > 1;", False)):
-        with prepared.taken(text, at_hand=True) as question:
+        with prepared.borrow(text, ready_only=True) as question:
             assert question is None
-        with prepared.taken(text) as made:
+        with prepared.borrow(text) as made:
             assert made is not None
-        with prepared.taken(text, at_hand=True) as question:
+        with prepared.borrow(text, ready_only=True) as question:
             assert (question is made) is there
 
 
 @pytest.mark.parametrize("condition", ["DA = '1970-01-02'", "S LIKE 'a!%' ESCAPE '!'", "ID = 'x'", "NOTHING = 1"])
 def test_what_hangs_on_its_literals_is_planned_as_it_is_written(condition: str) -> None:
-    with preparing().taken(f"SELECT * FROM T WHERE {condition};") as question:
+    with preparing().borrow(f"SELECT * FROM T WHERE {condition};") as question:
         assert question is None

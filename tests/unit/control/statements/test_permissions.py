@@ -71,10 +71,10 @@ def _pulled(node: Node, text: str, rights: Rights = ALL) -> list[tuple[Any, ...]
     ask = node.plan_transient_query(text, rights=rights)
     assert isinstance(ask, TransientSelect)
     if ask.push or ask.query.sources[0].relation.kind is Relational.STREAM:
-        follower, rows = TransientQuery(node.log, ask.query, from_beginning=True, to_the_end=True), ResultRowWriter(ask)
-        found = [row for entries in iter(follower.step, None) for row in rows.of(entries)]
+        follower, rows = TransientQuery(node.log, ask.query, from_beginning=True, bounded=True), ResultRowWriter(ask)
+        found = [row for entries in iter(follower.step, None) for row in rows.render(entries)]
     else:
-        with node.pull_queries.answered(ask) as pulled:
+        with node.pull_queries.execute(ask) as pulled:
             found = [row for batch in pulled.batches for row in batch]
     return sorted(tuple(json.loads(row.text)) for row in found if not row.deleted)
 

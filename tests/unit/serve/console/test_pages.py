@@ -359,7 +359,7 @@ def test_who_goes_while_it_begins_leaves_nothing_behind(site: RequestContext) ->
 
 def test_one_too_many_is_refused(site: RequestContext) -> None:
     site.node.execute(CLICKS)
-    site.node.push_queries.most = 1
+    site.node.push_queries.max_queries = 1
     asked = site.node.plan_select("SELECT * FROM clicks EMIT CHANGES;")
 
     async def two() -> None:

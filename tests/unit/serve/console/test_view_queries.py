@@ -66,7 +66,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RequestContext]:
 def append(node: Node, *records: Record) -> None:
     node.log.append([Append("sales", list(records))])
     ends = {partition: bounds.end for partition, bounds in node.log.bounds("sales").items()}
-    node.tables.reached("SALES", ends, timedelta(seconds=30))
+    node.tables.wait_for("SALES", ends, timedelta(seconds=30))
 
 
 def drawn(site: RequestContext, kind: str, x: str = "", y: str = "", by: str = "", **more: Any) -> Any:

@@ -66,7 +66,7 @@ class Client:
 
     def settle(self, table: str = "PAGES", topic: str = "pages") -> None:
         ends = {partition: bounds.end for partition, bounds in self.node.log.bounds(topic).items()}
-        self.node.tables.reached(table, ends, timedelta(seconds=30))
+        self.node.tables.wait_for(table, ends, timedelta(seconds=30))
 
 
 @pytest.fixture
@@ -300,7 +300,7 @@ def test_who_reads_what_is_printed_slowly_gets_all_of_it_later(client: Client, m
     for start in range(0, many, 1000):
         client.append("clicks", *((f"{text}{n}", {"N": n}) for n in range(start, start + 1000)))
     response = client.post("/query", {"ksql": f"PRINT clicks FROM BEGINNING LIMIT {many};"})
-    wait_until(lambda: bool(client.node.push_queries.feeds) and client.node.push_queries.feeds[0].is_held)
+    wait_until(lambda: bool(client.node.push_queries.feeds) and client.node.push_queries.feeds[0].is_blocked)
     assert sum(b"rowtime: " in line for line in response) == many
 
 
@@ -327,17 +327,17 @@ def test_who_does_not_take_an_answer_holds_no_state_for_ever(client: Client, mon
     """The connection ends, too: without the end of the answer."""
     monkeypatch.setattr(queries, "PULL_READ_GRACE", 0.5)
     client.node.pull_queries.settings = client.node.settings.replace(query_pull_timeout=timedelta(seconds=1))
-    let_go, answered = threading.Event(), client.node.pull_queries.answered
+    let_go, execute = threading.Event(), client.node.pull_queries.execute
 
     @contextmanager
     def watched(ask: Any) -> Iterator[Any]:
         try:
-            with answered(ask) as pulled:
+            with execute(ask) as pulled:
                 yield pulled
         finally:
             let_go.set()
 
-    monkeypatch.setattr(client.node.pull_queries, "answered", watched)
+    monkeypatch.setattr(client.node.pull_queries, "execute", watched)
     for start in range(0, 20_000, 1000):
         client.append("pages", *((f"/{n}{'x' * 1000}", {"VIEWS": n}) for n in range(start, start + 1000)))
     client.settle()

@@ -140,7 +140,7 @@ def _rows(site: RequestContext, source: SourceInfo, asked: ReadViewRequest) -> b
         )
     if ask.push:
         raise BadRequest("a page of rows does not support EMIT CHANGES", fix="send the query to /query-stream")
-    with site.node.pull_queries.answered(ask) as pulled:
+    with site.node.pull_queries.execute(ask) as pulled:
         rows = [row.text for batch in pulled.batches for row in batch]
         position = None if pulled.state is None else _told(source, pulled.state.position)
     names = [column.name for column in ask.columns]
@@ -167,10 +167,12 @@ def _seconds(text: str) -> float:
 
 async def _reflects(site: RequestContext, source: SourceInfo, written: Positions, seconds: float) -> None:
     """Wait on the event loop: threads are scarce."""
-    awaiting, deadline = WriteTracker(site.node, written), time.monotonic() + seconds
-    while not await run_in_threadpool(_has, site, source, awaiting):
+    tracker, deadline = WriteTracker(site.node, written), time.monotonic() + seconds
+    while not await run_in_threadpool(_has, site, source, tracker):
         if time.monotonic() > deadline:
-            query = f"query {awaiting.lacking} has not read so far" if awaiting.lacking else "its view is behind"
+            query = (
+                f"query {tracker.lagging_query} has not read so far" if tracker.lagging_query else "its view is behind"
+            )
             raise ViewLagging(
                 f'table "{source.name}" does not reflect the write after {seconds:g} s: {query}',
                 where=format_positions(written),
@@ -179,8 +181,8 @@ async def _reflects(site: RequestContext, source: SourceInfo, written: Positions
         await asyncio.sleep(_PAUSE)
 
 
-def _has(site: RequestContext, source: SourceInfo, awaiting: WriteTracker) -> bool:
-    position = awaiting.position(source.topic)
+def _has(site: RequestContext, source: SourceInfo, tracker: WriteTracker) -> bool:
+    position = tracker.position(source.topic)
     with suppress(ViewLagging):
         return position is not None and site.node.tables.state(source.name).reflects(position)
     return False

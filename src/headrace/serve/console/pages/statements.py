@@ -282,7 +282,7 @@ def _checked(site: RequestContext, text: str, executed: Collection[str]) -> Chec
 
 def _pulled(site: RequestContext, asked: TransientSelect) -> list[list[Any]]:
     found: list[list[Any]] = []
-    with site.node.pull_queries.answered(asked) as pulled:
+    with site.node.pull_queries.execute(asked) as pulled:
         for batch in pulled.batches:
             found += [parse_row(row.text, asked.columns) for row in batch]
             if len(found) > MAX_SHOWN_ROWS:
