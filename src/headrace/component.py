@@ -6,12 +6,11 @@ module that calls `register`; nothing else changes.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.errors import BadOption, UnknownComponent
+from headrace.errors import BadOption, UnknownComponent, suggestion
 from headrace.settings import parse_value
 
 
@@ -97,5 +96,4 @@ def component(kind: str, name: str) -> Component:
 
 
 def _suggest(name: str, known: Mapping[str, Any], otherwise: str) -> str:
-    close = difflib.get_close_matches(name, known, n=1)
-    return f'did you mean "{close[0]}"?' if close else f"{otherwise}: {', '.join(sorted(known)) or 'none'}"
+    return suggestion(name, known, f"{otherwise}: {', '.join(sorted(known)) or 'none'}")

@@ -13,7 +13,7 @@ from headrace.clock import SystemClock
 from headrace.contracts import Append, Log
 from headrace.control.program import Program
 from headrace.control.statements.row_codec import encode_rows, records_of_batch
-from headrace.errors import BadRecord, SourceNotFound
+from headrace.errors import BadRecord, SourceNotFound, suggestion
 from headrace.lang.python.app import App
 from headrace.lang.python.app_code import script_code
 from headrace.lang.python.dict_rows import Change, event_to_change, row_to_event, time_ms
@@ -94,5 +94,8 @@ class RunningApp:
         found = self.program.catalog.sources.get(fold_name(name))
         if found is None:
             known = ", ".join(self.program.catalog.sources) or "none"
-            raise SourceNotFound(f'stream or table "{name}" does not exist', fix=f"there are: {known}")
+            raise SourceNotFound(
+                f'stream or table "{name}" does not exist',
+                fix=suggestion(fold_name(name), self.program.catalog.sources, f"there are: {known}"),
+            )
         return found

@@ -11,7 +11,15 @@ from typing import Any
 
 from headrace.clock import millis
 from headrace.contracts import TOPIC_NAME, Log, Subscription, Topic, TopicSpec
-from headrace.errors import BadFilter, BadTopicName, BadTopicOption, IncompatibleSchema, TopicExists, UnknownTopic
+from headrace.errors import (
+    BadFilter,
+    BadTopicName,
+    BadTopicOption,
+    IncompatibleSchema,
+    TopicExists,
+    UnknownTopic,
+    suggestion,
+)
 from headrace.log.partitioners import partitioner
 from headrace.schema import Schema, evolve
 from headrace.settings import Size
@@ -48,7 +56,10 @@ def altered_spec(topic: Topic, changes: dict[str, Any]) -> TopicSpec:
     known = {field.name for field in dataclasses.fields(TopicSpec)}
     for name in changes:
         if name not in known:
-            raise BadTopicOption(f'topics have no option "{name}"', fix=f"options are: {', '.join(sorted(known))}")
+            raise BadTopicOption(
+                f'topics have no option "{name}"',
+                fix=suggestion(name, known, f"options are: {', '.join(sorted(known))}"),
+            )
     spec = dataclasses.replace(topic.spec, **changes)
     where = f'topic "{topic.name}"'
     if spec.partitions < topic.spec.partitions:

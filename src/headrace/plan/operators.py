@@ -10,10 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Protocol
 
-from headrace.errors import UnknownFunction
+from headrace.errors import UnknownFunction, suggestion
 from headrace.plan.relations import Relation
 from headrace.schema import Field
 
@@ -74,9 +73,8 @@ def withdraw(kind: OperatorDefinition) -> None:
 
 def unknown_operator(name: str) -> UnknownFunction:
     """Returns the error for an unknown operator name."""
-    close = get_close_matches(name.upper(), OPERATORS, n=1)
     known = ", ".join(OPERATORS) or "none"
     return UnknownFunction(
         f"Can't find any operators with the name '{name}'",
-        fix=f"did you mean {close[0]}?" if close else f"operators are: {known}",
+        fix=suggestion(name, OPERATORS, f"operators are: {known}"),
     )

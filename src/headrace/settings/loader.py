@@ -10,7 +10,6 @@ The environment variable of that setting is `HEADRACE_SPARK_MASTER`.
 
 from __future__ import annotations
 
-import difflib
 import os
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -19,7 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from headrace.errors import BadSetting
+from headrace.errors import BadSetting, closest
 from headrace.settings.sections import SECTIONS, Settings, SettingSpec, declared_settings, find_setting
 from headrace.settings.values import parse_value
 
@@ -136,8 +135,8 @@ def _from_file(path: Path, *, required: bool) -> _Layer:
         if not isinstance(given, dict):
             raise _unknown(section, where, _in_file, f'"{section}" is outside a section')
         if section not in SECTIONS:
-            close = difflib.get_close_matches(section, SECTIONS, n=1)
-            fix = f"did you mean [{close[0]}]?" if close else f"sections are: {', '.join(SECTIONS)}"
+            near = closest(section, SECTIONS)
+            fix = f"did you mean [{near}]?" if near else f"sections are: {', '.join(SECTIONS)}"
             raise BadSetting(f"there is no section [{section}]", where=where, fix=fix)
         for name, value in given.items():
             spec = find_setting(f"{section}.{name}")
@@ -208,8 +207,8 @@ def _unknown(
 
 def _nearest(name: str, specs: Iterable[SettingSpec]) -> SettingSpec | None:
     names = {name: spec for spec in specs for name in (spec.name, spec.parameter)}
-    close = difflib.get_close_matches(name, names, n=1)
-    return names[close[0]] if close else None
+    near = closest(name, names)
+    return names[near] if near else None
 
 
 def _value(spec: SettingSpec, given: Any, layer: _Layer) -> Any:

@@ -17,7 +17,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from headrace.errors import UnknownTopic
+from headrace.errors import UnknownTopic, suggestion
 from headrace.lang.contract import DescribeContext, TopicStatistics
 from headrace.lang.executor import ScriptExecutor
 from headrace.lang.interpreter import Interpreter
@@ -138,7 +138,9 @@ class World:
         del source
         if topic not in self.topics:
             known = ", ".join(sorted(self.topics)) or "none"
-            raise UnknownTopic(f'topic "{topic}" does not exist', fix=f"topics: {known}")
+            raise UnknownTopic(
+                f'topic "{topic}" does not exist', fix=suggestion(topic, self.topics, f"topics: {known}")
+            )
         return map(raw_record, self.topics[topic])
 
     def describe_context(self, execution: ScriptExecutor) -> DescribeContext:

@@ -19,7 +19,7 @@ from headrace.engine.spark.session import spark_session
 from headrace.engine.sparksql import chain_batch
 from headrace.engine.sparksql.record_frames import headers_of, records_frame
 from headrace.errors import QueryFailed
-from headrace.lang.ksql.statements.with_properties import STRICT
+from headrace.lang.ksql.properties import STRICT
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
 from headrace.settings import Settings, Size

@@ -9,6 +9,7 @@ import pytest
 
 from headrace.errors import UnknownTopic
 from headrace.lang.ksql.grammar.keywords import RESERVED
+from headrace.lang.ksql.properties import TOPIC_PREFIX
 from headrace.lang.listing import Listing
 from headrace.lang.listing_text import listing_text
 from headrace.testing import World, run_cases, run_script
@@ -139,8 +140,10 @@ def test_explain() -> None:
 def test_types_variables_and_settings() -> None:
     assert lines("CREATE TYPE a AS STRUCT<`b` INT>; LIST TYPES;")[2] == " A         | STRUCT<`b` INTEGER>"
     assert rows("DEFINE x = 'y'; SHOW VARIABLES;") == [{"name": "x", "value": "y"}]
-    values = {row["name"]: (row["level"], row["value"]) for row in rows("SET 'a' = 'b'; LIST PROPERTIES;")}
-    assert values["a"] == ("SESSION", "b")
+    values = {
+        row["name"]: (row["level"], row["value"]) for row in rows(f"SET '{TOPIC_PREFIX}' = 'b'; LIST PROPERTIES;")
+    }
+    assert values[TOPIC_PREFIX] == ("SESSION", "b")
     assert values["ksql.persistence.wrap.single.values"] == ("", "true")
 
 

@@ -12,7 +12,7 @@ from headrace.contracts import Batch, Log
 from headrace.control.serving.ordered_reader import OrderedReader
 from headrace.control.serving.result_rows import ResultRow
 from headrace.control.statements.row_codec import records_of_batch
-from headrace.errors import UnknownTopic
+from headrace.errors import UnknownTopic, suggestion
 from headrace.formats.json.encoder import dumps
 from headrace.lang.record_printer import record_cells, record_formats
 from headrace.plan.actions import MetadataQuery
@@ -66,7 +66,9 @@ def _reader_of(
 ) -> OrderedReader:
     known = {topic.name: topic for topic in log.topics()}
     if name not in known:
-        raise UnknownTopic(f'topic "{name}" does not exist', fix=f"topics: {', '.join(known) or 'none'}")
+        raise UnknownTopic(
+            f'topic "{name}" does not exist', fix=suggestion(name, known, f"topics: {', '.join(known) or 'none'}")
+        )
 
     def records(batch: Batch) -> Iterator[RawRecord]:
         return records_of_batch(batch, known[name], source)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from headrace.engine.planning.serialization import Setup, no_setup
-from headrace.errors import FunctionExists, UnknownApp
+from headrace.errors import FunctionExists, UnknownApp, suggestion
 from headrace.lang.python.app import App
 from headrace.lang.python.app_code import AppCode, CombinedSetup, app_of
 from headrace.lang.registry import dialect_of
@@ -54,7 +54,7 @@ class AppRegistry:
     def get(self, name: str) -> DeployedApp:
         if name not in self.known:
             there = ", ".join(self.known) or "none"
-            raise UnknownApp(f'app "{name}" does not exist', fix=f"apps are: {there}")
+            raise UnknownApp(f'app "{name}" does not exist', fix=suggestion(name, self.known, f"apps are: {there}"))
         return self.known[name]
 
     def take(self, code: AppCode) -> DeployedApp:

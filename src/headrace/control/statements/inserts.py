@@ -8,7 +8,7 @@ from headrace.clock import Clock
 from headrace.contracts import Append, Appended, Log
 from headrace.control.statements.bulk_inserts import bulk_decoder_for
 from headrace.control.statements.row_codec import encode_rows
-from headrace.errors import BadRecord, HeadraceError, SourceNotFound
+from headrace.errors import BadRecord, HeadraceError, SourceNotFound, suggestion
 from headrace.formats.json.format import JsonSerde
 from headrace.plan import types as ty
 from headrace.plan.catalog import Catalog, check_insertable, check_key
@@ -23,7 +23,10 @@ class RowInserter:
     def __init__(self, log: Log, catalog: Catalog, name: str, clock: Clock) -> None:
         source = catalog.sources.get(name) or catalog.sources.get(name.strip("`").upper())
         if source is None:
-            raise SourceNotFound(f"Source `{name}` does not exist.", fix=f"sources are: {', '.join(catalog.sources)}")
+            raise SourceNotFound(
+                f"Source `{name}` does not exist.",
+                fix=suggestion(name, catalog.sources, f"sources are: {', '.join(catalog.sources)}"),
+            )
         self.source = check_insertable(source)
         self._log, self._clock = log, clock
         self._topic = log.topic(source.topic)

@@ -28,6 +28,7 @@ from headrace.plan.nodes import Query
 from headrace.settings import Settings
 
 OFFSET_RESET = "auto.offset.reset"
+OFFSET_RESET_DEFAULT = "earliest; of push queries latest"
 
 
 class LogRuntime:
@@ -104,7 +105,7 @@ class LogRuntime:
             visible_catalog(planner.catalog, self._rights),
             {topic.name: TopicStatistics(topic.partitions, records=self._count(topic.name)) for topic in topics},
             self._supervisor.paused,
-            {**execution.dialect.default_properties, OFFSET_RESET: "earliest"},
+            {**execution.dialect.default_properties, OFFSET_RESET: OFFSET_RESET_DEFAULT},
             planner.properties,
             execution.variables,
         )

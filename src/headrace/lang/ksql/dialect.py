@@ -11,12 +11,12 @@ from headrace.lang.contract import CheckedScript, Completion, DescribeContext, D
 from headrace.lang.ksql.describe.lists import describe_metadata
 from headrace.lang.ksql.grammar.keywords import RESERVED, keywords
 from headrace.lang.ksql.grammar.parser import ParsedStatement, count_statements, parse_one, read_statements
+from headrace.lang.ksql.properties import DEFAULT_PROPERTIES
 from headrace.lang.ksql.query.conditions import plan_condition
 from headrace.lang.ksql.query.prepared import parameterize, parse_parameterized
 from headrace.lang.ksql.query.transient import plan_transient_query
 from headrace.lang.ksql.scripts.checker import check_script
 from headrace.lang.ksql.statement_formatter import statement_sql
-from headrace.lang.ksql.statements.metadata import DEFAULT_PROPERTIES
 from headrace.lang.ksql.statements.planner import Planner
 from headrace.lang.listing import Listing
 from headrace.plan.actions import Action, MetadataQuery, TransientSelect

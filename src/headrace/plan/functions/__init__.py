@@ -6,10 +6,9 @@ A module of this package declares functions in a tuple `FUNCTIONS` or `AGGREGATE
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from difflib import get_close_matches
 from typing import TypeVar
 
-from headrace.errors import FunctionExists, UnknownFunction
+from headrace.errors import FunctionExists, UnknownFunction, suggestion
 from headrace.plan.functions import table_functions
 from headrace.plan.functions.aggregates import basic, by_offset, collect, statistics
 from headrace.plan.functions.declaration import AggregateFunction, Function
@@ -113,8 +112,7 @@ def find(name: str) -> Function | AggregateFunction | None:
 
 def unknown_function(name: str) -> UnknownFunction:
     """Returns the error for a name that `find` does not know."""
-    close = get_close_matches(name.upper(), [*SCALARS, *AGGREGATES], n=1)
     return UnknownFunction(
         f"Can't find any functions with the name '{name}'",
-        fix=f"did you mean {close[0]}?" if close else "LIST FUNCTIONS shows all there are",
+        fix=suggestion(name, [*SCALARS, *AGGREGATES], "LIST FUNCTIONS shows all functions"),
     )

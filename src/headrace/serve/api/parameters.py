@@ -11,14 +11,13 @@ Undeclared parameters are refused, so that a misspelt name is not ignored.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import types
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass
 from functools import lru_cache
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
-from headrace.errors import BadRequest
+from headrace.errors import BadRequest, suggestion
 from headrace.settings import parse_value
 
 PATH, QUERY, HEADER, BODY, PAYLOAD = "path", "query", "header", "body", "payload"
@@ -116,8 +115,7 @@ def _check_names(given: Iterable[str], known: list[str], place: str) -> None:
     what = "parameter" if place == QUERY else "field"
     for name in given:
         if name not in known:
-            close = difflib.get_close_matches(name, known, 1)
-            fix = f'did you mean "{close[0]}"?' if close else f"there are: {', '.join(known) or 'none'}"
+            fix = suggestion(name, known, f"there are: {', '.join(known) or 'none'}")
             raise BadRequest(f'there is no {what} "{name[:80]}"', fix=fix)
 
 

@@ -68,14 +68,22 @@ def test_a_refusal_is_underlined_where_it_stands(shell: Shell, tmp_path: Path) -
     assert '"code":"source-not-found"' in told.err
 
 
+PREFIX = "ksql.output.topic.name.prefix"
+
+
 def test_properties_and_variables_stay(shell: Shell) -> None:
-    told = shell("--execute", "SET 'a' = 'b'; DEFINE x = 'it''s'; DEFINE y = '${x}!'; SHOW VARIABLES; LIST PROPERTIES;")
+    told = shell(
+        "--execute",
+        f"SET '{PREFIX}' = 'b'; DEFINE x = 'it''s'; DEFINE y = '${{x}}!'; SHOW VARIABLES; LIST PROPERTIES;",
+    )
     assert " y             | it's!" in told.out
-    assert any(line.split("|")[0].strip() == "a" for line in told.out.splitlines() if "SESSION" in line)
-    told = shell("--execute", "SET 'a' = 'b'; UNSET 'a'; DEFINE x = 'y'; UNDEFINE x;", "--execute", "\\set")
+    assert any(line.split("|")[0].strip() == PREFIX for line in told.out.splitlines() if "SESSION" in line)
+    told = shell(
+        "--execute", f"SET '{PREFIX}' = 'b'; UNSET '{PREFIX}'; DEFINE x = 'y'; UNDEFINE x;", "--execute", "\\set"
+    )
     assert told.out == ""
-    told = shell("--execute", "\\set a \"it's\"\nDEFINE x = 'y';\n\\set\n\\unset a\n\\set")
-    assert told.out == "SET 'a' = 'it''s';\nDEFINE x = 'y';\nDEFINE x = 'y';\n"
+    told = shell("--execute", f"\\set {PREFIX} \"it's\"\nDEFINE x = 'y';\n\\set\n\\unset {PREFIX}\n\\set")
+    assert told.out == f"SET '{PREFIX}' = 'it''s';\nDEFINE x = 'y';\nDEFINE x = 'y';\n"
 
 
 def test_rows_of_a_query(shell: Shell) -> None:

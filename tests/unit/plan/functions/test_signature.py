@@ -192,4 +192,4 @@ def test_types_are_shown_as_in_sql() -> None:
 def test_functions_are_found_in_any_case() -> None:
     assert find("ucase") is find("UCase") is SCALARS["UCASE"]
     assert find("nothing_like_it") is None
-    assert unknown_function("UCAS").fix == "did you mean UCASE?"
+    assert unknown_function("UCAS").fix == 'did you mean "UCASE"?'

@@ -48,7 +48,7 @@ def done(address: str, text: str, **more: Any) -> list[Any]:
 
 
 def test_statements_and_what_became_of_them(address: str, log: EmbeddedLog) -> None:
-    told = done(address, CLICKS + COUNTS + "SET 'a' = 'b'; CREATE TYPE p AS STRUCT<x INT>;")
+    told = done(address, CLICKS + COUNTS + "SET 'ksql.output.topic.name.prefix' = 'b'; CREATE TYPE p AS STRUCT<x INT>;")
     commands = ["stream/`CLICKS`/create", "table/`COUNTS`/create", "type/`P`/create"]
     assert [one["commandId"] for one in told] == commands
     assert [one["commandStatus"]["message"] for one in told] == [

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
 
 import pyarrow as pa
 
-from headrace.errors import AmbiguousColumn, ColumnNotFound, SourceNotFound
+from headrace.errors import AmbiguousColumn, ColumnNotFound, SourceNotFound, suggestion
 from headrace.lang.ksql import ast
 from headrace.plan import expressions as e
 from headrace.plan import types as t
@@ -66,7 +65,7 @@ class Scope:
             raise SourceNotFound(
                 f"'{name.source}' is not a valid stream/table name or alias.",
                 span=name.span,
-                fix=f"the query reads {', '.join(self.sources)}",
+                fix=suggestion(name.source, self.sources, f"the query reads {', '.join(self.sources)}"),
             )
         found = self.find(name)
         if len(found) > 1:
@@ -88,8 +87,7 @@ class Scope:
     def _missing(self, name: ast.Name, clause: str) -> ColumnNotFound:
         shown = f"{name.source}.{name.name}" if name.source else name.name
         names = sorted({c.name for c in self.columns})
-        close = difflib.get_close_matches(name.name, names, n=1)
-        fix = f'did you mean "{close[0]}"?' if close else f"columns are: {', '.join(names)}"
+        fix = suggestion(name.name, names, f"columns are: {', '.join(names)}")
         reason = ""
         if clause in ("PARTITION BY", "GROUP BY"):
             reason = f" '{shown}' must be a column in the source schema since {clause} is applied on the input."

@@ -21,6 +21,7 @@ from headrace.errors import (
     HeadraceError,
     StatementError,
     TypeMismatch,
+    suggestion,
 )
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer import operator_types
@@ -249,7 +250,7 @@ class Typer:
             raise ColumnNotFound(
                 f"field '{node.name}' does not exist in {expression_text(node.value)}",
                 span=node.span,
-                fix=f"its fields are: {', '.join(kinds)}",
+                fix=suggestion(node.name, kinds, f"its fields are: {', '.join(kinds)}"),
             )
         return e.FieldOf(kinds[node.name], value, node.name)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import pyarrow as pa
 
-from headrace.errors import BadType
+from headrace.errors import BadType, suggestion
 from headrace.lang.ksql import ast
 from headrace.plan import types as t
 
@@ -23,6 +23,18 @@ PRIMITIVES: Mapping[str, pa.DataType] = {
     "TIME": t.TIME,
     "TIMESTAMP": t.TIMESTAMP,
 }
+_OTHERS = {
+    **dict.fromkeys(("LONG", "INT8", "INT64"), "write BIGINT"),
+    **dict.fromkeys(("SHORT", "SMALLINT", "TINYINT", "INT4", "INT32"), "write INT"),
+    **dict.fromkeys(("FLOAT", "FLOAT4", "FLOAT8", "REAL"), "write DOUBLE"),
+    **dict.fromkeys(("TEXT", "CHAR", "NVARCHAR", "UUID"), "write STRING"),
+    **dict.fromkeys(("NUMERIC", "NUMBER"), "write DECIMAL(precision, scale)"),
+    **dict.fromkeys(("DATETIME", "TIMESTAMPTZ"), "write TIMESTAMP"),
+    **dict.fromkeys(("BINARY", "VARBINARY", "BLOB", "BYTEA"), "write BYTES"),
+    **dict.fromkeys(("JSON", "JSONB"), "write STRING, or STRUCT<...> with its fields"),
+}
+"""What the types of other databases are called here."""
+_TYPES = f"types are {', '.join(PRIMITIVES)}, DECIMAL(p, s), ARRAY<...>, MAP<...>, STRUCT<...>, or those of CREATE TYPE"
 
 
 def plan_type(written: ast.Type, made: Mapping[str, pa.DataType]) -> pa.DataType:
@@ -51,11 +63,8 @@ def _named(written: ast.TypeName, made: Mapping[str, pa.DataType]) -> pa.DataTyp
         return PRIMITIVES[written.name]
     if written.name in made:
         return made[written.name]
-    raise BadType(
-        f'there is no type "{written.name}"',
-        span=written.span,
-        fix=f"types are {', '.join(PRIMITIVES)}, DECIMAL(p, s), ARRAY<...>, MAP<...>, STRUCT<...>, or made ones",
-    )
+    fix = suggestion(written.name, {*PRIMITIVES, "DECIMAL", "ARRAY", "MAP", "STRUCT", *made}, _TYPES)
+    raise BadType(f'there is no type "{written.name}"', span=written.span, fix=_OTHERS.get(written.name, fix))
 
 
 def _decimal(written: ast.TypeName) -> pa.DataType:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import pyarrow as pa
 
-from headrace.errors import BadWindow, SourceNotFound
+from headrace.errors import BadWindow, SourceNotFound, suggestion
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.scope import ROWOFFSET, ROWPARTITION, SYSTEM_TYPES, Scope, ScopeColumn, parts_of
 from headrace.plan import expressions as e
@@ -60,10 +60,15 @@ def known_source(catalog: Catalog, name: str, node: ast.Ast) -> SourceInfo:
     info = catalog.sources.get(name)
     if info is not None:
         return info
+    raise SourceNotFound(f"Source `{name}` does not exist.", span=node.span, fix=nearest_source(catalog, name))
+
+
+def nearest_source(catalog: Catalog, name: str) -> str:
+    """Returns the fix for a source that does not exist."""
     folded = next((n for n in catalog.sources if n.upper() == name.upper()), None)
-    fix = f"Did you mean {folded}? Hint: try removing or adding quotes" if folded else None
-    names = ", ".join(sorted(catalog.sources)) or "none"
-    raise SourceNotFound(f"Source `{name}` does not exist.", span=node.span, fix=fix or f"sources are: {names}")
+    if folded is not None:
+        return f"Did you mean {folded}? Hint: try removing or adding quotes"
+    return suggestion(name, catalog.sources, f"sources are: {', '.join(sorted(catalog.sources)) or 'none'}")
 
 
 def used_names(query: ast.Query) -> set[str]:

@@ -14,6 +14,14 @@ from headrace.errors import BadQuery, NotQueryable, TypeMismatch
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.scope import ROWOFFSET, ROWPARTITION, parts_of
 from headrace.lang.ksql.formatter import type_text
+from headrace.lang.ksql.properties import (
+    PULL_FROM_STREAMS,
+    PULL_LIMITS,
+    PULL_QUERIES,
+    PULL_RANGE_SCANS,
+    PULL_TABLE_SCANS,
+    is_disabled,
+)
 from headrace.lang.ksql.query.group_by import aggregates_in
 from headrace.lang.ksql.query.partial_plan import PartialPlan
 from headrace.lang.ksql.query.select import QueryPlanner
@@ -27,12 +35,6 @@ from headrace.plan.nodes import Filter, Query, Sink, Source, walk
 from headrace.plan.relations import Kind
 from headrace.plan.rules import optimize
 
-PULLS, STREAMS, LIMITS = (
-    "ksql.pull.queries.enable",
-    "ksql.query.pull.stream.enabled",
-    "ksql.query.pull.limit.clause.enabled",
-)
-SCANS, RANGES = "ksql.query.pull.table.scan.enabled", "ksql.query.pull.range.scan.enabled"
 _PUSH = "add EMIT CHANGES for a push query"
 
 
@@ -69,10 +71,6 @@ def _shown(flow: PartialPlan) -> tuple[ResultColumn, ...]:
 # -- restrictions on pull queries -----------------------------------------------------------------------------------
 
 
-def _is_off(properties: Mapping[str, Any], name: str) -> bool:
-    return str(properties.get(name, "true")).lower() == "false"
-
-
 def _check_clauses(query: ast.Query, properties: Mapping[str, Any]) -> None:
     refused: list[tuple[Any, str]] = [
         (not isinstance(query.source, ast.SourceRef), "JOIN clauses"),
@@ -84,10 +82,12 @@ def _check_clauses(query: ast.Query, properties: Mapping[str, Any]) -> None:
     for is_there, what in refused:
         if is_there:
             raise BadQuery(f"Pull queries don't support {what}.", span=query.span, fix=_PUSH)
-    if _is_off(properties, PULLS):
-        raise BadQuery("Pull queries are disabled.", span=query.span, fix=f"set {PULLS}=true")
-    if query.limit is not None and _is_off(properties, LIMITS):
-        raise BadQuery("LIMIT clause in pull queries is currently disabled.", span=query.span, fix=f"set {LIMITS}=true")
+    if is_disabled(properties, PULL_QUERIES):
+        raise BadQuery("Pull queries are disabled.", span=query.span, fix=f"set {PULL_QUERIES}=true")
+    if query.limit is not None and is_disabled(properties, PULL_LIMITS):
+        raise BadQuery(
+            "LIMIT clause in pull queries is currently disabled.", span=query.span, fix=f"set {PULL_LIMITS}=true"
+        )
     for clause, part in (("SELECT", query.select), ("WHERE", query.where)):
         for name in parts_of(part):
             if isinstance(name, ast.Name) and name.name in (ROWPARTITION, ROWOFFSET):
@@ -99,8 +99,10 @@ def _check_source(source: SourceInfo, query: ast.Query, properties: Mapping[str,
     if source.kind is Kind.STREAM:
         if query.group_by:
             raise BadQuery("Pull queries on streams don't support GROUP BY clauses.", span=query.span, fix=_PUSH)
-        if _is_off(properties, STREAMS):
-            raise BadQuery("Pull queries on streams are disabled.", span=query.span, fix=f"set {STREAMS}=true")
+        if is_disabled(properties, PULL_FROM_STREAMS):
+            raise BadQuery(
+                "Pull queries on streams are disabled.", span=query.span, fix=f"set {PULL_FROM_STREAMS}=true"
+            )
     elif not source.is_kept:
         raise NotQueryable(
             f"The `{source.name}` table isn't queryable: it is not materialized.",
@@ -130,15 +132,15 @@ def _check_condition(plan: Query, query: ast.Query, properties: Mapping[str, Any
     span = query.where.span if query.where is not None else query.span
     if condition is not None and any(_is_null_key(part, keys) for part in e.walk(condition)):
         raise BadQuery("Primary key columns can not be NULL.", span=span, fix="compare the key with a value")
-    if not _is_off(properties, SCANS):
+    if not is_disabled(properties, PULL_TABLE_SCANS):
         return
-    by_range = not _is_off(properties, RANGES)
+    by_range = not is_disabled(properties, PULL_RANGE_SCANS)
     for alternative in extract_selection(condition).alternatives:
         if not _is_found(alternative, keys, by_range=by_range):
             raise BadQuery(
                 "Query requires table scan to be enabled: the WHERE clause does not specify the whole key.",
                 span=span,
-                fix=f"compare every key column ({', '.join(sorted(keys))}) with '=', or set {SCANS}=true",
+                fix=f"compare every key column ({', '.join(sorted(keys))}) with '=', or set {PULL_TABLE_SCANS}=true",
             )
 
 

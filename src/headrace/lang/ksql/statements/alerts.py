@@ -18,6 +18,7 @@ from headrace.errors import (
     UnknownAlert,
     UnknownComponent,
     UnknownNotifier,
+    suggestion,
 )
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.coercion import cast_to
@@ -295,15 +296,17 @@ def check_new(statement: ast.CreateAlert, catalog: Catalog) -> bool:
 
 def known_alert(name: str, catalog: Catalog, node: ast.Ast) -> Query:
     if name not in catalog.alerts:
-        there = ", ".join(sorted(catalog.alerts)) or "none"
-        raise UnknownAlert(f"alert {name} does not exist", span=node.span, fix=f"alerts are: {there}")
+        known = ", ".join(sorted(catalog.alerts)) or "none"
+        fix = suggestion(name, catalog.alerts, f"alerts are: {known}")
+        raise UnknownAlert(f"alert {name} does not exist", span=node.span, fix=fix)
     return catalog.alerts[name]
 
 
 def known_notifier(name: str, catalog: Catalog, node: ast.Ast) -> Notifier:
     if name not in catalog.notifiers:
-        there = ", ".join(sorted(catalog.notifiers)) or "none"
-        raise UnknownNotifier(f"notifier {name} does not exist", span=node.span, fix=f"notifiers are: {there}")
+        known = ", ".join(sorted(catalog.notifiers)) or "none"
+        fix = suggestion(name, catalog.notifiers, f"notifiers are: {known}")
+        raise UnknownNotifier(f"notifier {name} does not exist", span=node.span, fix=fix)
     return catalog.notifiers[name]
 
 

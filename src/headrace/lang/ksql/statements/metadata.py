@@ -6,40 +6,14 @@ Only the log knows whether a topic exists: PRINT is checked where it is answered
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
 
-from headrace.errors import BadQuery, SourceNotFound, Unsupported
+from headrace.errors import BadQuery, SourceNotFound, Unsupported, suggestion
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.query.partial_plan import known_source
 from headrace.lang.ksql.statements.alerts import known_alert
-from headrace.lang.ksql.statements.with_properties import (
-    DEFAULT_KEY_FORMAT,
-    DEFAULT_VALUE_FORMAT,
-    NEW_PLANNER,
-    OR_REPLACE,
-    TOPIC_PREFIX,
-    WRAP_VALUES,
-)
 from headrace.plan import functions
 from headrace.plan.actions import Action, CreateSource, MetadataKind, MetadataQuery, StartQuery, TransientSelect
 from headrace.plan.catalog import Catalog
-from headrace.plan.functions.aggregates.collect import LIMIT, LIMITS
-
-DEFAULT_PROPERTIES: Mapping[str, str] = MappingProxyType(
-    {
-        DEFAULT_KEY_FORMAT: "KAFKA",
-        DEFAULT_VALUE_FORMAT: "",
-        WRAP_VALUES: "true",
-        NEW_PLANNER: "false",
-        TOPIC_PREFIX: "",
-        OR_REPLACE: "true",
-        "ksql.fail.on.deserialization.error": "false",
-        "ksql.timestamp.throw.on.invalid": "false",
-        **dict.fromkeys(LIMITS.values(), str(LIMIT)),
-    }
-)
-"""The settings that have an effect, with their defaults."""
 
 
 def plan_show(statement: ast.Show, text: str) -> MetadataQuery:
@@ -73,7 +47,9 @@ def plan_explain(statement: ast.Explain, catalog: Catalog, text: str) -> Metadat
         raise SourceNotFound(
             f"Query with id:{statement.query_id} does not exist",
             span=statement.span,
-            fix="use SHOW QUERIES to view the full set of queries",
+            fix=suggestion(
+                statement.query_id or "", catalog.queries, "use SHOW QUERIES to view the full set of queries"
+            ),
         )
     return MetadataQuery(MetadataKind.QUERY, query.id, text, query)
 

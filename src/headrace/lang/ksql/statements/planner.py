@@ -10,44 +10,24 @@ from dataclasses import replace
 from functools import singledispatchmethod
 from typing import Any
 
-import pyarrow as pa
-
 from headrace.errors import (
-    BadGrouping,
-    BadKey,
-    BadQuery,
     BadReplacement,
     BadType,
-    FormatUnsupported,
-    SchemaMismatch,
     SourceInUse,
     SourceNotFound,
     SourceReadOnly,
     StatementError,
     Unsupported,
     WrongKind,
+    suggestion,
 )
 from headrace.lang.ksql import ast
-from headrace.lang.ksql.analyzer.coercion import cast_to
 from headrace.lang.ksql.analyzer.types import plan_type
-from headrace.lang.ksql.formatter import schema_text
-from headrace.lang.ksql.query.partial_plan import PartialPlan, known_source
-from headrace.lang.ksql.query.select import QueryPlanner
+from headrace.lang.ksql.properties import OR_REPLACE, check_known, is_disabled, strict_problems
+from headrace.lang.ksql.query.partial_plan import nearest_source
 from headrace.lang.ksql.query.transient import plan_transient_query
-from headrace.lang.ksql.statements import alerts, create_source, metadata, row_statements, source_formats
-from headrace.lang.ksql.statements.upgrades import check_upgrade
-from headrace.lang.ksql.statements.with_properties import (
-    CACHES,
-    NEW_PLANNER,
-    OR_REPLACE,
-    STRICT,
-    TOPIC_PREFIX,
-    Properties,
-    read_properties,
-)
-from headrace.plan import expressions as e
-from headrace.plan import nodes
-from headrace.plan import types as t
+from headrace.lang.ksql.statements import alerts, create_source, metadata, row_statements
+from headrace.lang.ksql.statements.persistent_queries import PersistentQueryPlanner
 from headrace.plan.actions import (
     Action,
     ControlQueries,
@@ -69,9 +49,6 @@ from headrace.plan.actions import (
     UnsetProperty,
 )
 from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.nodes import Query, Sink
-from headrace.plan.relations import Kind, Relation
-from headrace.schema import Field
 
 
 class Planner:
@@ -111,7 +88,7 @@ class Planner:
         return CreateSource(info)
 
     def _check_or_replace(self, statement: ast.CreateSource | ast.CreateAs) -> None:
-        if statement.or_replace and str(self.properties.get(OR_REPLACE, "true")).lower() == "false":
+        if statement.or_replace and is_disabled(self.properties, OR_REPLACE):
             raise BadReplacement(
                 "CREATE OR REPLACE functionality is disabled by config.",
                 span=statement.span,
@@ -122,7 +99,8 @@ class Planner:
     def _(self, statement: ast.AlterSource, text: str) -> Action:
         source = self.catalog.sources.get(statement.name)
         if source is None:
-            raise SourceNotFound(f"Source {statement.name} does not exist", span=statement.span)
+            what = f"Source {statement.name} does not exist"
+            raise SourceNotFound(what, span=statement.span, fix=nearest_source(self.catalog, statement.name))
         if self.catalog.writers(source.name):
             raise BadReplacement(
                 "ALTER command is not supported for CREATE ... AS statements.",
@@ -139,7 +117,8 @@ class Planner:
         if source is None:
             if statement.if_exists:
                 return NoChange()
-            raise SourceNotFound(f"{statement.kind.capitalize()} {statement.name} does not exist.", span=statement.span)
+            what = f"{statement.kind.capitalize()} {statement.name} does not exist."
+            raise SourceNotFound(what, span=statement.span, fix=nearest_source(self.catalog, statement.name))
         if source.kind != statement.kind.lower():
             raise WrongKind(
                 f"Incompatible data source type is {source.kind.upper()}, but statement was DROP {statement.kind}",
@@ -170,131 +149,24 @@ class Planner:
     @_plan.register
     def _(self, statement: ast.CreateAs, text: str) -> Action:
         self._check_or_replace(statement)
-        kind = Kind(statement.kind.lower())
         existing = create_source.check_new(self.catalog, statement)
         if existing is not None and statement.if_not_exists:
             return NoChange()
-        properties = read_properties(statement.properties, self.properties, query=True)
-        keyless = kind is Kind.STREAM and str(self.properties.get(NEW_PLANNER, "false")).lower() == "true"
-        words = f"CREATE {statement.kind} AS SELECT"
-        flow = QueryPlanner(self.catalog, statement.name, words, self.properties, keyless=keyless).flow(statement.query)
-        self._check_kind(flow, kind, statement)
-        info = replace(self._result(statement, flow, properties), text=text)
-        replaces = self._replaced(existing, info, flow, statement)
-        query = self._query(f"C{kind[0].upper()}AS_{info.name}", flow, info, text, properties, replaces)
-        self.catalog.sources[info.name] = info
-        self.catalog.queries[query.id] = query
-        return CreateSource(info, query, replaces)
-
-    def _check_kind(self, flow: PartialPlan, kind: Kind, statement: ast.CreateAs) -> None:
-        if flow.kind is not kind:
-            raise WrongKind(
-                f"Invalid result type. Your SELECT query produces a {flow.kind.upper()}. "
-                f"Please use CREATE {flow.kind.upper()} AS SELECT statement instead.",
-                span=statement.span,
-            )
-
-    def _result(self, statement: ast.CreateAs, flow: PartialPlan, properties: Properties) -> SourceInfo:
-        relation = flow.relation
-        if (
-            not relation.key
-            and properties.get("KEY_FORMAT") is not None
-            and properties.get("KEY_FORMAT").upper() != "NONE"
-        ):
-            raise BadKey(
-                "Key format specified for stream without key columns.", span=statement.span, fix="remove KEY_FORMAT"
-            )
-        key, value = properties.key_format(flow.key_format), properties.value_format(flow.value_format)
-        key, value = source_formats.checked_formats(relation, properties, key, value, statement)
-        self._check_states(flow, statement)
-        prefix = self.properties.get(TOPIC_PREFIX, "")
-        topic = properties.get("KAFKA_TOPIC") or f"{prefix}{statement.name}"
-        partitions = properties.get("PARTITIONS")
-        time = source_formats.time_column(relation, properties)
-        indexes = source_formats.index_columns(relation, properties, kept=True)
-        return SourceInfo(
-            statement.name, topic, relation, key, value, time, partitions=partitions, derived=True, indexes=indexes
-        )
-
-    def _check_states(self, flow: PartialPlan, node: ast.Ast) -> None:
-        """ksqlDB stores an aggregate's state in the source's value format, and rejects types that it cannot hold."""
-        aggregate = next((n for n in nodes.walk(flow.node) if isinstance(n, nodes.Aggregate)), None)
-        if aggregate is None or flow.value_format.name != "DELIMITED":
-            return
-        for call in aggregate.calls:
-            state = call.overload.make([a.type for a in call.arguments], call.constants).state_type
-            try:
-                source_formats.check_format(flow.value_format, [Field(call.name, state)], node, is_key=False)
-            except FormatUnsupported as error:
-                raise BadGrouping(
-                    "One of the functions used in the statement has an intermediate type that the value format can not "
-                    f"handle. Please remove the function or change the format. ({call.function})",
-                    span=node.span,
-                    fix="copy the source to a stream with VALUE_FORMAT='JSON' first",
-                ) from error
-
-    def _replaced(self, old: SourceInfo | None, new: SourceInfo, flow: PartialPlan, node: ast.Ast) -> str | None:
-        if old is None:
-            return None
-        create_source.check_replaceable(old, new, node)
-        writer = next(iter(self.catalog.writers(old.name)), None)
-        check_upgrade(self.catalog.queries[writer].sink.input if writer else None, flow.node, node)
-        return writer
-
-    def _query(
-        self,
-        prefix: str,
-        flow: PartialPlan,
-        info: SourceInfo,
-        text: str,
-        properties: Properties,
-        replaces: str | None = None,
-    ) -> Query:
-        wanted = (properties.get("QUERY_ID") or "").upper()
-        if wanted in self.catalog.queries and wanted != replaces:
-            raise BadQuery(f"Query ID '{wanted}' already exists.", fix="choose another QUERY_ID, or remove it")
-        name = wanted or replaces or f"{prefix}_{self.catalog.number}"
-        relation = replace(flow.relation, value=info.payload)
-        sink = Sink(
-            flow.node,
-            relation,
-            info.name,
-            info.topic,
-            info.key_format,
-            info.value_format,
-            info.timestamp,
-            info.partitions,
-            properties.get("REPLICAS"),
-        )
-        return Query(name, sink, text, self._strict(), self._every_change())
-
-    def _every_change(self) -> bool:
-        names = [f"{prefix}{name}" for prefix in ("", "ksql.streams.") for name in CACHES]
-        return any(str(self.properties.get(name, "")).strip() == "0" for name in names)
-
-    def _strict(self) -> tuple[tuple[str, str], ...]:
-        wanted = {name: str(self.properties.get(name)).lower() == "true" for name in STRICT}
-        return tuple((code, name) for name, code in STRICT.items() if wanted[name])
+        action = self._queries(text).create_as(statement, existing)
+        self.catalog.sources[action.source.name] = action.source
+        return self._started(action)
 
     @_plan.register
     def _(self, statement: ast.InsertInto, text: str) -> Action:
-        target = known_source(self.catalog, statement.target, statement)
-        if target.kind is Kind.TABLE:
-            raise WrongKind(
-                f"INSERT INTO can only be used to insert into a stream. {target.name} is a table.", span=statement.span
-            )
-        if target.read_only:
-            raise SourceReadOnly(f"Cannot insert into read-only {target.kind}: {target.name}", span=statement.span)
-        if target.system:
-            raise BadQuery(f"Cannot insert into {target.name} because it has header columns", span=statement.span)
-        properties = read_properties(statement.properties, self.properties, query=True)
-        flow = QueryPlanner(self.catalog, target.name, "INSERT INTO", self.properties).flow(statement.query)
-        if flow.kind is Kind.TABLE:
-            raise WrongKind("INSERT INTO can only be used with a query that returns a stream", span=statement.span)
-        flow = _matched(flow, target, statement)
-        query = self._query("INSERTQUERY", flow, target, text, properties)
-        self.catalog.queries[query.id] = query
-        return StartQuery(query)
+        return self._started(self._queries(text).insert_into(statement))
+
+    def _queries(self, text: str) -> PersistentQueryPlanner:
+        return PersistentQueryPlanner(self.catalog, self.properties, text)
+
+    def _started(self, action: CreateSource | StartQuery) -> Action:
+        if action.query is not None:
+            self.catalog.queries[action.query.id] = action.query
+        return action
 
     @_plan.register
     def _(self, statement: ast.SelectStatement, text: str) -> Action:
@@ -303,7 +175,8 @@ class Planner:
     @_plan.register
     def _(self, statement: ast.ControlQuery, text: str) -> Action:
         if statement.query_id is not None and statement.query_id not in self.catalog.queries:
-            raise SourceNotFound(f"Unknown queryId: {statement.query_id}", span=statement.span)
+            fix = suggestion(statement.query_id, self.catalog.queries, "LIST QUERIES shows the running queries")
+            raise SourceNotFound(f"Unknown queryId: {statement.query_id}", span=statement.span, fix=fix)
         queries = tuple(self.catalog.queries) if statement.query_id is None else (statement.query_id,)
         if statement.verb == "TERMINATE":
             for name in queries:
@@ -316,7 +189,7 @@ class Planner:
     def _(self, statement: ast.CreateAlert, text: str) -> Action:
         if not alerts.check_new(statement, self.catalog):
             return NoChange()
-        query = replace(alerts.plan_alert(statement, self.catalog, text), strict=self._strict())
+        query = replace(alerts.plan_alert(statement, self.catalog, text), strict=strict_problems(self.properties))
         self.catalog.queries[query.id] = query
         return StartQuery(query)
 
@@ -423,12 +296,15 @@ class Planner:
 
     @_plan.register
     def _(self, statement: ast.DropType, text: str) -> Action:
-        if self.catalog.types.pop(statement.name, None) is None and not statement.if_exists:
-            raise BadType(f"Type {statement.name} does not exist.", span=statement.span)
+        if statement.name not in self.catalog.types and not statement.if_exists:
+            fix = suggestion(statement.name, self.catalog.types, "LIST TYPES shows the existing ones")
+            raise BadType(f"Type {statement.name} does not exist.", span=statement.span, fix=fix)
+        self.catalog.types.pop(statement.name, None)
         return DropType(statement.name)
 
     @_plan.register
     def _(self, statement: ast.SetProperty, text: str) -> Action:
+        check_known(statement.name, statement.span)
         self.properties[statement.name] = statement.value
         return SetProperty(statement.name, statement.value)
 
@@ -442,28 +318,3 @@ class Planner:
         raise Unsupported(
             "Kafka Connect is not supported", span=statement.span, fix="write the data to a topic with another program"
         )
-
-
-def _matched(flow: PartialPlan, target: SourceInfo, node: ast.Ast) -> PartialPlan:
-    """Converts the query's columns to those of the target; smaller number types are widened."""
-    wanted = Relation(flow.kind, target.relation.key, target.relation.value, flow.relation.window)
-    ours = flow.relation
-    fits = (
-        [(f.name, f.type) for f in ours.key] == [(f.name, f.type) for f in wanted.key]
-        and [f.name for f in ours.value] == [f.name for f in wanted.value]
-        and all(_goes_into(a.type, b.type) for a, b in zip(ours.value, wanted.value, strict=True))
-    )
-    if not fits:
-        raise SchemaMismatch(
-            "Incompatible schema between results and sink.\n"
-            f"Result schema is {schema_text(ours)}\nSink schema is {schema_text(wanted)}",
-            span=node.span,
-            fix="select the sink's columns, in its order and with its types",
-        )
-    pairs = zip(ours.value, wanted.value, strict=True)
-    cast = tuple(e.NamedExpression(b.name, cast_to(e.Column(a.type, a.name), b.type)) for a, b in pairs)
-    return flow if ours.value == wanted.value else flow.on(nodes.Select(flow.node, wanted, cast), wanted)
-
-
-def _goes_into(given: pa.DataType, wanted: pa.DataType) -> bool:
-    return given == wanted or t.wider_number(given, wanted) == wanted

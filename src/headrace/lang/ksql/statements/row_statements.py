@@ -9,7 +9,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.errors import BadLiteral, BadQuery, ColumnNotFound, HeadraceError, SourceReadOnly, TypeMismatch, WrongKind
+from headrace.errors import (
+    BadLiteral,
+    BadQuery,
+    ColumnNotFound,
+    HeadraceError,
+    SourceReadOnly,
+    TypeMismatch,
+    WrongKind,
+    suggestion,
+)
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.coercion import common_type
 from headrace.lang.ksql.analyzer.scope import ROWOFFSET, ROWPARTITION, Scope
@@ -115,7 +124,7 @@ def _by_column(
             raise ColumnNotFound(
                 f"column '{name}' does not exist in {source.kind} {source.name}",
                 span=node.span,
-                fix=f"columns are: {', '.join(f.name for f in source.relation.columns)}",
+                fix=suggestion(name, kinds, f"columns are: {', '.join(f.name for f in source.relation.columns)}"),
             )
         found[name] = _value(value, kinds[name], name, catalog)
     return found

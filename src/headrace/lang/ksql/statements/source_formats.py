@@ -9,8 +9,9 @@ from headrace.errors import BadDatetimePattern, BadName, BadProperty, HeadraceEr
 from headrace.formats.lookup import find_format, wrappings
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.scope import SYSTEM_TYPES
+from headrace.lang.ksql.properties import WRAP_VALUES
 from headrace.lang.ksql.query.select import check_key_type
-from headrace.lang.ksql.statements.with_properties import WRAP_VALUES, Properties
+from headrace.lang.ksql.statements.with_properties import Properties
 from headrace.plan import types as t
 from headrace.plan.functions.java.datetime_format import compile_pattern, parser
 from headrace.plan.relations import Format, Kind, Relation, Timestamp

@@ -2,27 +2,16 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from headrace.errors import BadProperty
+from headrace.errors import BadProperty, suggestion
 from headrace.lang.ksql import ast
+from headrace.lang.ksql.properties import DEFAULT_KEY_FORMAT, DEFAULT_VALUE_FORMAT
 from headrace.plan.relations import Format, Window, WindowKind
-
-DEFAULT_KEY_FORMAT = "ksql.persistence.default.format.key"
-DEFAULT_VALUE_FORMAT = "ksql.persistence.default.format.value"
-WRAP_VALUES = "ksql.persistence.wrap.single.values"
-NEW_PLANNER = "ksql.new.query.planner.enabled"
-TOPIC_PREFIX = "ksql.output.topic.name.prefix"
-OR_REPLACE = "ksql.create.or.replace.enabled"
-STRICT = {"ksql.fail.on.deserialization.error": "bad-record", "ksql.timestamp.throw.on.invalid": "bad-time"}
-"""Settings under which a problem stops the query; otherwise it is reported and the record dropped."""
-CACHES = ("cache.max.bytes.buffering", "statestore.cache.max.bytes")
-"""Settings, also with the prefix `ksql.streams.`, that are 0 to request every change of a table."""
 
 _UNITS = {
     "MILLISECOND": timedelta(milliseconds=1),
@@ -190,8 +179,8 @@ def read_properties(written: Sequence[ast.Property], settings: Mapping[str, Any]
     values: dict[str, Any] = {}
     for one in written:
         if one.name not in PROPERTY_READERS or (query and one.name in _ONLY_FOR_SOURCES):
-            close = difflib.get_close_matches(one.name, PROPERTY_READERS, n=1)
-            fix = f"did you mean {close[0]}?" if close else f"properties are: {', '.join(PROPERTY_READERS)}"
+            known = [name for name in PROPERTY_READERS if not (query and name in _ONLY_FOR_SOURCES)]
+            fix = suggestion(one.name, known, f"properties are: {', '.join(known)}")
             raise BadProperty(f"Invalid config variable(s) in the WITH clause: {one.name}", span=one.span, fix=fix)
         try:
             values[one.name] = PROPERTY_READERS[one.name](one.value)

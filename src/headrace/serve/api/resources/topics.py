@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 from headrace.access.grants import Privilege, ResourceType
 from headrace.access.grants import topic_resource as thing
 from headrace.contracts import INTERNAL_PREFIX, TOPIC_OPTIONS, Log, Topic, TopicSpec
-from headrace.errors import BadTopicName, BadTopicOption, TopicInUse, UnknownTopic
+from headrace.errors import BadTopicName, BadTopicOption, TopicInUse, UnknownTopic, suggestion
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.maintenance.stats import usage_by_partition
 from headrace.schema import Schema
@@ -184,7 +184,10 @@ def _options(given: Mapping[str, Any]) -> dict[str, Any]:
 def _option(name: str, value: Any) -> Any:
     """Parse an option. Durations and sizes are texts such as `7d` and `5 GB`, or numbers of seconds and of bytes."""
     if name not in _HINTS:
-        raise BadTopicOption(f'topics have no option "{name}"', fix=f"options are: {', '.join(TOPIC_OPTIONS)}")
+        raise BadTopicOption(
+            f'topics have no option "{name}"',
+            fix=suggestion(name, TOPIC_OPTIONS, f"options are: {', '.join(TOPIC_OPTIONS)}"),
+        )
     kinds = get_args(_HINTS[name]) or (_HINTS[name],)
     if value is None and type(None) in kinds:
         return None

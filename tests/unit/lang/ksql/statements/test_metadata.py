@@ -88,11 +88,19 @@ def test_what_is_explained_changes_nothing() -> None:
     [
         ("DESCRIBE nope;", "source-not-found", 1, "sources are: COUNTS, S"),
         ("DESCRIBE `s`;", "source-not-found", 1, "Did you mean S? Hint: try removing or adding quotes"),
-        ("DESCRIBE FUNCTION lenn;", "unknown-function", 1, "did you mean LEN?"),
+        ("DESCRIBE FUNCTION lenn;", "unknown-function", 1, 'did you mean "LEN"?'),
         ("DESCRIBE CONNECTOR c;", "unsupported", 1, "write the data to a topic with another program"),
         ("EXPLAIN q;", "source-not-found", 1, "use SHOW QUERIES to view the full set of queries"),
         ("EXPLAIN DROP TABLE counts;", "bad-query", 9, "EXPLAIN a SELECT"),
         ("EXPLAIN SELECT w FROM s;", "column-not-found", 16, "columns are: ID, ROWOFFSET, ROWPARTITION, ROWTIME, V"),
+        ("EXPLAIN ctas_count_0;", "source-not-found", 1, 'did you mean "CTAS_COUNTS_0"?'),
+        ("SET 'auto.ofset.reset' = 'latest';", "bad-property", 1, 'did you mean "auto.offset.reset"?'),
+        (
+            "SET 'ssl.key.password' = 'x';",
+            "bad-property",
+            1,
+            "remove the statement; SHOW PROPERTIES lists the properties",
+        ),
         ("PRINT s LIMIT 0;", "bad-query", 1, "use a number of at least 1"),
     ],
 )
