@@ -1,4 +1,4 @@
-# `make` lists the targets. Each one sets up what it needs by itself.
+# `make` lists the targets. Each target installs what it needs.
 .DEFAULT_GOAL := help
 PY := .venv/bin/python
 PYTEST := $(PY) -m pytest
@@ -7,14 +7,14 @@ CORPORA := $(or $(HEADRACE_CORPORA),../shared/corpora)
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
 
-# Many short lives of Spark's: its second compiler costs more than it saves.
+# These start Spark many times for a short while: the JVM's second compiler costs more than it saves.
 test conformance-ksql conformance-rest faults-log faults-engine faults-system: export SPARK_SUBMIT_OPTS := -XX:TieredStopAtLevel=1 -XX:+UseSerialGC
 
-demo: setup ## a click stream, counted by Spark, moving in your terminal
+demo: setup ## a server, a generated click stream, a Spark query and a live table in the terminal
 	@.venv/bin/headrace demo
 
-# Two at a time, on two cores: what runs aside tells when it is done.
-test: setup-test check audit ## everything, on real parts
+# Two suites at a time, for two cores. The output of the background suite is printed when it has finished.
+test: setup-test check audit ## all tests, against real Spark, Kafka, PostgreSQL and browsers
 	@mkdir -p build/test
 	$(PYTEST) -m "not long and not server" tests/spark >build/test/spark.txt 2>&1 & spark=$$!; \
 		rest=0; for suite in tests/docs "tests/conformance tests/contract tests/integration" tests/package tests/browser "-m server tests/spark"; do \
@@ -23,33 +23,33 @@ test: setup-test check audit ## everything, on real parts
 	$(PYTEST) tests/soak >build/test/soak.txt 2>&1 & soak=$$!; \
 		$(PYTEST) tests/faults; rest=$$?; wait $$soak; soak=$$?; cat build/test/soak.txt; exit $$((rest + soak))
 
-check: setup-test ## format, lint, types, imports, unit tests; some three minutes
+check: setup-test ## format, lint, types, imports and unit tests; about three minutes
 	$(PY) -m ruff format --check -q .
 	$(PY) -m ruff check -q .
 	.venv/bin/lint-imports --no-cache >/dev/null || .venv/bin/lint-imports --no-cache
 	.venv/bin/pyright --warnings & types=$$!; $(PYTEST) -n 2 tests/unit; units=$$?; wait $$types && exit $$units
 
-browser: setup-test ## the dashboard in Chromium (PICTURES=1 makes those of the docs anew)
+browser: setup-test ## test the console in Chromium (PICTURES=1: take the screenshots of the docs again)
 	$(if $(PICTURES),HEADRACE_PICTURES=1) $(PYTEST) tests/browser
 
-test-long: setup-test ## what `make test` leaves out, as it takes long
+test-long: setup-test ## the slow tests that `make test` leaves out
 	$(PYTEST) -m long tests/spark
 
-properties: setup-test ## the property tests again, with many examples each; half an hour
+properties: setup-test ## the property tests with many more examples; half an hour
 	HEADRACE_HYPOTHESIS=heavy $(PYTEST) -n 2 tests/unit
 
-conformance-ksql: setup-test ## the public cases of ksqlDB (CORPUS=path ONLY=text MODE=memory|spark|stream SEED=n SAMPLE=n)
+conformance-ksql: setup-test ## run ksqlDB's public test cases (CORPUS=path ONLY=text MODE=memory|spark|stream SEED=n SAMPLE=n)
 	@for corpus in $(or $(CORPUS),$(CORPORA)/ksql/public.jsonl $(CORPORA)/ksql/sql_public.jsonl); do \
 		$(PY) -m tests.conformance.ksql --corpus "$$corpus" --only "$(ONLY)" --mode $(or $(MODE),memory) \
 			--seed $(or $(SEED),0) --sample $(or $(SAMPLE),24) \
 			--actual "$(or $(ACTUAL),build/conformance/$$(basename $$corpus))" || failed=1; \
 	done; exit $${failed:-0}
 
-conformance-rest: setup-test ## the public cases of ksqlDB's REST interface, through the real server (CORPUS=path ONLY=text SAMPLE=n SEED=n)
+conformance-rest: setup-test ## run the public test cases of ksqlDB's REST interface against a real server (CORPUS=path ONLY=text SAMPLE=n SEED=n)
 	$(PY) -m tests.conformance.rest --corpus "$(or $(CORPUS),$(CORPORA)/ksql/rest_public.jsonl)" --only "$(ONLY)" \
 		--sample $(or $(SAMPLE),0) --seed $(or $(SEED),0) --actual "$(or $(ACTUAL),build/conformance/rest.jsonl)"
 
-goldens: setup-test ## results of the public cases and of 2,000 generated statements beside the golden ones (REST=1: of the REST cases, too)
+goldens: setup-test ## compare the results of the public cases and of 2,000 generated statements with the golden files (REST=1: also the REST cases)
 	@for name in public sql_public; do \
 		$(PY) -m tests.conformance.ksql --corpus $(CORPORA)/ksql/$$name.jsonl --actual build/conformance/$$name.jsonl | tail -n 1 && \
 		$(PY) -m tests.conformance.goldens compare $$name build/conformance/$$name.jsonl || failed=1; done; \
@@ -57,46 +57,46 @@ goldens: setup-test ## results of the public cases and of 2,000 generated statem
 	$(if $(REST),$(PY) -m tests.conformance.rest --corpus $(CORPORA)/ksql/rest_public.jsonl --actual build/conformance/rest.jsonl | tail -n 1; \
 		$(PY) -m tests.conformance.goldens compare rest_public build/conformance/rest.jsonl || failed=1;) exit $${failed:-0}
 
-bless: setup-test ## write the expected plans of tests/golden anew
+bless: setup-test ## rewrite the expected plans in tests/golden
 	$(PY) -m tests.golden
 
-faults-log: setup-test ## 200 kill -9 on the embedded log, 30 on Kafka (SEED=n, KILLS=n)
+faults-log: setup-test ## 200 times kill -9 on the embedded log, 30 times on Kafka; no acknowledged row may be lost (SEED=n KILLS=n)
 	$(PY) -m tests.faults.log.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),200) --kafka-kills $(or $(KAFKA_KILLS),30)
 
-faults-engine: setup-test ## 100 kill -9 of drivers, Python workers and a broker under a job of queries (SEED=n KILLS=n ONLY=embedded|kafka)
+faults-engine: setup-test ## 100 times kill -9 of drivers, Python workers and a broker while queries run (SEED=n KILLS=n ONLY=embedded|kafka)
 	$(PY) -m tests.faults.engine.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),100) $(if $(ONLY),--only $(ONLY))
 
-faults-system: setup-test ## 50 kill -9 of a server under load, its Spark, workers and the broker, and a full disk (SEED=n KILLS=n ONLY=embedded|kafka|disk)
+faults-system: setup-test ## 50 times kill -9 of a server under load, its Spark, its workers and the broker; a full disk (SEED=n KILLS=n ONLY=embedded|kafka|disk)
 	$(PY) -m tests.faults.system.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),50) $(if $(ONLY),--only $(ONLY))
 
-bench-log: setup-test ## the log beside Kafka in one run; fails when a target is missed (ONLY=name)
+bench-log: setup-test ## benchmark the log and Kafka in one run; fails if a target is missed (ONLY=name)
 	$(PY) -m bench log $(if $(ONLY),--only $(ONLY))
 
-bench-chain: setup-test ## the chain in memory beside hand-written loops (ONLY=name)
+bench-chain: setup-test ## benchmark the chain in memory and hand-written loops (ONLY=name)
 	$(PY) -m bench chain $(if $(ONLY),--only $(ONLY))
 
-bench-engine: setup-test ## queries on Spark beside Flink, Quix Streams, Faust and PySpark by hand (ONLY=name QUICK=1)
+bench-engine: setup-test ## benchmark queries on Spark, Flink, Quix Streams, Faust and hand-written PySpark (ONLY=name QUICK=1)
 	$(PY) -m bench engine $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
-bench-serve: setup-test ## a server under load: pulls, pushes, inserts, many statements, the dashboard (ONLY=name QUICK=1)
+bench-serve: setup-test ## benchmark a server: pull and push queries, inserts, many statements, the console (ONLY=name QUICK=1)
 	$(PY) -m bench serve $(if $(ONLY),--only $(ONLY)) $(if $(QUICK),--quick)
 
-ab: setup-test ## this checkout beside another one, five rounds in turn (BASE=commit ONLY="chain:filter engine:keyed-typed" QUICK=1)
+ab: setup-test ## benchmark this checkout and another commit in turn, five rounds, and print the ratio (BASE=commit ONLY="chain:filter engine:keyed-typed" QUICK=1)
 	$(PY) -m bench.ab --base $(or $(BASE),HEAD) $(if $(QUICK),--quick) $(or $(ONLY),chain:filter chain:keyed-count chain:windowed-count chain:stream-table-join)
 
-soak: setup-test ## a server under load for an hour: memory, files and threads stay flat (MINUTES=n)
+soak: setup-test ## an hour of load on a server; memory, open files and threads must not grow (MINUTES=n)
 	$(PY) -m tests.soak --minutes $(or $(MINUTES),60)
 
-audit: setup-test ## known weaknesses of pinned packages; needs a network, and says so
+audit: setup-test ## check the pinned packages for known vulnerabilities; without a network it only says so
 	$(PY) -m tools.audit $(if $(STRICT),--strict)
 
-sbom: setup-test ## what a build consists of, as CycloneDX JSON in dist/
+sbom: setup-test ## write the software bill of materials to dist/ (CycloneDX JSON)
 	$(PY) -m tools.sbom
 
-build: sbom ## a wheel, and what it consists of, in dist/
+build: sbom ## build a wheel and its bill of materials in dist/
 	$(PY) -m hatchling build -t wheel -d dist
 
-format: setup-test ## format, and fix what ruff can
+format: setup-test ## format the code and apply ruff's fixes
 	$(PY) -m ruff format -q . && $(PY) -m ruff check -q --fix .
 
 docs: setup-test ## regenerate the reference pages
@@ -105,7 +105,7 @@ docs: setup-test ## regenerate the reference pages
 lock: ## pin the newest compatible versions
 	uv pip compile -q --group dev --extra kafka --extra avro --extra server --extra postgres --extra push pyproject.toml --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
 
-clean: ## remove what the targets made
+clean: ## delete everything that the targets have created, and headrace-data
 	rm -rf .venv build dist bench/results headrace-data
 
 setup:
