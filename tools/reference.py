@@ -30,7 +30,7 @@ from headrace.settings.sections import SECTIONS
 from tools.function_pages import functions
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
-MARK = "<!-- Written by tools/reference.py from the code; `make docs` writes it anew. -->"
+MARK = "<!-- Generated from the code by tools/reference.py: run `make docs` to update it. -->"
 
 # Modules that declare components.
 DECLARING = (

@@ -107,7 +107,7 @@ class Audit:
 
         def prepare(number: int) -> Sequence[Append]:
             nonlocal written
-            is_next = 0 < number == self._last[0] + 1  # nobody else has written since
+            is_next = 0 < number == self._last[0] + 1  # no other process has written since
             before = self._last[1] if is_next else _last_hash(self._log)
             text = json.dumps({"number": number, "before": before, **facts}).encode()
             written = number, _hash(text)

@@ -13,7 +13,7 @@ from headrace.schema import Field, Schema
 
 
 class RawRows:
-    """For raw topics, and for schemas whose one column beside the key is text or bytes."""
+    """For raw topics, and for schemas whose only column apart from the key is text or bytes."""
 
     def decode(self, payloads: pa.BinaryArray, schema: Schema) -> Decoded:
         target = _value_field(schema)

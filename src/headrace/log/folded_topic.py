@@ -217,5 +217,5 @@ class FoldedTopic(Generic[S]):
         raise OffsetLost(
             f'topic "{self.topic}" begins at offset {start} and has no snapshot',
             where=f"{self.topic}/0",
-            fix="remove retention from the topic; delete the topic to begin anew",
+            fix="remove retention from the topic; delete the topic to start again",
         )

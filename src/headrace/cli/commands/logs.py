@@ -37,7 +37,7 @@ def logs(
 
     The server logs when it starts and stops, statements, and queries that start, stop or fail. The log files are in the
     folder `logs` of the data folder, and are rotated by size: see the settings logging.level, logging.max_file_bytes
-    and logging.max_files. Spark's own log is in `spark.log` beside them.
+    and logging.max_files. Spark's own log is in the same folder, in `spark.log`.
 
     Example: headrace logs -f --query CTAS_SALES_1
     """

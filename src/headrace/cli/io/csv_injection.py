@@ -1,6 +1,6 @@
 """Protection against CSV injection: text that a spreadsheet would evaluate as a formula gets a leading quote.
 
-Any producer can write such a record, and whoever opens the export would run it. Numbers stay numbers.
+Any producer can write such a record, and a user who opens the export would run it. Numbers stay numbers.
 """
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ def system_error(error: OSError) -> HeadraceError:
 
 
 def access_denied(path: object) -> AccessDenied:
-    """The error for a file or folder that belongs to somebody else."""
+    """The error for a file or folder that belongs to another user."""
     return AccessDenied(
         f'you have no permission to use "{path}"',
         fix="run the command as its owner, or name another folder with --data",

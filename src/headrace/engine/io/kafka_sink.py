@@ -1,6 +1,6 @@
 """Kafka as a Spark sink: exactly once, each batch in one transaction of the query's own writer.
 
-Tasks stage their rows as for the embedded log, large ones in files beside the checkpoint, which exist for one batch.
+Tasks stage their rows as for the embedded log, large ones in files next to the checkpoint, which exist for one batch.
 The driver writes all of them, and the batch's cut, in the same transaction as the batch's number: so readers see a
 batch as a whole, a repeat is detected, and a driver that was replaced cannot commit.
 """

@@ -1,6 +1,6 @@
 """Trims ticks and cuts, which are retained for a replay, once the records that a replay would read are gone.
 
-Topics without a retention keep them for ever, as they keep their records. Nothing is trimmed that a query has yet to
+Topics without a retention keep them forever, as they keep their records. Nothing is trimmed that a query has yet to
 read, or may have to read again after a crash.
 """
 

@@ -1,4 +1,4 @@
-"""Notes of tasks beside their rows: how much they read, and which records could not be used.
+"""What tasks report in addition to their rows: how much they read, and which records could not be used.
 
 An aggregate passes on nothing but its results, so tasks that read write a *note*, a small file, for each range they
 read; the driver collects the notes of an attempt when the batch has run, and commits the dead letters with the batch's

@@ -1,6 +1,6 @@
 """Reserves Spark's task slots: a realtime query occupies one for every partition that it reads, as long as it runs.
 
-A query without slots would wait for ever without an error, so it is refused before it starts.
+A query without slots would wait forever without an error, so it is refused before it starts.
 """
 
 from __future__ import annotations

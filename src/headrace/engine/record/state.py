@@ -51,7 +51,7 @@ class StateStorage(Protocol):
 
 
 def stable_hash(key: Any, seed: int = 0) -> int:
-    """A hash that is the same for equal keys, in every process and for ever; `hash` of a string is not."""
+    """A hash that is the same for equal keys, in every process and version; `hash` of a string is not."""
     if isinstance(key, tuple):
         for part in key:
             text = part.__class__ is str  # most keys are one string: avoids a call

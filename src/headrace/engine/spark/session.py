@@ -23,7 +23,7 @@ from headrace.settings import Settings
 
 _PATIENCE = 10.0  # seconds
 _LOGGING = Path(__file__).with_name("log4j2.properties").resolve()
-_JAVA = "-XX:+ExitOnOutOfMemoryError"  # after running out of memory, Java may hang for ever and look busy
+_JAVA = "-XX:+ExitOnOutOfMemoryError"  # after running out of memory, Java may hang and still look busy
 _COLLECTOR = "-XX:+UseParallelGC"  # Java's default is for large heaps: here it takes a sixth of a query's time
 _GIVEN = ("SPARK_SUBMIT_OPTS", "JDK_JAVA_OPTIONS", "JAVA_TOOL_OPTIONS")
 _ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

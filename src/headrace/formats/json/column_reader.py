@@ -203,7 +203,7 @@ def _samples(payloads: pa.BinaryArray, *, bare: bool) -> list[Any]:
 
 @dataclass(frozen=True)
 class Asked:
-    """The type that Arrow is asked for, with names as the samples spell them; whether there are `more` of them."""
+    """The type to request from Arrow, with names as the samples spell them; whether there are `more` of them."""
 
     kind: pa.DataType
     more: bool = False
@@ -271,7 +271,7 @@ def _timestamp(array: pa.Array, kind: pa.DataType) -> pa.Array:
 class Leaf:
     typed: Callable[[pa.Array, pa.DataType], pa.Array] = _same
     asked: pa.DataType | None = None
-    """The type that Arrow is asked for, if it is not the type itself."""
+    """The type to request from Arrow, if it is not the type itself."""
     as_text: bool = False
     """Whether values may also be text."""
 

@@ -141,7 +141,7 @@ def script_code() -> AppCode | Declarations:
 
 
 def execute(code: AppCode) -> ModuleType:
-    """Execute the text as a module; modules beside the file can be imported."""
+    """Execute the text as a module; modules in its folder can be imported."""
     module = ModuleType(code.module)
     module.__file__ = code.path
     sys.modules[code.module] = module

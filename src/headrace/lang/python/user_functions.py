@@ -1,4 +1,4 @@
-"""Python functions that KSQL can call: typed by their annotations, declared beside the built-in ones.
+"""Python functions that KSQL can call: typed by their annotations, declared like the built-in ones.
 
     >>> import headrace as hr
     >>> app = hr.App()

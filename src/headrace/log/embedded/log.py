@@ -1,6 +1,6 @@
 """The embedded log: SQLite as the commit log, Arrow as the storage format, no server.
 
-This module joins the parts; each part is a module in one of the packages beside it.
+This module joins the parts; each part is a module of a sub-package.
 """
 
 from __future__ import annotations

@@ -57,7 +57,7 @@ appender.out.layout.pattern = %d %p %c{1} %m%n%throwable{short}
 
 @dataclass(frozen=True)
 class Listener:
-    """An additional listener beside the plain one: its security protocol, and Kafka's settings for it."""
+    """A listener in addition to the plain one: its security protocol, and Kafka's settings for it."""
 
     name: str
     protocol: str

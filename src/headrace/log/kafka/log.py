@@ -1,4 +1,4 @@
-"""The log on Apache Kafka. This module joins the parts; each part is a module beside it."""
+"""The log on Apache Kafka. This module joins the parts; each part is a module of this package."""
 
 from __future__ import annotations
 

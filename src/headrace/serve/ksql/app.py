@@ -70,7 +70,7 @@ def status(node: Node, body: Body, rights: Rights) -> Answered:
 
 
 def command(node: Node, body: Body, rights: Rights) -> Answered:
-    """GET /status/{kind}/{name}/{deed}: the status of one command."""
+    """GET /status/{kind}/{name}/{action}: the status of one command."""
     if body["command"] not in _commands(node, rights):
         raise UnknownCommand(f"command {body['command']} does not exist", fix="GET /status lists the existing ones")
     return 200, {"status": "SUCCESS", "message": "", "queryId": None}

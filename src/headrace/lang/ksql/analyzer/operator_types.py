@@ -132,7 +132,10 @@ def _temporal(left: e.Expression, right: e.Expression) -> tuple[e.Expression, e.
 
 
 def _beside(side: e.Expression, other: e.Expression) -> e.Expression:
-    """Converts a decimal literal beside a DOUBLE to DOUBLE, if exact, so that no row needs a conversion."""
+    """Converts a decimal literal to DOUBLE if the other operand is a DOUBLE and the conversion is exact.
+
+    No row needs a conversion then.
+    """
     if other.type != t.DOUBLE or not isinstance(side, e.Literal) or not t.is_decimal(side.type):
         return side
     number = float(side.value)

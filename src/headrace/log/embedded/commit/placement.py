@@ -59,7 +59,7 @@ class WriterMark:
 
 
 class InlineFuture:
-    """The future of a request that the waiting thread executes itself, so there is nobody to notify."""
+    """The future of a request that the waiting thread executes itself, so no thread has to be notified."""
 
     __slots__ = ("_error", "_result")
 

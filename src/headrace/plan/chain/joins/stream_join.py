@@ -44,7 +44,7 @@ def join_reach(node: StreamJoin) -> tuple[int, int, int]:
 
 
 class JoinBuffer:
-    """The rows of one side that can still be joined: per key their sorted times, and beside them the rows."""
+    """The rows of one side that can still be joined: per key their sorted times, and the rows in the same order."""
 
     def __init__(self, context: Context, side: str, retention: int) -> None:
         self._rows = context.store(f"{side}-rows")

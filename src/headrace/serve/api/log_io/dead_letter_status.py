@@ -1,4 +1,4 @@
-"""Status of dead letters: replayed or discarded. Each is resolved once, whoever resolves it and whatever crashes.
+"""Status of dead letters: replayed or discarded. Each is resolved once, even if two users resolve it or after a crash.
 
 A resolution is a record of an internal topic. It is appended together with the replayed record, in one transaction of
 one named writer. Opening the writer fences its previous owner, and the topic is read after that, so all earlier

@@ -108,9 +108,7 @@ def _set_cookie(answer: Response, request: Request, value: str, life: int) -> No
 @dataclass(frozen=True, kw_only=True)
 class CreateTokenRequest:
     user: str = in_path("The user's name.")
-    life: str | None = in_body(
-        "How long it lives, like 30d; by default as long as the setting `auth.token_ttl` says.", None
-    )
+    life: str | None = in_body("Lifetime, for example 30d; the default is the setting `auth.token_ttl`.", None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +161,7 @@ class AddUserRequest:
 
 @dataclass(frozen=True, kw_only=True)
 class ChangeUserRequest(UserRequest):
-    password: str | None = in_body("Another password: tokens and sessions of before count no longer.", None)
+    password: str | None = in_body("A new password; it revokes earlier tokens and sessions.", None)
     roles: list[str] | None = in_body("Other roles, in place of all.", None)
 
 

@@ -38,7 +38,7 @@ class TailRequest(TopicRequest):
     partition: int | None = in_query("Only this one.", None)
     start: str = in_query("Where to begin: end, beginning, a time, -10m, or positions.", "end", name="from")
     last: str | None = in_header(
-        "Positions to read on from, which browsers send by themselves.", None, name="last-event-id"
+        "Positions to continue from; browsers send them automatically.", None, name="last-event-id"
     )
 
 
