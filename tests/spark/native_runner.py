@@ -15,6 +15,7 @@ import pyarrow as pa
 from pyspark.sql import SparkSession
 
 from headrace.contracts import Append, dead_letter_topic
+from headrace.engine.log_adapter import log_adapter_for
 from headrace.engine.native.compiler import compile_native_query
 from headrace.engine.query import ensure_topic
 from headrace.engine.task_report import TaskReport
@@ -122,7 +123,7 @@ def natively(
         for append in piece:
             log.append([append])
         flow = compile_native_query(
-            spark, log, query, given_settings, folder, "run", lambda _, more: reports.extend(more)
+            spark, log, query, log_adapter_for(log, given_settings), folder, "run", lambda _, more: reports.extend(more)
         )
         drain(flow.rows, flow.write, folder / "spark", flow.mode)
         if forget:

@@ -9,9 +9,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.contracts import HEADERS_TYPE, Append, TopicSpec, dead_letter_topic
+from headrace.engine.execution_mode import NATIVE, RECORD
+from headrace.engine.log_adapter import log_adapter_for
 from headrace.engine.native.compiler import compile_native_query
 from headrace.engine.planning.mode import choose_execution
-from headrace.engine.planning.native_support import NATIVE, RECORD, choose_native
+from headrace.engine.planning.native_support import choose_native
 from headrace.engine.query import ensure_topic
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
@@ -84,7 +86,9 @@ def test_spark_drops_no_row_that_is_on_time_and_closed_windows_go(
         ensure_topic(log, topic)
     for part in halves(rows):
         log.append([Append("sales", typed_batch(part))])
-        flow = compile_native_query(spark, log, query, Settings.of(query_max_batch_rows=30), tmp_path / "q", "run")
+        flow = compile_native_query(
+            spark, log, query, log_adapter_for(log, Settings.of(query_max_batch_rows=30)), tmp_path / "q", "run"
+        )
         progress += drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     wanted = in_memory(query, as_records(rows))
     assert memory_and_spark.by_key(memory_and_spark.written(log, "O")) == memory_and_spark.by_key(wanted.written)
@@ -105,7 +109,9 @@ def test_rows_go_on_with_their_headers_and_in_their_order(
     rows = [({**dict.fromkeys(TYPED.schema.names), "shop": "oslo", "amount": n * 7 % 31}, n) for n in range(60)]
     headers = pa.array([[{"name": "n", "value": bytes([n])}] for n in range(60)], HEADERS_TYPE)
     log.append([Append("sales", typed_batch(rows).append_column("$headers", headers))])
-    flow = compile_native_query(spark, log, query, Settings.of(query_max_batch_rows=25), tmp_path / "q", "run")
+    flow = compile_native_query(
+        spark, log, query, log_adapter_for(log, Settings.of(query_max_batch_rows=25)), tmp_path / "q", "run"
+    )
     drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     names = [*TYPED.schema.names, "$timestamp", "$headers"]
     given, found = (log.read(t, 0, 0, max_records=100).rows.select(names).to_pylist() for t in ("sales", "O"))

@@ -25,7 +25,9 @@ from pyspark.sql.streaming.datasource import ReadMaxRows
 from headrace.clock import ManualClock
 from headrace.contracts import Append, Batch, TopicSpec, dead_letter_topic
 from headrace.control.program import Program
+from headrace.engine.execution_mode import NATIVE
 from headrace.engine.io.embedded_source import open_view
+from headrace.engine.log_adapter import log_adapter_for
 from headrace.engine.native.compiler import compile_native_query
 from headrace.engine.native.embedded_source import NativeReader
 from headrace.engine.native.embedded_source import rows_for_spark as given_rows
@@ -33,7 +35,7 @@ from headrace.engine.native.input_rows import decode_batch
 from headrace.engine.native.task_spec import WindowSpec, native_task_spec
 from headrace.engine.native.watermark import DeadlineTracker, WatermarkState, report_watermark
 from headrace.engine.planning.mode import choose_execution
-from headrace.engine.planning.native_support import NATIVE, choose_native
+from headrace.engine.planning.native_support import choose_native
 from headrace.engine.query import ensure_topic
 from headrace.engine.task_report import TaskReport
 from headrace.log.embedded import EmbeddedLog
@@ -99,7 +101,14 @@ def ran(spark: SparkSession, log: EmbeddedLog, query: Query, folder: Path, rows:
     reports: list[TaskReport] = []
     given_settings = Settings.of(query_max_batch_rows=rows)
     flow = compile_native_query(
-        spark, log, query, given_settings, folder, "run", lambda _, more: reports.extend(more), ticks=ticks
+        spark,
+        log,
+        query,
+        log_adapter_for(log, given_settings),
+        folder,
+        "run",
+        lambda _, more: reports.extend(more),
+        ticks=ticks,
     )
     assert flow.mode == "append"
     return drain(flow.rows, flow.write, folder / "spark", flow.mode), reports
@@ -179,7 +188,7 @@ def test_what_was_closed_before_a_crash_goes_out_with_the_next_tick(
     query, folder = final("tumbling"), tmp_path / "q"
     topics(log)
     log.append([Append("sales", typed_batch([(ROW, 1_000), (ROW, 3_500)]))])
-    flow = compile_native_query(spark, log, query, Settings(), folder, "run", ticks=TICKS)
+    flow = compile_native_query(spark, log, query, log_adapter_for(log, Settings()), folder, "run", ticks=TICKS)
 
     def dying(rows: Any, batch: int) -> None:
         if batch > 0:

@@ -21,11 +21,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql.streaming.datasource import ReadMaxRows
 
 from headrace.contracts import HEADERS_TYPE, Append, TopicSpec, dead_letter_topic
+from headrace.engine.execution_mode import NATIVE, RECORD
 from headrace.engine.io.embedded_source import open_view
+from headrace.engine.log_adapter import log_adapter_for
 from headrace.engine.native.compiler import compile_native_query
 from headrace.engine.native.embedded_source import NativeReader
 from headrace.engine.native.task_spec import NativeTaskSpec, native_task_spec
-from headrace.engine.planning.native_support import NATIVE, RECORD, choose_native
+from headrace.engine.planning.native_support import choose_native
 from headrace.engine.query import ensure_topic
 from headrace.errors import SchemaMismatch
 from headrace.log.embedded import EmbeddedLog
@@ -149,7 +151,9 @@ def test_spark_drops_no_row_that_is_on_time_and_state_is_cleaned(
         ensure_topic(log, topic)
     for part in halves(rows):
         log.append([Append("sales", typed_batch(part))])
-        flow = compile_native_query(spark, log, query, Settings.of(query_max_batch_rows=30), tmp_path / "q", "run")
+        flow = compile_native_query(
+            spark, log, query, log_adapter_for(log, Settings.of(query_max_batch_rows=30)), tmp_path / "q", "run"
+        )
         progress += drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     wanted = in_memory(query, as_records(rows))
     assert last(memory_and_spark.written(log, "O")) == last(wanted.written)
@@ -245,7 +249,7 @@ def test_a_sink_with_a_schema_gets_columns(spark: SparkSession, log: EmbeddedLog
     rows = sales(5, 30)
     ensure_topic(log, dead_letter_topic("O"))
     log.append([Append("sales", typed_batch(rows))])
-    flow = compile_native_query(spark, log, query, SETTINGS, tmp_path / "q", "run")
+    flow = compile_native_query(spark, log, query, log_adapter_for(log, SETTINGS), tmp_path / "q", "run")
     drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     found = {
         (row["shop"], row["windowstart"]): (row["n"], row["s"], row["w"], row["$timestamp"])
@@ -269,7 +273,7 @@ def test_a_stream_between_topics_with_schemas(spark: SparkSession, log: Embedded
     batch = typed_batch(rows)
     headers = pa.array([[{"name": "n", "value": bytes([i])}] for i in range(len(rows))], HEADERS_TYPE)
     log.append([Append("sales", batch.append_column("$headers", headers))])
-    flow = compile_native_query(spark, log, query, Settings(), tmp_path / "q", "run")
+    flow = compile_native_query(spark, log, query, log_adapter_for(log, Settings()), tmp_path / "q", "run")
     drain(flow.rows, flow.write, tmp_path / "q" / "spark", flow.mode)
     names = [*spec.schema.names, "$timestamp", "$headers"]
     given, found = (log.read(t, 0, 0, max_records=100).rows.select(names).to_pylist() for t in ("sales", "O"))
@@ -284,7 +288,7 @@ def test_declared_columns_must_be_those_of_the_topic(log: EmbeddedLog, spark: Sp
     for topic in ("O", dead_letter_topic("O")):
         ensure_topic(log, topic)
     with pytest.raises(SchemaMismatch) as error:
-        compile_native_query(spark, log, query, SETTINGS, tmp_path / "q", "run")
+        compile_native_query(spark, log, query, log_adapter_for(log, SETTINGS), tmp_path / "q", "run")
     assert 'column "ITEM" is string, the topic has int' in error.value.what
     assert 'column "TAGS" does not exist in the topic' in error.value.what
     assert "PRICE" not in error.value.what

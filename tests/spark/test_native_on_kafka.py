@@ -19,6 +19,7 @@ from headrace.clock import ManualClock
 from headrace.contracts import Append, TopicSpec, dead_letter_topic
 from headrace.control.program import Program
 from headrace.engine.io.kafka_source import CutJournal
+from headrace.engine.log_adapter import log_adapter_for
 from headrace.engine.native.compiler import compile_native_query
 from headrace.engine.native.watermark import WatermarkState, parse_watermark
 from headrace.engine.planning.mode import choose_execution_on
@@ -112,7 +113,7 @@ def test_results_are_those_of_the_chain(
     for piece in range(3):
         kafka.append([Append(name, from_records(clicks(dice, piece * 60, 60)))])
         for _ in range(2):
-            flow = compile_native_query(spark, kafka, query, kafka.settings, folder, name)
+            flow = compile_native_query(spark, kafka, query, log_adapter_for(kafka, kafka.settings), folder, name)
             drain(flow.rows, flow.write, folder / "spark", flow.mode)
             forget_last_commit(folder / "spark")
     wanted, problems = by_the_chain(query, in_order(kafka, name, CutJournal(kafka, name, folder / "spark")))

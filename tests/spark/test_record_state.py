@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 from headrace import cli
 from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.record.shuffle.key_group_ids import spark_hash
-from headrace.engine.record.state import Address, KeyGroupState
+from headrace.engine.record.state import KeyGroupState
 from headrace.engine.record.state_reader import StateEntry, find_checkpoint, find_entries, store_summaries
 from headrace.engine.spark import state_client
+from headrace.engine.spark.state_storage import Address
 from tests.ksql_strategies import planned
 from tests.spark.conftest import drain
 

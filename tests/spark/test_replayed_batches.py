@@ -13,11 +13,11 @@ from pyspark.sql import SparkSession
 from headrace.control.program import Program
 from headrace.control.queries.handle import QueryHandle
 from headrace.control.workers.isolation import InProcess, OnBatch
-from headrace.engine.io.log_adapter import Position
-from headrace.engine.planning.serialization import Setup
+from headrace.engine.log_adapter import Position
 from headrace.errors import ProcessLost, QueryFailed
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup
 from headrace.settings import Settings
 from tests import memory_and_spark
 from tests.spark.conftest import forget_last_commit

@@ -37,7 +37,6 @@ from headrace.control.statements.permissions import Permissions, redact_errors, 
 from headrace.control.statements.replay import Replay, empty_catalog
 from headrace.control.statements.runtime import LogRuntime
 from headrace.control.workers.isolation import Isolation, SharedProcess, create_isolation
-from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.errors import (
     AppInUse,
     BadQuery,
@@ -61,6 +60,7 @@ from headrace.plan.actions import Action, MetadataKind
 from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query as Plan
 from headrace.plan.notifiers import Notifier
+from headrace.plan.serialization import Setup, no_setup
 from headrace.settings import Settings
 from headrace.views.stores import open_store
 

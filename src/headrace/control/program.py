@@ -26,7 +26,6 @@ from headrace.control.statements.replay import empty_catalog
 from headrace.control.statements.row_codec import encode_rows
 from headrace.control.statements.runtime import LogRuntime
 from headrace.control.workers.isolation import Isolation, create_isolation
-from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.errors import HeadraceError
 from headrace.lang.executor import ScriptExecutor
 from headrace.lang.interpreter import Interpreter
@@ -35,6 +34,7 @@ from headrace.lang.registry import KSQL, dialect_of
 from headrace.plan.actions import Action
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.contract import Event
+from headrace.plan.serialization import Setup, no_setup
 from headrace.settings import Settings
 
 _POLL_SECONDS = 0.5  # seconds between checks of running queries

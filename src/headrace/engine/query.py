@@ -26,15 +26,13 @@ from pyspark.sql.streaming.query import StreamingQuery
 from headrace.clock import SystemClock
 from headrace.contracts import Log, dead_letter_spec, dead_letter_topic
 from headrace.engine.checkpoint import Checkpoint, Manifest, ticks_topic
-from headrace.engine.io.log_adapter import LogAdapter, Position, log_adapter_for
+from headrace.engine.execution_mode import NATIVE, REALTIME, RECORD
 from headrace.engine.io.oversized_batch import discard_oversized_batch
 from headrace.engine.io.replay_retention import TRIM_INTERVAL_BATCHES
+from headrace.engine.log_adapter import LogAdapter, Position, log_adapter_for
 from headrace.engine.native.compiler import CompiledQuery, compile_native_query
 from headrace.engine.native.task_spec import is_final
 from headrace.engine.planning.mode import choose_execution_on, merges_changes
-from headrace.engine.planning.native_support import NATIVE, RECORD
-from headrace.engine.planning.realtime_support import REALTIME
-from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.engine.progress import Progress, batch_phases
 from headrace.engine.realtime.progress_tracker import ProgressTracker
 from headrace.engine.realtime.task_slots import reserve_slots
@@ -52,6 +50,7 @@ from headrace.errors import Closed, HeadraceError
 from headrace.log.topic_spec import ensure_topic
 from headrace.plan.analysis.record_layout import record_layouts
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup, no_setup
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
@@ -272,7 +271,7 @@ def start_query(
                 spark,
                 log,
                 query,
-                settings,
+                prepared.log_adapter,
                 folder,
                 run,
                 running.report,

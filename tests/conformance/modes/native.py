@@ -12,10 +12,10 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 from tests.conformance import corpus_functions
 
-from headrace.engine.planning.partitioning import scalar_calls
 from headrace.engine.planning.sparksql_support import BatchMode, choose_batch_mode
 from headrace.engine.sparksql import operators
 from headrace.engine.sparksql.record_frames import headers_of, records_frame
+from headrace.plan.analysis.partitioning import scalar_calls
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Aggregate, Query, walk
 from headrace.plan.relations import Kind

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Any
 
-from headrace.engine.planning.partitioning import StateScope, key_group_assigner, partitioning_of
+from headrace.plan.analysis.partitioning import StateScope, key_group_assigner, partitioning_of
 from headrace.plan.analysis.state_shape import state_shape
 from headrace.plan.nodes import Query
 

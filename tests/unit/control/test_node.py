@@ -24,12 +24,12 @@ from headrace.control.queries.handle import QueryHandle
 from headrace.control.statements.journal import JOURNAL_TOPIC, Journal
 from headrace.control.statements.replay import Replay
 from headrace.control.workers.isolation import OnBatch
-from headrace.engine.io.log_adapter import Position
-from headrace.engine.planning.serialization import Setup
+from headrace.engine.log_adapter import Position
 from headrace.errors import BadTopicName, HeadraceError, LogBusy, UnknownQuery, Unsupported, WriterFenced
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup
 from headrace.settings import Settings
 from tests.unit.control.queries.test_ticks import Run
 from tests.wait import wait_until

@@ -10,11 +10,11 @@ import pytest
 from headrace.control.program import Program
 from headrace.control.queries.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
-from headrace.engine.io.log_adapter import Position
-from headrace.engine.planning.serialization import Setup
+from headrace.engine.log_adapter import Position
 from headrace.errors import BadProperty, BadSetting, ProcessLost, ProgramRunning, Unsupported
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup
 from headrace.settings import Settings
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');\n"

@@ -96,7 +96,7 @@ def _run(
         with display.busy("loading Spark"):
             from headrace.control.program import Program
             from headrace.control.queries.metrics import MetricsSampler
-            from headrace.engine.planning.serialization import no_setup
+            from headrace.plan.serialization import no_setup
 
         setup = script.setup or no_setup
         program = Program(

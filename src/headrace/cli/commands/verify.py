@@ -78,7 +78,7 @@ def _subjects(log: Log, settings: Settings, file: Path | None, name: str | None)
 
     if file is None:
         return targets.server_targets(log, settings.storage.data)
-    from headrace.engine.planning.serialization import no_setup
+    from headrace.plan.serialization import no_setup
 
     given = script.load_script(file)
     found = script.analyze_script(given)

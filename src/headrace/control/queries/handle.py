@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from headrace.control.queries.ticks import TickTarget
-from headrace.engine.io.log_adapter import Position
+from headrace.engine.log_adapter import Position
 from headrace.errors import HeadraceError
 
 

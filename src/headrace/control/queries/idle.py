@@ -13,8 +13,8 @@ from functools import cached_property
 
 from headrace.control.queries.handle import QueryHandle
 from headrace.control.queries.ticks import is_timed
-from headrace.engine.io.log_adapter import Position
-from headrace.engine.planning.realtime_support import REALTIME
+from headrace.engine.execution_mode import REALTIME
+from headrace.engine.log_adapter import Position
 from headrace.engine.query import PreparedQuery
 
 

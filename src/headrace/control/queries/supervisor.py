@@ -23,12 +23,12 @@ from headrace.control.queries.handle import QueryHandle
 from headrace.control.queries.ticks import Ticker
 from headrace.control.workers.isolation import Isolation
 from headrace.engine.checkpoint import Checkpoint, finish_removals, list_checkpoints
-from headrace.engine.io.log_adapter import Position
-from headrace.engine.planning.serialization import Setup, no_setup
+from headrace.engine.log_adapter import Position
 from headrace.engine.query import PreparedQuery, prepare_query
 from headrace.errors import HeadraceError, OutOfMemory, ProcessLost
 from headrace.log.embedded.storage.store import translate_errors
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup, no_setup
 from headrace.settings import Settings
 
 _PAUSE = 0.05  # seconds between checks of queries that are starting

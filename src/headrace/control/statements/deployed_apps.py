@@ -11,13 +11,13 @@ from collections.abc import Iterable, Iterator, Set
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.errors import FunctionExists, UnknownApp, suggestion
 from headrace.lang.python.app import App
 from headrace.lang.python.app_code import AppCode, CombinedSetup, app_of
 from headrace.lang.registry import dialect_of
 from headrace.plan.analysis.state_shape import user_code_versions
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup, no_setup
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from typing import Any
 
 from headrace.clock import Clock
 from headrace.contracts import Append, Log, Writer
-from headrace.engine.io.log_adapter import Position
+from headrace.engine.log_adapter import Position
 from headrace.errors import HeadraceError, StateUnreadable, WriterFenced
 from headrace.lang.registry import KSQL
 from headrace.log.folded_topic import read_records

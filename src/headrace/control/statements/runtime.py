@@ -15,7 +15,7 @@ from headrace.control.serving.print_topic import read_all_records, source_of_top
 from headrace.control.statements.permissions import visible_catalog
 from headrace.control.statements.row_codec import encode_rows
 from headrace.control.statements.sink_topic import sink_topic_spec
-from headrace.engine.io.log_adapter import Position, log_adapter_for
+from headrace.engine.log_adapter import Position, log_adapter_for
 from headrace.engine.query import input_topics
 from headrace.errors import BadProperty, UnknownTopic
 from headrace.lang.contract import DescribeContext, TopicStatistics

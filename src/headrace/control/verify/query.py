@@ -20,8 +20,7 @@ from headrace.control.verify.targets import VerifyTarget
 from headrace.control.verify.view import ViewComparison, compare_view
 from headrace.control.workers.spark_log import redirect_output
 from headrace.engine.checkpoint import Checkpoint, Manifest, ticks_topic
-from headrace.engine.planning.native_support import NATIVE
-from headrace.engine.planning.realtime_support import REALTIME
+from headrace.engine.execution_mode import NATIVE, REALTIME
 from headrace.engine.query import consumed_topics
 from headrace.engine.record.sink_columns import sink_columns
 from headrace.engine.record.task_spec import RecordTaskSpec, record_task_spec

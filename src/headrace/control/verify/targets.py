@@ -12,11 +12,11 @@ from headrace.control.admin.discovery import SERVER_PROGRAM
 from headrace.control.queries.supervisor import checkpoint_folder
 from headrace.control.statements.journal import read_journal
 from headrace.control.statements.replay import Replay, empty_catalog
-from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.errors import UnknownQuery, UnknownTopic
 from headrace.plan.actions import CreateSource, StartQuery
 from headrace.plan.catalog import Catalog, SourceInfo
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup, no_setup
 
 
 @dataclass(frozen=True)

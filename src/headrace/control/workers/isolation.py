@@ -18,13 +18,13 @@ from headrace.control.queries.handle import QueryHandle
 from headrace.control.workers.process import WorkerProcess, WorkerQueryHandle
 from headrace.control.workers.protocol import QueryAssignment, WorkerConfig
 from headrace.control.workers.spark_log import redirect_output
-from headrace.engine.io.log_adapter import Position
-from headrace.engine.planning.serialization import Setup, serialize_plan
+from headrace.engine.log_adapter import Position
 from headrace.engine.query import prepare_query, start_query
 from headrace.engine.spark.session import SparkSession, spark_session
 from headrace.errors import BadSetting
 from headrace.log.kafka.jars import spark_jars
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup, serialize_plan
 from headrace.settings import Settings
 
 _FILES_PER_START = 3  # files that Spark keeps open for every query that was started

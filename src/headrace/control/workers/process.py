@@ -28,7 +28,7 @@ from headrace.control.workers.protocol import (
 )
 from headrace.control.workers.scratch import ScratchDirectory
 from headrace.control.workers.spark_log import open_for_append
-from headrace.engine.io.log_adapter import Position
+from headrace.engine.log_adapter import Position
 from headrace.engine.progress import Progress
 from headrace.engine.query import PreparedQuery
 from headrace.engine.task_report import TaskReport

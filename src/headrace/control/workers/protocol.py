@@ -19,10 +19,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from headrace.engine.io.log_adapter import Position
-from headrace.engine.planning.serialization import Setup, load_plan, no_setup
+from headrace.engine.log_adapter import Position
 from headrace.errors import CODES, HeadraceError
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup, load_plan, no_setup
 from headrace.settings import Settings
 
 

@@ -19,7 +19,7 @@ from typing import Any, BinaryIO, NoReturn, TextIO
 from headrace import logfile
 from headrace.contracts import Log
 from headrace.control.workers.protocol import CommandType, QueryAssignment, WorkerCommand, WorkerConfig
-from headrace.engine.planning.realtime_support import REALTIME
+from headrace.engine.execution_mode import REALTIME
 from headrace.engine.query import RunningQuery, start_query
 from headrace.engine.spark.failures import failure_of
 from headrace.engine.spark.session import SparkSession, spark_has_stopped, spark_session, stop_spark

@@ -13,8 +13,8 @@ from typing import Any
 
 from headrace.contracts import Log
 from headrace.engine.checkpoint import Checkpoint, Manifest
+from headrace.engine.execution_mode import REALTIME
 from headrace.engine.io.sink import writer_name
-from headrace.engine.planning.realtime_support import REALTIME
 from headrace.log.embedded import EmbeddedLog
 
 _logger = logging.getLogger(__name__)

@@ -1,6 +1,6 @@
 """Compiles a plan to Spark's own streaming operators, from the log to the log.
 
-    compiled = compile_native_query(spark, log, query, settings, folder, run, on_report)
+    compiled = compile_native_query(spark, log, query, adapter, folder, run, on_report)
     compiled.rows.writeStream.outputMode(compiled.mode).foreachBatch(compiled.write) ...
 
 Stateless nodes are compiled as for a bounded read (`sparksql.operators`). The state of groups is Spark's; each batch
@@ -21,33 +21,32 @@ from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_type
 
 from headrace.contracts import Log, Topic
-from headrace.engine.io.log_adapter import log_adapter_for
+from headrace.engine.io.sink import BatchCommitter
 from headrace.engine.native.distinct import StreamingDistinct, order_columns, order_rows
 from headrace.engine.native.partial_aggregation import PartialAggregation
 from headrace.engine.native.schema_match import match_columns, same_fields
-from headrace.engine.native.sink import NativeSink
+from headrace.engine.native.sink import NativeSink, StreamTimeProvider
 from headrace.engine.native.task_spec import NativeTaskSpec, WindowSpec, native_task_spec
-from headrace.engine.planning.serialization import Setup, no_setup
 from headrace.engine.sparksql import aggregation
 from headrace.engine.sparksql.column_types import natural_sql, quote_name, sql_type
 from headrace.engine.sparksql.frames import frame_columns, type_of
-from headrace.engine.sparksql.operators import RelationFrame, compile_node
+from headrace.engine.sparksql.operators import FrameSource, RelationFrame, compile_node
 from headrace.engine.sparksql.serde import row_columns
 from headrace.engine.task_report import OnTaskReports
 from headrace.errors import SchemaMismatch
 from headrace.plan import nodes as n
 from headrace.plan.analysis.rewrite import rewrite_nodes
 from headrace.plan.relations import Relation
+from headrace.plan.serialization import Setup, no_setup
 from headrace.plan.types import BIGINT, is_nested
 from headrace.schema import Field
-from headrace.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -59,11 +58,21 @@ class CompiledQuery:
     mode: str
 
 
+class NativeLogAdapter(Protocol):
+    """What a native query needs of its log; see `engine.log_adapter`."""
+
+    by_time: bool
+
+    def read_rows(self, spark: SparkSession, spec: NativeTaskSpec, start: str) -> DataFrame: ...
+    def stream_time(self, folder: Path, spec: NativeTaskSpec) -> StreamTimeProvider: ...
+    def committer(self, run: str, folder: Path) -> BatchCommitter: ...
+
+
 def compile_native_query(
     spark: SparkSession,
     log: Log,
     query: n.Query,
-    settings: Settings,
+    adapter: NativeLogAdapter,
     folder: Path,
     run: str,
     on_report: OnTaskReports = lambda batch, reports: None,
@@ -77,7 +86,7 @@ def compile_native_query(
     The topics of source and sink must exist, and the dead-letter topic, and that of the ticks if it has any. Raises
     SchemaMismatch if the schema of a topic does not fit the statement.
     """
-    adapter, notes = log_adapter_for(log, settings), str((folder / "notes").resolve())
+    notes = str((folder / "notes").resolve())
     spec = native_task_spec(query, notes, setup, by_time=adapter.by_time, ticks=ticks)
     plan, source = spec.plan, spec.source
     if not (read := log.topic(source.topic)).schema.is_raw:
@@ -106,11 +115,6 @@ def _session_with_empty_batches(spark: SparkSession) -> SparkSession:
 
 
 # -- processing of rows ----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class FrameSource(n.Source):
-    """A source whose rows are a frame already."""
 
 
 @dataclass(frozen=True)
@@ -167,11 +171,6 @@ def source_frame(read: DataFrame, spec: NativeTaskSpec) -> DataFrame:
 def _null_column(name: str, relation: Relation) -> Column:
     is_value = name[0] in "kv" and name[1:].isdigit()
     return f.lit(None).cast(sql_type(type_of(name, relation))) if is_value else f.lit(None)
-
-
-@compile_node.register
-def _(node: FrameSource, records: DataFrame) -> RelationFrame:
-    return RelationFrame(records, node.relation)
 
 
 @compile_node.register

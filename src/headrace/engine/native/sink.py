@@ -19,12 +19,12 @@ from pyspark.sql import DataFrame, SparkSession
 from headrace.contracts import HEADERS_TYPE, Topic, dead_letter_topic
 from headrace.engine.io.columns import from_spark
 from headrace.engine.io.payloads import PayloadEncoder, payload_encoder
+from headrace.engine.io.row_payloads import ROWS, payload_rows, rows_payload
 from headrace.engine.io.sink import STAGED, BatchCommitter, Sink, TopicRows, staged_extents
 from headrace.engine.native.header_codec import header_column, unpack_headers
 from headrace.engine.native.task_notes import BatchAttempt
 from headrace.engine.native.task_spec import NativeTaskSpec
 from headrace.engine.native.watermark import DeadlineTracker
-from headrace.engine.record.shuffle.payloads import ROWS, payload_rows, rows_payload
 from headrace.engine.sparksql.column_types import quote_name
 from headrace.engine.sparksql.frames import row_tuples
 from headrace.engine.task_report import OnTaskReports, TaskReport

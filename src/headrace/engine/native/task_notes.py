@@ -17,7 +17,7 @@ from pathlib import Path
 from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
-from headrace.engine.record.shuffle.payloads import rows_payload
+from headrace.engine.io.row_payloads import rows_payload
 from headrace.engine.task_report import TaskReport
 from headrace.plan.chain.records import RawRecord
 

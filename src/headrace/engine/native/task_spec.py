@@ -11,7 +11,6 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 
 from headrace.engine.native.arrow_filter import push_down_filter
 from headrace.engine.native.partial_aggregation import PartialAggregation, partial_aggregation
-from headrace.engine.planning.serialization import Setup, load_plan, no_setup, serialize_plan
 from headrace.engine.sparksql.column_types import column_type
 from headrace.engine.sparksql.expressions import column_name
 from headrace.engine.sparksql.frames import type_of
@@ -20,6 +19,7 @@ from headrace.plan.chain.aggregation.windows import grace_of, milliseconds
 from headrace.plan.expressions import PSEUDO, Column, Expression, NamedExpression, column_names
 from headrace.plan.relations import Window
 from headrace.plan.rules import optimize
+from headrace.plan.serialization import Setup, load_plan, no_setup, serialize_plan
 
 
 @dataclass(frozen=True)

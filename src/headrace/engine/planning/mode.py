@@ -13,19 +13,19 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from headrace.contracts import Log, Topic
+from headrace.engine.execution_mode import AUTO, NATIVE, REALTIME, RECORD
 from headrace.engine.native.task_spec import native_task_spec, only_distinct
-from headrace.engine.planning.native_support import NATIVE, RECORD, choose_native
-from headrace.engine.planning.partitioning import key_group_assigner
-from headrace.engine.planning.realtime_support import DELIVERY_GUARANTEE, REALTIME, realtime_obstacles
+from headrace.engine.planning.native_support import choose_native
+from headrace.engine.planning.realtime_support import DELIVERY_GUARANTEE, realtime_obstacles
 from headrace.engine.record.results import can_merge_changes
 from headrace.errors import BadSetting
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan import nodes as n
+from headrace.plan.analysis.partitioning import key_group_assigner
 from headrace.plan.analysis.state_shape import state_shape
 from headrace.plan.relations import Kind
 from headrace.settings import Settings
 
-AUTO = "auto"
 EMIT_PER_BATCH, EMIT_PER_RECORD = "per-batch", "per-record"
 _MODES = (AUTO, RECORD, NATIVE, REALTIME)
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.contracts import Topic
+from headrace.engine.execution_mode import NATIVE, RECORD
 from headrace.engine.native.arrow_filter import push_down_filter
 from headrace.engine.native.task_spec import group_columns, is_final, is_ordered, only_aggregate, only_distinct
 from headrace.engine.planning.sparksql_support import outermost_expressions, sparksql_obstacles
@@ -23,7 +24,6 @@ from headrace.plan.expressions import Call, Expression
 from headrace.plan.relations import Kind, Relation, Window
 from headrace.plan.rules import optimize
 
-NATIVE, RECORD = "native", "record"
 _TIMES = (ty.BIGINT, ty.TIMESTAMP)
 
 

@@ -18,7 +18,6 @@ from headrace.plan.analysis.rewrite import relation_of
 from headrace.plan.relations import Kind, payload
 from headrace.plan.rules import optimize
 
-REALTIME = "realtime"
 DELIVERY_GUARANTEE = (
     "at least once: after a crash a result may come again, with the same headers hr-query and hr-origin"
 )

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from headrace.engine.planning.partitioning import HASHABLE_TYPES, scalar_calls
 from headrace.engine.sparksql.column_types import NoColumnType, column_type
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
+from headrace.plan.analysis.partitioning import HASHABLE_TYPES, scalar_calls
 from headrace.plan.expressions import ROWTIME, Expression, NamedExpression, column_names
 from headrace.plan.functions import SCALARS
 from headrace.plan.relations import Kind, Relation, WindowKind

@@ -23,12 +23,11 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from headrace.contracts import dead_letter_topic
 from headrace.engine.io.kafka_source import java_client_options, subscribe
-from headrace.engine.native.compiler import FrameSource
 from headrace.engine.realtime import envelope, formats, task_slots
 from headrace.engine.realtime.json_values import quote_text
 from headrace.engine.realtime.progress_tracker import COUNTS_METRIC
 from headrace.engine.sparksql.frames import frame_columns, with_expressions
-from headrace.engine.sparksql.operators import RelationFrame, compile_node
+from headrace.engine.sparksql.operators import FrameSource, RelationFrame, compile_node
 from headrace.log.kafka.client import client_options
 from headrace.log.kafka.log import KafkaLog
 from headrace.plan import nodes as n

@@ -19,11 +19,12 @@ import numpy as np
 import pyarrow as pa
 
 from headrace.contracts import dead_letter_topic
+from headrace.engine.io.row_payloads import rows_payload
 from headrace.engine.record.batch_time import batch_time_of
 from headrace.engine.record.result_writer import ResultWriter
 from headrace.engine.record.results import Results, merge_changes
 from headrace.engine.record.shuffle.partitioner import Numbers, plan_assigner
-from headrace.engine.record.shuffle.payloads import ArrivedRecords, read_payloads, rows_payload
+from headrace.engine.record.shuffle.payloads import ArrivedRecords, read_payloads
 from headrace.engine.record.state import KeyGroupState
 from headrace.engine.record.task_spec import RecordTaskSpec
 from headrace.engine.spark.state_client import MapStateStorage

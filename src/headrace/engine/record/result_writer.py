@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from headrace.contracts import HEADERS_TYPE, Topic
 from headrace.engine.io.payloads import MIN_COLUMNAR_ROWS, entry_encoder
+from headrace.engine.io.row_payloads import columns_payload, header_items, payload_rows, rows_payload
 from headrace.engine.record.results import Results
-from headrace.engine.record.shuffle.payloads import columns_payload, header_items, payload_rows, rows_payload
 from headrace.engine.record.sink_columns import SinkColumns
 from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import CODEC_ERRORS, BadTime, Encoder, RawRecord, error_reason, timestamp_extractor

@@ -12,11 +12,12 @@ entry is written only if something in its bucket was set or deleted.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 from zlib import crc32
 
+from headrace.engine.spark.state_storage import Address, Change, StateStorage
 from headrace.plan.state_encoding import decode, encode, unpacked_size
 
 BUCKET_BYTES = 8 << 10
@@ -34,20 +35,7 @@ BUCKETS_PER_READ = 1024
 MAX_CACHED_BYTES = 32 << 20
 """Bytes of a store that a batch caches decoded, which take some eight times as much memory."""
 
-Address = tuple[str, int]
-"""A store's name and the bucket's number."""
-
 ROOT: Address = ("", 0)
-
-Change = tuple[Address, bytes | None]
-"""The new content of a bucket; None if it is removed."""
-
-
-class StateStorage(Protocol):
-    """Stores a key group's buckets."""
-
-    def read(self, addresses: Sequence[Address]) -> list[bytes | None]: ...
-    def write(self, changes: Iterable[Change]) -> None: ...
 
 
 def stable_hash(key: Any, seed: int = 0) -> int:

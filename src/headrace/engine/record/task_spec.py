@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from headrace.engine.planning.serialization import Setup, load_plan, no_setup, serialize_plan
 from headrace.engine.record.sink_columns import SinkColumns
 from headrace.plan.analysis.record_layout import RecordLayout
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup, load_plan, no_setup, serialize_plan
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.sql.streaming.proto import StateMessage_pb2 as messages
 from pyspark.sql.streaming.stateful_processor import MapState
 
-from headrace.engine.record.state import Address, Change
+from headrace.engine.spark.state_storage import Address, Change
 
 KEY_SCHEMA = "store string, bucket int"
 VALUE_SCHEMA = "data binary"

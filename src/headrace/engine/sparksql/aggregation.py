@@ -17,7 +17,6 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.engine.planning.serialization import deserialize_plan, serialize_plan
 from headrace.engine.sparksql.column_types import column_type, from_column, to_column
 from headrace.engine.sparksql.frames import BOUNDS, ORDER, frame_columns, with_expressions
 from headrace.plan import types as ty
@@ -26,6 +25,7 @@ from headrace.plan.chain.codegen.fold import Fold, fold
 from headrace.plan.chain.contract import Context
 from headrace.plan.nodes import Aggregate, AggregateCall
 from headrace.plan.relations import Window as PlanWindow
+from headrace.plan.serialization import deserialize_plan, serialize_plan
 
 _ORDERED = (ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
 """Types that Spark sorts as the chain does: not DOUBLE, where NaN is the greatest."""

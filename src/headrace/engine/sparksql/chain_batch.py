@@ -1,8 +1,8 @@
 """Runs the chain inside Spark, over a bounded input: it writes exactly the records of one chain in memory.
 
 Rows are grouped by key group; each key group runs through a chain of its own, in order of arrival. Where
-`planning.partitioning` shows that a record's results depend only on records of the same key group, there are several in
-parallel; else there is one. One job can run many queries: rows carry the id of their query.
+`plan.analysis.partitioning` shows that a record's results depend only on records of the same key group, there are
+several in parallel; else there is one. One job can run many queries: rows carry the id of their query.
 """
 
 from __future__ import annotations
@@ -16,15 +16,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from headrace.clock import SystemClock
-from headrace.engine.planning.partitioning import KeyGroupAssigner, key_group_assigner
-from headrace.engine.planning.serialization import Setup, load_plan, no_setup, serialize_plan
 from headrace.engine.sparksql.frames import python_function
 from headrace.engine.sparksql.record_frames import INPUT, OUTPUT, OUTPUT_SPARK, output_row, raw_records, rows_table
+from headrace.plan.analysis.partitioning import KeyGroupAssigner, key_group_assigner
 from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.interpreter import group_by_topic
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup, load_plan, no_setup, serialize_plan
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql.pandas.types import from_arrow_type
 
-from headrace.engine.planning.serialization import deserialize_plan, serialize_plan
 from headrace.engine.sparksql.arithmetic import NotExpressible
 from headrace.engine.sparksql.column_types import column_type, from_column, to_column
 from headrace.engine.sparksql.expressions import column_name, to_sql
@@ -33,6 +32,7 @@ from headrace.plan.chain.contract import Context
 from headrace.plan.expressions import PSEUDO, Call, Expression, column_names
 from headrace.plan.functions import SCALARS
 from headrace.plan.relations import Relation
+from headrace.plan.serialization import deserialize_plan, serialize_plan
 
 ORDER = ("sequence", "place")
 BOUNDS = ("window_start", "window_end")

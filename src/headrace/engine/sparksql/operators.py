@@ -38,6 +38,11 @@ class RelationFrame:
     settled: bool = False
 
 
+@dataclass(frozen=True)
+class FrameSource(n.Source):
+    """A source whose rows are a frame already."""
+
+
 def run_query(records: DataFrame, query: n.Query) -> DataFrame:
     """The rows that reach the sink, as a frame."""
     rows = (
@@ -67,6 +72,11 @@ def compile_node(node: n.Node, records: DataFrame) -> RelationFrame:
 def _(node: n.Source, records: DataFrame) -> RelationFrame:
     rows = serde.decode_records(records, node)
     return RelationFrame(rows.where("keyed") if node.relation.kind is Kind.TABLE else rows, node.relation)
+
+
+@compile_node.register
+def _(node: FrameSource, records: DataFrame) -> RelationFrame:
+    return RelationFrame(records, node.relation)
 
 
 @compile_node.register

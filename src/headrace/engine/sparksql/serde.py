@@ -15,7 +15,6 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headrace.engine.planning.serialization import deserialize_plan, serialize_plan
 from headrace.engine.sparksql.column_types import column_type, natural_sql, quote_name, to_column
 from headrace.engine.sparksql.frames import (
     BOUNDS,
@@ -31,6 +30,7 @@ from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Decoder, Encoder, RawRecord
 from headrace.plan.nodes import Sink, Source
 from headrace.plan.relations import Relation
+from headrace.plan.serialization import deserialize_plan, serialize_plan
 from headrace.schema import Field
 
 

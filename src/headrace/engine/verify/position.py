@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from headrace.contracts import Log
 from headrace.engine.checkpoint import Checkpoint, Manifest, cuts_topic
+from headrace.engine.execution_mode import NATIVE
 from headrace.engine.io.sink import writer_name
 from headrace.engine.native.task_spec import is_final
-from headrace.engine.planning.native_support import NATIVE
 from headrace.errors import InputGone, LogBusy
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.commit.writers import last_number

@@ -13,11 +13,11 @@ from headrace.control.program import Program
 from headrace.control.queries.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
 from headrace.engine.checkpoint import VERSION, Checkpoint, cuts_topic, finish_removals, ticks_topic
-from headrace.engine.io.log_adapter import Position
-from headrace.engine.planning.serialization import Setup
+from headrace.engine.log_adapter import Position
 from headrace.errors import LogBusy, ProgramRunning, UnknownTopic
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.nodes import Query
+from headrace.plan.serialization import Setup
 from headrace.settings import Settings
 from tests.ksql_strategies import planned
 

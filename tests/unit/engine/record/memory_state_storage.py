@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from headrace.engine.record.state import Address, Change
+from headrace.engine.spark.state_storage import Address, Change
 
 
 class MemoryStateStorage(dict[Address, bytes]):

@@ -16,14 +16,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from headrace.contracts import SYSTEM_COLUMNS, Batch
-from headrace.engine.planning.partitioning import key_group_assigner
+from headrace.engine.io.row_payloads import payload_rows
 from headrace.engine.record.chain_operator import run_records
 from headrace.engine.record.results import can_merge_changes
 from headrace.engine.record.shuffle.partitioner import partition_batch
-from headrace.engine.record.shuffle.payloads import payload_rows, read_payloads
+from headrace.engine.record.shuffle.payloads import read_payloads
 from headrace.engine.record.state import KeyGroupState
 from headrace.engine.record.task_spec import RecordTaskSpec, record_task_spec
 from headrace.engine.task_report import TaskReport
+from headrace.plan.analysis.partitioning import key_group_assigner
 from headrace.plan.analysis.record_layout import RecordLayout
 from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipeline import Pipeline

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 import headrace as hr
-from headrace.engine.planning.serialization import deserialize_plan, serialize_plan
 from headrace.errors import BadPython, ColumnNotFound
 from headrace.lang.python.app_code import AppCode, is_loading, load
 from headrace.plan.chain.contract import Context
@@ -18,6 +17,7 @@ from headrace.plan.chain.interpreter import Chain
 from headrace.plan.functions import find
 from headrace.plan.functions.declaration import Function
 from headrace.plan.operators import OPERATORS
+from headrace.plan.serialization import deserialize_plan, serialize_plan
 
 EXAMPLE = Path(__file__).parents[4] / "examples/python/clicks.py"
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pytest
 
 from headrace.contracts import SYSTEM_COLUMNS, Batch, Topic, TopicSpec
+from headrace.engine.io.row_payloads import payload_rows
 from headrace.engine.record.chain_operator import run_records
 from headrace.engine.record.shuffle.partitioner import partition_batch
-from headrace.engine.record.shuffle.payloads import payload_rows, read_payloads
+from headrace.engine.record.shuffle.payloads import read_payloads
 from headrace.engine.record.task_spec import record_task_spec
 from headrace.engine.task_report import TaskReport
 from headrace.errors import SchemaMismatch

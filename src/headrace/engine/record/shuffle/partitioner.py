@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.contracts import Batch
-from headrace.engine.planning.partitioning import KeyGroupAssigner, key_group_assigner, key_group_of
 from headrace.engine.record.shuffle.key_group_ids import key_group_ids
 from headrace.engine.record.shuffle.record_forms import RecordForm, record_forms
 from headrace.engine.record.task_spec import RecordTaskSpec
+from headrace.plan.analysis.partitioning import KeyGroupAssigner, key_group_assigner, key_group_of
 from headrace.plan.analysis.record_layout import RecordLayout
 
 CLOCK = 255

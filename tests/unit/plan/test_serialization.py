@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from headrace.engine.planning.serialization import deserialize_plan, serialize_plan
 from headrace.plan.functions import SCALARS
+from headrace.plan.serialization import deserialize_plan, serialize_plan
 from tests.conformance import corpus_functions
 
 
