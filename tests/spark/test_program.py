@@ -52,9 +52,9 @@ def run(log: EmbeddedLog, settings: Settings, text: str, name: str = "program") 
 def test_run_again_it_goes_on_and_inserts_nothing_twice(log: EmbeddedLog, settings: Settings) -> None:
     chained = NUMBERS + BIG + "CREATE TABLE count AS SELECT id, COUNT(*) AS c FROM big GROUP BY id;\n"
     first = run(log, settings, chained + insert(5, 20, 30))
-    assert (first.inserts.done, first.inserts.repeated) == (3, 0)
+    assert (first.inserts.written, first.inserts.skipped) == (3, 0)
     again = run(log, settings, chained + insert(5, 20, 30, 40))
-    assert (again.inserts.done, again.inserts.repeated) == (1, 3)
+    assert (again.inserts.written, again.inserts.skipped) == (1, 3)
     assert values(log, "COUNT") == [{"C": 1}, {"C": 2}, {"C": 3}]
     assert sum(running.progress.records for running in again.running.values()) == 2
 

@@ -151,7 +151,7 @@ class Node:
     def _compact_journal(self) -> None:
         needed = self._replay.needed()
         if len(self._journal.entries) - len(needed) > _COMPACT_AFTER:
-            self._journal.keep(needed)
+            self._journal.compact(needed)
 
     # -- statements -------------------------------------------------------------------------------------------------
 
@@ -308,11 +308,11 @@ class Node:
         the earlier version: queries that call it resume with the new code, or the deployment is refused as a whole."""
         rights.check_admin("send code")
         with self._lock:
-            with self.apps.trial(code) as deployed:
-                before = self.apps.known.get(deployed.name)
+            with self.apps.stage(code) as deployed:
+                before = self.apps.deployed_apps.get(deployed.name)
                 replay = self._replay.with_app(empty_catalog(self.log), deployed)
                 changed = self._changed_by(replay, before, deployed)
-                left = "\n".join(deployed.left_to_do(before, {entry.text for entry in replay.needed()}))
+                left = "\n".join(deployed.unapplied_statements(before, {entry.text for entry in replay.needed()}))
                 self._check_statements(left, replay.catalog.copy())
                 self.guard.audit.note("code", rights.who.name, app=deployed.name)
                 entry = self._journal.add_code(deployed.name, {"source": code.source, "path": code.path})
@@ -337,7 +337,9 @@ class Node:
             raise replay.broken[number]
         if before is None or before.code == deployed.code:
             return {}
-        users = replay.apps.users(deployed.name, (registered.query for registered in replay.queries.values()))
+        users = replay.apps.dependent_queries(
+            deployed.name, (registered.query for registered in replay.queries.values())
+        )
         for query in users:
             self.supervisor.check_code(replay.queries[query].query)
         return {query: replay.queries[query] for query in users}
@@ -354,7 +356,9 @@ class Node:
         rights.check_admin("withdraw code")
         with self._lock:
             self.apps.get(app)
-            if users := self.apps.users(app, (registered.query for registered in self.supervisor.queries.values())):
+            if users := self.apps.dependent_queries(
+                app, (registered.query for registered in self.supervisor.queries.values())
+            ):
                 raise AppInUse(
                     f'queries use functions or operators of app "{app}": {", ".join(users)}', fix="terminate them first"
                 )

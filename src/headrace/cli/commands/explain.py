@@ -105,7 +105,7 @@ def _execution_choices(call: CommandContext, planned: Sequence[PlannedStatement]
 
     with _topics(call) as find:
         explainer = ExecutionExplainer(call.settings(), find)
-        return [query and explainer.look(query) for query in queries]
+        return [query and explainer.explain(query) for query in queries]
 
 
 @contextlib.contextmanager

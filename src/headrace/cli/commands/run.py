@@ -155,8 +155,8 @@ def _summary(program: Program, ended: str) -> dict[str, Any]:
     return {
         "ended": ended,
         "program": program.name,
-        "inserted": program.inserts.done,
-        "repeated": program.inserts.repeated,
+        "inserted": program.inserts.written,
+        "repeated": program.inserts.skipped,
         "asserts": program.interpreter.assertions,
         "paused": sorted(program.paused),
         "left": program.orphaned_checkpoints,

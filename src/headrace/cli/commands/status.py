@@ -55,7 +55,7 @@ def status(ctx: typer.Context, token_file: TokenFile = None, as_json: output.Jso
 
 def fetch_status(call: CommandContext, there: ServerInfo, token_file: Path | None = None) -> dict[str, Any]:
     """Fetch the status document of a server."""
-    path = there.reached_at + _PATH
+    path = there.required_address + _PATH
     shown = Credentials(resolve_token(call, token_file), call.settings().client.ca_cert or None)
     try:
         # The server is on this machine: ignore proxies that the environment configures.

@@ -46,7 +46,7 @@ def connect(call: CommandContext, server: str | None, token_file: Path | None = 
     from headrace.control.admin.discovery import find_server
 
     if server is None and (there := find_server(call.settings().storage.data)) is not None:
-        server = there.reached_at
+        server = there.required_address
     return Client(
         server or DEFAULT_ADDRESS, token=resolve_token(call, token_file), ca=call.settings().client.ca_cert or None
     )

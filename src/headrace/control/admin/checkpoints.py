@@ -38,10 +38,10 @@ class CheckpointInfo:
 def describe_checkpoints(folder: Path) -> Iterator[CheckpointInfo]:
     """All checkpoints in a folder, of running queries and others."""
     for program in sorted(path for path in folder.glob("*") if path.is_dir()):
-        yield from map(_looked_at, list_checkpoints(program))
+        yield from map(_describe, list_checkpoints(program))
 
 
-def _looked_at(checkpoint: Checkpoint) -> CheckpointInfo:
+def _describe(checkpoint: Checkpoint) -> CheckpointInfo:
     way, problem = None, None
     try:
         way = checkpoint.execution_mode
@@ -62,8 +62,8 @@ def _sizes(folder: Path) -> Iterator[int]:
 
 def _used_at(checkpoint: Checkpoint) -> int:
     commits = checkpoint.spark / "commits"
-    place = commits if commits.is_dir() else checkpoint.folder / "manifest.json"
-    return int(place.stat().st_mtime * 1000)
+    path = commits if commits.is_dir() else checkpoint.folder / "manifest.json"
+    return int(path.stat().st_mtime * 1000)
 
 
 def find_renumbered(folder: Path, query: Query, others: Container[str]) -> Checkpoint | None:
@@ -78,7 +78,7 @@ def find_renumbered(folder: Path, query: Query, others: Container[str]) -> Check
 
 def _statement(checkpoint: Checkpoint) -> tuple[str, str] | None:
     with suppress(StateUnreadable):
-        return (_unnumbered(there.query), there.text) if (there := checkpoint.manifest) else None
+        return (_unnumbered(manifest.query), manifest.text) if (manifest := checkpoint.manifest) else None
     return None
 
 

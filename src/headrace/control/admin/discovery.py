@@ -35,7 +35,7 @@ class ServerInfo:
     address: str | None = None
 
     @property
-    def reached_at(self) -> str:
+    def required_address(self) -> str:
         """The server's address; raises if it has none."""
         if self.address is None:
             raise ServerUnreachable(
@@ -63,31 +63,31 @@ def find_server(data: Path) -> ServerInfo | None:
     lock = _folder(data) / "program.lock"
     if (pid := lock_holder(lock)) is None:
         return None
-    said, told = _read(lock), _read(_address_file(data))
-    since = str(said["since"]) if said.get("pid") == pid else ""  # the process may not have written it yet
-    return ServerInfo(pid, since, str(told["address"]) if told.get("pid") == pid else None)
+    lock_file, address_file = _read(lock), _read(_address_file(data))
+    since = str(lock_file["since"]) if lock_file.get("pid") == pid else ""  # the process may not have written it yet
+    return ServerInfo(pid, since, str(address_file["address"]) if address_file.get("pid") == pid else None)
 
 
 def get_server(data: Path) -> ServerInfo:
     """The server of a data folder; raises an error that says how to start one."""
-    if (there := find_server(data)) is None:
+    if (server := find_server(data)) is None:
         raise ServerNotRunning(f'no server is running on data folder "{data}"', fix="start one: headrace up")
-    return there
+    return server
 
 
-def stop_server(data: Path, patience: float) -> tuple[ServerInfo, float]:
+def stop_server(data: Path, timeout: float) -> tuple[ServerInfo, float]:
     """Stop the server after its current batches and wait for its end; returns the server and the seconds it took."""
-    there, begun = get_server(data), time.monotonic()
+    server, began = get_server(data), time.monotonic()
     with suppress(ProcessLookupError):
-        os.kill(there.pid, signal.SIGTERM)
-    while _serves(there, data) or _is_alive(there.pid):
-        if time.monotonic() - begun > patience:
+        os.kill(server.pid, signal.SIGTERM)
+    while _serves(server, data) or _is_alive(server.pid):
+        if time.monotonic() - began > timeout:
             raise ServerUnreachable(
-                f"the server (process {there.pid}) did not stop within {patience:g} s",
-                fix=f"wait, or `kill -9 {there.pid}`: acknowledged records are not lost",
+                f"the server (process {server.pid}) did not stop within {timeout:g} s",
+                fix=f"wait, or `kill -9 {server.pid}`: acknowledged records are not lost",
             )
         time.sleep(_PAUSE)
-    return there, time.monotonic() - begun
+    return server, time.monotonic() - began
 
 
 def _serves(server: ServerInfo, data: Path) -> bool:

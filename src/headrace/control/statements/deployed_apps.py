@@ -36,38 +36,39 @@ class DeployedApp:
         """The declared names, for example `function MASKED`, `operator VISITS`."""
         return self.code.declared.names
 
-    def left_to_do(self, before: DeployedApp | None, there: Set[str]) -> list[str]:
+    def unapplied_statements(self, before: DeployedApp | None, applied: Set[str]) -> list[str]:
         """The app's statements that are not applied yet; rows that it inserted before are not inserted again."""
-        done = () if before is None else before.app.statements
-        inserted = {text for text in done if dialect_of().parse_one(text).inserts_rows}
-        return [text for text in self.app.statements if text not in there | inserted]
+        previous = () if before is None else before.app.statements
+        inserted = {text for text in previous if dialect_of().parse_one(text).inserts_rows}
+        return [text for text in self.app.statements if text not in applied | inserted]
 
 
 @dataclass
 class AppRegistry:
     """The deployed apps by name."""
 
-    known: dict[str, DeployedApp] = field(default_factory=dict)
+    deployed_apps: dict[str, DeployedApp] = field(default_factory=dict)
     base: Setup = no_setup
     """Setup that every query needs in addition."""
 
     def get(self, name: str) -> DeployedApp:
-        if name not in self.known:
-            there = ", ".join(self.known) or "none"
-            raise UnknownApp(f'app "{name}" does not exist', fix=suggestion(name, self.known, f"apps are: {there}"))
-        return self.known[name]
+        if name not in self.deployed_apps:
+            names = ", ".join(self.deployed_apps) or "none"
+            fix = suggestion(name, self.deployed_apps, f"apps are: {names}")
+            raise UnknownApp(f'app "{name}" does not exist', fix=fix)
+        return self.deployed_apps[name]
 
-    def take(self, code: AppCode) -> DeployedApp:
+    def add(self, code: AppCode) -> DeployedApp:
         """Execute the code; it replaces the app's earlier code."""
-        with self.trial(code) as deployed:
-            self.known[deployed.name] = deployed
+        with self.stage(code) as deployed:
+            self.deployed_apps[deployed.name] = deployed
         return deployed
 
     @contextmanager
-    def trial(self, code: AppCode) -> Iterator[DeployedApp]:
+    def stage(self, code: AppCode) -> Iterator[DeployedApp]:
         """Declare the app's functions for the block; they stay declared unless the block raises."""
         deployed = DeployedApp(code, app_of(code))
-        before = self.known.get(deployed.name)
+        before = self.deployed_apps.get(deployed.name)
         try:
             if before is not None:
                 before.code.declared.withdraw()
@@ -76,31 +77,31 @@ class AppRegistry:
             yield deployed
         except BaseException:
             code.declared.withdraw()
-            for app in self.known.values():
+            for app in self.deployed_apps.values():
                 app.code()
             raise
 
     def _check(self, deployed: DeployedApp) -> None:
-        for name, other in self.known.items():
+        for name, other in self.deployed_apps.items():
             if name != deployed.name and (same := sorted(deployed.declares & other.declares)):
                 raise FunctionExists(
                     f'app "{name}" already declares {same[0]}', where=deployed.code.path, fix="rename the function"
                 )
 
     def withdraw(self, name: str) -> None:
-        self.known.pop(name).code.declared.withdraw()
+        self.deployed_apps.pop(name).code.declared.withdraw()
 
     def setup_of(self, query: Query) -> Setup:
         """The setup that a process must run before it can run the query."""
-        if not self.known or not (called := user_code_versions(query).keys()):
+        if not self.deployed_apps or not (called := user_code_versions(query).keys()):
             return self.base
         # A declaration of an imported module belongs to no app: any app may have imported the module.
-        everything = called - {name for app in self.known.values() for name in app.declares}
-        codes = (app.code for app in self.known.values() if everything or called & app.declares)
+        needs_all = called - {name for app in self.deployed_apps.values() for name in app.declares}
+        codes = (app.code for app in self.deployed_apps.values() if needs_all or called & app.declares)
         return CombinedSetup((self.base, *codes))
 
-    def users(self, name: str, queries: Iterable[Query]) -> list[str]:
+    def dependent_queries(self, name: str, queries: Iterable[Query]) -> list[str]:
         """Queries that depend on the app."""
-        code = self.known[name].code
+        code = self.deployed_apps[name].code
         setups = ((query.id, self.setup_of(query)) for query in queries)
         return [query for query, setup in setups if isinstance(setup, CombinedSetup) and code in setup.setups]

@@ -1,7 +1,7 @@
 """Explains how a script's queries would run, on existing topics and on those that they would create.
 
 explainer = ExecutionExplainer(settings, find)
-explainer.look(query).lines()
+explainer.explain(query).lines()
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class ExecutionExplainer:
         self._find = find
         self._topics: dict[str, Topic] = {}
 
-    def look(self, query: Query) -> ExecutionChoice:
+    def explain(self, query: Query) -> ExecutionChoice:
         for source in query.sources:
             self._ensure(source.topic, TopicSpec())
         self._ensure(query.sink.topic, sink_topic_spec(query.sink, self._settings))

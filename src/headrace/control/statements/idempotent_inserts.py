@@ -16,18 +16,18 @@ class IdempotentInserts:
     def __init__(self, log: Log, program: str) -> None:
         self._log = log
         self._program = program
-        self._read: Counter[str] = Counter()
-        self.done = 0
+        self._executions: Counter[str] = Counter()
+        self.written = 0
         """Number of rows written."""
-        self.repeated = 0
+        self.skipped = 0
         """Number of rows skipped, because an earlier run wrote them."""
 
     def write(self, statement: str, topic: str, rows: pa.RecordBatch) -> None:
-        self._read[statement] += 1
-        mark = sha256(f"{statement}\n{self._read[statement]}".encode()).hexdigest()[:32]
-        writer = self._log.writer(f"program.{self._program}.{mark}")
+        self._executions[statement] += 1
+        digest = sha256(f"{statement}\n{self._executions[statement]}".encode()).hexdigest()[:32]
+        writer = self._log.writer(f"program.{self._program}.{digest}")
         if writer.append(1, [Append(topic, rows)]) is None:
-            self.repeated += len(rows)
+            self.skipped += len(rows)
         else:
-            self.done += len(rows)
+            self.written += len(rows)
         writer.close()

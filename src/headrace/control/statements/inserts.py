@@ -35,7 +35,7 @@ class RowInserter:
         self._serde = JsonSerde(columns)
         self._bulk = bulk_decoder_for(source, columns, self._topic)
 
-    def take(self, lines: Sequence[bytes]) -> dict[int, HeadraceError]:
+    def insert(self, lines: Sequence[bytes]) -> dict[int, HeadraceError]:
         """Append the valid rows durably; returns the errors of the others by line number."""
         try:
             rows = None if self._bulk is None else self._bulk.rows(lines, self._clock.now())

@@ -59,7 +59,7 @@ class Journal:
         self._clock = clock
         self._writer: Writer | None = log.writer(_WRITER)
         """None after a failed append, until it is opened again."""
-        self._is_doubtful = False
+        self._may_have_unknown_entry = False
         """Whether the log may contain an entry that is not in `entries`."""
         self.entries, self.next = read_journal(log)
         """`next` is the number of the next entry; numbers are never reused."""
@@ -86,20 +86,20 @@ class Journal:
         self.next += 1
         return entry
 
-    def keep(self, entries: Sequence[JournalEntry]) -> None:
+    def compact(self, entries: Sequence[JournalEntry]) -> None:
         """Compact the journal to these entries."""
-        place = self._log.bounds(JOURNAL_TOPIC)[0].end
+        end = self._log.bounds(JOURNAL_TOPIC)[0].end
         self._append(entries, self.next, whole=True)
         self.entries = list(entries)
-        self._log.truncate(JOURNAL_TOPIC, 0, place)
+        self._log.truncate(JOURNAL_TOPIC, 0, end)
 
-    def _append(self, entries: Sequence[JournalEntry], following: int, *, whole: bool = False) -> None:
+    def _append(self, entries: Sequence[JournalEntry], next_number: int, *, whole: bool = False) -> None:
         if self._writer is None:
             self._writer = self._log.writer(_WRITER)
-        if self._is_doubtful:
+        if self._may_have_unknown_entry:
             entries, whole = entries if whole else [*self.entries, *entries], True
-        told = [asdict(entry) for entry in entries]
-        value = {"version": _VERSION, "whole": whole, "next": following, "entries": told}
+        documents = [asdict(entry) for entry in entries]
+        value = {"version": _VERSION, "whole": whole, "next": next_number, "entries": documents}
         number = 0 if self._writer.last is None else self._writer.last + 1
         rows = from_records([Record(json.dumps(value).encode())])
         try:
@@ -107,16 +107,16 @@ class Journal:
         except WriterFenced:
             raise
         except HeadraceError:
-            if not self._is_there(number):
+            if not self._is_stored(number):
                 raise
-        self._is_doubtful = False
+        self._may_have_unknown_entry = False
 
-    def _is_there(self, number: int) -> bool:
+    def _is_stored(self, number: int) -> bool:
         """Whether a failed append was stored after all: reopening the writer returns its last number."""
         self.close()
-        before, self._is_doubtful, self._writer = self._is_doubtful, True, None
+        before, self._may_have_unknown_entry, self._writer = self._may_have_unknown_entry, True, None
         self._writer = self._log.writer(_WRITER)
-        self._is_doubtful = before
+        self._may_have_unknown_entry = before
         return self._writer.last == number
 
     def close(self) -> None:
@@ -127,11 +127,11 @@ class Journal:
 def read_journal(log: Log) -> tuple[list[JournalEntry], int]:
     """All entries, and the number of the next one; read-only, the topic must exist."""
     entries: list[JournalEntry] = []
-    following = 0
+    next_number = 0
     for found in _read(log):
         entries = [*([] if found["whole"] else entries), *(JournalEntry(**one) for one in found["entries"])]
-        following = found["next"]
-    return entries, following
+        next_number = found["next"]
+    return entries, next_number
 
 
 def _read(log: Log) -> Iterator[dict[str, Any]]:

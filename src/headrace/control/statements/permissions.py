@@ -56,7 +56,7 @@ class Permissions:
         if self.rights.is_admin:
             return
         if (target := self.catalog.sources.get(statement.writes or "")) is not None:
-            self._writes(target.name, target.topic)
+            self._check_writes(target.name, target.topic)
         for name in statement.reads:
             if (read := self.catalog.sources.get(name)) is not None:
                 self.rights.rows(read.name, read.topic)
@@ -69,36 +69,36 @@ class Permissions:
 
     @_check.register
     def _(self, action: actions.CreateSource) -> None:
-        made = action.source
-        self.rights.check(Privilege.CREATE, source_resource(made.name))
+        source = action.source
+        self.rights.check(Privilege.CREATE, source_resource(source.name))
         if action.query is not None:
-            self._sees_all(action.query)
-        if not self._exists(made.topic):
-            if made.topic != made.name:
-                self.rights.check(Privilege.CREATE, topic_resource(made.topic))
+            self._check_sees_all(action.query)
+        if not self._exists(source.topic):
+            if source.topic != source.name:
+                self.rights.check(Privilege.CREATE, topic_resource(source.topic))
         elif action.replaces is not None:
-            self._writes(made.name, made.topic)
+            self._check_writes(source.name, source.topic)
         else:
-            self._covers(made)
+            self._check_topic_access(source)
 
-    def _covers(self, made: SourceInfo) -> None:
+    def _check_topic_access(self, source: SourceInfo) -> None:
         """A source over an existing topic gives access to it, so the creator needs the rights on the topic."""
-        self.rights.check(Privilege.READ, topic_resource(made.topic))
-        if not made.read_only:
-            self.rights.check(Privilege.WRITE, topic_resource(made.topic))
+        self.rights.check(Privilege.READ, topic_resource(source.topic))
+        if not source.read_only:
+            self.rights.check(Privilege.WRITE, topic_resource(source.topic))
 
     @_check.register
     def _(self, action: actions.StartQuery) -> None:
-        self._sees_all(action.query)
+        self._check_sees_all(action.query)
         if action.query.alert is not None:
             self.rights.check(Privilege.CREATE, source_resource(action.query.alert.name))
             return
-        self._writes(action.query.sink.name, action.query.sink.topic)
+        self._check_writes(action.query.sink.name, action.query.sink.topic)
 
     @_check.register(actions.InsertRow)
     @_check.register(actions.DeleteRows)
     def _(self, action: actions.InsertRow | actions.DeleteRows) -> None:
-        self._writes(action.source.name, action.source.topic)
+        self._check_writes(action.source.name, action.source.topic)
 
     @_check.register
     def _(self, action: actions.ControlQueries) -> None:
@@ -149,12 +149,12 @@ class Permissions:
     def controls(self, query: Query) -> None:
         self.rights.check(Privilege.CONTROL, source_resource(_name(query)))
 
-    def _sees_all(self, query: Query) -> None:
+    def _check_sees_all(self, query: Query) -> None:
         for read in query.sources:
             self.rights.check_all(read.name, read.topic)
 
-    def _writes(self, name: str, of: str) -> None:
-        if not self.rights.may(Privilege.WRITE, topic_resource(of)):
+    def _check_writes(self, name: str, topic: str) -> None:
+        if not self.rights.may(Privilege.WRITE, topic_resource(topic)):
             self.rights.check(Privilege.WRITE, source_resource(name))
 
     def _exists(self, name: str) -> bool:
@@ -193,20 +193,20 @@ def visible_catalog(catalog: Catalog, rights: Rights) -> Catalog:
     )
 
 
-def with_row_filters(ask: TransientSelect, rights: Rights, catalog: Catalog) -> TransientSelect:
+def with_row_filters(select: TransientSelect, rights: Rights, catalog: Catalog) -> TransientSelect:
     """The query with the principal's row filters, placed directly on each source.
 
     Such a plan must not be reused for another principal: the filters are part of it.
     """
     if rights.is_admin:
-        return ask
+        return select
 
     def change(node: Node) -> Node:
         if not isinstance(node, Source) or not (texts := rights.rows(node.name, node.topic)):
             return node
         return Filter(node, node.relation, _row_filter(texts, catalog.sources[node.name], catalog))
 
-    return replace(ask, query=replace(ask.query, sink=cast(Any, rewrite_nodes(ask.query.sink, change))))
+    return replace(select, query=replace(select.query, sink=cast(Any, rewrite_nodes(select.query.sink, change))))
 
 
 def _row_filter(texts: Sequence[str], source: SourceInfo, catalog: Catalog) -> Expression:
@@ -240,6 +240,6 @@ def redact_errors(rights: Rights) -> Iterator[None]:
         raise
 
 
-def can_see_all_rows(ask: TransientSelect, rights: Rights) -> bool:
+def can_see_all_rows(select: TransientSelect, rights: Rights) -> bool:
     """Whether the principal may get the result of the query as planned without row filters."""
-    return rights.is_admin or all(rights.sees_all(one.name, one.topic) for one in ask.query.sources)
+    return rights.is_admin or all(rights.sees_all(one.name, one.topic) for one in select.query.sources)

@@ -58,7 +58,7 @@ class Replay:
     """The time until which each is muted, in ms."""
     _needed: dict[str, list[JournalEntry]] = field(default_factory=dict)
     """Needed entries by object."""
-    _read: dict[str, set[str]] = field(default_factory=dict)
+    _reads: dict[str, set[str]] = field(default_factory=dict)
     """For each source that a query created, the sources that the query reads."""
 
     def read(self, entries: Iterable[JournalEntry]) -> None:
@@ -66,14 +66,14 @@ class Replay:
         entries = list(entries)
         latest = {entry.app: entry for entry in entries if entry.app is not None}
         for entry in latest.values():
-            self.take_code(entry)
+            self.load_code(entry)
         self.plan(entry for entry in entries if entry.app is None)
 
-    def take_code(self, entry: JournalEntry) -> None:
+    def load_code(self, entry: JournalEntry) -> None:
         if entry.code is None:
             return
         try:
-            self.apps.take(AppCode(**entry.code))
+            self.apps.add(AppCode(**entry.code))
         except HeadraceError as error:
             self.broken[entry.number] = error
         self.add_code(entry)
@@ -86,7 +86,7 @@ class Replay:
                 action = dialect.planner(self.catalog, entry.properties).plan(dialect.parse_one(entry.text))
             except HeadraceError as error:
                 self.broken[entry.number] = error
-                self._about(f"broken {entry.number}", entry)
+                self._require(f"broken {entry.number}", entry)
             else:
                 self.add(entry, action)
 
@@ -101,7 +101,7 @@ class Replay:
     def with_app(self, catalog: Catalog, deployed: DeployedApp) -> Replay:
         """Replay again into an empty catalog, with another version of an app."""
         needed = self.needed()
-        replay = Replay(catalog, AppRegistry({**self.apps.known, deployed.name: deployed}, self.apps.base))
+        replay = Replay(catalog, AppRegistry({**self.apps.deployed_apps, deployed.name: deployed}, self.apps.base))
         replay.plan(entry for entry in needed if entry.app is None)
         for entry in needed:
             if entry.app is not None:
@@ -113,7 +113,7 @@ class Replay:
         found = {entry.number: entry for entries in self._needed.values() for entry in entries}
         return [found[number] for number in sorted(found)]
 
-    def _about(self, thing: str, entry: JournalEntry) -> None:
+    def _require(self, thing: str, entry: JournalEntry) -> None:
         self._needed.setdefault(thing, []).append(entry)
 
     @singledispatchmethod
@@ -122,15 +122,15 @@ class Replay:
 
     @_add.register
     def _(self, action: actions.CreateSource, entry: JournalEntry) -> None:
-        self._about(f"source {action.source.name}", entry)
+        self._require(f"source {action.source.name}", entry)
         if action.query is not None:
-            self._read[action.source.name] = {source.name for source in action.query.sources}
+            self._reads[action.source.name] = {source.name for source in action.query.sources}
             self.queries.pop(action.replaces or "", None)
             self.queries[action.query.id] = RegisteredQuery(action.query, entry.start)
 
     @_add.register
     def _(self, action: actions.StartQuery, entry: JournalEntry) -> None:
-        self._about(f"query {action.query.id}", entry)
+        self._require(f"query {action.query.id}", entry)
         self.queries[action.query.id] = RegisteredQuery(action.query, entry.start)
 
     @_add.register
@@ -142,23 +142,25 @@ class Replay:
                 continue
             self.queries[query].paused = action.verb is QueryVerb.PAUSE
             if action.verb is QueryVerb.PAUSE:
-                self._about(f"pause {query}", entry)
+                self._require(f"pause {query}", entry)
 
     def _terminate(self, entry: JournalEntry, query: str) -> None:
         """A terminated INSERT INTO or alert leaves nothing; a source outlives its query, so that end is recorded."""
-        ended = self.queries.pop(query)
-        for muted in [muted for muted in self.mutes if ended.query.alert and muted.alert == ended.query.alert.name]:
+        terminated = self.queries.pop(query)
+        for muted in [
+            muted for muted in self.mutes if terminated.query.alert and muted.alert == terminated.query.alert.name
+        ]:
             self._unmute(muted)
         if self._needed.pop(f"query {query}", None) is None:
-            self._about(f"source {ended.query.sink.name}", entry)
+            self._require(f"source {terminated.query.sink.name}", entry)
 
     @_add.register
     def _(self, action: actions.DropSource, entry: JournalEntry) -> None:
-        gone = self._needed.pop(f"source {action.source.name}", [])
-        self._read.pop(action.source.name, None)
-        for name in (name for name, read in self._read.items() if action.source.name in read):
+        dropped = self._needed.pop(f"source {action.source.name}", [])
+        self._reads.pop(action.source.name, None)
+        for name in (name for name, read in self._reads.items() if action.source.name in read):
             # A source that was created from it, and whose query was terminated, cannot be planned without it.
-            self._needed[f"source {name}"] = [*gone, entry, *self._needed[f"source {name}"]]
+            self._needed[f"source {name}"] = [*dropped, entry, *self._needed[f"source {name}"]]
         for query in action.queries:
             self._needed.pop(f"pause {query}", None)
             self.queries.pop(query, None)
@@ -169,11 +171,11 @@ class Replay:
     @_add.register(actions.DropType)
     def _(self, action: Action, entry: JournalEntry) -> None:
         """Entries of types stay: sources that use a type must be plannable after the type is dropped."""
-        self._about("types", entry)
+        self._require("types", entry)
 
     @_add.register
     def _(self, action: actions.CreateNotifier, entry: JournalEntry) -> None:
-        self._about(f"notifier {action.notifier.name}", entry)
+        self._require(f"notifier {action.notifier.name}", entry)
 
     @_add.register
     def _(self, action: actions.DropNotifier, entry: JournalEntry) -> None:
@@ -184,12 +186,12 @@ class Replay:
         muted = MuteKey(action.name, action.key)
         self._unmute(muted)
         self.mutes[muted] = entry.at + millis(action.duration)
-        self._about(f"mute {muted}", entry)
+        self._require(f"mute {muted}", entry)
 
     @_add.register
     def _(self, action: actions.UnmuteAlert, entry: JournalEntry) -> None:
-        ended = [m for m in self.mutes if m.alert == action.name and action.key in (None, m.key)]
-        for muted in ended:
+        terminated = [m for m in self.mutes if m.alert == action.name and action.key in (None, m.key)]
+        for muted in terminated:
             self._unmute(muted)
 
     def _unmute(self, muted: MuteKey) -> None:

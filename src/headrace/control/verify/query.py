@@ -84,27 +84,27 @@ class VerifyResult:
 def verify(
     log: Log,
     settings: Settings,
-    subject: VerifyTarget,
+    target: VerifyTarget,
     *,
     spark: SparkSession | None = None,
     show: int = MAX_DIFFERENCES,
 ) -> VerifyResult:
     """Compare a query's results with a recomputation; raises if they cannot be recomputed, with the reason."""
-    query, checkpoint = subject.query, Checkpoint(subject.folder)
-    manifest = _manifest_of(subject, checkpoint)
+    query, checkpoint = target.query, Checkpoint(target.folder)
+    manifest = _manifest_of(target, checkpoint)
     if reasons := list(unverifiable_reasons(query, manifest.execution_mode)):
         raise NotVerifiable(
             f"the results of query {query.id} cannot be recomputed: {'; '.join(reasons)}",
             fix="see docs/guide/operating.md for what can be verified",
         )
-    batch, found = _in_topic(log, settings, subject, checkpoint, manifest, spark, show)
+    batch, found = _compare_topic(log, settings, target, checkpoint, manifest, spark, show)
     compacted = [name for name in manifest.topics if log.topic(name).spec.compact]
-    notes = tuple(_notes(subject, manifest, compacted))
-    return _verdict(subject, batch, found, _in_view(log, settings, subject, show), notes)
+    notes = tuple(_notes(target, manifest, compacted))
+    return _result(target, batch, found, _compare_view(log, settings, target, show), notes)
 
 
-def _manifest_of(subject: VerifyTarget, checkpoint: Checkpoint) -> Manifest:
-    query, manifest = subject.query, checkpoint.manifest
+def _manifest_of(target: VerifyTarget, checkpoint: Checkpoint) -> Manifest:
+    query, manifest = target.query, checkpoint.manifest
     if manifest is None:
         raise UnknownQuery(
             f"query {query.id} has no checkpoint yet", where=str(checkpoint.folder), fix="start it first"
@@ -126,7 +126,7 @@ def unverifiable_reasons(query: Query, way: str) -> Iterator[str]:
     nodes = list(walk(query.sink))
     if way == REALTIME:
         yield "realtime mode delivers at least once, so a result may appear several times"
-    if any(_asks_time(vars(node)) for node in nodes):
+    if any(_uses_current_time(vars(node)) for node in nodes):
         yield "it uses the current time"
     elif calls_nondeterministic(query.sink) and is_timed(query):
         yield "it uses a non-deterministic function in a timer"
@@ -140,41 +140,41 @@ def _by_batches(node: Emit) -> bool:
     return isinstance(node.trigger, PerBatch) and node.results is Results.DISCARDING
 
 
-def _asks_time(value: Any) -> bool:
+def _uses_current_time(value: Any) -> bool:
     """Whether an expression in a node's own fields calls a function that returns the current time."""
     if isinstance(value, Call) and value.name.upper() in ("UNIX_TIMESTAMP", "UNIX_DATE") and not value.arguments:
         return True
     if isinstance(value, dict | tuple):
-        return any(map(_asks_time, value.values() if isinstance(value, dict) else value))
-    return isinstance(value, Expression | NamedExpression | AggregateCall) and _asks_time(vars(value))
+        return any(map(_uses_current_time, value.values() if isinstance(value, dict) else value))
+    return isinstance(value, Expression | NamedExpression | AggregateCall) and _uses_current_time(vars(value))
 
 
 # -- the topic ------------------------------------------------------------------------------------------------------
 
 
-def _in_topic(
+def _compare_topic(
     log: Log,
     settings: Settings,
-    subject: VerifyTarget,
+    target: VerifyTarget,
     checkpoint: Checkpoint,
     manifest: Manifest,
     spark: SparkSession | None,
     show: int,
 ) -> tuple[int, ComparisonResult]:
-    query, topics = subject.query, consumed_topics(subject.query, manifest)
-    taken = committed_position(log, query, checkpoint, manifest, topics)
+    query, topics = target.query, consumed_topics(target.query, manifest)
+    position = committed_position(log, query, checkpoint, manifest, topics)
     sink = log.topic(query.sink.topic)
     folder = str(log.folder.resolve()) if isinstance(log, EmbeddedLog) else None
-    keeps = bool(manifest.state) or len(query.sources) > 1
-    reading = recompute.LogReader(
-        settings, folder, taken.ends, by_offset=manifest.execution_mode == NATIVE and not keeps
+    is_stateful = bool(manifest.state) or len(query.sources) > 1
+    reader = recompute.LogReader(
+        settings, folder, position.ends, by_offset=manifest.execution_mode == NATIVE and not is_stateful
     )
     spark = spark or _session(settings)
     is_table = query.sink.relation.kind is Kind.TABLE
-    work, apart = _single_partition_work(log, subject, manifest, topics), not (keeps or is_table)
-    wanted = recompute.expected_results(spark, reading, taken.read, work, sink, independent=apart)
-    there = recompute.actual_results(spark, reading, taken.written, sink)
-    return taken.batch, compare_results(wanted, there, table=is_table, only_missing=subject.shared, show=show)
+    task_spec, is_independent = _single_group_spec(log, target, manifest, topics), not (is_stateful or is_table)
+    expected = recompute.expected_results(spark, reader, position.read, task_spec, sink, independent=is_independent)
+    actual = recompute.actual_results(spark, reader, position.written, sink)
+    return position.batch, compare_results(expected, actual, table=is_table, only_missing=target.shared, show=show)
 
 
 def _session(settings: Settings) -> SparkSession:
@@ -182,24 +182,22 @@ def _session(settings: Settings) -> SparkSession:
         return spark_session(settings, "headrace verify")
 
 
-def _single_partition_work(
-    log: Log, subject: VerifyTarget, manifest: Manifest, topics: Sequence[str]
-) -> RecordTaskSpec:
+def _single_group_spec(log: Log, target: VerifyTarget, manifest: Manifest, topics: Sequence[str]) -> RecordTaskSpec:
     """The query with a single key group, and with every change emitted."""
-    query = subject.query
+    query = target.query
     ticks, every = ticks_topic(manifest.run), record_layouts(query, [log.topic(name) for name in topics])
     layouts = tuple(layout for layout in every if not layout.columnar)
     if ticks not in topics:
         layouts = (*layouts, RecordLayout(ticks))
-    target = sink_columns(query.sink, log.topic(query.sink.topic))
-    return record_task_spec(query, layouts, ticks, setup=subject.setup, target=target)
+    columns = sink_columns(query.sink, log.topic(query.sink.topic))
+    return record_task_spec(query, layouts, ticks, setup=target.setup, target=columns)
 
 
 # -- the view -------------------------------------------------------------------------------------------------------
 
 
-def _in_view(log: Log, settings: Settings, subject: VerifyTarget, show: int) -> ViewComparison | None:
-    source = subject.source
+def _compare_view(log: Log, settings: Settings, target: VerifyTarget, show: int) -> ViewComparison | None:
+    source = target.source
     if source is None or source.kind is not Kind.TABLE:
         return None
     with closing(open_store(settings)) as store:
@@ -209,13 +207,13 @@ def _in_view(log: Log, settings: Settings, subject: VerifyTarget, show: int) -> 
 # -- the result -----------------------------------------------------------------------------------------------------
 
 
-def _verdict(
-    subject: VerifyTarget, batch: int, found: ComparisonResult, view: ViewComparison | None, notes: tuple[str, ...]
+def _result(
+    target: VerifyTarget, batch: int, found: ComparisonResult, view: ViewComparison | None, notes: tuple[str, ...]
 ) -> VerifyResult:
-    sink = subject.query.sink
+    sink = target.query.sink
     shown = [*(_differing(sink, one) for one in found.shown), *_view_differing(sink.relation, view)]
     return VerifyResult(
-        subject.query.id,
+        target.query.id,
         sink.name,
         str(sink.relation.kind),
         batch,
@@ -228,13 +226,13 @@ def _verdict(
     )
 
 
-def _notes(subject: VerifyTarget, manifest: Manifest, compacted: Sequence[str]) -> Iterator[str]:
+def _notes(target: VerifyTarget, manifest: Manifest, compacted: Sequence[str]) -> Iterator[str]:
     """Facts that matter for interpreting differences."""
     if manifest.since:
         yield f"before batch {manifest.since} the query ran another statement, whose results may differ"
     if compacted:
         yield f"topic {', '.join(compacted)} is compacted: replaced records cannot be read again"
-    if subject.shared:
+    if target.shared:
         yield "other queries also write to the topic: their records were not compared"
 
 
@@ -272,6 +270,6 @@ def _named(relation: Relation, event: Event) -> tuple[RowValues, RowValues]:
 
 
 def _view_differing(relation: Relation, view: ViewComparison | None) -> Iterator[RowDifference]:
-    for wanted, there in view.differing if view else ():
-        expected, found = (side and _named(relation, side) for side in (wanted, there))
+    for expected_row, actual_row in view.differing if view else ():
+        expected, found = (side and _named(relation, side) for side in (expected_row, actual_row))
         yield RowDifference("view", (expected or found or ({}, {}))[0], expected and expected[1], found and found[1])

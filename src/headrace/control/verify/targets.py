@@ -62,14 +62,14 @@ def _targets(
     ]
 
 
-def find_target(subjects: Iterable[VerifyTarget], name: str, *, fix: str) -> VerifyTarget:
+def find_target(targets: Iterable[VerifyTarget], name: str, *, fix: str) -> VerifyTarget:
     """Find a target by the query's id or the name of its sink, case-insensitive."""
-    known = list(subjects)
+    all_targets = list(targets)
     wanted = name.casefold()
-    found = [one for one in known if one.query.id.casefold() == wanted]
-    found = found or [one for one in known if one.query.sink.name.casefold() == wanted]
+    found = [one for one in all_targets if one.query.id.casefold() == wanted]
+    found = found or [one for one in all_targets if one.query.sink.name.casefold() == wanted]
     if len(found) == 1:
         return found[0]
-    ids = ", ".join(one.query.id for one in found or known)
+    ids = ", ".join(one.query.id for one in found or all_targets)
     what = "is ambiguous" if found else "is not known"
     raise UnknownQuery(f'query "{name}" {what}', fix=f"name one of: {ids}" if ids else fix)

@@ -37,25 +37,25 @@ class ViewComparison:
 
 def compare_view(log: Log, store: ViewStore, source: SourceInfo, show: int) -> ViewComparison | None:
     """Compare the view of a table; None if there is no view, or only one of an earlier table of the same name."""
-    with tempfile.TemporaryDirectory(prefix="headrace-verify-") as made:
-        path = store.file(source, log.topic(source.topic), Path(made))
-        return None if path is None else _compare(log, path, source, Path(made) / "anew", show)
+    with tempfile.TemporaryDirectory(prefix="headrace-verify-") as folder:
+        path = store.file(source, log.topic(source.topic), Path(folder))
+        return None if path is None else _compare(log, path, source, Path(folder) / "rebuilt", show)
 
 
-def _compare(log: Log, path: Path, source: SourceInfo, made: Path, show: int) -> ViewComparison | None:
+def _compare(log: Log, path: Path, source: SourceInfo, folder: Path, show: int) -> ViewComparison | None:
     own = origin_fingerprint(source, log.topic(source.topic))
     with (
         _translated(path),
         closing(_read_only(path)) as db,
-        closing(SqliteView(made, source.relation, own)) as anew,
+        closing(SqliteView(folder, source.relation, own)) as rebuilt,
     ):
-        if _one(db, "SELECT origin FROM facts") != own:
+        if _scalar(db, "SELECT origin FROM facts") != own:
             return None
-        db.execute("ATTACH ? AS anew", (f"file:{anew.path}?mode=ro",))
+        db.execute("ATTACH ? AS rebuilt", (f"file:{rebuilt.path}?mode=ro",))
         db.execute("BEGIN")  # all reads from here on see one snapshot of the view
-        position = {int(p): at for p, at in json.loads(_one(db, "SELECT position FROM main.state")).items()}
-        _rebuild(ViewMaterializer(BoundedLog(log, position), source, anew))  # type: ignore[arg-type] - a partial Log
-        return _compared(db, anew.table, position, show)
+        position = {int(p): at for p, at in json.loads(_scalar(db, "SELECT position FROM main.state")).items()}
+        _rebuild(ViewMaterializer(BoundedLog(log, position), source, rebuilt))  # type: ignore[arg-type] - a partial Log
+        return _compared(db, rebuilt.table, position, show)
 
 
 @contextmanager
@@ -73,12 +73,12 @@ def _read_only(path: Path) -> sqlite3.Connection:
     return sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30, isolation_level=None)
 
 
-def _one(db: sqlite3.Connection, statement: str) -> Any:
+def _scalar(db: sqlite3.Connection, statement: str) -> Any:
     return db.execute(statement).fetchone()[0]
 
 
-def _rebuild(keeper: ViewMaterializer) -> None:
-    while keeper.step():
+def _rebuild(materializer: ViewMaterializer) -> None:
+    while materializer.step():
         pass
 
 
@@ -110,15 +110,16 @@ class BoundedLog:
 
 
 def _compared(db: sqlite3.Connection, table: SqliteTable, position: Mapping[int, int], show: int) -> ViewComparison:
-    wanted, there = (_rows(table, side) for side in ("wanted", "there"))
-    same_key = " AND ".join(f"wanted.{name} IS there.{name}" for name in table.key_names)
+    expected, actual = (_rows(table, side) for side in ("expected", "actual"))
+    same_key = " AND ".join(f"expected.{name} IS actual.{name}" for name in table.key_names)
     either = (
-        f"FROM anew.rows AS wanted LEFT JOIN main.rows AS there ON {same_key} WHERE ({wanted}) IS NOT ({there})",
-        f"FROM main.rows AS there LEFT JOIN anew.rows AS wanted ON {same_key} WHERE wanted.time IS NULL",
+        f"FROM rebuilt.rows AS expected LEFT JOIN main.rows AS actual ON {same_key} "
+        f"WHERE ({expected}) IS NOT ({actual})",
+        f"FROM main.rows AS actual LEFT JOIN rebuilt.rows AS expected ON {same_key} WHERE expected.time IS NULL",
     )
-    count = sum(_one(db, f"SELECT count(*) {what}") for what in either)
-    found = [row for what in either for row in db.execute(f"SELECT {wanted}, {there} {what} LIMIT {show}")][:show]
-    rows = _one(db, "SELECT count(*) FROM anew.rows")
+    count = sum(_scalar(db, f"SELECT count(*) {what}") for what in either)
+    found = [row for what in either for row in db.execute(f"SELECT {expected}, {actual} {what} LIMIT {show}")][:show]
+    rows = _scalar(db, "SELECT count(*) FROM rebuilt.rows")
     return ViewComparison(rows, position, count, tuple(_pair(table, row) for row in found))
 
 
@@ -128,5 +129,7 @@ def _rows(table: SqliteTable, side: str) -> str:
 
 def _pair(table: SqliteTable, row: tuple[Any, ...]) -> tuple[Event | None, Event | None]:
     middle = len(row) // 2
-    wanted, there = (table.events([half])[0] if half[0] is not None else None for half in (row[:middle], row[middle:]))
-    return wanted, there  # type: ignore[return-value] - rows of a table are events
+    expected, actual = (
+        table.events([half])[0] if half[0] is not None else None for half in (row[:middle], row[middle:])
+    )
+    return expected, actual  # type: ignore[return-value] - rows of a table are events

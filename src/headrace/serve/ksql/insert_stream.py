@@ -59,12 +59,12 @@ class InsertStreamResponse(Response):
         try:
             first, *rest = await anext(parts, [b""])
             take(-len(first))
-            inlet = await run_in_threadpool(partial(node.inserter, _target(first), rights=request_rights(request)))
+            inserter = await run_in_threadpool(partial(node.inserter, _target(first), rights=request_rights(request)))
         except HeadraceError as error:
             await audit_refusal(node.guard, request, error)
             status, document = error_document(error)
             return Response(json.dumps(document), status, media_type=OBJECTS)
-        return AcknowledgementResponse(inlet, rest, parts, take, as_array=ARRAY in request.headers.get("accept", ""))
+        return AcknowledgementResponse(inserter, rest, parts, take, as_array=ARRAY in request.headers.get("accept", ""))
 
 
 async def _lines(stream: AsyncIterator[bytes], take: ReserveBytes) -> AsyncIterator[list[bytes]]:
@@ -129,7 +129,7 @@ class AcknowledgementResponse(Response):
 
     def __init__(
         self,
-        inlet: RowInserter,
+        inserter: RowInserter,
         first: list[bytes],
         parts: AsyncIterator[list[bytes]],
         take: ReserveBytes,
@@ -138,7 +138,7 @@ class AcknowledgementResponse(Response):
     ) -> None:
         super().__init__(media_type=ARRAY if as_array else LINES)
         del self.headers["content-length"]
-        self._inlet, self._first, self._parts, self._take, self._as_array = inlet, first, parts, take, as_array
+        self._inserter, self._first, self._parts, self._take, self._as_array = inserter, first, parts, take, as_array
         self._number = 0
         self._begun = False
 
@@ -166,7 +166,7 @@ class AcknowledgementResponse(Response):
 
     def _taken(self, lines: list[bytes]) -> bytes:
         """Append the valid rows; returns an acknowledgement or an error for each row."""
-        failures = self._inlet.take(lines)
+        failures = self._inserter.insert(lines)
         told = [self._ack(self._number + number, failures.get(number)) for number in range(len(lines))]
         self._number += len(lines)
         return self._text(told)

@@ -87,7 +87,7 @@ def test_an_app_is_there_after_a_restart(opened: Callable[[], Node], log: Embedd
     node.execute("CREATE STREAM safer AS SELECT id, MASKED(card) AS card FROM safe;")
     for is_new in (False, True):
         node = opened() if is_new else node
-        assert list(node.apps.known) == ["shop"]
+        assert list(node.apps.deployed_apps) == ["shop"]
         assert list(node.supervisor.queries) == ["CSAS_SAFE_2", "CSAS_SAFER_3"]
         assert node.broken == {}
         for registered in node.supervisor.queries.values():
@@ -135,10 +135,15 @@ def test_changed_code_counts_for_queries_that_call_it(opened: Callable[[], Node]
 def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], source: str, error: type[HeadraceError]) -> None:
     node = opened()
     sent(node, SHOP)
-    before = version("MASKED"), dict(node.apps.known), list(node.supervisor.queries), node._journal.next
+    before = version("MASKED"), dict(node.apps.deployed_apps), list(node.supervisor.queries), node._journal.next
     with pytest.raises(error):
         sent(node, source)
-    assert (version("MASKED"), dict(node.apps.known), list(node.supervisor.queries), node._journal.next) == before
+    assert (
+        version("MASKED"),
+        dict(node.apps.deployed_apps),
+        list(node.supervisor.queries),
+        node._journal.next,
+    ) == before
     assert find("OTHER") is None
 
 
@@ -150,7 +155,7 @@ def test_code_that_state_was_not_made_by_is_refused(opened: Callable[[], Node], 
     assert Checkpoint(settings.storage.data / "checkpoints" / "server" / query.id).manifest is not None
     with pytest.raises(PlanChanged, match="function PARITY"):
         sent(node, GROUPED.replace("% 2", "% 3"), "groups.py")
-    assert node.apps.known["groups"].code == AppCode(GROUPED)
+    assert node.apps.deployed_apps["groups"].code == AppCode(GROUPED)
     assert sent(node, GROUPED.replace("n % 2", "n % 2  # of one"), "groups.py") == []
 
 
@@ -163,7 +168,7 @@ def test_an_app_is_withdrawn_when_nothing_calls_it(opened: Callable[[], Node]) -
     node.withdraw("shop")
     for is_new in (False, True):
         node = opened() if is_new else node
-        assert node.apps.known == {}
+        assert node.apps.deployed_apps == {}
         assert find("MASKED") is None
         with pytest.raises(UnknownFunction):
             node.execute("CREATE STREAM safe AS SELECT id, MASKED(card) AS card FROM orders;")
@@ -180,7 +185,7 @@ def test_a_shortened_journal_keeps_the_last_code(opened: Callable[[], Node], mon
     node.execute("CREATE STREAM copy AS SELECT * FROM orders; DROP STREAM copy;" * 3)
     assert len(node._journal.entries) < 8
     node = opened()
-    assert node.apps.known["shop"].code == AppCode(SHOP)
+    assert node.apps.deployed_apps["shop"].code == AppCode(SHOP)
     assert node.broken == {}
 
 

@@ -59,7 +59,7 @@ def inlet(log: EmbeddedLog, kind: str, *, together: bool) -> RowInserter:
 def taken(log: EmbeddedLog, into: RowInserter, lines: list[bytes]) -> tuple[dict[int, str], list[Any]]:
     """What was refused, and what is new in the topic."""
     before = log.bounds("t")[0].end
-    refused = {number: str(error) for number, error in into.take(lines).items()}
+    refused = {number: str(error) for number, error in into.insert(lines).items()}
     rows = log.read("t", 0, before, max_records=10_000).rows if log.bounds("t")[0].end > before else None
     return refused, [] if rows is None else rows.select(["key", "value", "$timestamp"]).to_pylist()
 

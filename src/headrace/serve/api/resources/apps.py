@@ -50,7 +50,7 @@ class AppRequest:
 
 def list_apps(site: RequestContext) -> list[AppSummary]:
     """List all apps."""
-    return [AppSummary(**_facts(site, deployed)) for deployed in list(site.node.apps.known.values())]
+    return [AppSummary(**_facts(site, deployed)) for deployed in list(site.node.apps.deployed_apps.values())]
 
 
 def get_app(site: RequestContext, asked: AppRequest) -> AppSource:
@@ -84,7 +84,7 @@ def delete_app(site: RequestContext, asked: AppRequest) -> None:
 
 def _facts(site: RequestContext, deployed: DeployedApp) -> dict[str, Any]:
     queries = [registered.query for registered in list(site.node.supervisor.queries.values())]
-    users = site.node.apps.users(deployed.name, queries)
+    users = site.node.apps.dependent_queries(deployed.name, queries)
     return {"name": deployed.name, "declares": sorted(deployed.declares), "queries": users}
 
 
