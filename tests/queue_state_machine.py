@@ -218,7 +218,7 @@ class QueueMachine(RuleBasedStateMachine):
             self.given_back.add(self.latest(message).receipt)
         elif message is not None:
             self.refused.add(message)
-        queue._cemetery.bury()
+        queue._dead_letters.write_expired()
 
     @rule(n=CHOICE, r=CHOICE)
     def extend(self, n: int, r: int) -> None:

@@ -197,7 +197,7 @@ class LogMachine(RuleBasedStateMachine):
     @rule(force=st.booleans(), waited=st.sampled_from([0, 31]))
     def upkeep(self, force: bool, waited: int) -> None:
         self.clock.advance(timedelta(seconds=waited))
-        assert self.log.upkeep.run(force_compaction=force) is not None
+        assert self.log.maintenance.run(force_compaction=force) is not None
         for topic in self.model.topics:
             found = {p: (bounds, self._offsets(topic, p)) for p, bounds in self.log.bounds(topic).items()}
             self.model.tidied(topic, found, self.clock.now(), force)
@@ -331,12 +331,12 @@ class LogMachine(RuleBasedStateMachine):
             while after < head:
                 upto = view.cut(names, after, 7)
                 assert after < upto <= head
-                assert self.log.waiting(names, after) or not any(sequence > after for sequence in expected)
+                assert self.log.lag(names, after) or not any(sequence > after for sequence in expected)
                 for piece in view.split(names, after, upto, 3):
                     found += _sequences(view.scan(*piece))
                 after = upto
             assert view.cut(names, head, 7) == head
-            assert not self.log.waiting(names, head)
+            assert not self.log.lag(names, head)
         finally:
             view.close()
         assert sorted(found) == expected

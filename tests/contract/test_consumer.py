@@ -233,7 +233,7 @@ def test_new_partitions_are_taken_in(log: Log, open_log: OpenLog, name: str) -> 
 def test_only_rows_that_are_wanted_come(log: Log, name: str) -> None:
     log.create_topic(name)
     log.append([Append(name, raw(*(b"%04d" % i for i in range(1000))))])
-    wanted = Subscription((name,), where=lambda rows: pc.ends_with(rows.column("value"), b"777"))
+    wanted = Subscription((name,), where=lambda batch: pc.ends_with(batch.rows.column("value"), b"777"))
     consumer = log.consumer(name, wanted)
     found: list[bytes | None] = []
     while not found:
@@ -250,10 +250,10 @@ def test_a_filter_that_fails_loses_nothing(log: Log, name: str) -> None:
     fill(log, name, 3)
     broken = [True]
 
-    def where(rows):
+    def where(batch):
         if broken[0]:
             raise ZeroDivisionError
-        return pc.is_valid(rows.column("value"))
+        return pc.is_valid(batch.rows.column("value"))
 
     consumer = log.consumer(name, Subscription((name,), where=where))
     with pytest.raises(ZeroDivisionError):

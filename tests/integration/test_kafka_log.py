@@ -310,7 +310,7 @@ def test_a_group_goes_on_where_it_committed(log: KafkaLog, name: str) -> None:
 
 def test_members_share_partitions_and_content_is_filtered(log: KafkaLog, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=2, schema=Schema.parse("id bigint key, size int")))
-    wanted = Subscription((name,), where=lambda rows: pa.compute.greater(rows.column("size"), 10))
+    wanted = Subscription((name,), where=lambda batch: pa.compute.greater(batch.rows.column("size"), 10))
     members = [log.consumer(name, wanted), log.consumer(name, wanted)]
     while not all(len(member.assignment) == 1 for member in members):
         for member in members:

@@ -365,7 +365,7 @@ def test_everything_is_there_after_a_restart_and_compaction(folder: Path) -> Non
         registry.delete_version("s", 1)
         before = [registry.versions("s", deleted=True), registry.level("s"), registry.subjects(deleted=True)]
         assert [topic.name for topic in log.topics()] == []
-        log.upkeep.run(force_compaction=True, topics=[SCHEMAS_TOPIC])
+        log.maintenance.run(force_compaction=True, topics=[SCHEMAS_TOPIC])
     with EmbeddedLog(folder) as log:
         registry = LogRegistry(log)
         assert [registry.versions("s", deleted=True), registry.level("s"), registry.subjects(deleted=True)] == before

@@ -131,7 +131,7 @@ def test_merging_between_batches_changes_nothing(spark: SparkSession, log: Embed
         for n in range(start, start + 20):
             log.append([Append("n", numbers(n, n + 1))])
         drain(read_stream(spark, log.folder, ["n"], max_rows=7), collected(batches), tmp_path / "c")
-        report = log.upkeep.run()
+        report = log.maintenance.run()
         assert report
         assert report.merged
     assert sorted(n for batch in batches for n in batch) == list(range(60))

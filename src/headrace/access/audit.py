@@ -36,7 +36,7 @@ GENESIS_HASH = "0" * 64
 """Stands for the previous hash in the first entry."""
 _WRITER = "audit"
 _SAME = 60.0  # seconds in which the same refusal is recorded once
-_KEPT = 1_000
+_CACHE_SIZE = 1_000
 MAX_DISTINCT_REFUSALS = 20
 """Different refusals of one kind that are recorded per principal within that time."""
 _LONGEST = 2_000  # characters of a text
@@ -61,19 +61,19 @@ class RefusalLimiter:
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
-        self._turn = threading.Lock()
-        self._lately: OrderedDict[object, tuple[float, set[object], int]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._recent: OrderedDict[object, tuple[float, set[object], int]] = OrderedDict()
 
     def add(self, of: object, what: object) -> int | None:
         """How many refusals were suppressed before this one; None if this one is suppressed, too."""
-        with self._turn:
-            began, noted, unsaid = self._lately.pop(of, (self._now(), set[object](), 0))
+        with self._lock:
+            began, noted, unsaid = self._recent.pop(of, (self._now(), set[object](), 0))
             if self._now() - began >= _SAME:
                 began, noted = self._now(), set[object]()
             is_new = what not in noted and len(noted) < MAX_DISTINCT_REFUSALS
-            self._lately[of] = (began, noted | {what}, 0) if is_new else (began, noted, unsaid + 1)
-            while len(self._lately) > _KEPT:
-                self._lately.popitem(last=False)
+            self._recent[of] = (began, noted | {what}, 0) if is_new else (began, noted, unsaid + 1)
+            while len(self._recent) > _CACHE_SIZE:
+                self._recent.popitem(last=False)
             return unsaid if is_new else None
 
 
@@ -84,7 +84,7 @@ class Audit:
         ensure_topic(log, TOPIC)
         self._log = log
         self._clock = clock
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._writer = SharedWriter(log, _WRITER)
         self._last = (-1, GENESIS_HASH)
         """The number and the hash of the last entry that this process has written."""
@@ -93,7 +93,7 @@ class Audit:
     def note(self, did: str, who: str, **facts: Any) -> None:
         """Record an entry; it is durable on return."""
         shortened = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in facts.items()}
-        with self._turn:
+        with self._lock:
             self._append({"at": self._clock.now(), "did": did, "who": who[:_LONGEST], **shortened})
 
     def note_once(self, did: str, who: str, **facts: Any) -> None:
@@ -117,7 +117,7 @@ class Audit:
         self._last = written
 
     def close(self) -> None:
-        with self._turn:
+        with self._lock:
             self._writer.close()
 
 

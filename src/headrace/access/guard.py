@@ -35,7 +35,7 @@ from headrace.settings import Settings
 AUTH = LOCAL_AUTH, REQUIRED = "local", "required"
 _PAUSE = 0.5  # seconds between two refreshes of the users
 _REMEMBERED = 60.0  # seconds for which a verified password is not hashed again
-_KEPT = 1_000
+_CACHE_SIZE = 1_000
 _logger = logging.getLogger(__name__)
 
 
@@ -81,7 +81,7 @@ class Guard:
                     "the user name or password is wrong", fix="try again, or ask an admin to set a new password"
                 )
             right()
-        if len(self._right) >= _KEPT:
+        if len(self._right) >= _CACHE_SIZE:
             self._right.clear()
         self._right[mark] = (user.generation, time.monotonic() + _REMEMBERED)
         return _shown(user, "password")

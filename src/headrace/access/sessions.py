@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from headrace.access.principal import Principal
 
-_MOST = 10_000
+_MAX_SESSIONS = 10_000
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Sessions:
         session = Session(who, secrets.token_urlsafe(32), self._now() + seconds)
         with self._lock:
             self._open = {key: one for key, one in self._open.items() if one.ends_at > self._now()}
-            while len(self._open) >= _MOST:
+            while len(self._open) >= _MAX_SESSIONS:
                 del self._open[min(self._open, key=lambda key: self._open[key].ends_at)]
             self._open[_hash(cookie)] = session
         return cookie, session

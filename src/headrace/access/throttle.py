@@ -19,8 +19,8 @@ from headrace.errors import LoginThrottled
 FREE_ATTEMPTS = 5
 """Wrong passwords without a wait."""
 _LONGEST_OF_USER, _LONGEST_OF_ADDRESS = 4.0, 60.0  # seconds
-_FORGOTTEN = 300.0
-_KEPT = 10_000
+_FORGET_AFTER = 300.0
+_CACHE_SIZE = 10_000
 
 
 @dataclass
@@ -65,7 +65,7 @@ class LoginThrottle:
                         self._add(key, -1)
                     else:
                         self._counts.pop(key, None)
-                if len(self._right) >= _KEPT:
+                if len(self._right) >= _CACHE_SIZE:
                     self._right.clear()
                 self._right.add((user, address))
 
@@ -73,7 +73,7 @@ class LoginThrottle:
 
     def _wait(self, key: tuple[str, str], longest: float) -> float:
         count = self._counts.get(key)
-        if count is None or self._now() - count.last > _FORGOTTEN:
+        if count is None or self._now() - count.last > _FORGET_AFTER:
             self._counts.pop(key, None)
             return 0.0
         if count.wrong < FREE_ATTEMPTS:
@@ -81,9 +81,9 @@ class LoginThrottle:
         return count.last + min(longest, 2.0 ** min(count.wrong - FREE_ATTEMPTS, 10)) - self._now()
 
     def _add(self, key: tuple[str, str], change: int) -> None:
-        if len(self._counts) > _KEPT:
+        if len(self._counts) > _CACHE_SIZE:
             oldest = sorted(self._counts, key=lambda one: self._counts[one].last)
-            for one in oldest[: _KEPT // 2]:
+            for one in oldest[: _CACHE_SIZE // 2]:
                 del self._counts[one]
         count = self._counts.setdefault(key, FailedLogins())
         count.wrong = max(0, count.wrong + change)

@@ -37,11 +37,11 @@ SHORTEST_SECRET = 32
 LONGEST_LIFE = timedelta(days=366)
 _LEEWAY = 5.0  # seconds of allowed clock skew
 _REMEMBERED = 60.0  # seconds for which a verified signature is cached
-_AGAIN = 60.0  # seconds until an unknown key is fetched again
+_REFETCH_AFTER = 60.0  # seconds until an unknown key is fetched again
 _OLD = 3600.0  # seconds after which keys are fetched again, because the issuer may have revoked some
 _PATIENCE = 5.0
 _MOST_KEYS = 1 << 20  # maximum bytes of a JWKS
-_KEPT = 1_000
+_CACHE_SIZE = 1_000
 _SECRET_FILE = "token.secret"
 _WHY = {
     "ExpiredSignatureError": "it has expired",
@@ -101,7 +101,7 @@ class Tokens:
         if (found := self.known(token)) is not None:
             return found
         found = self._read(token)
-        if len(self._known) >= _KEPT:
+        if len(self._known) >= _CACHE_SIZE:
             self._known.clear()
         self._known[token] = found, min(found.expires_at, time.time() + _REMEMBERED)
         return found
@@ -201,14 +201,14 @@ class JwksKeys:
 
     def __init__(self, place: str) -> None:
         self._place = place
-        self._turn = threading.Lock()
+        self._lock = threading.Lock()
         self._keys: dict[str, Any] = {}
         self._looked_at: float | None = None
 
     def get(self, kid: str) -> Any:
-        with self._turn:
+        with self._lock:
             age = float("inf") if self._looked_at is None else time.monotonic() - self._looked_at
-            if age > (_OLD if kid in self._keys else _AGAIN):
+            if age > (_OLD if kid in self._keys else _REFETCH_AFTER):
                 self._looked_at = time.monotonic()
                 self._keys = self._read()
             return self._keys.get(kid)

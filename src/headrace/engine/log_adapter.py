@@ -112,7 +112,7 @@ class EmbeddedLogAdapter:
         return _BEGINNING if position is None else str(position["sequence"])
 
     def lag(self, topics: Sequence[str], position: Position | None) -> int:
-        return self._log.waiting(topics, position["sequence"] if position else 0)
+        return self._log.lag(topics, position["sequence"] if position else 0)
 
     def trim(self, run: str, topics: Sequence[str], batch: int, position: Position) -> None:
         del batch

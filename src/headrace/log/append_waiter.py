@@ -21,24 +21,24 @@ class AppendWaiter:
 
     def __init__(self, log: Log) -> None:
         self._log = log if isinstance(log, EmbeddedLog) else None
-        self._woken = threading.Event()
-        self._rung = 0
-        self.look()
+        self._wake_event = threading.Event()
+        self._seen_commits = 0
+        self.watch()
 
-    def look(self) -> None:
+    def watch(self) -> None:
         """Start watching: everything from now on counts as new. Call it before reading the log."""
-        self._woken.clear()
+        self._wake_event.clear()
         if self._log is not None:
-            self._rung = self._log.store.bell.rings
+            self._seen_commits = self._log.store.commit_signal.commits
 
     def wait(self, timeout: float) -> None:
-        """Wait until something was appended since the last `look`, or until the timeout."""
+        """Wait until something was appended since the last `watch`, or until the timeout."""
         if self._log is None:
-            self._woken.wait(min(timeout, POLL_SECONDS))
-        elif not self._woken.is_set():
-            self._log.wait(self._rung, timedelta(seconds=timeout))
+            self._wake_event.wait(min(timeout, POLL_SECONDS))
+        elif not self._wake_event.is_set():
+            self._log.wait(self._seen_commits, timedelta(seconds=timeout))
 
     def wake(self) -> None:
-        self._woken.set()
+        self._wake_event.set()
         if self._log is not None:
-            self._log.store.bell.ring()
+            self._log.store.commit_signal.notify()

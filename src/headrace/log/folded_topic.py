@@ -157,7 +157,7 @@ class FoldedTopic(Generic[S]):
         """Append changes, durably; returns the offset of the first."""
         with self._lock:
             self.ensure()
-            return self._note(self._log.append([Append(self.topic, from_records(records), 0)]))
+            return self._record_appended(self._log.append([Append(self.topic, from_records(records), 0)]))
 
     def change(
         self, decide: Callable[[S], tuple[Sequence[Record], T]], also: Sequence[Append] = ()
@@ -178,11 +178,11 @@ class FoldedTopic(Generic[S]):
                 return [*also, Append(self.topic, from_records(records), 0)] if records else []
 
             appended = self._writer.append(prepare)
-            self._note(appended)
+            self._record_appended(appended)
             self.refresh()
             return results[-1], [one for one in appended if one.topic != self.topic]
 
-    def _note(self, appended: Sequence[Appended]) -> int:
+    def _record_appended(self, appended: Sequence[Appended]) -> int:
         own = [one for one in appended if one.topic == self.topic]
         self._written = max([self._written, *(one.offset + one.count for one in own)])
         return min((one.offset for one in own), default=self._written)

@@ -26,7 +26,7 @@ from headrace.secrets import resolve_secrets
 from headrace.settings import Settings
 
 _PATIENCE = 20.0  # seconds
-_LONGEST = 200  # characters of a subject
+_MAX_SUBJECT = 200  # characters of a subject
 _PORTS = {"smtp": 587, "smtps": 465}
 _SEE = "see the mail server's documentation of the code"
 
@@ -44,20 +44,20 @@ class EmailSender:
     def __init__(self, notifier: Notifier, means: SenderContext) -> None:
         self._options = notifier.options
         self._settings = means.settings
-        self._taken = EmailProgress()
+        self._progress = EmailProgress()
 
     def send(self, message: Message) -> None:
-        mail = self._mail(message)
+        mail = self._mail_message(message)
         addresses = [str(one.addr_spec) for one in mail["To"].addresses]
-        if self._taken.message != message.id:
-            self._taken = EmailProgress(message.id)
-        done = self._taken.by | self._taken.never.keys()
+        if self._progress.message != message.id:
+            self._progress = EmailProgress(message.id)
+        done = self._progress.by | self._progress.never.keys()
         left = [address for address in addresses if address not in done]
-        self._settle(left, self._refused(mail, left) if left else {})
+        self._record_results(left, self._refused(mail, left) if left else {})
 
-    def _settle(self, tried: Sequence[str], refused: Mapping[str, int]) -> None:
+    def _record_results(self, tried: Sequence[str], refused: Mapping[str, int]) -> None:
         """Retry temporarily rejected addresses; report permanently rejected ones when no others are left."""
-        taken, waiting = self._taken, {address: code for address, code in refused.items() if code < 500}
+        taken, waiting = self._progress, {address: code for address, code in refused.items() if code < 500}
         taken.by.update(address for address in tried if address not in refused)
         taken.never.update({address: code for address, code in refused.items() if code >= 500})
         if waiting:
@@ -85,16 +85,16 @@ class EmailSender:
                 f"the certificate of the mail server is not trusted: {error.verify_message}"
             ) from error
         except (smtplib.SMTPException, OSError) as error:
-            raise retry_later(f"the mail server cannot be reached: {error}", some=bool(self._taken.by)) from error
+            raise retry_later(f"the mail server cannot be reached: {error}", some=bool(self._progress.by)) from error
         return {address: code for address, (code, _) in refused.items()}
 
     def _rejected(self, code: int) -> HeadraceError:
         what = f"the mail server responded with {code}: the message was rejected"
         if code < 500:
-            return retry_later(what, some=bool(self._taken.by))
-        return (PartlyDelivered if self._taken.by else DeliveryRefused)(what, fix=_SEE)
+            return retry_later(what, some=bool(self._progress.by))
+        return (PartlyDelivered if self._progress.by else DeliveryRefused)(what, fix=_SEE)
 
-    def _mail(self, message: Message) -> EmailMessage:
+    def _mail_message(self, message: Message) -> EmailMessage:
         mail = EmailMessage()
         try:
             mail["From"] = _address(self._settings.notifiers.smtp_from)
@@ -113,7 +113,7 @@ class EmailSender:
 
 def _line(text: str) -> str:
     """One line of printable characters."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:_LONGEST]
+    return "".join(letter if letter.isprintable() else " " for letter in text)[:_MAX_SUBJECT]
 
 
 def _line_of_text(text: str) -> str:

@@ -16,14 +16,14 @@ from headrace.notifiers.egress import connect
 
 _PATIENCE = 10.0  # seconds without data from the server
 _WHOLE = 30.0  # seconds for the whole response
-_AGAIN = (408, 425, 429)
+_RETRY_STATUSES = (408, 425, 429)
 _PORTS = {"http": 80, "https": 443}
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], private: str) -> int:
     """Returns the response's status; raises on errors that a retry may fix. `private` lists allowed addresses."""
     status, wait = _answer(_checked(url), body, headers, private)
-    if status in _AGAIN or status >= 500:
+    if status in _RETRY_STATUSES or status >= 500:
         raise retry_later(f"the other side answered {status}", wait)
     return status
 

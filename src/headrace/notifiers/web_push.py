@@ -21,11 +21,11 @@ from headrace.notifiers.http_post import is_valid_url, post
 from headrace.notifiers.push_subscriptions import PushSubscription
 from headrace.plan.notifiers import Notifier
 
-_KEPT = 24 * 3600  # seconds that a push service stores a message for an offline browser
+_MESSAGE_TTL = 24 * 3600  # seconds that a push service stores a message for an offline browser
 _URGENCY = {"info": "low", "warning": "normal", "critical": "high"}
 _GONE = (404, 410)
 _TRIES = 3  # attempts for an unreachable browser once others have the message
-_LONGEST = 10.0  # seconds that one browser may delay the next messages
+_MAX_DELAY = 10.0  # seconds that one browser may delay the next messages
 _FAILED = 5  # failed messages in a row, during at least
 _FAILING = 24 * 3600.0  # seconds: then the subscription is removed
 _LONGEST_ENDPOINT = 2_000  # characters
@@ -54,19 +54,19 @@ class PushProgress:
 class WebPushSender:
     def __init__(self, notifier: Notifier, means: SenderContext) -> None:
         self._notifier = notifier
-        self._means = means
-        self._round = PushProgress()
+        self._context = means
+        self._progress = PushProgress()
         self._failing: dict[str, tuple[int, float]] = {}
         """By subscription: how many messages failed since the last success, and when the first of them failed."""
 
     def send(self, message: Message) -> None:
         require_library()
-        if self._round.message != message.id:
+        if self._progress.message != message.id:
             self._count_failed()
-            self._round = PushProgress(message.id)
+            self._progress = PushProgress(message.id)
         late = {one.id: error for one in self._left(message) if (error := self._tried(message, one)) is not None}
-        now = self._round
-        if waiting := [error for id, error in late.items() if self._is_waited_for(id, error)]:
+        now = self._progress
+        if waiting := [error for id, error in late.items() if self._retries_later(id, error)]:
             asked = max(error.seconds or 0.0 for error in waiting)
             raise retry_later(waiting[0].what, asked or None, some=bool(now.reached))
         if now.left_out and not now.reached:
@@ -74,56 +74,56 @@ class WebPushSender:
 
     def _left(self, message: Message) -> list[PushSubscription]:
         queries = {notice.query for notice in message.notices} - {""}  # a test message has no query
-        done = self._round.reached | self._round.left_out.keys()
-        there = (one for one in self._means.subscriptions.of(self._notifier.name) if one.id not in done)
-        return [one for one in there if all(self._means.is_shown(one.owner, query) for query in queries)]
+        done = self._progress.reached | self._progress.left_out.keys()
+        there = (one for one in self._context.subscriptions.of(self._notifier.name) if one.id not in done)
+        return [one for one in there if all(self._context.is_shown(one.owner, query) for query in queries)]
 
     def _tried(self, message: Message, subscription: PushSubscription) -> RetryLater | None:
         """The reason for a retry, if one is needed. An error of one browser does not affect the others."""
-        now, id = self._round, subscription.id
+        now, id = self._progress, subscription.id
         now.tries[id] = now.tries.get(id, 0) + 1
         try:
-            self._told(message, subscription)
+            self._send(message, subscription)
         except RetryLater as error:
             return error
         except HeadraceError as error:
-            self._leave_out(id, error)
+            self._skip(id, error)
         except Exception as error:
             _logger.error("a browser could not be notified", exc_info=error)
-            self._leave_out(id, DeliveryRefused(f"a browser could not be notified: {type(error).__name__}"))
+            self._skip(id, DeliveryRefused(f"a browser could not be notified: {type(error).__name__}"))
         return None
 
-    def _is_waited_for(self, id: str, error: RetryLater) -> bool:
+    def _retries_later(self, id: str, error: RetryLater) -> bool:
         """Whether to retry: always while no browser has the message, afterwards only for a limited time."""
-        now = self._round
-        if not now.reached or (now.tries[id] < _TRIES and (error.seconds or 0.0) <= _LONGEST):
+        now = self._progress
+        if not now.reached or (now.tries[id] < _TRIES and (error.seconds or 0.0) <= _MAX_DELAY):
             return True
-        self._leave_out(id, error)
+        self._skip(id, error)
         return False
 
-    def _leave_out(self, id: str, error: HeadraceError) -> None:
+    def _skip(self, id: str, error: HeadraceError) -> None:
         _logger.warning("notifier %s: subscription %s is skipped: %s", self._notifier.name, id, error.what)
-        self._round.left_out[id] = error
+        self._progress.left_out[id] = error
 
     def _count_failed(self) -> None:
         """Runs when the next message arrives: counts a failure for each browser that did not get the previous one."""
-        for id in self._round.unreached:
+        for id in self._progress.unreached:
             count, since = self._failing.get(id, (0, time.monotonic()))
             self._failing[id] = (count + 1, since)
             if count + 1 >= _FAILED and time.monotonic() - since >= _FAILING:
                 _logger.warning("notifier %s: subscription %s has expired and is removed", self._notifier.name, id)
-                self._means.subscriptions.remove(id)
+                self._context.subscriptions.remove(id)
                 del self._failing[id]
 
-    def _told(self, message: Message, subscription: PushSubscription) -> None:
+    def _send(self, message: Message, subscription: PushSubscription) -> None:
         from headrace.notifiers.push_encryption import encrypt_message, load_server_key, vapid_authorization
 
-        settings = self._means.settings
+        settings = self._context.settings
         body = encrypt_message(notification_payload(message), subscription.p256dh, subscription.auth)
         headers = {
             "Content-Encoding": "aes128gcm",
             "Content-Type": "application/octet-stream",
-            "TTL": str(_KEPT),
+            "TTL": str(_MESSAGE_TTL),
             "Urgency": _URGENCY[message.severity],
             "Authorization": vapid_authorization(
                 load_server_key(settings.storage.data), subscription.endpoint, settings.notifiers.smtp_from
@@ -131,12 +131,12 @@ class WebPushSender:
         }
         status = post(subscription.endpoint, body, headers, settings.notifiers.webhook_allowed_private)
         if status in _GONE:
-            self._means.subscriptions.remove(subscription.id)
-            del self._round.tries[subscription.id]
+            self._context.subscriptions.remove(subscription.id)
+            del self._progress.tries[subscription.id]
         elif not 200 <= status < 300:
             raise DeliveryRefused(f"the push service responded with {status}", fix="subscribe again in the browser")
         else:
-            self._round.reached.add(subscription.id)
+            self._progress.reached.add(subscription.id)
             self._failing.pop(subscription.id, None)
 
 

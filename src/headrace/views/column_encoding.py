@@ -95,7 +95,7 @@ class ColumnCodec:
         if in_key:
             marks = [null_marker(field.type) for field in fields]
             self.stored = _where_none(_converter(list(map(_marking, into, marks))), _converter(into))
-            self.loaded = _converter(list(map(_unmarking, out, marks)))
+            self.loaded = _converter(list(map(_decoder_of_marked, out, marks)))
         else:
             self.stored, self.loaded = (_converter([one and _or_null(one) for one in side]) for side in (into, out))
 
@@ -123,7 +123,7 @@ def _marking(into: Converter | None, mark: Any) -> Converter:
     return lambda value: mark if value is None else into(value)
 
 
-def _unmarking(out: Converter | None, mark: Any) -> Converter:
+def _decoder_of_marked(out: Converter | None, mark: Any) -> Converter:
     kind = type(mark)
     if out is None:
         return lambda value: None if type(value) is kind else value

@@ -118,10 +118,10 @@ class ViewMaterializer:
             skipped += unusable
             size += batch.rows.nbytes
             position[partition] = batch.next_offset
-        self._adapt(len(events) + skipped, size)
+        self._adjust_batch_size(len(events) + skipped, size)
         return events, position, skipped
 
-    def _adapt(self, records: int, size: int) -> None:
+    def _adjust_batch_size(self, records: int, size: int) -> None:
         """Adapts the number of records per read to their size."""
         if records:
             self._at_once = max(1, min(self._most, self._most_bytes * records // max(1, size)))
@@ -136,11 +136,11 @@ class ViewMaterializer:
     def _take(self, state: ViewState | None) -> None:
         """Sets the new state; None means that the view has another state, and may have been recreated."""
         if state is None:
-            self._settle_indexes()
+            self._apply_indexes()
             state = self.view.state()
         self.state = state
 
-    def _settle_indexes(self) -> None:
+    def _apply_indexes(self) -> None:
         known = self.view.indexes()
         for columns in known:
             if columns not in self._indexes:

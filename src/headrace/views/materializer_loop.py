@@ -21,7 +21,7 @@ from headrace.views.materializer import ViewMaterializer
 _PATIENCE = 1.0
 _PAUSE = 0.01
 """Seconds between two polls: the append signal is sent for all topics, and others may be busy."""
-_LONGEST = 60.0
+_MAX_PAUSE = 60.0
 
 _logger = logging.getLogger(__name__)
 
@@ -40,8 +40,8 @@ class MaterializerLoop:
     """Runs the thread, and lets callers wait for a position."""
 
     def __init__(self, log: Log) -> None:
-        self._news = AppendWaiter(log)
-        self._kept: dict[str, ViewTask] = {}
+        self._appends = AppendWaiter(log)
+        self._tasks: dict[str, ViewTask] = {}
         self._changed = threading.Condition()
         self._ended = False
         self._thread = threading.Thread(target=self._run, name="views", daemon=True)
@@ -49,30 +49,30 @@ class MaterializerLoop:
 
     def add(self, keeper: ViewMaterializer) -> None:
         with self._changed:
-            self._kept[keeper.name] = ViewTask(keeper)
-        self._news.wake()
+            self._tasks[keeper.name] = ViewTask(keeper)
+        self._appends.wake()
 
     def remove(self, name: str) -> None:
         """Stops materializing a view. After it returns nothing more is applied; the view itself stays open."""
         with self._changed:
-            self._kept.pop(name, None)
+            self._tasks.pop(name, None)
 
     def view(self, name: str) -> View | None:
-        kept = self._kept.get(name)
+        kept = self._tasks.get(name)
         return None if kept is None else kept.keeper.view
 
     def failure(self, name: str) -> Exception | None:
         """Why a view is not being materialized at the moment."""
-        kept = self._kept.get(name)
+        kept = self._tasks.get(name)
         return None if kept is None else kept.failure
 
     def reached(self, name: str, position: Position, timeout: timedelta) -> ViewState:
         """Waits until a view reflects a position; raises ViewLagging on timeout."""
-        kept = self._kept.get(name)
+        kept = self._tasks.get(name)
         if kept is None or not kept.keeper.state.reflects(position):
             with self._changed:
                 self._changed.wait_for(lambda: self._has(name, position), timeout.total_seconds())
-                kept = self._kept.get(name)
+                kept = self._tasks.get(name)
         if kept is not None and kept.keeper.state.reflects(position):
             return kept.keeper.state
         at = None if kept is None else dict(kept.keeper.state.position)
@@ -83,27 +83,27 @@ class MaterializerLoop:
         ) from (kept.failure if kept else None)
 
     def _has(self, name: str, position: Position) -> bool:
-        kept = self._kept.get(name)
+        kept = self._tasks.get(name)
         return kept is None or kept.keeper.state.reflects(position)
 
     def close(self) -> None:
         self._ended = True
-        self._news.wake()
+        self._appends.wake()
         self._thread.join()
 
     # -- the thread -------------------------------------------------------------------------------------------------
 
     def _run(self) -> None:
         while not self._ended:
-            self._news.look()
-            steps = [self._step(kept) for kept in list(self._kept.values())]
+            self._appends.watch()
+            steps = [self._step(kept) for kept in list(self._tasks.values())]
             if not any(steps) and not self._ended:
-                self._news.wait(_PATIENCE)
+                self._appends.wait(_PATIENCE)
                 time.sleep(_PAUSE)
 
     def _step(self, kept: ViewTask) -> bool:
         with self._changed:
-            if self._kept.get(kept.keeper.name) is not kept or time.monotonic() < kept.not_before:
+            if self._tasks.get(kept.keeper.name) is not kept or time.monotonic() < kept.not_before:
                 return False
             went_on = self._tried(kept)
             if went_on:
@@ -118,7 +118,7 @@ class MaterializerLoop:
             return False
         except Exception as error:
             kept.failure, kept.tried = error, kept.tried + 1
-            kept.not_before = time.monotonic() + min(_LONGEST, 2.0 ** min(kept.tried, 10) / 2)
+            kept.not_before = time.monotonic() + min(_MAX_PAUSE, 2.0 ** min(kept.tried, 10) / 2)
             _logger.warning("view %s is not updated until a retry succeeds: %s", kept.keeper.name, error)
             return False
         kept.failure, kept.tried = None, 0

@@ -216,7 +216,7 @@ class PostgresView:
         if self._closed:
             raise Closed(f'view "{self.name}" is closed', fix="open it again")
         with self._translated():
-            place = self._known or self._settled()
+            place = self._known or self._location()
             with self._database.transaction(begin) as db:
                 yield db, place
 
@@ -227,12 +227,12 @@ class PostgresView:
         except DatabaseError as error:
             if sqlstate(error) == UNDEFINED_TABLE:
                 self._known = None  # it was dropped: the next access creates it again
-                raise self._gone() from error
+                raise self._unreachable() from error
             if sqlstate(error).startswith("XX"):
                 raise self._unreadable(error.args[0].get("M", "")) from error
             raise
 
-    def _settled(self) -> TableLocation:
+    def _location(self) -> TableLocation:
         """Creates the schema and the table if needed, or replaces an outdated table; one server at a time."""
         with self._database.transaction() as db:
             db.run(f"SELECT pg_advisory_xact_lock({int(self._schema[-12:], 16)})")
@@ -277,7 +277,7 @@ class PostgresView:
             fix=f"DROP SCHEMA {self._schema} CASCADE; the views are then rebuilt from their topics",
         )
 
-    def _gone(self) -> DatabaseUnreachable:
+    def _unreachable(self) -> DatabaseUnreachable:
         return DatabaseUnreachable(
             f'view "{self.name}" no longer exists in the database',
             where=f"schema {self._schema} of {self._database.address}",

@@ -152,7 +152,7 @@ class PostgresSession:
             self.broken = True
             raise self._lost(error) from error
         except DatabaseError as error:
-            ours = self._in_our_words(error)
+            ours = self._as_headrace_error(error)
             if ours is None:
                 raise
             raise ours from error
@@ -167,9 +167,9 @@ class PostgresSession:
         before = error.__context__
         while before is not None and not isinstance(before, DatabaseError):
             before = before.__context__
-        return (before and self._in_our_words(before)) or self._unreachable(str(error.__cause__ or error))
+        return (before and self._as_headrace_error(before)) or self._unreachable(str(error.__cause__ or error))
 
-    def _in_our_words(self, error: DatabaseError) -> HeadraceError | None:
+    def _as_headrace_error(self, error: DatabaseError) -> HeadraceError | None:
         code, message = sqlstate(error), error.args[0].get("M", "")
         self.broken = self.broken or code.startswith(("08", "57"))
         if code.startswith(_PASSING):
@@ -217,7 +217,7 @@ class ConnectionPool:
                     session.run("ROLLBACK")
             raise
         finally:
-            self._give_back(session)
+            self._release(session)
 
     def _begun(self, begin: str) -> PostgresSession:
         """Begins a transaction. An idle session may have been disconnected meanwhile."""
@@ -243,7 +243,7 @@ class ConnectionPool:
             self._failure, self._not_before = error, 2 * monotonic() - begun_at
             raise
 
-    def _give_back(self, session: PostgresSession) -> None:
+    def _release(self, session: PostgresSession) -> None:
         if session.broken or self._closed or len(self._idle) >= _IDLE:
             session.close()
         else:

@@ -61,7 +61,7 @@ class SqliteView:
             self._writer.execute("PRAGMA journal_mode = WAL")
             self._writer.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
             with self._writing() as db:
-                self._settle(db, origin)
+                self._prepare(db, origin)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class SqliteView:
             finally:
                 db.execute("ROLLBACK")
         except sqlite3.DatabaseError as error:
-            raise self._in_our_words(error) from error
+            raise self._as_headrace_error(error) from error
         finally:
             db.close() if self._closed else self._idle.append(db)
 
@@ -175,13 +175,13 @@ class SqliteView:
             with translate_errors(self.path.parent):
                 yield
         except sqlite3.DatabaseError as error:
-            raise self._in_our_words(error) from error
+            raise self._as_headrace_error(error) from error
 
-    def _in_our_words(self, error: sqlite3.DatabaseError) -> Exception:
+    def _as_headrace_error(self, error: sqlite3.DatabaseError) -> Exception:
         """SQLite's plain DatabaseError is a file that is damaged or not SQLite's; others are bugs in headrace."""
         return self._unreadable(str(error)) if type(error) is sqlite3.DatabaseError else error
 
-    def _settle(self, db: sqlite3.Connection, origin: str) -> None:
+    def _prepare(self, db: sqlite3.Connection, origin: str) -> None:
         """Creates or checks the tables; rebuilds the view if its origin has changed."""
         tables = {name for (name,) in db.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
         if not tables:
@@ -193,7 +193,7 @@ class SqliteView:
         if layout != LAYOUT_VERSION:
             raise self._unreadable(f"its layout is {layout}, and this version knows {LAYOUT_VERSION}")
         if noted != origin:
-            _begin_anew(db, self.table, origin)
+            _reset(db, self.table, origin)
 
     def _unreadable(self, reason: str) -> ViewUnreadable:
         return ViewUnreadable(
@@ -264,7 +264,7 @@ def _begin(db: sqlite3.Connection, table: SqliteTable, origin: str) -> None:
     db.execute("INSERT INTO facts VALUES (?, ?)", (LAYOUT_VERSION, origin))
 
 
-def _begin_anew(db: sqlite3.Connection, table: SqliteTable, origin: str) -> None:
+def _reset(db: sqlite3.Connection, table: SqliteTable, origin: str) -> None:
     """Recreates the file for another view; its version keeps rising."""
     before = _state(db)
     for name in ("rows", "state", "indexes", "facts"):

@@ -92,7 +92,7 @@ def check_store(log: EmbeddedLog, found: Findings) -> None:
     )
     if off:
         found.add(DAMAGE, f"bytes of partitions do not add up: {off}")
-    log.upkeep.run()
+    log.maintenance.run()
     named = {file for (file,) in log.store.query("SELECT file FROM extents WHERE file IS NOT NULL")}
     held = {path.name for part in ("extents", "archive") for path in (log.folder / part).iterdir()}
     if named != held:

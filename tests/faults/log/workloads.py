@@ -161,7 +161,7 @@ def keep(me: Worker) -> None:
     assert isinstance(me.log, EmbeddedLog)
     while True:
         with me.pulse.inside("upkeep"):
-            me.log.upkeep.run(force_compaction=me.random.random() < 0.2)
+            me.log.maintenance.run(force_compaction=me.random.random() < 0.2)
         time.sleep(5 * _PACE)
 
 

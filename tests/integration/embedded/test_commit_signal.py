@@ -15,13 +15,13 @@ from headrace.log.embedded.ipc.commit_signal import CommitSignal
 bell = CommitSignal(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
-bell.ring()
+bell.notify()
 """
 
 
 def test_it_wakes_another_process(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
-    seen = bell.rings
+    seen = bell.commits
     with process(RINGER, tmp_path / "bell") as child:
         assert line(child) == "ready"
         tell(child)
@@ -30,11 +30,11 @@ def test_it_wakes_another_process(tmp_path: Path) -> None:
 
 def test_it_wakes_all_threads(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
-    seen, woken = bell.rings, []
+    seen, woken = bell.commits, []
     threads = [threading.Thread(target=lambda: woken.append(bell.wait(seen, 30))) for _ in range(3)]
     for thread in threads:
         thread.start()
-    bell.ring()
+    bell.notify()
     for thread in threads:
         thread.join()
     assert woken == [seen + 1] * 3
@@ -42,29 +42,29 @@ def test_it_wakes_all_threads(tmp_path: Path) -> None:
 
 def test_a_ring_that_was_not_heard_is_not_missed(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
-    seen = bell.rings
-    bell.ring()
+    seen = bell.commits
+    bell.notify()
     assert bell.wait(seen, 30) == seen + 1
 
 
 def test_waiting_ends(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
-    assert bell.wait(bell.rings, 0.01) == bell.rings
+    assert bell.wait(bell.commits, 0.01) == bell.commits
 
 
 def test_the_count_goes_round(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
-    bell.page.rings = 0xFFFFFFFF
-    bell.ring()
-    assert bell.rings == 0
+    bell.page.commits = 0xFFFFFFFF
+    bell.notify()
+    assert bell.commits == 0
 
 
 def test_what_was_synced_is_forgotten_when_the_machine_was_started_again(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
-    bell.settle(10)
+    bell.initialize(10)
     bell.page.synced = 10
-    bell.settle(12)
+    bell.initialize(12)
     assert (bell.page.committed, bell.page.synced) == (12, 10)
     bell.page.boot = b"another-boot"
-    bell.settle(8)
+    bell.initialize(8)
     assert (bell.page.committed, bell.page.synced) == (8, 0)

@@ -63,7 +63,7 @@ def test_a_full_disk_is_told_and_nothing_half_is_seen(small: Path, size: int) ->
         ballast.unlink()
         put(log, "t", b"after")
         assert values(log, "t")[-1] == b"after"
-        log.upkeep.run()
+        log.maintenance.run()
         assert sum(rows for _, rows in extents(log)) == kept + 1
     with EmbeddedLog(folder, QUIET) as log:
         assert len(values(log, "t")) == kept + 1

@@ -119,7 +119,7 @@ def test_files_of_a_killed_process_are_removed(log: EmbeddedLog, folder: Path, t
         tell(child)
         assert child.wait(60) == -signal.SIGKILL
     assert len(files(folder)) == 3
-    report = log.upkeep.run()
+    report = log.maintenance.run()
     assert report is not None
     assert report.orphans == 1
     assert (len(files(folder)), len(values(log, "t"))) == (2, 2)
@@ -149,7 +149,7 @@ import sys
 from pathlib import Path
 from headrace.log.embedded import EmbeddedLog
 log = EmbeddedLog(sys.argv[1])
-assert log._mailbox.take_turn()
+assert log._mailbox.try_lead()
 print("leads", flush=True)
 sys.stdin.readline()
 posts = log._mailbox.collect()
@@ -212,10 +212,10 @@ def test_a_member_that_dies_or_stops_is_replaced(
         if how is signal.SIGKILL:
             child.wait()
         deadline = time.monotonic() + 60
-        while len(consumer._joined.partitions) < 2:
+        while len(consumer._membership.partitions) < 2:
             assert time.monotonic() < deadline
             if busy:  # what it polls is never nothing, and it must look after the others all the same
-                (place,) = consumer._joined.partitions
+                (place,) = consumer._membership.partitions
                 log.append([Append("t", raw(b"x"), place.partition)])
             consumer.poll(timedelta(milliseconds=50))
         consumer.commit({TopicPartition("t", p): 0 for p in range(2)})
@@ -249,5 +249,5 @@ def test_readers_in_other_processes_are_not_disturbed_by_upkeep(open_log: OpenLo
         for i in range(60):
             put(log, "t", b"%d" % i * 100, key=b"%d" % (i % 3))
             put(log, "t", b"kept")
-            log.upkeep.run(force_compaction=True)
+            log.maintenance.run(force_compaction=True)
         assert line(child) == "fine"

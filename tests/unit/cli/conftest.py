@@ -45,7 +45,7 @@ class Program:
         """Sleep until partition 0 of a topic holds so many rows, by whomever they are appended."""
         with EmbeddedLog(self.data) as log:
             while True:
-                rung = log.store.bell.rings
+                rung = log.store.commit_signal.commits
                 if log.bounds(topic)[0].end >= rows:
                     return
                 log.wait(rung, timedelta(seconds=10))

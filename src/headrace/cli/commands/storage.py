@@ -91,7 +91,7 @@ def _run(log: EmbeddedLog, topics: list[str] | None) -> MaintenanceReport:
     """Run one round of maintenance; waits while another process runs one."""
     deadline = time.monotonic() + log.settings.storage.lock_timeout.total_seconds()
     while time.monotonic() < deadline:
-        report = log.upkeep.run(force_compaction=True, topics=topics)
+        report = log.maintenance.run(force_compaction=True, topics=topics)
         if report is not None:
             return report
         time.sleep(_PAUSE)

@@ -45,7 +45,7 @@ class DirectReader:
         self._look(self._start)
         ends = None if follow else self._ends()
         while left != 0:
-            self._news.look()
+            self._news.watch()
             before = dict(self._positions)
             for partition in before:
                 left = self._turn(partition, None if ends is None else ends[partition], left)

@@ -108,7 +108,7 @@ class NotifierThread:
             self._predecessor = None
         try:
             while not self._stopping.is_set():
-                self._appends.look()
+                self._appends.watch()
                 if not self._try_step():
                     self._appends.wait(_IDLE_WAIT)
                     self._stopping.wait(_READ_INTERVAL)

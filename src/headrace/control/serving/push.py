@@ -214,7 +214,7 @@ class PushQueries:
 
     def _run(self) -> None:
         while not self._closed:
-            self._appends.look()
+            self._appends.watch()
             with self._lock:
                 feeds = [feed for feed in self.feeds if not all(reader.ended for reader in feed.readers)]
             had_records = [self._step(feed) for feed in feeds]

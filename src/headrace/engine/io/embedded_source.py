@@ -165,14 +165,14 @@ class EmbeddedStreamReader(_EmbeddedReader, DataSourceStreamReader, SupportsTrig
         Spark polls a hundred times a second. Waiting here, an idle query costs almost nothing, and a record is seen at
         once.
         """
-        bell, deadline = self.view.store.bell, time.monotonic() + _MAX_WAIT_SECONDS
+        signal, deadline = self.view.store.commit_signal, time.monotonic() + _MAX_WAIT_SECONDS
         while True:
-            rung = bell.rings
+            seen = signal.commits
             upto = self._batch_end(after, limit)
             left = deadline - time.monotonic()
             if upto > after or left <= 0:
                 return upto
-            bell.wait(rung, left)
+            signal.wait(seen, left)
             time.sleep(_POLL_SECONDS)
 
     def reportLatestOffset(self) -> dict:

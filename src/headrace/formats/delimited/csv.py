@@ -75,7 +75,7 @@ class CsvRows:
             if found is not None and len(found) == count:
                 cells[int(i) + first] = found
             else:
-                wrong.setdefault(int(i) + first, _complaint(found, count))
+                wrong.setdefault(int(i) + first, _error_text(found, count))
         lengths = pc.list_value_length(split).to_numpy(zero_copy_only=False)
         for i, length in zip(plain[lengths != count], lengths[lengths != count], strict=True):
             wrong[int(i) + first] = f"the line has {length} fields, expected {count}"
@@ -119,7 +119,7 @@ def _line(text: str) -> str:
     return text.removesuffix("\n").removesuffix("\r")
 
 
-def _complaint(found: Cells | None, count: int) -> str:
+def _error_text(found: Cells | None, count: int) -> str:
     if found is None:
         return "the payload is empty, or its quotes or line breaks are misplaced"
     return f"the line has {len(found)} fields, expected {count}"

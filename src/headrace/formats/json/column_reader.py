@@ -104,9 +104,9 @@ class JsonColumnReader:
     def _at_once(self, payloads: pa.BinaryArray) -> list[pa.Array] | None:
         """The columns if all payloads can be read with the same result as one by one."""
         lines = lines_of(payloads, bare=self._bare) if len(payloads) else None
-        if lines is None or (self._has_decimals and lines.have_odd_decimals):
+        if lines is None or (self._has_decimals and lines.have_inexact_decimals):
             return None
-        table = self._table(lines, self._asked(self._wanted, _samples(payloads, bare=self._bare)))
+        table = self._table(lines, self._requested(self._wanted, _samples(payloads, bare=self._bare)))
         if table is None or table.num_rows != len(payloads):
             return None
         try:
@@ -117,7 +117,7 @@ class JsonColumnReader:
         except (pa.ArrowInvalid, Unsure):
             return None
 
-    def _table(self, lines: Lines, asked: Asked) -> pa.Table | None:
+    def _table(self, lines: Lines, asked: RequestedColumn) -> pa.Table | None:
         """Arrow's result; unexpected fields are skipped only if there are any, and only where they cannot matter."""
         if not asked.more:
             table, skips = _read(lines.joined, asked.kind, "error")
@@ -132,25 +132,27 @@ class JsonColumnReader:
 
     # -- expected types ---------------------------------------------------------------------------------------------
 
-    def _asked(self, kind: pa.DataType, samples: Sequence[Any]) -> Asked:
+    def _requested(self, kind: pa.DataType, samples: Sequence[Any]) -> RequestedColumn:
         if pa.types.is_struct(kind):
-            return self._asked_struct(kind, [value for value in samples if isinstance(value, dict)])
+            return self._requested_struct(kind, [value for value in samples if isinstance(value, dict)])
         if pa.types.is_list(kind):
-            item = self._asked(kind.value_type, [v for value in samples if isinstance(value, list) for v in value])
-            return Asked(pa.list_(item.kind), item.more)
+            item = self._requested(kind.value_type, [v for value in samples if isinstance(value, list) for v in value])
+            return RequestedColumn(pa.list_(item.kind), item.more)
         leaf = self._leaves[kind_name(kind)]
         if leaf.as_text and any(isinstance(value, str) for value in samples):
-            return Asked(pa.string())
-        return Asked(leaf.asked or kind)
+            return RequestedColumn(pa.string())
+        return RequestedColumn(leaf.asked or kind)
 
-    def _asked_struct(self, kind: pa.DataType, samples: Sequence[dict[str, Any]]) -> Asked:
+    def _requested_struct(self, kind: pa.DataType, samples: Sequence[dict[str, Any]]) -> RequestedColumn:
         there = list(dict.fromkeys(name for value in samples for name in value))
         names = [f.name for f in kind]
         found = names if self._strict else places(there, names)
         spelled = [at or name for at, name in zip(found, names, strict=True)]
-        inner = [self._asked(f.type, [v.get(name) for v in samples]) for f, name in zip(kind, spelled, strict=True)]
+        inner = [self._requested(f.type, [v.get(name) for v in samples]) for f, name in zip(kind, spelled, strict=True)]
         more = not set(spelled).issuperset(there) or any(asked.more for asked in inner)
-        return Asked(pa.struct([pa.field(name, asked.kind) for name, asked in zip(spelled, inner, strict=True)]), more)
+        return RequestedColumn(
+            pa.struct([pa.field(name, asked.kind) for name, asked in zip(spelled, inner, strict=True)]), more
+        )
 
     # -- Arrow's results --------------------------------------------------------------------------------------------
 
@@ -202,7 +204,7 @@ def _samples(payloads: pa.BinaryArray, *, bare: bool) -> list[Any]:
 
 
 @dataclass(frozen=True)
-class Asked:
+class RequestedColumn:
     """The type to request from Arrow, with names as the samples spell them; whether there are `more` of them."""
 
     kind: pa.DataType

@@ -63,20 +63,22 @@ def _double(column: pa.Array, kind: pa.DataType) -> pa.StringArray:
     plain = pc.or_(pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)), pc.equal(size, 0.0))
     texts = column.cast(pa.string())
     texts = pc.if_else(pc.match_substring(texts, "."), texts, pc.binary_join_element_wise(texts, ".0", ""))
-    return _with_odd_ones(texts, pc.invert(plain), column, kind)
+    return _with_exact_decimals(texts, pc.invert(plain), column, kind)
 
 
 def _decimal(column: pa.Array, kind: pa.DataType) -> pa.StringArray:
     texts = column.cast(pa.string())
-    return _with_odd_ones(texts, pc.match_substring(texts, "E"), column, kind)
+    return _with_exact_decimals(texts, pc.match_substring(texts, "E"), column, kind)
 
 
 def _string(column: pa.Array, kind: pa.DataType) -> pa.StringArray:
     quoted = pc.binary_join_element_wise('"', column, '"', "")
-    return _with_odd_ones(quoted, pc.match_substring_regex(column, _ESCAPED), column, kind)
+    return _with_exact_decimals(quoted, pc.match_substring_regex(column, _ESCAPED), column, kind)
 
 
-def _with_odd_ones(texts: pa.StringArray, odd: pa.BooleanArray, column: pa.Array, kind: pa.DataType) -> pa.StringArray:
+def _with_exact_decimals(
+    texts: pa.StringArray, odd: pa.BooleanArray, column: pa.Array, kind: pa.DataType
+) -> pa.StringArray:
     """The texts, with those of odd values written one by one."""
     mask = pc.fill_null(odd, False)
     if not mask.true_count:

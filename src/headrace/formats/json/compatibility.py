@@ -121,7 +121,7 @@ class _Pair:
         if reader is None:
             yield f"{path}: no value is allowed any more"
             return
-        strange = _strange(reader, writer)
+        strange = _mismatch(reader, writer)
         if strange:
             yield f'{path}: the keyword "{strange}" is not supported, and it differs between the schemas'
             return
@@ -187,7 +187,7 @@ def _referred(reference: str, root: Any) -> Any:
     return found
 
 
-def _strange(reader: Node, writer: Node) -> str | None:
+def _mismatch(reader: Node, writer: Node) -> str | None:
     """An unsupported keyword that only one side has, or that differs."""
     for name in sorted({*reader, *writer}):
         if name in _UNDERSTOOD and not (name == "items" and _is_tuple(reader, writer)):

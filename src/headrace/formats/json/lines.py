@@ -67,7 +67,7 @@ class Lines:
         return False
 
     @property
-    def have_odd_decimals(self) -> bool:
+    def have_inexact_decimals(self) -> bool:
         return b"\\u" in self.joined or self._has(_ODD_DECIMAL)
 
     def _has(self, pattern: str) -> bool:

@@ -27,7 +27,7 @@ from headrace.formats.schema_registry.state import KINDS, Kind, Version
 
 CONTENT_TYPE = "application/vnd.schemaregistry.v1+json"
 _MOST_ANSWER = 16 << 20
-_KEPT = 10_000
+_CACHE_SIZE = 10_000
 _ERRORS: dict[int, type[HeadraceError]] = {
     40401: UnknownSubject,
     40402: UnknownVersion,
@@ -60,49 +60,49 @@ class HttpRegistry:
         known = self._ids.get((subject, text, kind))
         if known is not None:
             return known
-        answer = self._ask("POST", f"/subjects/{_quoted(subject)}/versions", {"schema": text, "schemaType": kind})
+        answer = self._request("POST", f"/subjects/{_quoted(subject)}/versions", {"schema": text, "schemaType": kind})
         schema_id = _field(answer, "id", int)
-        self._keep(self._ids, (subject, text, kind), schema_id)
+        self._cache(self._ids, (subject, text, kind), schema_id)
         return schema_id
 
     def schema(self, schema_id: int) -> tuple[str, Kind]:
         known = self._schemas.get(schema_id)
         if known is not None:
             return known
-        answer = self._ask("GET", f"/schemas/ids/{schema_id}")
+        answer = self._request("GET", f"/schemas/ids/{schema_id}")
         if answer.get("references"):
             raise BadRecord(
                 f"the schema with the id {schema_id} has references, which are not supported",
                 fix="register it as a single schema",
             )
         found = (_field(answer, "schema", str), _kind(answer))
-        self._keep(self._schemas, schema_id, found)
+        self._cache(self._schemas, schema_id, found)
         return found
 
     def latest(self, subject: str) -> Version:
         return self._version(subject, "latest")
 
     def versions(self, subject: str) -> list[Version]:
-        numbers = _listed(self._ask("GET", f"/subjects/{_quoted(subject)}/versions"), int)
+        numbers = _listed(self._request("GET", f"/subjects/{_quoted(subject)}/versions"), int)
         return [self._version(subject, number) for number in numbers]
 
     def subjects(self) -> list[str]:
-        return _listed(self._ask("GET", "/subjects"), str)
+        return _listed(self._request("GET", "/subjects"), str)
 
     def _version(self, subject: str, number: int | str) -> Version:
-        answer = self._ask("GET", f"/subjects/{_quoted(subject)}/versions/{number}")
+        answer = self._request("GET", f"/subjects/{_quoted(subject)}/versions/{number}")
         given, schema_id = (_field(answer, name, int) for name in ("version", "id"))
         return Version(subject, given, schema_id, _field(answer, "schema", str), _kind(answer))
 
-    def _keep(self, values: dict[Any, Any], key: Any, value: Any) -> None:
+    def _cache(self, values: dict[Any, Any], key: Any, value: Any) -> None:
         with self._lock:
-            if len(values) >= _KEPT:  # ids come from payloads, which are untrusted
+            if len(values) >= _CACHE_SIZE:  # ids come from payloads, which are untrusted
                 values.clear()
             values[key] = value
 
     # -- HTTP -------------------------------------------------------------------------------------------------------
 
-    def _ask(self, method: str, path: str, body: Any = None) -> Any:
+    def _request(self, method: str, path: str, body: Any = None) -> Any:
         status, answer = self._exchange(method, path, body)
         try:
             value = json.loads(answer)

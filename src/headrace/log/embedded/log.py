@@ -72,7 +72,7 @@ class EmbeddedLog:
         self._changes = TopicChanges(self.catalog, self.committer)
         self.reader = ExtentReader(self.store)
         self._groups = GroupStore(self.folder, self.clock, self.settings.storage.group_session_timeout)
-        self.upkeep = Maintenance(self)
+        self.maintenance = Maintenance(self)
         self._closed = False
 
     def __enter__(self) -> EmbeddedLog:
@@ -104,23 +104,23 @@ class EmbeddedLog:
     def append(self, appends: Sequence[Append], *, ack: Ack = Ack.ALL) -> list[Appended]:
         """Atomic; returns where the rows went."""
         if ack is Ack.NONE:
-            self.submit(appends, ack).add_done_callback(_tell_loss)
+            self.submit(appends, ack).add_done_callback(_log_failure)
             return []
         return self.commit(lambda: self.parts(appends), lambda parts: Request(parts, ack))
 
     def commit(self, prepare: Callable[[], list[Part]], request: Callable[[list[Part]], Request]) -> Any:
         """Prepare parts and commit them as one request; starts over if a topic changed meanwhile."""
-        tried: list[Part] = []
+        prepared: list[Part] = []
         try:
             while True:
                 parts = prepare()
-                tried += parts
+                prepared += parts
                 try:
                     return self.committer.run(request(parts))
                 except StaleTopic:
                     self.catalog.refresh()
         finally:
-            self.discard(tried)  # files that the commit log does not reference: failed, prepared again, or a repeat
+            self.discard(prepared)  # files that the commit log does not reference: failed, prepared again, or a repeat
 
     def submit(self, appends: Sequence[Append], ack: Ack, linger: float = 0.0) -> Future[list[Appended]]:
         """Queue an append without waiting for it; it is prepared again if a topic changes meanwhile."""
@@ -227,7 +227,7 @@ class EmbeddedLog:
 
     def wait(self, seen: int, timeout: timedelta) -> int:
         """Sleep until a commit happened since `seen` (a commit count), or until the timeout."""
-        return self.store.bell.wait(seen, timeout.total_seconds())
+        return self.store.commit_signal.wait(seen, timeout.total_seconds())
 
     # -- total order over all topics ----------------------------------------------------------------------------------
 
@@ -240,7 +240,7 @@ class EmbeddedLog:
     def cut(self, topics: Iterable[str], after: int, max_rows: int) -> int:
         return total_order.cut(self._open, topics, after, max_rows)
 
-    def waiting(self, topics: Iterable[str], after: int) -> int:
+    def lag(self, topics: Iterable[str], after: int) -> int:
         return total_order.lag(self._open, topics, after)
 
     def scan(self, topics: Iterable[str], after: int, upto: int) -> Iterator[Batch]:
@@ -297,7 +297,7 @@ class EmbeddedLog:
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
-        self.upkeep.close()
+        self.maintenance.close()
         self._groups.close()
         self.committer.close()
         self._mailbox.close()
@@ -305,7 +305,7 @@ class EmbeddedLog:
         self._owner.close()
 
 
-def _tell_loss(done: Future[list[Appended]]) -> None:
+def _log_failure(done: Future[list[Appended]]) -> None:
     """No caller waits for an append without acknowledgement, so a failure goes to the log file."""
     if done.exception() is not None:
         _logger.error("an append without acknowledgement failed: %s", done.exception())

@@ -121,7 +121,7 @@ def retry_on_unknown_topic(question: Callable[P, T]) -> Callable[P, T]:
 
 def _again(question: Callable[P, T], error: type[HeadraceError], patience: timedelta) -> Callable[P, T]:
     @functools.wraps(question)
-    def asked(*args: P.args, **kwargs: P.kwargs) -> T:
+    def translated(*args: P.args, **kwargs: P.kwargs) -> T:
         until = time.monotonic() + patience.total_seconds()
         while True:
             try:
@@ -131,7 +131,7 @@ def _again(question: Callable[P, T], error: type[HeadraceError], patience: timed
                     raise
                 time.sleep(_BACK_OFF)
 
-    return asked
+    return translated
 
 
 class Client:
@@ -165,7 +165,7 @@ class Client:
         with self._lock:
             if self._admin is None:
                 # The library must not reference this object: the cycle would keep both alive until garbage collection.
-                config: dict[str, Any] = {**self.config(), "error_cb": functools.partial(_notice, self._denials)}
+                config: dict[str, Any] = {**self.config(), "error_cb": functools.partial(_record_denial, self._denials)}
                 self._admin = AdminClient(config)
         self._admin.poll(0)  # otherwise its events would pile up
         return self._admin
@@ -185,12 +185,12 @@ class Client:
     @retry_on_election
     def offsets(self, wanted: Mapping[TopicPartition, Any], *, committed: bool = True) -> dict[TopicPartition, int]:
         """The offset that each `OffsetSpec` resolves to, for readers of committed rows, or of all rows."""
-        asked = self.admin.list_offsets(
+        translated = self.admin.list_offsets(
             {KafkaPartition(*here): spec for here, spec in wanted.items()},
             isolation_level=IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED,
             request_timeout=ATTEMPT_TIMEOUT.total_seconds(),
         )
-        return {TopicPartition(k.topic, k.partition): self._offset(future, k) for k, future in asked.items()}
+        return {TopicPartition(k.topic, k.partition): self._offset(future, k) for k, future in translated.items()}
 
     def _offset(self, future: Future[Any], place: KafkaPartition) -> int:
         """A broker that has just started does not know yet, a dead one never responds: the library reports neither."""
@@ -221,7 +221,7 @@ class Client:
         )
 
 
-def _notice(denials: Denials, error: KafkaError) -> None:
+def _record_denial(denials: Denials, error: KafkaError) -> None:
     if error.code() in _DENIALS:
         denials.append((time.monotonic(), error))
 

@@ -29,7 +29,7 @@ class CompactedTopic:
     def __init__(self, client: Client, topic: str, partition: int = 0, partitions: int = 1) -> None:
         self._client = client
         self.topic = topic
-        self._here = TopicPartition(topic, partition)
+        self._partition = TopicPartition(topic, partition)
         self._wanted = partitions
         self._values: dict[str, bytes] = {}
         self._position = 0
@@ -40,14 +40,14 @@ class CompactedTopic:
 
     def ensure(self) -> int:
         """Create the topic unless it exists; returns the number of its partitions."""
-        if self._partitions or self._is_there():
+        if self._partitions or self._exists():
             return self._partitions
         wanted = NewTopic(self.topic, self._wanted, _BROKERS_CHOICE, config=_CONFIG)
         request = self._client.admin.create_topics([wanted], request_timeout=REQUEST_TIMEOUT.total_seconds())
         with contextlib.suppress(TopicExists):
             self._client.answer(request[self.topic], self.topic)
         until = time.monotonic() + REQUEST_TIMEOUT.total_seconds()
-        while not self._is_there() and time.monotonic() < until:
+        while not self._exists() and time.monotonic() < until:
             time.sleep(0.01)  # the controller responds before the other brokers know the topic
         if not self._partitions:
             raise BrokerUnreachable(f"Kafka at {self._client.servers} did not respond in time", where=self.topic)
@@ -57,7 +57,7 @@ class CompactedTopic:
     def read(self, upto: int | None = None) -> Mapping[str, bytes]:
         """All current values by key, or those at least up to an offset."""
         with self._lock:
-            if not self._partitions and not self._is_there():
+            if not self._partitions and not self._exists():
                 return {}
             try:
                 self._follow(upto)
@@ -75,7 +75,7 @@ class CompactedTopic:
             self.topic,
             value,
             key.encode(),
-            self._here.partition,
+            self._partition.partition,
             on_delivery=lambda e, _: failed.append(e) if e else None,
         )
         left = self._producer.flush(REQUEST_TIMEOUT.total_seconds() + 5)
@@ -88,7 +88,7 @@ class CompactedTopic:
                 self._consumer.close()
             self._consumer = self._producer = None
 
-    def _is_there(self) -> bool:
+    def _exists(self) -> bool:
         try:
             found = self._client.admin.list_topics(timeout=REQUEST_TIMEOUT.total_seconds()).topics.get(self.topic)
         except KafkaException as error:
@@ -97,7 +97,7 @@ class CompactedTopic:
         return self._partitions > 0
 
     def _follow(self, upto: int | None) -> None:
-        consumer, here = self._open(), self._here
+        consumer, here = self._open(), self._partition
         end = self._client.offsets({here: OffsetSpec.latest()})[here] if upto is None else upto
         if self._position >= end:
             return

@@ -26,7 +26,7 @@ from headrace.log.kafka.reader import MOST_AT_ONCE, Reader
 from headrace.log.kafka.topics import Topics
 from headrace.log.topic_spec import subscription_pattern
 
-_LOOK_AGAIN = 1.0  # seconds between two checks of which topics match a pattern
+_PATTERN_INTERVAL = 1.0  # seconds between two checks of which topics match a pattern
 _WAIT = 0.1
 
 
@@ -46,7 +46,7 @@ class KafkaConsumer:
         client: Client,
         topics: Topics,
         reader: Reader,
-        inbox: MessageDecoder,
+        decoder: MessageDecoder,
         group: str,
         subscription: Subscription,
         start: str,
@@ -55,7 +55,7 @@ class KafkaConsumer:
     ) -> None:
         if start not in ("earliest", "latest"):
             raise BadOption(f'a consumer cannot start at "{start}"', fix="start at earliest or latest, then seek")
-        self._client, self._topics, self._reader, self._inbox = client, topics, reader, inbox
+        self._client, self._topics, self._reader, self._decoder = client, topics, reader, decoder
         self.group = group
         self._subscription = subscription
         self._pattern = subscription_pattern(subscription)
@@ -64,7 +64,7 @@ class KafkaConsumer:
         self._positions: dict[TopicPartition, int] = {}
         self._failures: dict[TopicPartition, HeadraceError] = {}
         self._subscribed: set[str] = set()
-        self._looked_at = 0.0
+        self._followed_at = 0.0
         self._assigned = 0  # number of assignments so far
         self._closed = False
         wanted = {topic: topics.get(topic, fresh=True) for topic in subscription.topics}
@@ -98,7 +98,7 @@ class KafkaConsumer:
         self._check_open()
         deadline = time.monotonic() + timeout.total_seconds()
         while True:
-            self._look()
+            self._follow_pattern()
             left = max(deadline - time.monotonic(), 0.0)
             arrived = self._arrived(min(left, _WAIT), max_records)
             try:
@@ -168,13 +168,13 @@ class KafkaConsumer:
         for message in messages:
             here = TopicPartition(message.topic() or "", message.partition() or 0)
             if message.error() is not None:
-                self._notice(here, message, arrived)
+                self._collect(here, message, arrived)
             elif here in self._positions:
                 arrived[here].messages.append(to_message(message))
                 arrived[here].next_offset = arrived[here].messages[-1].offset + 1
         return arrived
 
-    def _notice(self, here: TopicPartition, message: Any, arrived: dict[TopicPartition, PolledMessages]) -> None:
+    def _collect(self, here: TopicPartition, message: Any, arrived: dict[TopicPartition, PolledMessages]) -> None:
         error = message.error()
         if error.code() == KafkaError._PARTITION_EOF:
             # Transaction markers occupy offsets: without counting them, the position would never reach the end.
@@ -185,7 +185,7 @@ class KafkaConsumer:
                 self._positions[here] = self._first(here, self._positions[here], self._reader.bounds_of([here])[here])
                 self._place()
         elif error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_PARTITION):
-            self._looked_at = 0.0  # a topic was deleted: check which ones exist
+            self._followed_at = 0.0  # a topic was deleted: check which ones exist
         elif not error.retriable() and error.code() not in (KafkaError._TRANSPORT, KafkaError._ALL_BROKERS_DOWN):
             raise self._client.translate(error, f'group "{self.group}"')
 
@@ -196,16 +196,16 @@ class KafkaConsumer:
         return [batch for batch in batches if len(batch)]
 
     def _batch(self, here: TopicPartition, arrived: PolledMessages) -> Batch:
-        rows = self._inbox.open(*here, arrived.messages)
+        rows = self._decoder.open(*here, arrived.messages)
         return Batch(*here, rows, arrived.next_offset).where(self._subscription.where)
 
     # -- topics -----------------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
+    def _follow_pattern(self) -> None:
         """Follow the pattern: subscribe to new topics, unsubscribe from deleted ones."""
-        if self._pattern is None or time.monotonic() - self._looked_at < _LOOK_AGAIN:
+        if self._pattern is None or time.monotonic() - self._followed_at < _PATTERN_INTERVAL:
             return
-        self._looked_at = time.monotonic()
+        self._followed_at = time.monotonic()
         names = {topic.name for topic in self._topics.all()}
         fitting = {n for n in names if not n.startswith(INTERNAL_PREFIX) and self._pattern.fullmatch(n)}
         self._subscribe((names & set(self._subscription.topics)) | fitting)

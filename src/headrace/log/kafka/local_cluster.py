@@ -216,7 +216,7 @@ class LocalCluster:
         until = time.monotonic() + READY_SECONDS
         while clients and time.monotonic() < until:
             self._check_alive(set(living))
-            clients = {node: client for node, client in clients.items() if not _knows(client, set(living))}
+            clients = {node: client for node, client in clients.items() if not _has_nodes(client, set(living))}
             time.sleep(0.05 if clients else 0)
         if clients:
             raise BrokerUnreachable(
@@ -234,7 +234,7 @@ class LocalCluster:
         for broker in self.brokers:
             if broker.node in expected and not broker.alive:
                 raise BrokerRefused(
-                    f"Kafka node {broker.node} exited while starting: {_last_words(broker.log)}", where=str(broker.log)
+                    f"Kafka node {broker.node} exited while starting: {_last_error(broker.log)}", where=str(broker.log)
                 )
 
     def _format(self, folder: Path) -> None:
@@ -307,7 +307,7 @@ def _start(command: list[str], log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def _knows(client: AdminClient, nodes: set[int]) -> bool:
+def _has_nodes(client: AdminClient, nodes: set[int]) -> bool:
     from confluent_kafka import KafkaException
 
     try:
@@ -328,6 +328,6 @@ def _end(broker: Broker, with_signal: signal.Signals | None, patience: float) ->
         broker.process.wait()
 
 
-def _last_words(log: Path) -> str:
+def _last_error(log: Path) -> str:
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return " / ".join(line for line in lines if "ERROR" in line or "Exception" in line)[-500:] or "it left no message"

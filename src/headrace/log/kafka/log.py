@@ -51,8 +51,8 @@ class KafkaLog:
         self._pid = os.getpid()
         self._client = Client(self.settings)
         self._topics = Topics(self._client, self.clock)
-        self._inbox = MessageDecoder(self._client, self._topics, self.clock)
-        self._reader = Reader(self._client, self._topics, self._inbox)
+        self._decoder = MessageDecoder(self._client, self._topics, self.clock)
+        self._reader = Reader(self._client, self._topics, self._decoder)
         self._groups = Groups(self._client, self._topics, self._reader)
         self._marks = WriterMarks(self._client)
         self._transactors = TransactionalProducerPool(self._client)
@@ -97,7 +97,7 @@ class KafkaLog:
             return []
         if len(messages) == 1:
             return self._singles.send(messages[0], ack)
-        self._singles.settle()
+        self._singles.resolve()
         placed = self._transactors.run(messages)
         return [] if ack is Ack.NONE else placed
 
@@ -128,12 +128,12 @@ class KafkaLog:
 
     def open_messages(self, topic: str, partition: int, messages: Sequence[Message]) -> pa.RecordBatch:
         """Converts messages that another reader (Spark's connector) fetched; invalid ones become dead letters."""
-        return self._open._inbox.open(topic, partition, messages)
+        return self._open._decoder.open(topic, partition, messages)
 
     @property
     def dead_letters(self) -> Counter[str]:
         """How many invalid messages this log object found, by topic."""
-        return self._inbox.dead
+        return self._decoder.dead
 
     # -- groups -----------------------------------------------------------------------------------------------------
 
@@ -146,7 +146,7 @@ class KafkaLog:
         lost: OffsetReset = OffsetReset.ERROR,
         client: str = "",
     ) -> KafkaConsumer:
-        parts = self._open._client, self._topics, self._reader, self._inbox
+        parts = self._open._client, self._topics, self._reader, self._decoder
         member = KafkaConsumer(*parts, group, subscription, start, lost, client)
         self._consumers.add(member)
         return member

@@ -56,10 +56,10 @@ class MessageDecoder:
             opened = decode(messages, known)
             self._ignored[topic] |= opened.strange
         if opened.misfits:
-            self._bury(known, partition, opened.misfits)
+            self._write_dead_letters(known, partition, opened.misfits)
         return opened.rows
 
-    def _bury(self, topic: Topic, partition: int, misfits: Sequence[RejectedMessage]) -> None:
+    def _write_dead_letters(self, topic: Topic, partition: int, misfits: Sequence[RejectedMessage]) -> None:
         with self._lock:
             new = {f"{topic.name}/{partition}/{m.message.offset}": m for m in misfits}
             new = {origin: misfit for origin, misfit in new.items() if origin not in self._posted}

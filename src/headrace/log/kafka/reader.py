@@ -35,10 +35,10 @@ _LOOKED_AT = 100
 class Reader:
     """Rows and bounds of partitions."""
 
-    def __init__(self, client: Client, topics: Topics, inbox: MessageDecoder) -> None:
+    def __init__(self, client: Client, topics: Topics, decoder: MessageDecoder) -> None:
         self._client = client
         self._topics = topics
-        self._inbox = inbox
+        self._decoder = decoder
         self._idle: list[Cursor] = []
         self._lock = threading.Lock()
 
@@ -46,7 +46,7 @@ class Reader:
         here = TopicPartition(name, partition)
         end = self.check_offset(here, offset).end
         messages, next_offset = self._fetch(here, offset, end, max_records)
-        return Batch(name, partition, self._inbox.open(name, partition, messages), next_offset)
+        return Batch(name, partition, self._decoder.open(name, partition, messages), next_offset)
 
     def bounds(self, name: str) -> dict[int, Bounds]:
         """The first and end offsets of each partition."""
@@ -158,7 +158,7 @@ class Reader:
         except BaseException:
             cursor.close()
             raise
-        self._give_back(cursor)
+        self._release(cursor)
         return fetched
 
     def _take(self, here: TopicPartition, offset: int) -> Cursor | None:
@@ -170,7 +170,7 @@ class Reader:
                 self._idle.remove(cursor)
             return cursor
 
-    def _give_back(self, cursor: Cursor) -> None:
+    def _release(self, cursor: Cursor) -> None:
         with self._lock:
             if len(self._idle) < _IDLE:
                 self._idle.append(cursor)

@@ -28,7 +28,7 @@ class SingleAppender:
             send(producer, out, lambda error, message: None)
             producer.poll(0)
             return []
-        self.settle()
+        self.resolve()
         reports = DeliveryReports()
         done = threading.Event()
 
@@ -49,7 +49,7 @@ class SingleAppender:
             raise self._client.translate(*reports.error)
         return reports.appended()
 
-    def settle(self) -> None:
+    def resolve(self) -> None:
         """Flush unacknowledged rows first, so that they stay ahead of the rows that follow."""
         waiting = self._producers.get(Ack.NONE)
         if waiting is not None and len(waiting):

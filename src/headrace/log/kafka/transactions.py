@@ -193,7 +193,7 @@ class TransactionalProducer:
             )
         )
         with self._translated():
-            self._patiently(self._producer.init_transactions)
+            self._retry_until_deadline(self._producer.init_transactions)
 
     def run(self, queue: QueueMessages, last: Outgoing | None = None) -> list[Appended]:
         """Write what `queue` queues, then, once that is delivered, `last`, and commit; returns the positions."""
@@ -217,7 +217,7 @@ class TransactionalProducer:
         if last is not None:
             self._deliver(queue_messages([last]))
         reach("kafka.produced")
-        self._patiently(self._producer.commit_transaction)
+        self._retry_until_deadline(self._producer.commit_transaction)
         reach("kafka.committed")
         placed = reports.appended()
         with contextlib.suppress(HeadraceError):  # it is committed, whatever happens now
@@ -252,7 +252,7 @@ class TransactionalProducer:
             seen = self._client.offsets({here: OffsetSpec.latest() for here in ends})
             ends = {here: end for here, end in ends.items() if seen[here] < end}
 
-    def _patiently(self, step: Callable[[float], None]) -> None:
+    def _retry_until_deadline(self, step: Callable[[float], None]) -> None:
         """Repeat a step of the transaction as long as Kafka reports a retriable error."""
         until = time.monotonic() + DELIVERY_TIMEOUT.total_seconds()
         while True:
@@ -308,7 +308,7 @@ class TransactionalProducerPool:
             # No other process has this name: the broker timed the transaction out, and aborted it.
             raise BrokerUnreachable(error.what, fix="send the rows again; none of them were stored") from error
         finally:
-            self._give_back(transactor)
+            self._release(transactor)
 
     def _take(self) -> TransactionalProducer:
         with self._lock:
@@ -317,7 +317,7 @@ class TransactionalProducerPool:
             name = next(self._names)
         return TransactionalProducer(self._client, name, millis(DELIVERY_TIMEOUT))
 
-    def _give_back(self, transactor: TransactionalProducer) -> None:
+    def _release(self, transactor: TransactionalProducer) -> None:
         with self._lock:
             if transactor.failure is None and len(self._idle) < _IDLE:
                 self._idle.append(transactor)

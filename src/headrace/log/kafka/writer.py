@@ -26,7 +26,7 @@ from headrace.log.kafka.writer_marks import WriterMarks
 from headrace.settings import Settings
 
 _SLOWEST = 20_000  # rows a second: a tenth of the usual rate
-_LONGEST = timedelta(minutes=15)  # the brokers' limit
+_MAX_TRANSACTION = timedelta(minutes=15)  # the brokers' limit
 
 
 class KafkaWriter:
@@ -78,4 +78,4 @@ def _patience(settings: Settings) -> timedelta:
     """The transaction timeout. A large batch must be written within it; but a transaction that a crash left open holds
     readers back for as long.
     """
-    return min(max(DELIVERY_TIMEOUT, timedelta(seconds=settings.query.max_batch_rows / _SLOWEST)), _LONGEST)
+    return min(max(DELIVERY_TIMEOUT, timedelta(seconds=settings.query.max_batch_rows / _SLOWEST)), _MAX_TRANSACTION)

@@ -41,23 +41,23 @@ class DeadLetterWriter:
             return None
         return batch if len(batch) and batch.rows.column("$offset")[0].as_py() == item.offset else None
 
-    def bury(self) -> None:
+    def write_expired(self) -> None:
         """Dead-letter everything that is exhausted by now; messages that another member is moving are left to it."""
         now = self._journal.now()
-        if not self._journal.state.spent(now):
+        if not self._journal.state.exhausted(now):
             return
         if now > self._journal.state.at:
             # Only the journal's time counts: from here on a late acknowledgement cannot conflict with the dead letter.
             self._journal.append("tick")
         tries = 0
-        while tries < _TRIES and self._journal.state.spent(self._journal.state.at):
-            tries = 0 if self._bury_some() else tries + 1
+        while tries < _TRIES and self._journal.state.exhausted(self._journal.state.at):
+            tries = 0 if self._write_some() else tries + 1
 
-    def _bury_some(self) -> bool:
+    def _write_some(self) -> bool:
         if self._writer is None:
             self._writer = self._log.writer(self._journal.topic)
         self._journal.sync()
-        items = self._journal.state.spent(self._journal.state.at)[:_AT_ONCE]
+        items = self._journal.state.exhausted(self._journal.state.at)[:_AT_ONCE]
         rows = {item: row for item in items if (row := self.row(item)) is not None}
         if len(rows) < len(items):
             self._journal.append("lost", starts=[], items=[item for item in items if item not in rows])

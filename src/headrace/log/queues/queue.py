@@ -86,7 +86,7 @@ class Queue:
         self._max_deliveries = max_deliveries
         self._turn = 0
         self.journal = Journal(log, f"__queue.{topic}.{name}", clock or SystemClock(), snapshot_every)
-        self._cemetery = DeadLetterWriter(log, topic, name, self.journal, dead_letters or dead_letter_topic(topic))
+        self._dead_letters = DeadLetterWriter(log, topic, name, self.journal, dead_letters or dead_letter_topic(topic))
         if self.journal.is_new:
             self.journal.append("open", starts=[[p, b.start] for p, b in log.bounds(topic).items()])
 
@@ -104,7 +104,7 @@ class Queue:
 
     def _take(self, max_messages: int) -> list[Delivery]:
         self.journal.sync()
-        self._cemetery.bury()
+        self._dead_letters.write_expired()
         while True:
             try:
                 found = self._find(max_messages)
@@ -139,7 +139,7 @@ class Queue:
         self._count_lost(bounds)
         found: dict[MessageId, Batch] = {}
         for item in self.journal.state.ready(self.journal.now())[:count]:
-            row = self._cemetery.row(item)
+            row = self._dead_letters.row(item)
             if row is None:
                 self.journal.append("lost", starts=[], items=[item])
                 raise _Removed
@@ -190,7 +190,7 @@ class Queue:
     def reject(self, *receipts: str, requeue: bool = True) -> None:
         """Reject the messages: they are redelivered at once, or go to the dead-letter topic."""
         self._finish("reject", receipts, requeue=requeue)
-        self._cemetery.bury()
+        self._dead_letters.write_expired()
 
     def extend(self, receipt: str, by: timedelta) -> int:
         """Extend the claim on a message until `by` from now; returns the new expiry."""

@@ -35,11 +35,11 @@ class InFlight:
     limit: int
     refused: bool = False
 
-    def spent(self, at: int) -> bool:
+    def is_exhausted(self, at: int) -> bool:
         return self.refused or (self.until <= at and self.deliveries >= self.limit)
 
     def ready(self, at: int) -> bool:
-        return self.until <= at and not self.spent(at)
+        return self.until <= at and not self.is_exhausted(at)
 
 
 @dataclass
@@ -59,8 +59,8 @@ class QueueState:
         fold = _FOLDS.get(event["event"])
         return fold(self, event) if fold else []
 
-    def spent(self, at: int) -> list[MessageId]:
-        return sorted(item for item, held in self.held.items() if held.spent(at))
+    def exhausted(self, at: int) -> list[MessageId]:
+        return sorted(item for item, held in self.held.items() if held.is_exhausted(at))
 
     def ready(self, at: int) -> list[MessageId]:
         """What may be redelivered: first what timed out, then what was returned."""
@@ -71,7 +71,7 @@ class QueueState:
     def holds(self, item: MessageId, claim: str) -> bool:
         """Whether the claim still owns the message: late is fine unless another claim took it or it is exhausted."""
         held = self.held.get(item)
-        return held is not None and held.claim == claim and not held.spent(self.at)
+        return held is not None and held.claim == claim and not held.is_exhausted(self.at)
 
     def dump(self) -> dict[str, Any]:
         """The state as JSON, for a snapshot."""
@@ -134,8 +134,8 @@ def _extend(state: QueueState, event: Event) -> list[MessageId]:
 
 
 def _dead(state: QueueState, event: Event) -> list[MessageId]:
-    spent = (i for i in _items(event) if i in state.held and state.held[i].spent(state.at))
-    return [item for item, _ in _finished(state, spent, "dead")]
+    exhausted = (i for i in _items(event) if i in state.held and state.held[i].is_exhausted(state.at))
+    return [item for item, _ in _finished(state, exhausted, "dead")]
 
 
 def _lost(state: QueueState, event: Event) -> list[MessageId]:
@@ -151,7 +151,7 @@ def _lost(state: QueueState, event: Event) -> list[MessageId]:
 
 def _is_idle(state: QueueState, item: MessageId) -> bool:
     held = state.held[item]
-    return held.ready(state.at) or held.spent(state.at)
+    return held.ready(state.at) or held.is_exhausted(state.at)
 
 
 def _finished(state: QueueState, items: Iterable[MessageId], counter: str) -> list[tuple[MessageId, InFlight]]:

@@ -84,7 +84,7 @@ def run(tmp_path: Path) -> Run:
 def ticks(log: EmbeddedLog, count: int) -> list[int]:
     """The times of so many ticks, once they are there."""
     while True:
-        rung = log.store.bell.rings
+        rung = log.store.commit_signal.commits
         if log.bounds(TICKS)[0].end >= count:
             return [record.timestamp for record in log.read(TICKS, 0, 0).records()]
         log.wait(rung, timedelta(seconds=10))

@@ -164,7 +164,7 @@ def test_between_running_out_for_the_last_time_and_the_burial_nothing_can_be_ack
     state, item = QueueState(), MessageId(0, 0)
     state.apply({"event": "claim", "at": 5, "id": "c", "owner": "o", "items": [item], "hold": 10, "limit": 1})
     state.apply({"event": "tick", "at": 15})
-    assert state.spent(state.at) == [item]
+    assert state.exhausted(state.at) == [item]
     for late in ({"event": "ack"}, {"event": "extend", "hold": 9}, {"event": "reject", "requeue": True}):
         assert state.apply({**late, "at": 1, "items": [[*item, "c"]]}) == []
     assert state.apply({"event": "dead", "at": 15, "items": [item]}) == [item]
@@ -203,7 +203,7 @@ def test_a_member_that_slept_before_its_burial_does_not_repeat_anothers(
     slow, quick = worker(max_deliveries=1), worker(max_deliveries=1)
     slow.take()
     clock.advance(31 * SECOND)
-    append, fenced = slow._cemetery._append, []
+    append, fenced = slow._dead_letters._append, []
 
     def sleep_then_append(*arguments: Any) -> None:
         quick.take()
@@ -212,7 +212,7 @@ def test_a_member_that_slept_before_its_burial_does_not_repeat_anothers(
         fenced.append(caught.value)
         raise caught.value
 
-    slow._cemetery._append = sleep_then_append
+    slow._dead_letters._append = sleep_then_append
     slow.take()
     assert len(fenced) == 1
     assert [d["value"] for d in dead(log)] == ["a"]

@@ -26,7 +26,7 @@ from headrace.log.embedded.commit.placement import CommitLoad, PartitionKey, Pla
 from headrace.log.embedded.storage.extents import ExtentEncoder
 from headrace.log.embedded.storage.store import Store, lock_timeout_error, remove_unnamed, translate_errors
 
-_MOST = 4096  # requests in one group
+_MAX_GROUP = 4096  # requests in one group
 _PATIENCE = 0.02  # seconds between checks that the leader is still alive
 
 
@@ -66,7 +66,7 @@ class Committer:
         if self._closed:
             raise Closed("the log is closed", fix="open it again")
         if not self._busy.acquire(blocking=False):
-            return self._run_in_company(request)
+            return self._run_grouped(request)
         try:
             self._drain(request)
         finally:
@@ -75,7 +75,7 @@ class Committer:
             self._call.set()  # requests that arrived meanwhile go to the commit thread
         return request.future.result()
 
-    def _run_in_company(self, request: Request) -> Any:
+    def _run_grouped(self, request: Request) -> Any:
         future = self.submit(request)
         try:
             return future.result(self._timeout)
@@ -106,7 +106,7 @@ class Committer:
 
     def _drain(self, *own: Request) -> None:
         group: list[Request] = []
-        while self._pending and len(group) < _MOST:
+        while self._pending and len(group) < _MAX_GROUP:
             group.append(self._pending.popleft())
         group += own
         if len(group) == 1:
@@ -138,7 +138,7 @@ class Committer:
 
     def _commit_load(self, group: list[Request], load: CommitLoad) -> None:
         if all(request.change is None and request.mark is None for request in group):
-            offsets = self._by_mail(group, load)
+            offsets = self._through_mailbox(group, load)
             if offsets is not None:
                 self._resolve(group, offsets)
                 return
@@ -151,20 +151,20 @@ class Committer:
 
     # -- commit through the mailbox -----------------------------------------------------------------------------------
 
-    def _by_mail(self, group: list[Request], load: CommitLoad) -> dict[PartitionKey, int] | None:
+    def _through_mailbox(self, group: list[Request], load: CommitLoad) -> dict[PartitionKey, int] | None:
         """Let the leading process commit for us, or lead and commit for others; None if we must commit alone."""
-        if not self._mailbox.led and self._mailbox.take_turn():
+        if not self._mailbox.has_leader and self._mailbox.try_lead():
             self._lead(group, load, elected=True)
             return {}
         if any(part.topic.spec.quota_bytes for request in group for part in request.parts):
             return None
-        number = self._mailbox.post(load.letters())
+        number = self._mailbox.post(load.posted_parts())
         if number is None:
             return None
         reach("mail.posted")
-        return self._await(group, load, number)
+        return self._await_leader(group, load, number)
 
-    def _await(self, group: list[Request], load: CommitLoad, number: int) -> dict[PartitionKey, int] | None:
+    def _await_leader(self, group: list[Request], load: CommitLoad, number: int) -> dict[PartitionKey, int] | None:
         places = list(load.places)
         patience = time.monotonic() + _PATIENCE
         deadline = time.monotonic() + self._timeout
@@ -175,8 +175,8 @@ class Committer:
                 offsets = self._mailbox.reply()
                 return None if offsets is None else dict(zip(places, offsets, strict=True))
             # A leader answers every post that it took, and signals when it steps down, unless it died.
-            free = state == POSTED and not self._mailbox.led
-            if (free or time.monotonic() > patience) and self._mailbox.take_turn():
+            free = state == POSTED and not self._mailbox.has_leader
+            if (free or time.monotonic() > patience) and self._mailbox.try_lead():
                 offsets = self._mailbox.recover(self._store.query, number)
                 if offsets is None:
                     self._lead(group, load, elected=True)
@@ -195,7 +195,7 @@ class Committer:
             with translate_errors(self._store.folder), self._store.lock.held(self._timeout):
                 offsets = self._mailbox.recover(self._store.query, number)
         except BaseException:
-            self._mailbox.forget()
+            self._mailbox.clear_post()
             raise
         if offsets is None:
             return None
@@ -229,7 +229,7 @@ class Committer:
                 done = self._place(group, load, placing)
                 posts = self._mailbox.collect() if elected else []
                 answers = [(post, placing.deliver(post) if self._mailbox.holds(post) else None) for post in posts]
-                self._mailbox.remember(db, answers)
+                self._mailbox.record_answers(db, answers)
                 sequence = placing.finish()
                 reach("commit.placed")
         except BaseException:
@@ -238,8 +238,8 @@ class Committer:
             raise
         reach("commit.committed")
         try:
-            self._store.bell.page.committed = max(self._store.bell.page.committed, sequence)
-            self._settle(done, sequence, bool(posts))
+            self._store.commit_signal.page.committed = max(self._store.commit_signal.page.committed, sequence)
+            self._finish(done, sequence, bool(posts))
         except BaseException:
             # Committed, but perhaps not durable: the posters find out by themselves.
             self._answer((), elected)
@@ -270,14 +270,14 @@ class Committer:
         placing.insert(load)
         return done
 
-    def _settle(self, done: list[tuple[Request, Any]], sequence: int, for_others: bool) -> None:
+    def _finish(self, done: list[tuple[Request, Any]], sequence: int, for_others: bool) -> None:
         changed = any(request.change for request, _ in done)
         if changed:
-            self._store.bell.page.catalog = (self._store.bell.page.catalog + 1) & 0xFFFFFFFF
+            self._store.commit_signal.page.catalog = (self._store.commit_signal.page.catalog + 1) & 0xFFFFFFFF
         if changed or for_others or any(request.ack is Ack.ALL for request, _ in done):
             # Without a sequence (a catalog change, or a writer's number without rows) everything must be synced.
             self._store.sync(None if changed else sequence or None)
         reach("commit.synced")
-        self._store.bell.ring()
+        self._store.commit_signal.notify()
         for request, result in done:
             request.future.set_result(result)

@@ -44,8 +44,8 @@ _RING, _LED, _ENDED, _COMPANY = range(SLOTS, SLOTS + 4)
 _WORDS = SLOTS + 16
 _SUMS, _SENDER = struct.Struct("<II"), struct.Struct("<20sQ")  # length and checksum of the body; owner and number
 _HEAD = _SUMS.size + _SENDER.size
-_GATHERING = 100  # microseconds to wait after a commit, for each of its posts, before the next one starts
-_GLANCE = 250  # microseconds between two checks of the posts
+_GATHER_TIME = 100  # microseconds to wait after a commit, for each of its posts, before the next one starts
+_POLL_INTERVAL = 250  # microseconds between two checks of the posts
 _WORD = 0xFFFFFFFF
 _ELECTION = SLOTS  # lock byte after those of the slots
 
@@ -72,10 +72,10 @@ class Mailbox:
         self._numbers = itertools.count(1)
         self._random = random.Random()
         self._answered = 0  # bits of the processes to wake
-        self._turn = TryLock.of(self._fd, _ELECTION)
-        self._mine = self._claim()
-        if self._mine is not None:
-            self._words[self._mine] = EMPTY
+        self._leader_lock = TryLock.of(self._fd, _ELECTION)
+        self._slot = self._claim()
+        if self._slot is not None:
+            self._words[self._slot] = EMPTY
 
     def _claim(self) -> int | None:
         with _claims_guard:
@@ -91,17 +91,17 @@ class Mailbox:
     def post(self, parts: list[tuple[Any, ...]]) -> int | None:
         """Post rows for the leader and return their number; None if they do not fit or there is no free slot."""
         body = marshal.dumps(parts, 4)
-        if self._mine is None or len(body) > CAPACITY - _HEAD:
+        if self._slot is None or len(body) > CAPACITY - _HEAD:
             return None
         number = next(self._numbers)
-        _SENDER.pack_into(self._map, _at(self._mine) + _SUMS.size, self._owner.encode(), number)
-        self._write(self._mine, body)
-        self._words[self._mine] = POSTED
+        _SENDER.pack_into(self._map, _at(self._slot) + _SUMS.size, self._owner.encode(), number)
+        self._write(self._slot, body)
+        self._words[self._slot] = POSTED
         return number
 
     @property
     def state(self) -> int:
-        return self._words[self._mine] if self._mine is not None else EMPTY
+        return self._words[self._slot] if self._slot is not None else EMPTY
 
     @property
     def ring(self) -> int:
@@ -110,38 +110,38 @@ class Mailbox:
 
     def wait(self, ring: int, seconds: float) -> None:
         """Sleep until a leader has answered our post or stepped down; returns at once if one signalled since `ring`."""
-        assert self._mine is not None
-        futex.wait(self._ring, ring, seconds, _bit(self._mine))
+        assert self._slot is not None
+        futex.wait(self._ring, ring, seconds, _bit(self._slot))
 
     def reply(self) -> list[int] | None:
         """The offsets that a leader gave to the rows; None if it refused them."""
-        assert self._mine is not None
-        offsets = self._read(self._mine) if self.state == DONE else None
-        self._words[self._mine] = EMPTY
+        assert self._slot is not None
+        offsets = self._read(self._slot) if self.state == DONE else None
+        self._words[self._slot] = EMPTY
         return offsets
 
     def recover(self, query: Any, number: int) -> list[int] | None:
         """As the leader: the offsets of our own post, if a leader that died has committed it."""
-        assert self._mine is not None
-        self._words[self._mine] = EMPTY
+        assert self._slot is not None
+        self._words[self._slot] = EMPTY
         rows = query("SELECT number, offsets FROM mail WHERE owner = ?", self._owner)
         return marshal.loads(rows[0][1]) if rows and rows[0][0] == number else None
 
-    def forget(self) -> None:
+    def clear_post(self) -> None:
         """Withdraw our own post: a leader that has not placed it yet refuses it from now on."""
-        if self._mine is not None:
-            self._words[self._mine] = EMPTY
+        if self._slot is not None:
+            self._words[self._slot] = EMPTY
 
     # -- as the leader ------------------------------------------------------------------------------------------------
 
     @property
-    def led(self) -> bool:
+    def has_leader(self) -> bool:
         """Whether another process seems to lead; it signals when it steps down, unless it died."""
         return self._words[_LED] != 0
 
-    def take_turn(self) -> bool:
+    def try_lead(self) -> bool:
         """Become the leader, if there is none."""
-        if not self._turn.take():
+        if not self._leader_lock.take():
             return False
         self._words[_LED] = 1
         return True
@@ -149,10 +149,10 @@ class Mailbox:
     def gather(self) -> None:
         """Give the members of the last group time to join the next one; returns early when they have."""
         company = self._words[_COMPANY]
-        while (left := company * _GATHERING - (_microseconds() - self._words[_ENDED] & _WORD)) > 0:
+        while (left := company * _GATHER_TIME - (_microseconds() - self._words[_ENDED] & _WORD)) > 0:
             if len(self._posted()) >= company:
                 return
-            time.sleep(min(left, _GLANCE) / 1e6)
+            time.sleep(min(left, _POLL_INTERVAL) / 1e6)
 
     def collect(self) -> list[Post]:
         """Take all posts."""
@@ -168,9 +168,9 @@ class Mailbox:
 
     def _posted(self) -> list[int]:
         states = self._words[:SLOTS].tolist()
-        return [i for i, state in enumerate(states) if state == POSTED and i != self._mine] if POSTED in states else []
+        return [i for i, state in enumerate(states) if state == POSTED and i != self._slot] if POSTED in states else []
 
-    def remember(self, db: sqlite3.Connection, answers: Iterable[tuple[Post, list[int] | None]]) -> None:
+    def record_answers(self, db: sqlite3.Connection, answers: Iterable[tuple[Post, list[int] | None]]) -> None:
         """Record, in the same transaction as the rows, that posts were committed."""
         done = [
             (post.owner, post.number, marshal.dumps(offsets, 4)) for post, offsets in answers if offsets is not None
@@ -196,7 +196,7 @@ class Mailbox:
         bits, self._answered = self._answered, 0
         self._words[_ENDED] = _microseconds()
         self._words[_LED] = 0
-        self._turn.give()
+        self._leader_lock.give()
         # A new random value, whatever the next leader writes at the same time: a process that read the old one does not
         # sleep.
         self._words[_RING] = self._random.getrandbits(32)
@@ -225,10 +225,10 @@ class Mailbox:
 
     def close(self) -> None:
         with _claims_guard:
-            if self._mine is not None:
-                self._words[self._mine] = EMPTY
-                _claims[self._fd].discard(self._mine)
-                unlock(self._fd, self._mine)
+            if self._slot is not None:
+                self._words[self._slot] = EMPTY
+                _claims[self._fd].discard(self._slot)
+                unlock(self._fd, self._slot)
 
 
 # Several logs of one process share a file's locks, so they must coordinate which of them has which slot.

@@ -133,16 +133,16 @@ class CommitLoad:
         made = self.__dict__.get("extents", {})
         return (e.file for extents in made.values() for e in extents if e.file and e.file not in theirs)
 
-    def letters(self) -> list[PostedPart]:
+    def posted_parts(self) -> list[PostedPart]:
         """The load for another process: raw records as they are, everything else encoded."""
-        letters: list[PostedPart] = []
+        posted: list[PostedPart] = []
         for place, parts in self.places.items():
             at = (parts[0].topic.name, parts[0].version, *place)
             if place in self.bare:
-                letters.append((*at, None, [_fields(record) for record in self.bare[place]]))
+                posted.append((*at, None, [_fields(record) for record in self.bare[place]]))
             else:
-                letters += [(*at, tuple(extent), None) for extent in self.extents[place]]
-        return letters
+                posted += [(*at, tuple(extent), None) for extent in self.extents[place]]
+        return posted
 
     def _joined(self, parts: list[Part]) -> Iterator[EncodedExtent]:
         for encoded, run in itertools.groupby(parts, key=lambda part: part.extent is not None):
@@ -202,7 +202,7 @@ class Placement:
             for extent in extents:
                 self._insert(place, extent)
         for place, records in load.bare.items():
-            self._keep(place, records)
+            self._buffer(place, records)
 
     def deliver(self, post: Post) -> list[int] | None:
         """Place another process's rows; returns the first offset in each of its partitions, None to refuse them."""
@@ -214,24 +214,26 @@ class Placement:
         offsets: dict[PartitionKey, int] = {}
         for _, _, topic_id, partition, fields, records in post.parts:
             place = (topic_id, partition)
-            offset = self._insert_posted(place, EncodedExtent(*fields)) if fields else self._keep_posted(place, records)
+            offset = (
+                self._insert_posted(place, EncodedExtent(*fields)) if fields else self._buffer_posted(place, records)
+            )
             offsets.setdefault(place, offset)
         return list(offsets.values())
 
-    def _keep(self, place: PartitionKey, records: list[Record]) -> int:
+    def _buffer(self, place: PartitionKey, records: list[Record]) -> int:
         kept = self._bare.setdefault(place, [])
         offset = self._reached(place)[0] + len(kept)
         kept += records
         return offset
 
-    def _keep_posted(self, place: PartitionKey, records: list[tuple[Any, ...]]) -> int:
-        return self._keep(place, [Record(*fields) for fields in records])
+    def _buffer_posted(self, place: PartitionKey, records: list[tuple[Any, ...]]) -> int:
+        return self._buffer(place, [Record(*fields) for fields in records])
 
     def _insert_posted(self, place: PartitionKey, extent: EncodedExtent) -> int:
-        self._insert_kept(place)
+        self._insert_buffered(place)
         return self._insert(place, extent)
 
-    def _insert_kept(self, place: PartitionKey) -> None:
+    def _insert_buffered(self, place: PartitionKey) -> None:
         if records := self._bare.pop(place, None):
             extent = raw_records.stage_records(records, self._encoder, self._now)
             if extent.file:
@@ -241,7 +243,7 @@ class Placement:
     def finish(self) -> int:
         """Store the new end of each partition, and the sequence, which is returned."""
         for place in list(self._bare):
-            self._insert_kept(place)
+            self._insert_buffered(place)
         if self._sequence is None:
             return 0
         self.db.executemany(

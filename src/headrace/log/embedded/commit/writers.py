@@ -28,7 +28,7 @@ class EmbeddedProducer:
         self._log = log
         self._ack = ack
         self._linger = linger.total_seconds()
-        self._room = threading.BoundedSemaphore(_IN_FLIGHT)
+        self._free_slots = threading.BoundedSemaphore(_IN_FLIGHT)
         self._pending: set[Future[Appended]] = set()
         self._failure: BaseException | None = None
         self._lock = threading.Lock()
@@ -39,12 +39,12 @@ class EmbeddedProducer:
         if self._closed:
             raise Closed("the producer is closed", fix="create a new one")
         append = Append(topic, (record,), partition)
-        self._room.acquire()
+        self._free_slots.acquire()
         outer: Future[Appended] = Future()
         try:
             inner = self._log.submit([append], self._ack, self._linger)
         except BaseException:
-            self._room.release()
+            self._free_slots.release()
             raise
         with self._lock:
             self._pending.add(outer)
@@ -58,7 +58,7 @@ class EmbeddedProducer:
 
     def _finish(self, inner: Future[list[Appended]], outer: Future[Appended]) -> None:
         error = inner.exception()
-        self._room.release()
+        self._free_slots.release()
         with self._lock:
             self._pending.discard(outer)
             self._failure = self._failure or error

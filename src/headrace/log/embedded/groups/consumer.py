@@ -46,27 +46,27 @@ class EmbeddedConsumer:
         self._pattern = subscription_pattern(subscription)
         self._start = start
         self._lost = lost
-        self._joined = Membership(-1, {})
+        self._membership = Membership(-1, {})
         self._ids: dict[str, int] = {}  # topic ids at the time of assignment
         self._positions: dict[TopicPartition, int] = {}
-        self._turn: list[TopicPartition] = []
+        self._fetch_order: list[TopicPartition] = []
         self._closed = threading.Event()
-        self._every = min(1.0, groups.session.total_seconds() / 3)
-        self._beat()
-        _Heart(self).start()
+        self._heartbeat_interval = min(1.0, groups.session.total_seconds() / 3)
+        self._send_heartbeat()
+        _Heartbeat(self).start()
 
     @property
     def assignment(self) -> frozenset[TopicPartition]:
         """The partitions currently assigned to this member."""
         self._follow()
-        return frozenset(self._joined.partitions)
+        return frozenset(self._membership.partitions)
 
     def poll(self, timeout: timedelta = timedelta(seconds=1), max_records: int = 10_000) -> list[Batch]:
         """Rows of the assigned partitions; empty if nothing arrived within the timeout."""
         self._check_open()
         deadline = time.monotonic() + timeout.total_seconds()
         while True:
-            rung = self._log.store.bell.rings
+            seen = self._log.store.commit_signal.commits
             self._follow()
             before = dict(self._positions)
             batches = self._fetch(max_records)
@@ -75,12 +75,12 @@ class EmbeddedConsumer:
                 return batches
             if self._positions == before:  # otherwise there were rows, but the filter dropped them: continue
                 # Wake up periodically to check the group even when nothing is appended.
-                self._log.store.bell.wait(rung, min(left, self._every))
+                self._log.store.commit_signal.wait(seen, min(left, self._heartbeat_interval))
 
     def _fetch(self, max_records: int) -> list[Batch]:
         batches: list[Batch] = []
-        ends = {topic: self._log.bounds(topic) for topic in {p.topic for p in self._turn}}
-        for partition in list(self._turn):
+        ends = {topic: self._log.bounds(topic) for topic in {p.topic for p in self._fetch_order}}
+        for partition in list(self._fetch_order):
             if max_records <= 0:
                 break
             if self._positions[partition] == ends[partition.topic][partition.partition].end:
@@ -93,8 +93,8 @@ class EmbeddedConsumer:
                     break  # rows already read must not be lost; the next poll starts here and raises the error
                 raise
             self._positions[partition] = batch.next_offset
-            self._turn.remove(partition)
-            self._turn.append(partition)
+            self._fetch_order.remove(partition)
+            self._fetch_order.append(partition)
             max_records -= len(batch)
             if len(wanted):
                 batches.append(wanted)
@@ -132,41 +132,43 @@ class EmbeddedConsumer:
             or (self._pattern and not name.startswith(INTERNAL_PREFIX) and self._pattern.fullmatch(name))
         }
 
-    def _beat(self) -> None:
+    def _send_heartbeat(self) -> None:
         self._catalog = self._log.catalog.entries()
-        joined = self._groups.beat(self.group, self.id, self._client, self._log.owner, self._subscribed())
-        self._beat_again = time.monotonic() + self._every
-        self._adopt(joined)
+        joined = self._groups.heartbeat(self.group, self.id, self._client, self._log.owner, self._subscribed())
+        self._next_heartbeat = time.monotonic() + self._heartbeat_interval
+        self._apply_assignment(joined)
 
     def _follow(self) -> None:
         """Apply the changes of a rebalance, and periodically check for dead members."""
         self._check_open()
         if (
-            self._groups.seen_by(self.group, self.id) != self._joined.generation
+            self._groups.last_seen(self.group, self.id) != self._membership.generation
             or self._catalog is not self._log.catalog.entries()
-            or time.monotonic() > self._beat_again
+            or time.monotonic() > self._next_heartbeat
         ):
-            self._beat()
+            self._send_heartbeat()
 
-    def _adopt(self, joined: Membership) -> None:
+    def _apply_assignment(self, joined: Membership) -> None:
         ids = {p.topic: self._catalog[p.topic].id for p in joined.partitions if p.topic in self._catalog}
-        if joined == self._joined and ids == self._ids:
+        if joined == self._membership and ids == self._ids:
             return
-        if joined.generation != self._joined.generation:
-            self._log.store.bell.ring()  # other members wait on it too
+        if joined.generation != self._membership.generation:
+            self._log.store.commit_signal.notify()  # other members wait on it too
         kept = {
             p: self._positions[p]
             for p, since in joined.partitions.items()
             if p in self._positions
-            and self._joined.partitions.get(p) == since
+            and self._membership.partitions.get(p) == since
             and self._ids.get(p.topic) == ids.get(p.topic)  # a recreated topic starts from the beginning
         }
         try:
             positions = {p: kept[p] if p in kept else self._first(p, joined) for p in joined.partitions}
         except (GroupFenced, UnknownTopic):  # rebalanced again, or deleted meanwhile: the next poll handles it
             joined, positions = Membership(-1, {}), {}
-        self._joined, self._ids, self._positions = joined, ids, positions
-        self._turn = [p for p in self._turn if p in positions] + sorted(positions.keys() - set(self._turn))
+        self._membership, self._ids, self._positions = joined, ids, positions
+        self._fetch_order = [p for p in self._fetch_order if p in positions] + sorted(
+            positions.keys() - set(self._fetch_order)
+        )
 
     def _first(self, partition: TopicPartition, joined: Membership) -> int:
         entry = self._log.catalog.entry(partition.topic)
@@ -185,8 +187,8 @@ class EmbeddedConsumer:
         """Commit this member's positions: after the rows it polled, or at the offsets given (the next ones to read)."""
         self._check_open()
         wanted = dict(self._positions if offsets is None else offsets)
-        self._log.store.sync(self._log.store.bell.page.committed)
-        self._groups.commit(self.group, self.id, wanted, self._joined.partitions, self._ids)
+        self._log.store.sync(self._log.store.commit_signal.page.committed)
+        self._groups.commit(self.group, self.id, wanted, self._membership.partitions, self._ids)
 
     def position(self, partition: TopicPartition) -> int:
         self._follow()
@@ -216,14 +218,14 @@ class EmbeddedConsumer:
         self._closed.set()
         if not self._log.closed:  # a closed log has left already: the others notice that its owner is gone
             self._groups.leave(self.group, self.id)
-            self._log.store.bell.ring()
+            self._log.store.commit_signal.notify()
 
     def _check_open(self) -> None:
         if self._closed.is_set() or self._log.closed:
             raise Closed("the consumer or its log is closed", fix="create a new one")
 
 
-class _Heart:
+class _Heartbeat:
     """Sends heartbeats while the consumer processes what it polled; stops when the consumer is gone."""
 
     def __init__(self, consumer: EmbeddedConsumer) -> None:

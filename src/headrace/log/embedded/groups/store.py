@@ -78,7 +78,7 @@ class GroupStore:
 
     # -- members ----------------------------------------------------------------------------------------------------
 
-    def beat(self, group: str, member: str, client: str, owner: str, subscribed: Mapping[str, int]) -> Membership:
+    def heartbeat(self, group: str, member: str, client: str, owner: str, subscribed: Mapping[str, int]) -> Membership:
         """Heartbeat of a member with its subscription (topic to number of partitions); rebalances if needed."""
         now = self._clock.now()
         with self._transaction() as db:
@@ -88,11 +88,11 @@ class GroupStore:
                 "SET seen_at = excluded.seen_at, topics = excluded.topics",
                 (group, member, client, owner, json.dumps(subscribed, sort_keys=True), now),
             )
-            self._bury(db, group, now)
+            self._remove_dead_members(db, group, now)
             self._rebalance(db, group)
         return self.joined(group, member)
 
-    def _bury(self, db: sqlite3.Connection, group: str, now: int) -> None:
+    def _remove_dead_members(self, db: sqlite3.Connection, group: str, now: int) -> None:
         rows = db.execute("SELECT id, owner, seen_at FROM members WHERE grp = ?", (group,)).fetchall()
         for member, owner, seen_at in rows:
             if now - seen_at > millis(self.session) or not is_alive(self._folder / "owners", owner):
@@ -137,7 +137,7 @@ class GroupStore:
         rows = self._query("SELECT generation FROM groups WHERE name = ?", group)
         return rows[0][0] if rows else 0
 
-    def seen_by(self, group: str, member: str) -> int | None:
+    def last_seen(self, group: str, member: str) -> int | None:
         """The group's generation, if the member still belongs to it; it may have been declared dead."""
         rows = self._query(
             "SELECT generation FROM groups JOIN members ON grp = name WHERE name = ? AND id = ?", group, member
@@ -232,7 +232,7 @@ class GroupStore:
             raise UnknownGroup(f'group "{name}" does not exist', fix="`headrace group list` shows the existing ones")
 
     def _check_idle(self, db: sqlite3.Connection, name: str) -> None:
-        self._bury(db, name, self._clock.now())
+        self._remove_dead_members(db, name, self._clock.now())
         ((members,),) = db.execute("SELECT count(*) FROM members WHERE grp = ?", (name,))
         if members:
             raise GroupNotEmpty(f'group "{name}" has {members} active members', fix="stop them first")

@@ -21,7 +21,7 @@ _SIZE = 4096
 
 class _Page(ctypes.Structure):
     _fields_ = (
-        ("rings", ctypes.c_uint32),
+        ("commits", ctypes.c_uint32),
         ("catalog", ctypes.c_uint32),
         ("committed", ctypes.c_uint64),
         ("synced", ctypes.c_uint64),
@@ -35,7 +35,7 @@ def _boot() -> bytes:
 
 
 class CommitSignal:
-    """`rings` counts commits; `committed` and `synced` are sequences; `catalog` counts changes of topics."""
+    """`commits` counts commits; `committed` and `synced` are sequences; `catalog` counts changes of topics."""
 
     def __init__(self, path: Path) -> None:
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
@@ -48,7 +48,7 @@ class CommitSignal:
         self.page = _Page.from_buffer(self._map)
         self._word = ctypes.c_uint32.from_buffer(self._map)  # the page's first field
 
-    def settle(self, sequence: int) -> None:
+    def initialize(self, sequence: int) -> None:
         """Called under the write lock when the log is opened, with the sequence that is stored in the database."""
         if self.page.boot != _boot():
             # The machine has rebooted: what the page calls synced may have been lost.
@@ -57,17 +57,17 @@ class CommitSignal:
         self.page.committed = sequence
 
     @property
-    def rings(self) -> int:
-        return self.page.rings
+    def commits(self) -> int:
+        return self.page.commits
 
-    def ring(self) -> None:
+    def notify(self) -> None:
         """Wake all waiting readers, in all processes."""
-        self.page.rings = (self.page.rings + 1) & 0xFFFFFFFF
+        self.page.commits = (self.page.commits + 1) & 0xFFFFFFFF
         futex.wake(self._word)
 
     def wait(self, seen: int, seconds: float) -> int:
         """Sleep until a commit happened since `seen`, or until the timeout; returns the current count."""
         deadline = time.monotonic() + seconds
-        while self.page.rings == seen and (left := deadline - time.monotonic()) > 0:
+        while self.page.commits == seen and (left := deadline - time.monotonic()) > 0:
             futex.wait(self._word, seen, left)
-        return self.page.rings
+        return self.page.commits

@@ -109,7 +109,7 @@ class FairLock:
         if not self._threads.acquire(timeout=seconds):
             raise TimeoutError
         try:
-            mine = self._draw()
+            mine = self._next_ticket()
             try:
                 self._lock_until(mine - 1, deadline)
                 self._lock_until(_GATE, deadline)
@@ -129,7 +129,7 @@ class FairLock:
             time.sleep(pause)
             pause = min(pause * 1.5, _LONGEST_PAUSE)
 
-    def _draw(self) -> int:
+    def _next_ticket(self) -> int:
         fcntl.lockf(self._fd, fcntl.LOCK_EX, 1, _GUARD)
         try:
             mine = max(int.from_bytes(os.pread(self._fd, 8, 0), "little"), _FIRST_TICKET) + 1

@@ -46,13 +46,13 @@ class BackupSummary:
 def backup(folder: Path, dest: Path, progress: Progress | None = None) -> BackupSummary:
     """Copy a data folder that may be in use."""
     with _errors(dest), _staged(folder, dest) as staging:
-        return _copy(folder, staging, progress or _silent, link=True)
+        return _copy(folder, staging, progress or _no_progress, link=True)
 
 
 def restore(source: Path, folder: Path, progress: Progress | None = None) -> BackupSummary:
     """Create a data folder from a backup: a full copy, verified completely before the folder appears."""
     with _errors(folder), _staged(source, folder) as staging:
-        copied = _copy(source, staging, progress or _silent, link=False)
+        copied = _copy(source, staging, progress or _no_progress, link=False)
         damage = check(staging).damage
         if damage:
             raise BackupFailed(
@@ -64,7 +64,7 @@ def restore(source: Path, folder: Path, progress: Progress | None = None) -> Bac
         return copied
 
 
-def _silent(done: int, total: int) -> None:
+def _no_progress(done: int, total: int) -> None:
     """No progress output."""
 
 

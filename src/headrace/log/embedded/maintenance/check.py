@@ -128,7 +128,7 @@ class _Contents:
                 yield "size", f"{stored} bytes are stored, not {size}"
             batches = self._decoder.decode(extent.kind, extent.payload, extent.file, extent.checksum, "")
         except FileNotFoundError:
-            if self._is_there(extent):
+            if self._exists(extent):
                 yield "missing-file", "the file is missing"
         except (DamagedExtent, OSError, pa.ArrowException) as error:
             yield "checksum", error.what if isinstance(error, DamagedExtent) else f"it cannot be read: {error}"
@@ -140,7 +140,7 @@ class _Contents:
             return len(extent.payload or b"")
         return (self._folder / ("archive" if extent.kind == ARCHIVE else "extents") / extent.file).stat().st_size
 
-    def _is_there(self, extent: ExtentRow) -> bool:
+    def _exists(self, extent: ExtentRow) -> bool:
         """Whether the commit log still references it: maintenance may have removed it after it was listed."""
         return self._log.execute("SELECT 1 FROM extents WHERE id = ?", (extent.id,)).fetchone() is not None
 

@@ -18,7 +18,7 @@ class Inconsistency(NamedTuple):
     where: str
 
 
-class _Place(NamedTuple):
+class _PartitionRange(NamedTuple):
     """A partition as its row describes it."""
 
     topic: str
@@ -49,7 +49,7 @@ def find_inconsistencies(log: sqlite3.Connection, groups: dict[tuple[str, int, i
     log.execute("BEGIN")
     try:
         places = _places(log)
-        yield from _stray(log, places)
+        yield from _without_partition(log, places)
         for key, place in places.items():
             yield from _partition(place, _extents(log, key))
         yield from _sequences(log, places)
@@ -58,13 +58,13 @@ def find_inconsistencies(log: sqlite3.Connection, groups: dict[tuple[str, int, i
         log.execute("ROLLBACK")
 
 
-def _places(log: sqlite3.Connection) -> dict[tuple[int, int], _Place]:
+def _places(log: sqlite3.Connection) -> dict[tuple[int, int], _PartitionRange]:
     rows = log.execute(
         "SELECT t.id, p.partition, t.name, p.start_offset, p.end_offset, p.last_sequence, p.bytes, t.spec "
         "FROM partitions p JOIN topics t ON t.id = p.topic ORDER BY t.name, p.partition"
     )
     return {
-        (topic_id, partition): _Place(name, partition, start, end, last, size, parse_spec(spec).compact)
+        (topic_id, partition): _PartitionRange(name, partition, start, end, last, size, parse_spec(spec).compact)
         for topic_id, partition, name, start, end, last, size, spec in rows
     }
 
@@ -78,7 +78,9 @@ def _extents(log: sqlite3.Connection, key: tuple[int, int]) -> list[_Extent]:
     return [_Extent(*row) for row in rows]
 
 
-def _stray(log: sqlite3.Connection, places: dict[tuple[int, int], _Place]) -> Iterator[Inconsistency]:
+def _without_partition(
+    log: sqlite3.Connection, places: dict[tuple[int, int], _PartitionRange]
+) -> Iterator[Inconsistency]:
     for key in log.execute("SELECT DISTINCT topic, partition FROM extents WHERE replaced_at IS NULL"):
         if key not in places:
             yield Inconsistency(
@@ -86,14 +88,14 @@ def _stray(log: sqlite3.Connection, places: dict[tuple[int, int], _Place]) -> It
             )
 
 
-def _partition(place: _Place, extents: list[_Extent]) -> Iterator[Inconsistency]:
+def _partition(place: _PartitionRange, extents: list[_Extent]) -> Iterator[Inconsistency]:
     may_have_gaps = place.compact or any(extent.merged == COMPACTED for extent in extents)
     if place.start > place.end:
         yield Inconsistency("offsets", f"the partition begins at {place.start} and ends at {place.end}", str(place))
     for extent in extents:
         yield from _extent(place, extent)
     for one, other in itertools.pairwise(extents):
-        yield from _neighbours(place, one, other, may_have_gaps)
+        yield from _adjacent(place, one, other, may_have_gaps)
     if not may_have_gaps:
         yield from _ends(place, extents)
     held = sum(extent.bytes for extent in extents if extent.kind != ARCHIVE)
@@ -101,7 +103,7 @@ def _partition(place: _Place, extents: list[_Extent]) -> Iterator[Inconsistency]
         yield Inconsistency("size", f"the partition counts {place.bytes} bytes, its extents have {held}", str(place))
 
 
-def _extent(place: _Place, extent: _Extent) -> Iterator[Inconsistency]:
+def _extent(place: _PartitionRange, extent: _Extent) -> Iterator[Inconsistency]:
     where = f"{place}, offsets {extent.base} to {extent.last}"
     span, sequences = extent.last - extent.base + 1, extent.last_sequence - extent.base_sequence + 1
     counted = extent.rows if extent.merged == IMPLICIT else min(extent.rows, span, sequences)
@@ -113,7 +115,7 @@ def _extent(place: _Place, extent: _Extent) -> Iterator[Inconsistency]:
         yield Inconsistency("sequences", f"rows lie after the partition's last sequence, {place.last_sequence}", where)
 
 
-def _neighbours(place: _Place, one: _Extent, other: _Extent, may_have_gaps: bool) -> Iterator[Inconsistency]:
+def _adjacent(place: _PartitionRange, one: _Extent, other: _Extent, may_have_gaps: bool) -> Iterator[Inconsistency]:
     where = f"{place}, offsets {one.last} to {other.base}"
     if other.base <= one.last:
         yield Inconsistency(
@@ -125,7 +127,7 @@ def _neighbours(place: _Place, one: _Extent, other: _Extent, may_have_gaps: bool
         yield Inconsistency("sequences", f"sequence {other.base_sequence} comes after {one.last_sequence}", where)
 
 
-def _ends(place: _Place, extents: list[_Extent]) -> Iterator[Inconsistency]:
+def _ends(place: _PartitionRange, extents: list[_Extent]) -> Iterator[Inconsistency]:
     first = extents[0].base if extents else place.end
     last = extents[-1].last if extents else place.start - 1
     if first > place.start:
@@ -134,7 +136,7 @@ def _ends(place: _Place, extents: list[_Extent]) -> Iterator[Inconsistency]:
         yield Inconsistency("offsets", f"offsets {last + 1} to {place.end - 1} are missing", str(place))
 
 
-def _sequences(log: sqlite3.Connection, places: dict[tuple[int, int], _Place]) -> Iterator[Inconsistency]:
+def _sequences(log: sqlite3.Connection, places: dict[tuple[int, int], _PartitionRange]) -> Iterator[Inconsistency]:
     """Extents with consecutive sequences must not overlap. (Merged extents interleave with others.)"""
     ((reached,),) = log.execute("SELECT value FROM meta WHERE name = 'sequence'")
     rows = log.execute(
@@ -151,7 +153,9 @@ def _sequences(log: sqlite3.Connection, places: dict[tuple[int, int], _Place]) -
         before = max(before, last)
 
 
-def _groups(groups: dict[tuple[str, int, int], int], places: dict[tuple[int, int], _Place]) -> Iterator[Inconsistency]:
+def _groups(
+    groups: dict[tuple[str, int, int], int], places: dict[tuple[int, int], _PartitionRange]
+) -> Iterator[Inconsistency]:
     for (group, topic_id, partition), offset in groups.items():
         place = places.get((topic_id, partition))
         if place is not None and offset > place.end:

@@ -82,7 +82,7 @@ def replace(
 ) -> bool:
     """Swap `old` for one extent with `rows` (none, if there are no rows); False if another process was faster."""
     merged = _counting(rows, why, old[0].extent)
-    stored = _slim(rows, merged)
+    stored = _without_redundant_columns(rows, merged)
     new = _encode(log, stored, archive) if rows.num_rows else None
     reach("rewrite.encoded")
     ranges = _ranges(old)
@@ -127,7 +127,7 @@ def _counting(rows: pa.Table, why: int, first: ExtentRow) -> int:
     return IMPLICIT
 
 
-def _slim(rows: pa.Table, merged: int) -> pa.Table:
+def _without_redundant_columns(rows: pa.Table, merged: int) -> pa.Table:
     """Without columns that carry no information."""
     optional = [n for n in (*SYSTEM_COLUMNS, "$tombstoned_at") if n not in ("$timestamp", "$offset", "$sequence")]
     empty = [name for name in optional if rows.column(name).null_count == rows.num_rows]

@@ -53,14 +53,14 @@ class Maintenance:
     def __init__(self, log: EmbeddedLog) -> None:
         self._log = log
         self._stop = threading.Event()
-        self._every = log.settings.storage.maintenance_interval.total_seconds()
+        self._interval = log.settings.storage.maintenance_interval.total_seconds()
         self._thread: threading.Thread | None = None
-        if self._every:
+        if self._interval:
             self._thread = threading.Thread(target=self._run, name="headrace-upkeep", daemon=True)
             self._thread.start()
 
     def _run(self) -> None:
-        while not self._stop.wait(self._every):
+        while not self._stop.wait(self._interval):
             try:
                 self.run()
             except Exception:
@@ -74,11 +74,11 @@ class Maintenance:
         except BlockingIOError:
             return None
         else:
-            return self._round(force_compaction, topics)
+            return self._run_once(force_compaction, topics)
         finally:
             os.close(fd)
 
-    def _round(self, force_compaction: bool, topics: list[str] | None) -> MaintenanceReport:
+    def _run_once(self, force_compaction: bool, topics: list[str] | None) -> MaintenanceReport:
         report = MaintenanceReport()
         for name, entry in self._log.catalog.entries().items():
             if topics is not None and name not in topics:
@@ -237,7 +237,7 @@ def purge(log: EmbeddedLog, report: MaintenanceReport) -> None:
                 reach("purge.unlinked")
     dead = {owner for owner in _owners(log) if not is_alive(log.folder / "owners", owner)}
     if dead:
-        report.orphans += log.committer.change(lambda db: _bury(log, db, dead))
+        report.orphans += log.committer.change(lambda db: _release_dead_owners(log, db, dead))
 
 
 def _files(log: EmbeddedLog) -> list[Path]:
@@ -251,7 +251,7 @@ def _owners(log: EmbeddedLog) -> set[str]:
     return posters | {path.name.partition("-")[0] for path in _files(log) if path.name not in known}
 
 
-def _bury(log: EmbeddedLog, db: sqlite3.Connection, dead: set[str]) -> int:
+def _release_dead_owners(log: EmbeddedLog, db: sqlite3.Connection, dead: set[str]) -> int:
     """Remove what dead writers left. Runs under the lock, where it is certain which files are referenced."""
     db.executemany("DELETE FROM mail WHERE owner = ?", [(owner,) for owner in dead])
     known = {file for (file,) in db.execute("SELECT file FROM extents WHERE file IS NOT NULL")}

@@ -149,7 +149,7 @@ class ExtentDecoder:
     def __init__(self, folder: Path, archive: Path, keep: int = 8) -> None:
         self.folder = folder
         self.archive = archive
-        self._keep = keep
+        self._max_mapped = keep
         self._mapped: OrderedDict[str, list[pa.RecordBatch]] = OrderedDict()
 
     def decode(
@@ -164,7 +164,7 @@ class ExtentDecoder:
             found = self._archived(file, where) if kind == ARCHIVE else self._map(file, checksum, where)
             self._mapped[file] = found
             with contextlib.suppress(KeyError):
-                while len(self._mapped) > self._keep:
+                while len(self._mapped) > self._max_mapped:
                     self._mapped.popitem(last=False)
         return found
 

@@ -63,7 +63,7 @@ class Store:
         open_folder(folder)
         with translate_errors(folder):
             self.lock = FairLock.of(folder / "lock")
-            self.bell = CommitSignal(folder / "bell")
+            self.commit_signal = CommitSignal(folder / "bell")
             self._sync_turn = TryLock.of(descriptor(folder / "sync"), 0)
         self._local = threading.local()
         self._readers: list[_Reader] = []
@@ -73,7 +73,7 @@ class Store:
             self._writer = self._connect()
             self._writer.executescript(_TABLES)
             ((sequence,),) = self._writer.execute("SELECT value FROM meta WHERE name = 'sequence'")
-            self.bell.settle(sequence)
+            self.commit_signal.initialize(sequence)
         self._wal: int | None = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
 
     def _connect(self) -> sqlite3.Connection:
@@ -92,10 +92,10 @@ class Store:
             connection = self._connect()
             connection.execute("PRAGMA query_only = ON")
             reader = self._local.reader = _Reader(connection)
-            self._keep(reader)
+            self._add_reader(reader)
         return reader
 
-    def _keep(self, reader: _Reader) -> None:
+    def _add_reader(self, reader: _Reader) -> None:
         """Register a thread's connection, and close those of threads that have exited."""
         with self._readers_guard:
             ended = [old for old in self._readers if not old.thread.is_alive()]
@@ -112,28 +112,28 @@ class Store:
 
     def sync(self, sequence: int | None = None) -> None:
         """Make commits durable, up to a sequence (or all of them); returns early if another process has done it."""
-        page = self.bell.page
+        page = self.commit_signal.page
         if sequence is None:
             self._sync(page.committed)
             return
         while page.synced < sequence:
-            rung = self.bell.rings
+            seen = self.commit_signal.commits
             if not self._sync_turn.take():
-                self.bell.wait(rung, _PATIENCE)
+                self.commit_signal.wait(seen, _PATIENCE)
                 continue
             try:
                 # The caller's sequence is committed, even if the committer died before it updated the page.
                 self._sync(max(page.committed, sequence))
             finally:
                 self._sync_turn.give()
-                self.bell.ring()
+                self.commit_signal.notify()
 
     def _sync(self, reached: int) -> None:
         with self._syncing:  # a descriptor that is closed meanwhile may be reused for another file
             if self._wal is None:
                 raise _closed(self.folder)
             os.fdatasync(self._wal)
-        self.bell.page.synced = max(self.bell.page.synced, reached)
+        self.commit_signal.page.synced = max(self.commit_signal.page.synced, reached)
 
     def query(self, sql: str, *parameters: Any) -> list[tuple[Any, ...]]:
         """Rows of a read outside of any transaction."""
@@ -244,7 +244,7 @@ def translate_errors(folder: Path) -> Iterator[None]:
     except TimeoutError as error:
         raise lock_timeout_error(folder) from error
     except (sqlite3.Error, OSError) as error:
-        ours = _in_our_words(error, folder) if isinstance(error, sqlite3.Error) else storage_error(error, folder)
+        ours = _translated(error, folder) if isinstance(error, sqlite3.Error) else storage_error(error, folder)
         if ours is error:
             raise
         raise ours from error
@@ -257,7 +257,7 @@ def remove_unnamed(store: Store, file: str, folder: str = "extents") -> None:
             (store.folder / folder / file).unlink(missing_ok=True)
 
 
-def _in_our_words(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3.Error:
+def _translated(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3.Error:
     name = getattr(error, "sqlite_errorname", "") or ""
     text = str(error)
     if name.startswith("SQLITE_FULL") or "disk is full" in text:

@@ -45,7 +45,7 @@ class TopicCatalog:
 
     def entries(self) -> dict[str, TopicEntry]:
         """All topics by name."""
-        seen = self._store.bell.page.catalog
+        seen = self._store.commit_signal.page.catalog
         if seen != self._seen:
             self.refresh()
         return self._entries
@@ -53,7 +53,7 @@ class TopicCatalog:
     def refresh(self) -> None:
         """Read all topics again."""
         with self._lock:
-            seen = self._store.bell.page.catalog
+            seen = self._store.commit_signal.page.catalog
             rows = self._store.query("SELECT id, version, name, spec, created_at FROM topics ORDER BY name")
             known = {(entry.id, entry.version): entry for entry in self._entries.values()}
             self._entries = {row[2]: known.get(row[:2]) or _entry(*row) for row in rows}

@@ -71,14 +71,14 @@ def cut(log: ReadableLog, topics: Iterable[str], after: int, max_rows: int) -> i
     )
     if not extents:
         return max(after, head(log, names))
-    position = _furthest(np.array(extents, np.int64), after, max_rows)
+    position = _last_within(np.array(extents, np.int64), after, max_rows)
     if position == extents[-1][1] and len(extents) < _EXTENTS_IN_CUT:
         return max(after, head(log, names))
     log.store.sync(position)
     return position
 
 
-def _furthest(extents: npt.NDArray[np.int64], after: int, max_rows: int) -> int:
+def _last_within(extents: npt.NDArray[np.int64], after: int, max_rows: int) -> int:
     """The last sequence with about `max_rows` rows up to it: merged extents are assumed to be evenly filled.
 
     Merged extents of several partitions overlap, so only all of them together give the number of rows.

@@ -53,7 +53,7 @@ class AppendSignal:
     def _run(self) -> None:
         news = AppendWaiter(self._log)
         while True:
-            news.look()
+            news.watch()
             with self._guard:
                 if not self._readers:
                     self._thread = None

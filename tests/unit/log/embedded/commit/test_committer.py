@@ -141,7 +141,7 @@ def test_without_acknowledgement_a_changed_topic_loses_nothing(log: EmbeddedLog,
         if i % 10 == 5:
             other.alter_topic("t", max_record_bytes=Size(1000 + i))
     put(log, "t", b"end")
-    rung = log.store.bell.rings
+    rung = log.store.commit_signal.commits
     while log.bounds("t")[0].end < 41:  # what was prepared again may come behind the last one
         rung = log.wait(rung, timedelta(seconds=10))
     assert sorted(v for v in values(log, "t") if v) == sorted([*(b"%d" % i for i in range(40)), b"end"])
@@ -167,7 +167,7 @@ def test_a_failed_record_is_told_when_flushing(log: EmbeddedLog) -> None:
 
 def test_levels_of_acknowledgement_differ_in_what_is_synced(log: EmbeddedLog) -> None:
     log.create_topic("t")
-    page = log.store.bell.page
+    page = log.store.commit_signal.page
     log.append([Append("t", raw(b"1"))], ack=Ack.WRITTEN)
     assert (page.committed, page.synced) == (1, 0)
     log.append([Append("t", raw(b"2"))], ack=Ack.ALL)

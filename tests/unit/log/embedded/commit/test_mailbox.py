@@ -45,7 +45,7 @@ def test_a_post_taken_back_is_not_answered(pair: tuple[Mailbox, Mailbox]) -> Non
     leader, poster = pair
     poster.post(PARTS)
     (post,) = leader.collect()
-    poster.forget()
+    poster.clear_post()
     assert not leader.holds(post)
     poster.post(PARTS)
     leader.answer(post, [7])  # of the post before
@@ -59,22 +59,22 @@ def test_too_large_a_post_is_not_for_the_mailbox(pair: tuple[Mailbox, Mailbox]) 
 
 def test_one_has_the_turn_and_is_seen_to_have_it(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
-    assert not poster.led
-    assert leader.take_turn()
-    assert poster.led
-    assert not poster.take_turn()
+    assert not poster.has_leader
+    assert leader.try_lead()
+    assert poster.has_leader
+    assert not poster.try_lead()
     leader.step_down()
-    assert not poster.led
-    assert poster.take_turn()
+    assert not poster.has_leader
+    assert poster.try_lead()
     poster.step_down()
 
 
 def test_who_has_an_answer_wakes_up(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
-    assert leader.take_turn()
+    assert leader.try_lead()
     poster.post(PARTS)
     (post,) = leader.collect()
-    woken = _waiter(poster, TAKEN, led=True)
+    woken = _waiter(poster, TAKEN, has_leader=True)
     leader.answer(post, [7])
     leader.step_down()
     assert woken.wait(LONG / 2)
@@ -82,21 +82,21 @@ def test_who_has_an_answer_wakes_up(pair: tuple[Mailbox, Mailbox]) -> None:
 
 def test_one_who_posted_wakes_up_when_the_turn_is_free(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
-    assert leader.take_turn()
+    assert leader.try_lead()
     poster.post(PARTS)
-    woken = _waiter(poster, POSTED, led=True)
+    woken = _waiter(poster, POSTED, has_leader=True)
     leader.step_down()
     assert woken.wait(LONG / 2)
 
 
 def test_a_ring_between_looking_and_sleeping_is_not_missed(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
-    assert leader.take_turn()
+    assert leader.try_lead()
     ring = poster.ring
     leader.step_down()
     poster.post(PARTS)  # too late to be seen by the leader
     poster.wait(ring, LONG)
-    assert not poster.led
+    assert not poster.has_leader
 
 
 @pytest.mark.parametrize("back", [False, True])
@@ -105,14 +105,14 @@ def test_who_leads_waits_for_the_company_of_the_last_group(
 ) -> None:
     leader, poster = pair
     slept: list[float] = []
-    monkeypatch.setattr("headrace.log.embedded.commit.mailbox._GATHERING", 1_000_000)
+    monkeypatch.setattr("headrace.log.embedded.commit.mailbox._GATHER_TIME", 1_000_000)
     monkeypatch.setattr("time.sleep", lambda seconds: slept.append(seconds) or poster.post(PARTS))  # type: ignore[func-returns-value]
-    assert leader.take_turn()
+    assert leader.try_lead()
     leader.step_down()
     leader.gather()
     assert not slept  # nobody was there
     poster.post(PARTS)
-    assert leader.take_turn()
+    assert leader.try_lead()
     (post,) = leader.collect()
     leader.answer(post, [1])
     leader.step_down()
@@ -123,14 +123,14 @@ def test_who_leads_waits_for_the_company_of_the_last_group(
     assert len(slept) == (0 if back else 1)
 
 
-def _waiter(poster: Mailbox, state: int, led: bool) -> threading.Event:
+def _waiter(poster: Mailbox, state: int, has_leader: bool) -> threading.Event:
     """A thread that sleeps while nothing has changed, as the committer does."""
     woken, ready = threading.Event(), threading.Event()
 
     def sleep() -> None:
         ring = poster.ring
         ready.set()
-        while poster.state == state and poster.led == led:
+        while poster.state == state and poster.has_leader == has_leader:
             poster.wait(ring, LONG)
             ring = poster.ring
         woken.set()

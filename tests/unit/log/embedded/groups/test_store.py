@@ -101,7 +101,7 @@ def test_a_topic_deleted_under_a_named_subscription_is_told(log: EmbeddedLog) ->
 def test_a_filter_that_lets_little_through_does_not_wait(log: EmbeddedLog) -> None:
     log.create_topic("t")
     log.append([Append("t", raw(*(b"%04d" % i for i in range(2000))))])
-    wanted = Subscription(("t",), where=lambda rows: pc.equal(rows.column("value"), b"1999"))
+    wanted = Subscription(("t",), where=lambda batch: pc.equal(batch.rows.column("value"), b"1999"))
     consumer = log.consumer("g", wanted)
     # 200 reads of ten rows within one poll: it would take minutes if each of them waited for the bell.
     (batch,) = consumer.poll(timedelta(seconds=30), max_records=10)

@@ -40,7 +40,7 @@ with EmbeddedLog(Path(sys.argv[1]), SETTINGS) as log:
         for size in (1, 1, 1, 1, 1, 1, 1, 1, 200):
             log.append([Append("a", numbered(at, size))])
             at += size
-        log.upkeep.run()
+        log.maintenance.run()
         consumer.poll()
         consumer.commit()
         print(at, flush=True)
@@ -146,7 +146,7 @@ def test_the_original_may_go(tmp_path: Path) -> None:
     backup(source, tmp_path / "copy")
     with EmbeddedLog(source, SETTINGS) as log:
         log.delete_topic("a")
-        log.upkeep.run()
+        log.maintenance.run()
     assert not list((source / "extents").iterdir())
     assert values(tmp_path / "copy") == list(range(1_001))
 
@@ -229,7 +229,7 @@ def test_files_that_vanish_are_fetched_in_another_round(tmp_path: Path) -> None:
             if not rounds:
                 rounds.append(1)
                 log.append([Append("a", numbered(1_001, 1))])
-                assert log.upkeep.run().merged  # type: ignore[union-attr]
+                assert log.maintenance.run().merged  # type: ignore[union-attr]
 
         backup(source, tmp_path / "copy", merge)
     assert check(tmp_path / "copy").findings == []

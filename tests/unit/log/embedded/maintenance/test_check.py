@@ -71,14 +71,14 @@ def test_upkeep_truncation_and_deletion_are_no_damage(folder: Path) -> None:
     with EmbeddedLog(folder, SETTINGS) as log:
         for i in range(20):
             log.append([Append("a", rows(i, 3)), Append("b", rows(i, 3))])
-        log.upkeep.run()
+        log.maintenance.run()
         assert check(folder).findings == []
         log.truncate("a", 0, 25)
         log.delete_topic("b")
-        log.upkeep.run()
+        log.maintenance.run()
         assert check(folder).findings == []
         log.truncate("a", 0, log.bounds("a")[0].end)
-        log.upkeep.run()
+        log.maintenance.run()
         assert check(folder).findings == []
 
 
@@ -91,11 +91,11 @@ def test_compaction_and_archiving_are_no_damage(tmp_path: Path) -> None:
         for i in range(30):
             row = {"id": i % 3, "v": str(i), "$deleted": i >= 27}
             log.append([Append("c", pa.RecordBatch.from_pylist([row])), Append("old", rows(i, 100))])
-        log.upkeep.run(force_compaction=True)
+        log.maintenance.run(force_compaction=True)
         clock.advance(timedelta(days=2))
-        log.upkeep.run(force_compaction=True)
+        log.maintenance.run(force_compaction=True)
         clock.advance(timedelta(days=2))
-        log.upkeep.run(force_compaction=True)
+        log.maintenance.run(force_compaction=True)
         assert list((tmp_path / "archive").iterdir())
         assert check(tmp_path).findings == []
         log.append([Append("c", pa.RecordBatch.from_pylist([{"id": 9, "v": "x"}]))])

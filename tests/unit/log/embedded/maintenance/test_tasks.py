@@ -34,7 +34,7 @@ def test_merging_keeps_everything_in_fewer_extents(log: EmbeddedLog) -> None:
         if i % 3 == 0:
             put(log, "other", b"between")  # so that sequences have gaps
     before = read(log, "t").rows
-    assert log.upkeep.run() == MaintenanceReport(merged=20)
+    assert log.maintenance.run() == MaintenanceReport(merged=20)
     assert extents(log)[0] == ("inline", 20)
     assert read(log, "t").rows == before
     assert sorted(s for b in log.scan(["t"], 0, 99) for s in b.rows.column("$sequence").to_pylist()) == sorted(
@@ -47,7 +47,7 @@ def test_large_merged_extents_become_files(open_log: OpenLog, folder: Path) -> N
     log.create_topic("t")
     for i in range(10):
         put(log, "t", b"%d" % i * 500)
-    log.upkeep.run()
+    log.maintenance.run()
     assert extents(log) == [("file", 10)]
     assert len(files(folder)) == 1
     assert values(log, "t") == [b"%d" % i * 500 for i in range(10)]
@@ -58,7 +58,7 @@ def test_a_large_extent_is_not_written_again_for_a_few_small_ones(log: EmbeddedL
     put(log, "t", LARGE)
     for _ in range(7):
         put(log, "t", b"small")
-    assert log.upkeep.run() == MaintenanceReport()
+    assert log.maintenance.run() == MaintenanceReport()
 
 
 def test_merging_stops_at_the_size_of_a_file(open_log: OpenLog) -> None:
@@ -66,7 +66,7 @@ def test_merging_stops_at_the_size_of_a_file(open_log: OpenLog) -> None:
     log.create_topic("t")
     for _ in range(60):
         put(log, "t", b"x" * 1000)
-    log.upkeep.run()
+    log.maintenance.run()
     sizes = [size for (size,) in log.store.query("SELECT bytes FROM extents WHERE replaced_at IS NULL")]
     assert max(sizes) <= 20_000
     assert len(sizes) < 10
@@ -94,12 +94,12 @@ def test_replaced_extents_stay_for_a_while_and_are_purged_then(
     for i in range(8):
         put(log, "t", b"%d" % i * 1000)
     old = files(folder)
-    log.upkeep.run()
+    log.maintenance.run()
     clock.advance(MINUTE - timedelta(milliseconds=1))
-    assert log.upkeep.run() == MaintenanceReport()
+    assert log.maintenance.run() == MaintenanceReport()
     assert old < files(folder)
     clock.advance(timedelta(milliseconds=1))
-    assert log.upkeep.run() == MaintenanceReport(purged=8)
+    assert log.maintenance.run() == MaintenanceReport(purged=8)
     assert len(files(folder)) == 1
     assert len(extents(log, live=False)) == 1
     assert len(values(log, "t")) == 8
@@ -111,7 +111,7 @@ def test_retention_by_time_removes_what_is_old(open_log: OpenLog, clock: ManualC
     for i in range(4):
         put(log, "t", b"%d" % i)
         clock.advance(timedelta(seconds=25))
-    assert log.upkeep.run() == MaintenanceReport(expired=2)
+    assert log.maintenance.run() == MaintenanceReport(expired=2)
     assert log.bounds("t") == {0: (2, 4)}
     assert values(log, "t") == [b"2", b"3"]
     assert log.removed(["t"]) == 2
@@ -123,7 +123,7 @@ def test_retention_by_size_removes_the_oldest(log: EmbeddedLog) -> None:
     log.create_topic("t", TopicSpec(retention_bytes=Size(30_000)))
     for i in range(20):
         put(log, "t", b"%02d" % i * 1000)
-    log.upkeep.run()
+    log.maintenance.run()
     ((size,),) = log.store.query("SELECT bytes FROM partitions")
     start, end = log.bounds("t")[0]
     assert 20_000 < size <= 30_000
@@ -137,14 +137,14 @@ def test_archived_rows_are_still_read(open_log: OpenLog, clock: ManualClock, fol
     for i in range(10):
         put(log, "t", b"%d" % i)
     if merged:
-        log.upkeep.run()
+        log.maintenance.run()
     clock.advance(2 * MINUTE)
     put(log, "t", b"new")
     before = read(log, "t").rows
-    report = log.upkeep.run()
+    report = log.maintenance.run()
     assert report is not None
     assert report.archived == (1 if merged else 10)
-    log.upkeep.run()
+    log.maintenance.run()
     assert extents(log) == [("archive", 10), ("inline", 1)]
     assert {name.rpartition(".")[2] for name in files(folder)} == {"parquet"}
     assert read(log, "t").rows == before
@@ -154,7 +154,7 @@ def test_archived_rows_are_still_read(open_log: OpenLog, clock: ManualClock, fol
     assert size == live  # what is archived counts for no quota
     log.truncate("t", 0, 11)
     clock.advance(MINUTE)
-    log.upkeep.run()
+    log.maintenance.run()
     assert files(folder) == set()
 
 
@@ -162,13 +162,13 @@ def test_compaction_keeps_the_latest_of_each_key_in_its_place(log: EmbeddedLog) 
     log.create_topic("t", TopicSpec(compact=True))
     for i, key in enumerate([b"a", b"b", None, b"a", b"c", b"b", None, b"b"]):
         put(log, "t", b"%d" % i, key=key)
-    log.upkeep.run(force_compaction=True)
+    log.maintenance.run(force_compaction=True)
     assert offsets(log, "t") == [2, 3, 4, 6, 7]
     assert log.bounds("t") == {0: (0, 8)}
     assert log.read("t", 0, 0, max_records=1).next_offset == 3
     assert log.offset_at("t", 0, 0) == 2
     put(log, "t", b"8", key=b"c")
-    log.upkeep.run(force_compaction=True)
+    log.maintenance.run(force_compaction=True)
     assert offsets(log, "t") == [2, 3, 6, 7, 8]
 
 
@@ -178,13 +178,13 @@ def test_tombstones_stay_for_their_time_from_the_first_compaction(open_log: Open
     put(log, "t", b"x", None, key=b"a")
     put(log, "t", None)  # without a key it deletes nothing and stays
     clock.advance(5 * MINUTE)
-    log.upkeep.run(force_compaction=True)
+    log.maintenance.run(force_compaction=True)
     assert offsets(log, "t") == [1, 2]
     clock.advance(MINUTE - timedelta(milliseconds=1))
-    log.upkeep.run(force_compaction=True)
+    log.maintenance.run(force_compaction=True)
     assert offsets(log, "t") == [1, 2]
     clock.advance(timedelta(milliseconds=1))
-    log.upkeep.run(force_compaction=True)
+    log.maintenance.run(force_compaction=True)
     assert offsets(log, "t") == [2]
 
 
@@ -192,7 +192,7 @@ def test_compaction_may_leave_nothing(open_log: OpenLog, clock: ManualClock) -> 
     log = open_log(clock)
     log.create_topic("t", TopicSpec(compact=True, tombstone_time=timedelta(0)))
     put(log, "t", b"x", None, key=b"a")
-    log.upkeep.run(force_compaction=True)
+    log.maintenance.run(force_compaction=True)
     assert (extents(log), log.bounds("t"), offsets(log, "t")) == ([], {0: (0, 2)}, [])
     assert log.offset_at("t", 0, 0) == 2
     assert log.read("t", 0, 1).next_offset == 2
@@ -211,7 +211,7 @@ def test_compaction_is_by_key_columns_and_marks_of_deletion(log: EmbeddedLog) ->
         "$deleted": [None, None, None, None, True],
     }
     log.append([Append("t", pa.RecordBatch.from_pydict(rows))])
-    log.upkeep.run(force_compaction=True)
+    log.maintenance.run(force_compaction=True)
     assert read(log, "t").rows.column("name").to_pylist() == ["b", "d"]
 
 
@@ -221,11 +221,11 @@ def test_extents_with_a_gap_in_front_keep_their_offsets_when_merged_or_archived(
     log = open_log(clock)
     log.create_topic("t", TopicSpec(compact=True))
     put(log, "t", b"old", b"new", key=b"a")
-    log.upkeep.run(force_compaction=True)
+    log.maintenance.run(force_compaction=True)
     assert offsets(log, "t") == [1]
     log.alter_topic("t", compact=False, archive=True, retention_time=MINUTE)
     clock.advance(2 * MINUTE)
-    log.upkeep.run()
+    log.maintenance.run()
     assert offsets(log, "t") == [1]
     put(log, "t", b"x")
     log.truncate("t", 0, 2)
@@ -257,7 +257,7 @@ def test_old_extents_are_read_and_merged_with_the_schema_of_today(log: EmbeddedL
     for _ in range(2):
         rows = read(log, "t").rows.to_pylist()
         assert [(r["id"], r["p"], r["s"]) for r in rows] == expected
-        log.upkeep.run()
+        log.maintenance.run()
     assert len(extents(log)) == 1
 
 
@@ -281,17 +281,17 @@ def test_files_of_the_dead_are_removed_and_of_the_living_kept(log: EmbeddedLog, 
     archived = folder / "archive" / "0123456789ab-y.parquet"
     for path in (dead, alive, archived):
         path.write_bytes(b"")
-    assert log.upkeep.run() == MaintenanceReport(orphans=2)
+    assert log.maintenance.run() == MaintenanceReport(orphans=2)
     assert files(folder) == {alive.name}
     owner.close()
-    assert log.upkeep.run() == MaintenanceReport(orphans=1)
+    assert log.maintenance.run() == MaintenanceReport(orphans=1)
     assert files(folder) == set()
 
 
 def test_posts_of_the_dead_are_forgotten(log: EmbeddedLog) -> None:
     with log.store.transaction() as db:
         db.executemany("INSERT INTO mail VALUES (?, 1, x'')", [("0123456789ab",), (log.owner,)])
-    log.upkeep.run()
+    log.maintenance.run()
     assert log.store.query("SELECT owner FROM mail") == [(log.owner,)]
 
 
@@ -303,7 +303,7 @@ def test_everything_that_is_due_is_purged_at_once(log: EmbeddedLog, monkeypatch:
     log.delete_topic("t")
     with log.store.transaction() as db:
         db.execute("UPDATE extents SET replaced_at = 0")
-    assert log.upkeep.run() == MaintenanceReport(purged=10)
+    assert log.maintenance.run() == MaintenanceReport(purged=10)
 
 
 def test_only_one_does_the_upkeep(log: EmbeddedLog, open_log: OpenLog) -> None:
@@ -314,14 +314,14 @@ def test_only_one_does_the_upkeep(log: EmbeddedLog, open_log: OpenLog) -> None:
         entered.set()
         done.wait(30)
 
-    log.upkeep._round = slow  # type: ignore[method-assign]
-    thread = threading.Thread(target=lambda: found.append(log.upkeep.run()))
+    log.maintenance._run_once = slow  # type: ignore[method-assign]
+    thread = threading.Thread(target=lambda: found.append(log.maintenance.run()))
     thread.start()
     entered.wait(30)
-    assert other.upkeep.run() is None
+    assert other.maintenance.run() is None
     done.set()
     thread.join()
-    assert other.upkeep.run() == MaintenanceReport()
+    assert other.maintenance.run() == MaintenanceReport()
 
 
 def test_it_runs_by_itself(open_log: OpenLog) -> None:
@@ -329,7 +329,7 @@ def test_it_runs_by_itself(open_log: OpenLog) -> None:
     log.create_topic("t")
     for _ in range(10):
         put(log, "t", b"x")
-    seen = log.store.bell.rings
+    seen = log.store.commit_signal.commits
     while len(extents(log)) >= 8:
         seen = log.wait(seen, timedelta(seconds=1))
     assert len(values(log, "t")) == 10
@@ -354,7 +354,7 @@ def test_readers_are_not_disturbed(open_log: OpenLog) -> None:
         for i in range(30):
             put(log, "t", b"%d" % i * 100, key=b"%d" % (i % 3))
             put(log, "t", b"kept")
-            log.upkeep.run(force_compaction=True)
+            log.maintenance.run(force_compaction=True)
     finally:
         done.set()
         for reader in readers:

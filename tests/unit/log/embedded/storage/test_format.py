@@ -75,7 +75,7 @@ def test_it_can_be_written_and_kept_up(old: EmbeddedLog) -> None:
     before = {name: read(old, name).rows for name in ("archived", "compacted", "merged", "typed")}
     for _ in range(10):
         old.append([Append(name, raw(b"new", key=b"n")) for name in ("archived", "compacted", "merged")])
-    old.upkeep.run(force_compaction=True)
+    old.maintenance.run(force_compaction=True)
     for name in ("archived", "merged"):
         assert read(old, name).rows.slice(0, before[name].num_rows) == before[name]
         assert read(old, name).rows.num_rows == before[name].num_rows + 10

@@ -103,7 +103,7 @@ def test_damage_in_an_archive_is_told(open_log: OpenLog, clock, folder: Path, da
     log.create_topic("t", TopicSpec(retention_time=timedelta(seconds=1), archive=True))
     put(log, "t", b"\x01\x02\x03" * 999)
     clock.advance(timedelta(seconds=5))
-    log.upkeep.run()
+    log.maintenance.run()
     (path,) = (folder / "archive").iterdir()
     data = path.read_bytes()
     middle = data.index(b"\x01\x02\x03")
@@ -247,7 +247,7 @@ def test_a_topic_made_by_one_who_died_before_telling_is_found(log: EmbeddedLog, 
     other = open_log()
     other.topics()
     log.create_topic("t")
-    page = log.store.bell.page
+    page = log.store.commit_signal.page
     page.catalog -= 1  # as if it had been killed in between
     put(other, "t", b"x")
     log.alter_topic("t", schema=log.topic("t").schema, max_record_bytes=Size(5000))
@@ -259,9 +259,9 @@ def test_a_topic_made_by_one_who_died_before_telling_is_found(log: EmbeddedLog, 
 def test_a_committer_that_died_before_telling_does_not_hold_up_others(log: EmbeddedLog) -> None:
     log.create_topic("t")
     put(log, "t", b"x")
-    log.store.bell.page.committed = log.store.bell.page.synced = 0
+    log.store.commit_signal.page.committed = log.store.commit_signal.page.synced = 0
     assert log.head(["t"]) == 1
-    assert log.store.bell.page.synced == 1
+    assert log.store.commit_signal.page.synced == 1
 
 
 def test_a_folder_may_be_removed_and_made_again(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_merged_extents_that_overlap_do_not_make_a_batch_larger(log: EmbeddedLog
     for _ in range(16):
         for p in range(8):
             log.append([Append("t", raw(*[b"x"] * 5), p)])
-    log.upkeep.run()
+    log.maintenance.run()
     after, sizes = 0, []
     while after < log.head(["t"]):
         upto = log.cut(["t"], after, 100)
