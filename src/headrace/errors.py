@@ -244,6 +244,10 @@ class SystemFailed(Stop, code="system-error"):
     """The operating system reports an error."""
 
 
+class InternalError(Stop, code="internal-error"):
+    """An error in headrace itself; the details are in the file that the error names."""
+
+
 class NewerFormat(Stop, code="newer-format"):
     """A later version of headrace wrote the data folder."""
 

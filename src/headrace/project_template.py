@@ -8,14 +8,14 @@ from pathlib import Path
 from headrace.errors import BadOption
 
 STATEMENTS = """\
--- Clicks come in: run `python feed.py`, or see the README.
+-- Clicks arrive here: start `python feed.py`, or see the README.
 CREATE STREAM clicks (visitor BIGINT KEY, page STRING, dwell DOUBLE)
   WITH (KAFKA_TOPIC='clicks', FORMAT='JSON', PARTITIONS=2);
 
--- Kept up to date on Spark, exactly once, whatever is killed; asked and watched by anybody.
+-- Updated on Spark exactly once, also after a crash; queried and watched by any number of clients.
 CREATE TABLE page_views AS
   SELECT page, COUNT(*) AS views, AVG(dwell) AS dwell
-  FROM clicks WINDOW TUMBLING (SIZE 1 MINUTE)
+  FROM clicks WINDOW TUMBLING (SIZE 1 SECOND, RETENTION 1 HOUR, GRACE PERIOD 10 SECONDS)
   GROUP BY page;
 
 CREATE STREAM long_reads AS
@@ -23,7 +23,7 @@ CREATE STREAM long_reads AS
 """
 
 EXAMPLE_QUERIES = (
-    "SELECT page, views FROM page_views ORDER BY views DESC LIMIT 3;",
+    "SELECT page, SUM(views) AS views FROM page_views GROUP BY page;",
     "SELECT * FROM page_views EMIT CHANGES;",
     "SELECT * FROM long_reads EMIT CHANGES;",
 )
@@ -36,38 +36,53 @@ import sys
 import time
 
 from headrace.client import Client
+from headrace.errors import HeadraceError
 
 PAGES = ["/", "/search", "/cart", "/checkout", "/help"]
-rate = int(sys.argv[1]) if len(sys.argv) > 1 else 100
-client = Client()
-sent = 0
-while True:
-    rows = [
-        {"VISITOR": random.randrange(1000), "PAGE": random.choice(PAGES), "DWELL": random.expovariate(1 / 8)}
-        for _ in range(rate)
-    ]
-    sent += client.insert("clicks", rows)
-    print(f"{sent} clicks sent", end="\\r", flush=True)
-    time.sleep(1)
+
+
+def random_click():
+    return {"VISITOR": random.randrange(1000), "PAGE": random.choice(PAGES), "DWELL": random.expovariate(1 / 8)}
+
+
+def main():
+    rate = int(sys.argv[1]) if len(sys.argv) > 1 and sys.argv[1].isdigit() else 100
+    client = Client()
+    sent = 0
+    try:
+        while True:
+            sent += client.insert("clicks", [random_click() for _ in range(rate)])
+            print(f"\\r{sent:,} clicks sent", end="", flush=True)
+            time.sleep(1)
+    except KeyboardInterrupt:
+        print(f"\\rstopped by Ctrl-C; {sent:,} clicks were sent")
+        return 130
+    except HeadraceError as error:
+        print(error, file=sys.stderr)
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
 '''
 
 _README = f"""\
 # A click stream
 
 ```sh
-headrace up                            # the server: leave it running
-headrace sql --file clicks.ksql        # in another terminal: what is to be computed
-python feed.py                         # and something that clicks
+HEADRACE up                            # the server: leave it running
+HEADRACE sql --file clicks.ksql        # in another terminal: the statements
+PYTHON feed.py                         # sends clicks
 ```
 
-Then ask, at the prompt of `headrace sql`:
+Enter queries at the prompt of `HEADRACE sql`:
 
 ```sql
 {chr(10).join(EXAMPLE_QUERIES)}
 ```
 
-`headrace explain clicks.ksql` shows what Spark will do. Everything lies in the folder `data`; what is stopped, or
-killed, goes on where it was.
+`HEADRACE explain clicks.ksql` shows the query plans. All data is in the folder `data`; after a restart or a crash,
+queries resume where they stopped.
 """
 
 FILES: Mapping[str, str] = {
@@ -78,11 +93,12 @@ FILES: Mapping[str, str] = {
 }
 
 
-def create_project(folder: Path) -> list[Path]:
-    """Write the template's files into a new or empty folder."""
+def create_project(folder: Path, *, program: str = "headrace", python: str = "python") -> list[Path]:
+    """Write the template's files into a new or empty folder; `program` and `python` are the commands in its README."""
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise BadOption(f"{folder} exists and is not empty", fix="choose a folder that does not exist yet")
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in FILES.items():
-        (folder / name).write_text(text, encoding="utf-8")
+        named = text.replace("HEADRACE", program).replace("PYTHON", python) if name == "README.md" else text
+        (folder / name).write_text(named, encoding="utf-8")
     return [folder / name for name in FILES]

@@ -1,8 +1,8 @@
 """The command line: one module per command, imported when the command is called.
 
 `main` is the entry point. Global options come before the command. A headrace error is printed once, with its code,
-location and fix, never as a traceback. Exit codes: 1 the request failed, 2 the command line is wrong, 75 try again
-later, 130 interrupted, 141 the reader of the output has closed it.
+location and fix; its traceback only if the environment variable HEADRACE_TRACEBACK is set. Exit codes: 1 the request
+failed, 2 the command line is wrong, 75 try again later, 130 interrupted, 141 the reader of the output has closed it.
 """
 
 from __future__ import annotations

@@ -9,24 +9,35 @@ import sys
 from pathlib import Path
 
 
-def program_command(*words: str) -> str:
-    """A command line that works as printed: `headrace ...`, or with the path of the program or of Python."""
-    return shlex.join([*_program(), *words])
+def program_command(*words: str, folder: Path | None = None) -> str:
+    """A command line that works as printed in `folder` (default: the working folder).
+
+    It is `headrace ...`, or begins with the path of the program or of Python.
+    """
+    return shlex.join([*_program(folder or Path.cwd()), *words])
 
 
-def _program() -> list[str]:
+def python_command(folder: Path | None = None) -> str:
+    """The Python that has headrace, as `program_command` writes it."""
+    own = Path(sys.executable)
+    found = shutil.which("python")
+    same = found is not None and os.path.realpath(Path(found).parent) == os.path.realpath(own.parent)
+    return "python" if same else shlex.quote(_shortest(own, folder or Path.cwd()))
+
+
+def _program(folder: Path) -> list[str]:
     own = Path(sys.prefix) / "bin" / "headrace"
     found = shutil.which("headrace")
     if found is not None and (not own.exists() or os.path.samefile(found, own)):
         return ["headrace"]
     if own.exists():
-        return [_shortest(own)]
-    return [_shortest(Path(sys.executable)), "-m", "headrace"]
+        return [_shortest(own, folder)]
+    return [_shortest(Path(sys.executable), folder), "-m", "headrace"]
 
 
-def _shortest(path: Path) -> str:
-    """The path from the working folder if it is inside it, else the absolute path."""
+def _shortest(path: Path, folder: Path) -> str:
+    """The path from the folder if it is inside it, else the absolute path."""
     try:
-        return str(path.relative_to(Path.cwd()))
+        return str(path.relative_to(folder))
     except ValueError:
         return str(path)

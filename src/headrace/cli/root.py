@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
+from typer.exceptions import TyperException
 from typer.main import get_command
 
 from headrace.cli.help_format import format_plainly
-from headrace.errors import HeadraceError
+
+TRACEBACK_VARIABLE = "HEADRACE_TRACEBACK"
+"""If this environment variable is set, errors appear with their traceback."""
 
 # Each command with its line in `headrace --help`. The texts are here so that the help does not import the commands,
 # which are in the modules `headrace.cli.commands.NAME`, with underscores for dashes.
@@ -97,19 +101,12 @@ class Root(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except HeadraceError as error:
+        except (typer.Exit, typer.Abort, TyperException):
+            raise
+        except (Exception, KeyboardInterrupt) as error:
+            if os.environ.get(TRACEBACK_VARIABLE):
+                raise
             from headrace.cli.io import error_output
 
-            error_output.print_error(error, as_json=bool(ctx.obj and ctx.obj.json))
-            raise typer.Exit(error_output.exit_code(error)) from error
-        except BrokenPipeError as error:
-            from headrace.cli.io import error_output
-
-            error_output.silence_output()
-            raise typer.Exit(error_output.EXIT_BROKEN_PIPE) from error
-        except OSError as error:
-            from headrace.cli.io import error_output
-
-            failure = error_output.system_error(error)
-            error_output.print_error(failure, as_json=bool(ctx.obj and ctx.obj.json))
-            raise typer.Exit(error_output.exit_code(failure)) from error
+            as_json = bool(ctx.obj and ctx.obj.json)
+            raise typer.Exit(error_output.report_failure(error, as_json=as_json)) from error

@@ -30,6 +30,7 @@ _NOT_SETTINGS = {
     "HEADRACE_HYPOTHESIS",
     "HEADRACE_PICTURES",
     "HEADRACE_TOOLS",
+    "HEADRACE_TRACEBACK",
 }
 # Names of settings before there were sections, so that the error for one can say its new name.
 _FORMER_NAMES = {

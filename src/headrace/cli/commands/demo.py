@@ -8,6 +8,7 @@ import typer
 from rich.console import Console
 
 from headrace.cli.context import CommandContext
+from headrace.cli.io import output
 from headrace.cli.program_command import program_command
 
 
@@ -16,7 +17,7 @@ def demo(
     seconds: Annotated[
         float | None, typer.Option(min=1, help="Stop after this many seconds. Default: on Ctrl-C.")
     ] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Print one table at the end instead of a live one.")] = False,
+    plain: Annotated[bool, typer.Option("--plain", help="Print lines instead of a live table.")] = False,
     rate: Annotated[int, typer.Option(min=10, max=200_000, help="Clicks per second.")] = 5_000,
 ) -> None:
     """Try headrace: a live click stream, counted by Spark.
@@ -30,8 +31,6 @@ def demo(
 
     call: CommandContext = ctx.obj
     console = Console()
-    scene = run(console, call.settings(), seconds=seconds, plain=plain or not console.is_terminal, rate=rate)
-    console.print(
-        f"[dim]{scene.total:,} clicks counted exactly once; {max(scene.sent - scene.total, 0):,} in flight.[/]"
-    )
-    console.print(f"Next: [bold]{program_command('init', 'clicks')}[/] creates a project like this one, to keep.")
+    plain = plain or not console.is_terminal
+    run(console, call.settings(), seconds=seconds, plain=plain, rate=rate, program=program_command())
+    output.note(f"Next: {program_command('init', 'clicks')} creates a project like this one, to keep.")

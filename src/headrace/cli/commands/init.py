@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from headrace.cli.io import output
+from headrace.cli.program_command import program_command, python_command
 
 
 def init(folder: Annotated[Path, typer.Argument(help="Folder to create. It must be empty or not exist.")]) -> None:
@@ -19,6 +21,7 @@ def init(folder: Annotated[Path, typer.Argument(help="Folder to create. It must 
     """
     from headrace import project_template
 
-    for path in project_template.create_project(folder):
+    program, python = program_command(folder=folder.resolve()), python_command(folder.resolve())
+    for path in project_template.create_project(folder, program=program, python=python):
         output.note(f"wrote {path}")
-    output.note(f"next: cd {folder}, start the server with headrace up, and see README.md")
+    output.note(f"next: cd {shlex.quote(str(folder))}, start the server with {program} up, and see README.md")

@@ -76,7 +76,11 @@ def produce(
         intake = LineDecoder(
             described, dead_letter_topic(topic), LineFormat(chosen, key, delimiter, names, tuple(header or ()))
         )
-        size = _send(log, intake, files or [Path("-")], ack, batch_rows, quoted=chosen == "csv")
+        try:
+            size = _send(log, intake, files or [Path("-")], ack, batch_rows, quoted=chosen == "csv")
+        except KeyboardInterrupt:
+            output.note(f"interrupted after {intake.rows:,} rows; the last batch of them may not be appended")
+            raise
     _report(call, intake, size, time.monotonic() - began)
     if intake.rejects and not allow_rejects:
         total = intake.rows + intake.rejects

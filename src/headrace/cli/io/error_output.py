@@ -1,17 +1,55 @@
-"""Errors on the terminal: code, what, where and fix, in colour for people or as one JSON object."""
+"""Errors on the terminal: code, what, where and fix, in colour for people or as one JSON object.
+
+Every exception that ends a command becomes one message and an exit code. An exception that is not a headrace error is
+an internal error; its traceback is written to a file.
+"""
 
 from __future__ import annotations
 
 import os
 import sys
+import tempfile
+import traceback
 
 import orjson
 from rich.text import Text
 
 from headrace.cli.io import output
-from headrace.errors import AccessDenied, HeadraceError, Retry, SystemFailed
+from headrace.errors import AccessDenied, HeadraceError, InternalError, Retry, SystemFailed
 
-EXIT_FAILED, EXIT_RETRY, EXIT_BROKEN_PIPE = 1, 75, 141
+EXIT_FAILED, EXIT_RETRY, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 1, 75, 130, 141
+
+
+def report_failure(error: BaseException, *, as_json: bool) -> int:
+    """Print why a command ended early, and return its exit code."""
+    if isinstance(error, KeyboardInterrupt):
+        output.note("stopped by Ctrl-C")
+        return EXIT_INTERRUPTED
+    if isinstance(error, BrokenPipeError):
+        silence_output()
+        return EXIT_BROKEN_PIPE
+    failure = as_headrace_error(error)
+    print_error(failure, as_json=as_json)
+    return exit_code(failure)
+
+
+def as_headrace_error(error: BaseException) -> HeadraceError:
+    """The error itself, or what the operating system reports, or an internal error."""
+    if isinstance(error, HeadraceError):
+        return error
+    return system_error(error) if isinstance(error, OSError) else internal_error(error)
+
+
+def internal_error(error: BaseException) -> InternalError:
+    """An unexpected exception as a headrace error; its traceback goes to a new file in the temporary folder."""
+    told = traceback.format_exception(error)
+    with tempfile.NamedTemporaryFile("w", prefix="headrace-error-", suffix=".txt", delete=False) as details:
+        details.writelines(told)
+    return InternalError(
+        f"headrace failed unexpectedly: {told[-1].strip()}",
+        where=details.name,
+        fix="please report this error with that file; HEADRACE_TRACEBACK=1 shows its contents on the terminal",
+    )
 
 
 def exit_code(error: HeadraceError) -> int:
