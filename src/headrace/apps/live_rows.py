@@ -21,10 +21,22 @@ ReadChanges = Callable[[], Sequence[Change]]
 
 
 class LiveRows:
-    """For a table the rows that changed last, one per key; for a stream the last rows."""
+    """For a table the rows that changed last, one per key; for a stream the last rows.
 
-    def __init__(self, name: str, read: ReadChanges, *, is_table: bool, limit: int = 20) -> None:
+    `notice` says why rows are still missing, for example because the query is starting; empty if none are.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        read: ReadChanges,
+        *,
+        is_table: bool,
+        limit: int = 20,
+        notice: Callable[[], str] = lambda: "",
+    ) -> None:
         self.name = name
+        self._notice = notice
         self._read = read
         self._is_table = is_table
         self._limit = limit
@@ -57,12 +69,16 @@ class LiveRows:
         rows = self.rows
         head = "".join(f"<th>{escape(name)}</th>" for name in _columns(rows))
         body = "".join(f"<tr>{_cells(row, _columns(rows))}</tr>" for row in rows)
-        caption = f"<caption>{escape(self.name)}: {len(rows)} rows</caption>"
+        caption = f"<caption>{escape(self._title(rows))}</caption>"
         return f"<table>{caption}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
     def __repr__(self) -> str:
         rows = self.rows
-        return "\n".join([f"{self.name}: {len(rows)} rows", *map(str, rows)])
+        return "\n".join([self._title(rows), *map(str, rows)])
+
+    def _title(self, rows: Sequence[Row]) -> str:
+        counted = f"{self.name}: {len(rows)} rows"
+        return f"{counted}; {notice}" if (notice := self._notice()) else counted
 
 
 def _columns(rows: Sequence[Row]) -> list[str]:

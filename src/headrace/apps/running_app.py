@@ -75,8 +75,19 @@ class RunningApp:
         source = self._source(name)
         starts = {at: max(bounds.start, bounds.end - _LATEST) for at, bounds in self.log.bounds(source.topic).items()}
         return LiveRows(
-            source.name, lambda: list(self._new(source, starts)), is_table=source.kind is Kind.TABLE, limit=limit
+            source.name,
+            lambda: list(self._new(source, starts)),
+            is_table=source.kind is Kind.TABLE,
+            limit=limit,
+            notice=lambda: self._notice(source),
         )
+
+    def _notice(self, source: SourceInfo) -> str:
+        """Says that a query which writes the source has yet to finish its first batch; else empty."""
+        for name, running in list(self.program.running.items()):
+            if running.query.sink.name == source.name and not running.progress.batches and (lag := running.lag()):
+                return f"query {name} is starting, {lag:,} records behind"
+        return ""
 
     def _new(self, source: SourceInfo, starts: dict[int, int]) -> Iterator[Change]:
         """Changes since the last call, partition by partition."""

@@ -94,7 +94,7 @@ class Exchange:
             raise
 
     def _answered(self, path: str, body: bytes | None, accept: str) -> HTTPResponse:
-        headers = {"Accept": accept, "Connection": "close", **self._shown.headers}
+        headers = {"Accept": accept, "Connection": "close", "Headrace-Notices": "1", **self._shown.headers}
         if body is not None:
             headers["Content-Type"] = accept
         try:
@@ -105,6 +105,11 @@ class Exchange:
             raise self._lost(error) from error
 
     # -- response ---------------------------------------------------------------------------------------------------
+
+    @property
+    def notice(self) -> str:
+        """Why the result of a query may be incomplete, for example because a query is starting; usually empty."""
+        return self._response.headers.get("Headrace-Notice", "")
 
     def document(self) -> Any:
         """The whole response as one JSON document; raises if it is an error."""

@@ -41,6 +41,8 @@ class RowStream:
         self.types: tuple[str, ...] = tuple(document.get("columnTypes") or ("",) * len(self.names))
         self.formats: tuple[str, ...] = tuple(str(document[name]) for name in _FORMATS if name in document)
         """Formats of the keys and values that PRINT shows."""
+        self.notice = self._exchange.notice
+        """Why the rows may be incomplete, for example because a query is starting; usually empty."""
 
     def __iter__(self) -> Iterator[Row]:
         return chain.from_iterable(self.batches())

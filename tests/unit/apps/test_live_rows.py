@@ -39,3 +39,9 @@ def test_it_is_shown_as_a_table() -> None:
 def test_watching_shows_it_again_and_again(capsys: pytest.CaptureFixture[str]) -> None:
     live([change("a", 1)], [change("a", 2)]).watch(seconds=0, every=0)
     assert capsys.readouterr().out.count("T: 1 rows") == 1
+
+
+def test_rows_that_are_still_missing_are_announced() -> None:
+    waiting = LiveRows("T", list, is_table=True, notice=lambda: "query Q is starting, 3 records behind")
+    assert repr(waiting) == "T: 0 rows; query Q is starting, 3 records behind"
+    assert "query Q is starting" in waiting._repr_html_()

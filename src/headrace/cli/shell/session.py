@@ -99,7 +99,10 @@ class Session:
         self._shown(text, self.output.records)
 
     def _shown(self, text: str, show: Callable[[RowBuffer], int]) -> None:
-        with RowBuffer(self.client.query(text, self.properties, self.variables)) as arrivals:
+        rows = self.client.query(text, self.properties, self.variables)
+        if rows.notice:
+            output.note(f"incomplete: {rows.notice}")
+        with RowBuffer(rows) as arrivals:
             count = show(arrivals)
         if self.interactive:
             output.note(f"{count:,} {'row' if count == 1 else 'rows'}")

@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from typing import Any
 
 from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.control.node import Node
 from headrace.control.queries.metrics import MetricsSampler, QueryMetrics
+from headrace.control.queries.supervisor import checkpoint_folder
 from headrace.control.statements.permissions import can_see_query
+from headrace.engine.io.log_adapter import log_adapter_for
 from headrace.errors import HeadraceError, ServerFailed
 from headrace.plan.catalog import SourceInfo
 
@@ -55,6 +57,13 @@ class QueryStatus:
     failures: int = 0
     next_try_seconds: float | None = None
 
+    @property
+    def is_starting(self) -> bool:
+        """Whether the query has yet to finish its first batch: until then, its results are missing, not empty."""
+        if self.state == RUNNING:
+            return bool(self.lag) and not self.batches and not self.records
+        return self.state == STARTING
+
 
 def server_status(node: Node, sampler: MetricsSampler, rights: Rights = ALL_RIGHTS) -> dict[str, Any]:
     """The server, its queries and views, and broken journal entries, limited to what the principal may see."""
@@ -83,7 +92,8 @@ def query_status(node: Node, sampler: MetricsSampler, query: str) -> QueryStatus
         return None
     plan = registered.query
     identity = (query, plan.text, plan.sink.name, plan.sink.topic, [source.name for source in plan.sources])
-    return QueryStatus(*identity, **_state(node, sampler, query, paused=registered.paused))
+    status = QueryStatus(*identity, **_state(node, sampler, query, paused=registered.paused))
+    return replace(status, state=STARTING) if status.is_starting else status
 
 
 def _state(node: Node, sampler: MetricsSampler, query: str, *, paused: bool) -> Mapping[str, Any]:
@@ -96,10 +106,20 @@ def _state(node: Node, sampler: MetricsSampler, query: str, *, paused: bool) -> 
     if query in node.reconciler.suspended:
         return {"state": SUSPENDED, "lag": 0}
     if failed is None:
-        return {"state": STARTING}
+        return {"state": STARTING, "lag": _lag_of_new(node, query)}
     wait = None if failed.restart_at is None else max(0.0, failed.restart_at - time.monotonic())
     why = {"failure": failed.error.as_dict(), "failures": failed.count, "next_try_seconds": wait}
     return {"state": FAILED, **why}
+
+
+def _lag_of_new(node: Node, query: str) -> int | None:
+    """The lag of a query that runs for the first time and has no process yet; None if it resumes."""
+    supervisor = node.supervisor
+    if checkpoint_folder(supervisor.folder, query).exists():
+        return None
+    registered = supervisor.queries[query]
+    topics = list({source.topic for source in registered.query.sources})
+    return log_adapter_for(node.log, node.settings).lag(topics, registered.start)
 
 
 def _measurements(status: QueryMetrics) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
+from headrace.control.queries.incomplete_results import writers_of
 from headrace.control.queries.status import FAILED, PAUSED, RUNNING, STARTING, SUSPENDED, QueryStatus
 from headrace.serve.console.poller import ServerSnapshot
 
@@ -13,15 +14,8 @@ STATE_NAMES = {SUSPENDED: "suspended"}
 _ORDER = (RUNNING, STARTING, "suspended", PAUSED, FAILED)
 
 
-def is_starting(query: QueryStatus) -> bool:
-    """Whether the query has yet to finish its first batch: until then, its results are missing, not empty."""
-    if query.state == RUNNING:
-        return bool(query.lag) and not query.batches and not query.records
-    return query.state == STARTING
-
-
 def state_name(query: QueryStatus) -> str:
-    return STARTING if is_starting(query) else STATE_NAMES.get(query.state, query.state)
+    return STARTING if query.is_starting else STATE_NAMES.get(query.state, query.state)
 
 
 def state_summary(queries: Collection[QueryStatus]) -> str:
@@ -32,15 +26,7 @@ def state_summary(queries: Collection[QueryStatus]) -> str:
 
 def starting_queries(moment: ServerSnapshot, sources: Collection[str]) -> list[QueryStatus]:
     """The starting queries that the sources depend on, directly or through other queries."""
-    writers = {query.sink: query for query in moment.queries}
-    found: dict[str, QueryStatus] = {}
-    left = list(sources)
-    while left:
-        query = writers.get(left.pop())
-        if query is not None and query.name not in found:
-            found[query.name] = query
-            left += query.sources
-    return [query for query in found.values() if is_starting(query)]
+    return [query for query in writers_of(moment.queries, sources) if query.is_starting]
 
 
 def starting_text(queries: Sequence[QueryStatus]) -> str:

@@ -24,6 +24,7 @@ from starlette.types import Receive, Scope, Send
 
 from headrace.access.authorization import Rights
 from headrace.control.node import Node
+from headrace.control.queries.incomplete_results import incomplete_results
 from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.serving.push import PushSubscription, is_stateless
 from headrace.control.statements.permissions import can_see_all_rows
@@ -47,6 +48,8 @@ from headrace.serve.ksql.response_formats import (
 LIMIT_REACHED, QUERY_COMPLETED = "Limit Reached", "Query Completed"
 PULL_READ_GRACE = 30.0
 """Seconds beyond `query.pull_timeout` in which the client must have read the result."""
+WANTS_NOTICES, NOTICES = "headrace-notices", "headrace-notice"
+"""Headers: a request that has the first gets the second if the result may be incomplete."""
 Body = Mapping[str, Any]
 _logger = logging.getLogger(__name__)
 
@@ -69,7 +72,27 @@ class QueryEndpoints:
         """POST /query-stream: in the format that the client accepts."""
         accepted = request.headers.get("accept", "")
         shape = JsonObjects() if OBJECTS in accepted else JsonArray() if ARRAY in accepted else DelimitedLines()
-        return await self._answered(body, request_rights(request), "sql", "properties", shape, shape)
+        rights = request_rights(request)
+        notices = await run_in_threadpool(self._notices, body, rights) if WANTS_NOTICES in request.headers else ""
+        response = await self._answered(body, rights, "sql", "properties", shape, shape)
+        if notices:
+            response.headers[NOTICES] = notices.encode("ascii", "backslashreplace").decode()
+        return response
+
+    def _notices(self, body: Body, rights: Rights) -> str:
+        """Why the result may be incomplete, for clients that ask: ksqlDB's responses have no place for it."""
+        if not incomplete_results(self._node, set(self._node.catalog.sources), rights):
+            return ""
+        with suppress(HeadraceError):  # the query itself reports it
+            ask = self._node.plan_transient_query(
+                str(body.get("sql")),
+                body.get("properties") or {},
+                dict(body.get("sessionVariables") or {}),
+                rights=rights,
+            )
+            if isinstance(ask, TransientSelect):
+                return incomplete_results(self._node, {source.name for source in ask.query.sources}, rights)
+        return ""
 
     async def close_query(self, request: Request, body: Body) -> Response:
         """POST /close-query."""

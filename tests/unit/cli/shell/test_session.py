@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -157,3 +158,11 @@ def test_a_name_that_a_command_does_not_find_has_no_place(shell: Shell) -> None:
 def test_nobody_is_there() -> None:
     told = Shell("http://127.0.0.1:1")("--execute", "LIST TOPICS;", code=75)
     assert "server-unreachable" in told.err
+
+
+def test_a_select_says_that_the_query_of_its_table_does_not_run(shell: Shell) -> None:
+    shell("--execute", COUNTS + "INSERT INTO clicks VALUES (1, '/');")
+    told = shell("--execute", "SELECT * FROM counts;", "--output", "csv")
+    assert told.out.count("\n") == 1  # the headings alone, as before
+    assert re.match(r"incomplete: query CTAS_COUNTS_\d+ (is starting|has failed)", told.err)
+    assert shell("--execute", "SELECT * FROM clicks;").err == ""

@@ -21,7 +21,7 @@ from headrace.serve.api.resources.queries import (
 from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.pages.dead_letters import DeadLetterGrid
 from headrace.serve.console.poller import ServerSnapshot
-from headrace.serve.console.query_states import is_starting, starting_text, state_name
+from headrace.serve.console.query_states import starting_text, state_name
 from headrace.serve.console.widgets import number_format
 from headrace.serve.console.widgets.layout import (
     Column,
@@ -93,7 +93,7 @@ async def query(desk: PageContext, query: str) -> None:
         if now is None:
             return
         buttons.show(now)
-        waiting = starting_text([now] if is_starting(now) else [])
+        waiting = starting_text([now] if now.is_starting else [])
         starting.set_text(f"{waiting}. Results follow after its first batch." if waiting else "")
         starting.set_visibility(bool(waiting))
         facts.show(**_facts(now))
