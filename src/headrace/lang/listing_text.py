@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -12,12 +12,17 @@ from headrace.lang.listing import Column, Fact, Listing, Table, TypeCell
 from headrace.plan import types as t
 
 _HEADING_WIDTH = 20
+_LINE_BREAK = re.compile(r"\s*\n\s*")
 _PLAIN = re.compile(r"[A-Z_][A-Z0-9_]*")
 
 
-def listing_text(listing: Listing, reserved: Container[str] = ()) -> str:
+DrawTable = Callable[[Sequence[str], Sequence[Sequence[str]]], list[str]]
+"""Renders headings and rows of one-line cells as lines."""
+
+
+def listing_text(listing: Listing, reserved: Container[str] = (), draw: DrawTable | None = None) -> str:
     """Renders a listing; a name that is no plain upper-case word, or is `reserved`, is in backticks."""
-    return "\n".join(_Text(reserved).lines(listing))
+    return "\n".join(_Text(reserved, draw or _grid).lines(listing))
 
 
 def table_cells(listing: Listing, reserved: Container[str] = ()) -> Iterator[tuple[list[str], list[list[str]]]]:
@@ -63,8 +68,9 @@ def shell_type_text(kind: pa.DataType, reserved: Container[str] = ()) -> str:
 
 
 class _Text:
-    def __init__(self, reserved: Container[str]) -> None:
+    def __init__(self, reserved: Container[str], draw: DrawTable | None = None) -> None:
         self._reserved = reserved
+        self._draw = draw or _grid
 
     def lines(self, listing: Listing) -> Iterator[str]:
         """Yields the sections, separated by an empty line."""
@@ -89,7 +95,9 @@ class _Text:
 
     def _table(self, table: Table) -> list[str]:
         headings, cells = self.cells(table)
-        return [inline_row(headings, row) for row in cells] if table.inline else _grid(headings, cells)
+        if table.inline:
+            return [inline_row(headings, row) for row in cells]
+        return self._draw(headings, [[_LINE_BREAK.sub(" ", cell) for cell in row] for row in cells])
 
     def cells(self, table: Table) -> tuple[list[str], list[list[str]]]:
         """Returns the headings and the cells below them."""
@@ -117,10 +125,9 @@ def _titled(title: str, lines: Sequence[str]) -> list[str]:
 
 
 def _grid(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    flat = [[re.sub(r"\s*\n\s*", " ", cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(headings, *flat, strict=True)]
+    widths = [max(map(len, column)) for column in zip(headings, *rows, strict=True)]
     rule = "-" * (sum(widths) + 3 * len(widths) - 1)
-    body = [rule, *(_row(row, widths) for row in flat), rule] if flat else [rule]
+    body = [rule, *(_row(row, widths) for row in rows), rule] if rows else [rule]
     return [_row(headings, widths), *body]
 
 

@@ -73,7 +73,7 @@ def test_on_a_terminal_a_table_moves_and_a_second_ctrl_c_ends_at_once(headrace: 
     ours, theirs = pty.openpty()
     with started(headrace.data, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as running:
         os.close(theirs)
-        seen = _until(ours, b"waiting")  # a terminal that nobody reads stands still
+        seen = _until(ours, b"records/s")  # a terminal that nobody reads stands still
         os.killpg(running.pid, signal.SIGINT)
         os.killpg(running.pid, signal.SIGINT)
         _until(ours, None)

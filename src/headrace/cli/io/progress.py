@@ -14,6 +14,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
+from rich.cells import cell_len
 from rich.console import Console
 from rich.live import Live
 from rich.progress_bar import ProgressBar
@@ -131,22 +132,22 @@ class LiveProgress(LineProgress):
     @contextmanager
     def showing(self) -> Iterator[Callable[[Statuses], None]]:
         with Live(console=self._console, auto_refresh=False, transient=True) as live:
-            yield lambda statuses: live.update(status_table(statuses), refresh=True)
+            yield lambda statuses: live.update(status_table(statuses, self._console.width), refresh=True)
 
     def note(self, text: str) -> None:
         self._console.print(text, markup=False, soft_wrap=True, style="dim")
 
     def end(self, summary: Mapping[str, Any], statuses: Statuses) -> None:
         if statuses:
-            self._console.print(status_table(statuses))
+            self._console.print(status_table(statuses, self._console.width))
         self.note(summary_text(summary, statuses))
 
 
 COLUMNS: Mapping[str, Callable[[QueryMetrics], Any]] = {
     "query": lambda s: s.query if s.state == "running" else f"{s.query} ({s.state})",
-    "way": lambda s: s.way,
+    "mode": lambda s: s.way,
     "records/s": lambda s: f"{s.rate:,.0f}",
-    "waiting": lambda s: f"{s.waiting:,}",
+    "lag": lambda s: f"{s.waiting:,}",
     "read": lambda s: f"{s.records:,}",
     "written": lambda s: f"{s.written:,}",
     "batch": lambda s: f"{s.batch_time['total']:,} ms" if s.batch_time else "-",
@@ -156,15 +157,29 @@ COLUMNS: Mapping[str, Callable[[QueryMetrics], Any]] = {
     "dead letters": lambda s: dead_letter_text(s.dead) or "-",
 }
 """Columns of the table of queries."""
-_LEFT = ("query", "way", "event time", "dead letters")
+_LEFT = ("query", "mode", "event time", "dead letters")
 
 
-def status_table(statuses: Statuses) -> Table:
+_OPTIONAL = ("late", "written", "state", "event time", "batch", "mode", "read", "dead letters")
+"""Columns that a narrow terminal does not show; the first of them goes first."""
+
+
+def fitting_columns(statuses: Statuses, width: int) -> dict[str, list[str]]:
+    """The columns that fit into the width, each with its cells."""
+    shown = {name: [str(show(status)) for status in statuses] for name, show in COLUMNS.items()}
+    left = list(_OPTIONAL)
+    while left and sum(max(map(cell_len, (name, *cells))) + 1 for name, cells in shown.items()) > width:
+        del shown[left.pop(0)]
+    return shown
+
+
+def status_table(statuses: Statuses, width: int = 1_000) -> Table:
+    columns = fitting_columns(statuses, width)
     table = Table(box=None, header_style="bold", pad_edge=False)
-    for name in COLUMNS:
+    for name in columns:
         table.add_column(name, justify="left" if name in _LEFT else "right", overflow="fold")
-    for status in statuses:
-        table.add_row(*(Text(str(show(status))) for show in COLUMNS.values()))
+    for cells in zip(*columns.values(), strict=True):
+        table.add_row(*map(Text, cells))
     behind = [status for status in statuses if status.done is not None]
     if not behind:
         return table
@@ -180,10 +195,10 @@ def status_table(statuses: Statuses) -> Table:
 
 
 def status_line(status: QueryMetrics) -> str:
-    """`CTAS_T_0: 1,200 records/s, 0 waiting, 8,000 read, 12 written, ...`."""
+    """`CTAS_T_0, record mode: 1,200 records/s, lag 0, 8,000 read, 12 written, ...`."""
     parts = [
         f"{status.rate:,.0f} records/s",
-        f"{status.waiting:,} waiting{f' ({_catching(status)})' if status.done is not None else ''}",
+        f"lag {status.waiting:,}{f' ({_catching(status)})' if status.done is not None else ''}",
         f"{status.records:,} read",
         f"{status.written:,} written",
         f"state {status.entries:,}",
@@ -195,7 +210,7 @@ def status_line(status: QueryMetrics) -> str:
     if status.dead:
         parts.append(f"dead letters {dead_letter_text(status.dead)}")
     state = "" if status.state == "running" else f" ({status.state})"
-    return f"{status.query}{state}, {status.way} way: {', '.join(parts)}"
+    return f"{status.query}{state}, {status.way} mode: {', '.join(parts)}"
 
 
 def dead_letter_text(dead: Mapping[str, int]) -> str:

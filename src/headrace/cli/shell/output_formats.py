@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,14 +16,14 @@ from typing import Any, Protocol
 
 from headrace.cli.io.csv_injection import escape_formula
 from headrace.cli.shell.row_buffer import RowBuffer
-from headrace.cli.shell.text_table import TextTable, cell_text, escape_controls, vertical_row
+from headrace.cli.shell.text_table import Row, TextTable, cell_text, escape_controls, listing_table, vertical_row
 from headrace.client.decimal_json import format_json
 from headrace.lang.ksql.describe.entity_reader import read_entity
 from headrace.lang.ksql.grammar.keywords import RESERVED
 from headrace.lang.listing_text import inline_row, listing_text, table_cells
 
 _FIRST = 200  # rows that determine the column widths
-_PATIENCE = 1.0  # seconds until the headings are shown even without a row
+_HEADINGS_AFTER = 1.0  # seconds until the headings are shown even without a row
 _SHORTLY = 0.25  # seconds to wait for more rows after the first one
 
 
@@ -40,6 +41,11 @@ class OutputFormat(Protocol):
         ...
 
 
+def terminal_width() -> int | None:
+    """The number of columns; None if the output is no terminal."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
 def write(lines: Iterable[str]) -> None:
     """Write all lines at once, and flush."""
     sys.stdout.write("".join(f"{line}\n" for line in lines))
@@ -51,12 +57,16 @@ def write(lines: Iterable[str]) -> None:
 
 class TableOutput:
     def answer(self, entity: Mapping[str, Any]) -> None:
-        write([*escape_controls(listing_text(read_entity(entity), RESERVED), "\n").split("\n"), ""])
+        width = terminal_width()
+        told = listing_text(read_entity(entity), RESERVED, listing_table(width) if width else None)
+        write([*escape_controls(told, "\n").split("\n"), ""])
 
     def rows(self, arrivals: RowBuffer) -> int:
-        first = arrivals.first(_FIRST, _PATIENCE, _SHORTLY)
-        width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-        grid = TextTable(arrivals.names, arrivals.types, first, width=width, more=not arrivals.has_ended)
+        first = arrivals.first(_FIRST, _HEADINGS_AFTER, _SHORTLY)
+        more = not arrivals.has_ended
+        grid = TextTable(arrivals.names, arrivals.types, first, width=terminal_width(), more=more)
+        if not grid.fits:
+            return _vertical(arrivals, first)
         write([*grid.head(), *(line for row in first for line in grid.row(row))])
         return len(first) + _counted(arrivals, lambda batch: (line for row in batch for line in grid.row(row)))
 
@@ -72,13 +82,20 @@ class VerticalOutput(TableOutput):
     """Shows one value per line."""
 
     def rows(self, arrivals: RowBuffer) -> int:
-        numbered = iter(range(1, sys.maxsize))
-        return _counted(
-            arrivals,
-            lambda batch: (line for row in batch for line in vertical_row(next(numbered), arrivals.names, row)),
-        )
+        return _vertical(arrivals, [])
 
     records = rows
+
+
+def _vertical(arrivals: RowBuffer, first: Sequence[Row]) -> int:
+    """Write one value per line: of the first rows, then of those that follow."""
+    numbers = itertools.count(1)
+
+    def lines(rows: Iterable[Row]) -> Iterator[str]:
+        return (line for row in rows for line in vertical_row(next(numbers), arrivals.names, row))
+
+    write(lines(first))
+    return len(first) + _counted(arrivals, lines)
 
 
 def _counted(arrivals: RowBuffer, shown: Callable[[list[Any]], Iterable[str]]) -> int:

@@ -7,7 +7,7 @@ cannot move the cursor or draw over the terminal.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
 from typing import Any
 
@@ -51,6 +51,8 @@ class TextTable:
             widths = [max(w, _ROOM.get(kind, _OTHER_ROOM)) for w, kind in zip(widths, kinds, strict=True)]
         self._widths = widths if width is None else fit_widths(widths, width - 3 * len(widths) + 1)
         self._folds = width is not None
+        self.fits = width is None or sum(self._widths) + 3 * len(self._widths) - 1 <= width
+        """Whether the lines are not wider than the terminal: each column needs a few characters."""
 
     def head(self) -> Iterator[str]:
         yield from self._lines(self._names)
@@ -92,3 +94,16 @@ def vertical_row(number: int, names: Sequence[str], row: Row) -> Iterator[str]:
     yield f"-[ row {number} ]{'-' * width}"
     for name, value in zip(names, row, strict=True):
         yield f"{escape_controls(name)}{' ' * (width - cell_len(name))} | {cell_text(value)}"
+
+
+def listing_table(width: int) -> Callable[[Sequence[str], Sequence[Row]], list[str]]:
+    """A function that draws the table of a listing in a terminal of that width, or its rows line by line."""
+
+    def draw(headings: Sequence[str], rows: Sequence[Row]) -> list[str]:
+        grid = TextTable(headings, ["STRING"] * len(headings), rows, width=width, more=False)
+        if not grid.fits:
+            return [line for number, row in enumerate(rows, 1) for line in vertical_row(number, headings, row)]
+        body = [*(line for row in rows for line in grid.row(row)), grid.rule()] if rows else []
+        return [*grid.head(), *body]
+
+    return draw

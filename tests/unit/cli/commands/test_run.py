@@ -136,7 +136,7 @@ BEHIND = QueryMetrics(
 
 def test_a_line_of_a_query() -> None:
     assert progress.status_line(BEHIND) == (
-        "CTAS_T_0, record way: 1,000 records/s, 60,000 waiting (25 %, 1 min 00 s left), 2,000 read, 12 written, "
+        "CTAS_T_0, record mode: 1,000 records/s, lag 60,000 (25 %, 1 min 00 s left), 2,000 read, 12 written, "
         "state 7, batch 431 ms, event time 1970-01-01T00:00:01.000Z, dead letters 1 (1 late-record)"
     )
 
@@ -151,6 +151,19 @@ def test_a_table_of_queries(capsys: pytest.CaptureFixture[str]) -> None:
     assert "25 %, 1 min 00 s left" in shown
     assert "Q (paused)" in shown
     assert "1 (1 late-record)" in shown
+
+
+@pytest.mark.parametrize("width", [60, 80, 120])
+def test_a_table_of_queries_fits_the_terminal(width: int, capsys: pytest.CaptureFixture[str]) -> None:
+    from rich.console import Console
+
+    Console(width=width, color_system=None).print(progress.status_table([BEHIND], width))
+    header, row = capsys.readouterr().out.splitlines()[:2]
+    assert header.split()[:2] == ["query", "mode"]
+    assert "CTAS_T_0" in row  # whole: nothing is folded
+    assert "1,000" in row
+    assert "60,000" in row
+    assert ("late-record" in row) == (width >= 80)
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(12.4, "12 s"), (200, "3 min 20 s"), (3900, "1 h 05 min")])

@@ -7,7 +7,7 @@ from typing import Any
 
 from rich.cells import cell_len
 
-from headrace.cli.shell.text_table import TextTable, cell_text, fit_widths, vertical_row
+from headrace.cli.shell.text_table import TextTable, cell_text, fit_widths, listing_table, vertical_row
 
 NAMES, TYPES = ("ID", "PAGE"), ("BIGINT", "STRING")
 
@@ -60,3 +60,32 @@ def test_the_widest_give_way() -> None:
 
 def test_a_line_for_each_value() -> None:
     assert list(vertical_row(3, NAMES, [1, "a" * 200])) == ["-[ row 3 ]----", "ID   | 1", f"PAGE | {'a' * 200}"]
+
+
+def test_wide_characters_take_two_columns() -> None:
+    shown = lines([1, "東京"], [22, "🚲"], [333, "a"])
+    assert {cell_len(line.split("|")[0]) for line in shown if "|" in line} == {5}
+    assert shown[2:4] == ["   1 | 東京", "  22 | 🚲"]
+    folded = lines([1, "東京都渋谷区神宮前"], width=16)
+    assert all(cell_len(line) <= 16 for line in folded)
+    assert "".join(line.split("|")[1].strip() for line in folded[2:]) == "東京都渋谷区神宮前"
+
+
+def test_more_columns_than_a_terminal_has_room_for_do_not_fit() -> None:
+    names = [f"COLUMN_{number}" for number in range(12)]
+    row = ["a long value"] * 12
+    assert not TextTable(names, ["STRING"] * 12, [row], width=60, more=False).fits
+    assert TextTable(names, ["STRING"] * 12, [row], width=None, more=False).fits
+    assert TextTable(names, ["STRING"] * 12, [row], width=120, more=False).fits
+
+
+def test_a_listing_fits_the_terminal() -> None:
+    headings, rows = ["Stream Name", "Format"], [["A_RATHER_LONG_NAME_OF_A_STREAM", "JSON"], ["東", "AVRO"]]
+    drawn = listing_table(24)(headings, rows)
+    assert all(cell_len(line) <= 24 for line in drawn)
+    assert drawn[0] == " Stream Name   | Format"
+    assert drawn[-2:] == [" 東            | AVRO", "-" * 24]
+    assert listing_table(8)(headings, rows)[1:3] == [
+        "Stream Name | A_RATHER_LONG_NAME_OF_A_STREAM",
+        "Format      | JSON",
+    ]
