@@ -21,8 +21,9 @@ from headrace.demo.counts import SECOND, ClickCounts
 Step = Callable[[str], None]
 Show = Callable[[ClickCounts], None]
 _BARS = " ▁▂▃▄▅▆▇█"
-_OTHER_COLUMNS = 38  # characters that the table needs beside the chart
+_OTHER_COLUMNS = 40  # characters that the table needs beside the chart
 _LONGEST_CHART = 60  # seconds
+_STILL = 5.0  # seconds after which a step of the start is printed again
 
 
 class Display(Protocol):
@@ -42,10 +43,19 @@ class LineDisplay:
     console: Console
     every: float = 2.0
     begun: float = field(default_factory=time.monotonic)
+    _said: tuple[str, float] = ("", 0.0)
 
     @contextmanager
     def starting(self) -> Iterator[Step]:
-        yield lambda step: say(self.console, f"{time.monotonic() - self.begun:4.0f} s  {step}")
+        yield self._step
+
+    def _step(self, step: str) -> None:
+        """Print a step when it begins, and again while it takes long."""
+        elapsed = time.monotonic() - self.begun
+        last, at = self._said
+        if step != last or elapsed - at >= _STILL:
+            self._said = step, elapsed
+            say(self.console, f"{elapsed:4.0f} s  {step}")
 
     @contextmanager
     def showing(self) -> Iterator[Show]:

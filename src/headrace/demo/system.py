@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.control.serving.push import PushSubscription
 
 PUSH_QUERY = "SELECT page, WINDOWSTART AS second, views, dwell FROM page_views EMIT CHANGES;"
-_PATIENCE = 15.0  # seconds at the end in which clicks in flight are counted
+_PATIENCE = 30.0  # seconds at the end in which clicks in flight are counted
 _POLL = 0.25  # seconds between checks of the queries
 _INTERRUPTED = 130
 
@@ -87,8 +87,10 @@ def run(
             raise
         _introduce(console, demo, program)
         try:
-            with demo.clicks.running(), display.showing() as show, suppress(KeyboardInterrupt):
-                _watch(demo, changes, show, seconds)
+            with demo.clicks.running(), suppress(KeyboardInterrupt):
+                _await_results(demo, changes, display)
+                with display.showing() as show:
+                    _watch(demo, changes, show, seconds)
             say(console, "stopping: the clicks in flight are counted first ...")
             _count_the_rest(demo, changes)
         finally:
@@ -115,10 +117,18 @@ def _started(display: Display, settings: Settings, rate: int, stack: ExitStack) 
 
 
 def _await_queries(demo: Demo, changes: PushSubscription, step: Step) -> None:
-    step("starting the queries on Spark")
     running = demo.node.supervisor.running
     while len(running) < len(demo.node.supervisor.queries) or any(one.is_starting for one in running.values()):
+        step("starting the queries on Spark")
         demo.update(changes)
+
+
+def _await_results(demo: Demo, changes: PushSubscription, display: Display) -> None:
+    """The first batch takes longer than later ones: Spark compiles its code."""
+    with display.starting() as step:
+        while not demo.counts.changes:
+            step("counting the first clicks")
+            demo.update(changes)
 
 
 def _serve(node: Node, stack: ExitStack) -> str:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.main import get_command
@@ -14,12 +16,20 @@ from typer.testing import CliRunner
 
 from headrace import cli
 from headrace.cli import commands
+from headrace.cli.context import CommandContext
 from headrace.cli.io import error_output
 from headrace.cli.root import COMMANDS, load
 from headrace.errors import LogBusy, OffsetLost, UnknownTopic
 from tests.unit.cli.conftest import Program
 
 PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
+
+# A shell that starts a process in the background lets it ignore SIGINT.
+INTERRUPTIBLE = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from headrace.cli import main; main()
+"""
 
 
 def words() -> list[tuple[str, ...]]:
@@ -150,3 +160,40 @@ def test_a_reader_that_closes_the_pipe_early_causes_no_traceback() -> None:
 def test_the_root_has_its_completion_and_commands_do_not() -> None:
     assert "install_completion" in [p.name for p in get_command(cli.app).params]
     assert "install_completion" not in [p.name for p in load("version").params]
+
+
+# -- how a command ends ---------------------------------------------------------------------------------------------
+
+
+def test_an_unexpected_error_names_a_file_with_its_traceback(
+    headrace: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("boom")
+
+    monkeypatch.delenv("HEADRACE_TRACEBACK", raising=False)
+    monkeypatch.setattr(CommandContext, "settings", fail)
+    told = json.loads(headrace("--json", "status", code=1).err)
+    assert told["code"] == "internal-error"
+    assert "RuntimeError: boom" in told["what"]
+    details = Path(told["where"])
+    assert details.read_text().startswith("Traceback")
+    details.unlink()
+    monkeypatch.setenv("HEADRACE_TRACEBACK", "1")
+    with pytest.raises(RuntimeError, match="boom"):
+        headrace("status")
+
+
+@pytest.mark.parametrize("words", [["consume", "a", "--follow"], ["logs", "--follow"]], ids=" ".join)
+def test_ctrl_c_ends_a_waiting_command_with_one_line(headrace: Program, lines: Any, words: list[str]) -> None:
+    headrace("topic", "create", "a")
+    headrace("produce", "a", lines("one"))
+    (headrace.data / "logs").mkdir(exist_ok=True)
+    (headrace.data / "logs" / "headrace.log").write_text('{"message": "server started"}\n')
+    command = [sys.executable, "-c", INTERRUPTIBLE, "--data", str(headrace.data), *words]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as waiting:
+        assert waiting.stdout is not None
+        assert waiting.stdout.readline().strip()  # it has printed what there is, and waits for more
+        waiting.send_signal(signal.SIGINT)
+        _, told = waiting.communicate(timeout=60)
+    assert (waiting.returncode, told) == (130, "stopped by Ctrl-C\n")

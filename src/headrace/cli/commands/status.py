@@ -100,7 +100,7 @@ def _show(told: Mapping[str, Any]) -> None:
     console.print(output.details(head))
     console.print()
     if told["queries"]:
-        columns = ("query", "fills", "state", "way", "records_per_s", "lag", "batch_ms", "dead_letters")
+        columns = ("query", "sink", "state", "way", "records_per_s", "lag", "batch_ms", "dead_letters")
         console.print(output.table([_row(query) for query in told["queries"]], columns))
     else:
         output.note("there are no queries")
@@ -122,7 +122,7 @@ def _row(query: Mapping[str, Any]) -> dict[str, Any]:
     dead = sum(query["dead_letters"].values())
     return {
         "query": query["name"],
-        "fills": query["sink"],
+        "sink": query["sink"],
         **shown,
         "records_per_s": round(query["rate"]),
         "dead_letters": dead,
