@@ -70,7 +70,7 @@ def consume(
     declared over the topic, or those of --columns; without them, KEY and VALUE are text. Every topic has ROWTIME,
     ROWPARTITION, ROWOFFSET and HEADERS.
 
-    Example: headrace consume orders --from -10m --where "price > 100 AND city LIKE 'O%'"
+    Example: headrace consume orders --from -10m --where "price > 100"
 
     Example: headrace consume json-orders --columns "price double" --where "price > 100"
 
