@@ -72,7 +72,7 @@ def consume(
 
     Example: headrace consume orders --from -10m --where "price > 100"
 
-    Example: headrace consume json-orders --columns "price double" --where "price > 100"
+    Example: headrace consume raw --columns "price double" --where "price > 100"
 
     Example: headrace consume orders --group billing --follow
     """

@@ -18,7 +18,7 @@ from headrace.control.node import Node
 from headrace.control.queries.metrics import MetricsSampler, QueryMetrics
 from headrace.control.queries.supervisor import checkpoint_folder
 from headrace.control.statements.permissions import can_see_query
-from headrace.engine.io.log_adapter import log_adapter_for
+from headrace.engine.log_adapter import log_adapter_for
 from headrace.errors import HeadraceError, ServerFailed
 from headrace.plan.catalog import SourceInfo
 
