@@ -65,7 +65,7 @@ def test_an_alert_is_made_fires_is_received_muted_and_dropped(
     expect(page.locator(".hr-entry")).to_have_count(0)
 
 
-def test_what_an_alert_lacks_is_told(visitor: Visitor) -> None:
+def test_an_invalid_alert_is_refused_with_its_reason(visitor: Visitor) -> None:
     page = visitor.visit("/alerts")
     page.get_by_label("Name", exact=True).fill("ODD")
     choose(page, "Stream or table", "PAGE_VIEWS")
@@ -99,7 +99,7 @@ def _ids(registrations: list[dict[str, str]]) -> list[str]:
     return [one["registrationId"] for one in registrations if one["scopeURL"].endswith("/ui/static/")]
 
 
-def test_what_hinders_a_subscription_is_told(visitor: Visitor) -> None:
+def test_a_failed_push_subscription_shows_its_reason(visitor: Visitor) -> None:
     """Here no push service can be reached: that is what must be said."""
     page = visitor.visit("/alerts")
     page.get_by_role("button", name="Get notifications of BROWSERS in this browser").click()

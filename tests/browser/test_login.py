@@ -62,7 +62,7 @@ def test_one_logs_in_and_is_where_one_wanted_to_be_and_logs_out(visitor: Visitor
     expect(page).to_have_url(re.compile("/ui/log-in"))
 
 
-def test_a_page_whose_session_ends_leads_to_the_door(visitor: Visitor) -> None:
+def test_an_expired_session_redirects_to_the_login_page(visitor: Visitor) -> None:
     page = visitor.page
     page.goto(f"{visitor.address}/ui/topics")
     log_in(visitor, "ada", PASSWORDS["ada"])
@@ -102,7 +102,7 @@ def test_what_is_not_granted_is_not_there(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("next", ["https://example.com/", "//example.com", "/ui/../api", "javascript:alert(1)"])
-def test_the_way_in_leads_nowhere_else(visitor: Visitor, next: str) -> None:
+def test_the_login_redirects_only_within_the_console(visitor: Visitor, next: str) -> None:
     page = visitor.page
     page.goto(f"{visitor.address}/ui/log-in?next={next}")
     log_in(visitor, "ada", PASSWORDS["ada"])

@@ -35,7 +35,7 @@ def typed(page: Page, text: str) -> None:
 
 @pytest.mark.parametrize("visitor", [{}, PHONE, DARK], ids=["desk", "phone", "dark"], indirect=True)
 @pytest.mark.parametrize("path", PATHS)
-def test_a_page_is_there_for_everybody(visitor: Visitor, path: str) -> None:
+def test_a_page_is_accessible(visitor: Visitor, path: str) -> None:
     page = visitor.visit(path)
     expect(page.locator("main h1")).to_have_count(1)
     visitor.check_accessible()
@@ -78,7 +78,7 @@ def test_a_record_is_appended_by_hand(visitor: Visitor, there: Server) -> None:
     expect(page.get_by_role("status")).to_contain_text("1 match in")
 
 
-def test_what_is_wrong_is_underlined_and_then_mended(visitor: Visitor) -> None:
+def test_an_error_is_underlined_until_it_is_fixed(visitor: Visitor) -> None:
     page = visitor.visit("/statements")
     typed(page, "SELECT nothing FROM clicks EMIT CHANGES;\nSELECT * FROM nowhere;")
     expect(page.locator(".hr-wrong")).to_have_count(2)
@@ -90,7 +90,7 @@ def test_what_is_wrong_is_underlined_and_then_mended(visitor: Visitor) -> None:
     expect(page.get_by_label("Results")).to_contain_text("3 rows")
 
 
-def test_statements_are_done_and_questions_answered(visitor: Visitor) -> None:
+def test_statements_are_executed_and_queries_answered(visitor: Visitor) -> None:
     page = visitor.visit("/statements")
     typed(page, "CREATE STREAM long_reads AS SELECT visitor, page, dwell FROM clicks WHERE dwell > 3; SHOW STREAMS;")
     page.get_by_role("button", name="Run").click()
@@ -193,7 +193,7 @@ def test_a_query_is_looked_at_and_a_dead_letter_replayed(visitor: Visitor) -> No
     expect(page.locator(".q-notification").first).to_contain_text("Record replayed")
 
 
-def test_a_query_is_paused_and_goes_on(visitor: Visitor, there: Server) -> None:
+def test_a_query_is_paused_and_resumed(visitor: Visitor, there: Server) -> None:
     there.ksql("CREATE STREAM short_reads AS SELECT visitor, page FROM clicks WHERE dwell < 1;")
     page = visitor.visit("/queries")
     page.get_by_role("link", name=re.compile("CSAS_SHORT_READS")).click()
@@ -220,7 +220,7 @@ def test_a_view_moves_and_is_searched(visitor: Visitor) -> None:
     expect(page.locator(".q-notification").first).to_contain_text(re.compile("nothing", re.IGNORECASE))
 
 
-def test_what_hinders_a_page_is_said_and_taken_back(visitor: Visitor, there: Server) -> None:
+def test_an_error_message_of_a_page_disappears_when_the_error_is_gone(visitor: Visitor, there: Server) -> None:
     declared = "CREATE SOURCE TABLE brief (id INT PRIMARY KEY) WITH (kafka_topic='brief', format='JSON', partitions=1);"
     there.ksql(declared)
     page = visitor.visit("/views/BRIEF")
@@ -285,7 +285,7 @@ def test_colours_are_remembered(visitor: Visitor) -> None:
 
 
 @pytest.mark.parametrize("visitor", [PHONE], indirect=True, ids=["phone"])
-def test_on_a_phone_the_pages_are_behind_a_button(visitor: Visitor) -> None:
+def test_on_a_phone_a_button_opens_the_navigation(visitor: Visitor) -> None:
     page = visitor.visit("/")
     page.get_by_role("button", name="Menu").click()
     page.get_by_role("link", name="Topics").click()

@@ -52,7 +52,7 @@ def test_one_member_gets_everything_in_order(log: Log, name: str) -> None:
     consumer.close()
 
 
-def test_a_poll_gives_at_most_what_is_asked_for(log: Log, name: str) -> None:
+def test_a_poll_returns_at_most_max_rows(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=2))
     fill(log, name, 10, 2)
     consumer = log.consumer(name, on(name))
@@ -153,7 +153,7 @@ def test_a_commit_for_a_partition_of_another_is_fenced(log: Log, open_log: OpenL
         consumer.close()
 
 
-def test_positions_can_be_asked_and_moved(log: Log, name: str) -> None:
+def test_positions_can_be_read_and_moved(log: Log, name: str) -> None:
     log.create_topic(name)
     fill(log, name, 5)
     place = TopicPartition(name, 0)
@@ -273,7 +273,7 @@ def behind(log: Log, name: str) -> TopicPartition:
     return place
 
 
-def test_rows_that_were_removed_are_told(log: Log, name: str) -> None:
+def test_removed_rows_raise_an_error(log: Log, name: str) -> None:
     place = behind(log, name)
     consumer = log.consumer(name, on(name))
     for _ in range(2):  # until somebody acts

@@ -37,7 +37,7 @@ def test_a_group_shows_members_offsets_and_lag(log: Log, open_log: OpenLog, name
     until(lambda: other.group(name).members == ())
 
 
-def test_a_group_can_be_set_anew_when_nobody_is_in_it(log: Log, name: str) -> None:
+def test_offsets_of_an_empty_group_can_be_reset(log: Log, name: str) -> None:
     filled(log, name)
     consumer = log.consumer(name, Subscription((name,)))
     polled(consumer, 8)
@@ -62,7 +62,7 @@ def test_a_group_may_be_made_by_setting_it(log: Log, name: str) -> None:
     assert log.group(name).lag == {TopicPartition(name, 1): 1}
 
 
-def test_a_deleted_group_begins_anew(log: Log, name: str) -> None:
+def test_a_deleted_group_starts_from_scratch(log: Log, name: str) -> None:
     filled(log, name)
     log.reset_group(name, {TopicPartition(name, p): 4 for p in range(2)})
     log.delete_group(name)

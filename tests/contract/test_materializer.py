@@ -78,7 +78,7 @@ def test_large_records_are_taken_few_at_a_time(log: Log, source: SourceInfo, vie
     assert held(view) == {i: -i for i in range(40)}
 
 
-def test_what_was_removed_unseen_begins_the_view_anew(log: Log, source: SourceInfo, view: View) -> None:
+def test_a_view_that_missed_removed_records_is_rebuilt(log: Log, source: SourceInfo, view: View) -> None:
     append(log, source, [(5, (i,), (i,)) for i in range(20)])
     keeper = ViewMaterializer(log, source, view)
     while keeper.step():

@@ -64,7 +64,7 @@ def test_what_fails_too_often_is_buried_once(open_log: OpenLog, name: str) -> No
     assert queue.stats().dead == 1
 
 
-def test_a_worker_that_comes_later_goes_on(log: Log, open_log: OpenLog, name: str) -> None:
+def test_a_later_worker_continues(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name)
     put(log, name, b"a", b"b", b"c")
     first = Queue(log, name, "q")

@@ -27,7 +27,7 @@ def test_a_batch_has_the_topics_columns_and_the_logs(log: Log, name: str) -> Non
     assert log.read(name, 0, log.bounds(name)[0].end).rows.schema == batch.rows.schema
 
 
-def test_reading_goes_on_where_it_stopped(log: Log, name: str) -> None:
+def test_reading_resumes_at_the_next_offset(log: Log, name: str) -> None:
     log.create_topic(name)
     for i in range(10):
         put(log, name, b"%d" % i)

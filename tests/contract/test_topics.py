@@ -26,7 +26,7 @@ FULL = TopicSpec(
 )
 
 
-def test_a_topic_is_what_was_asked_for_also_for_others(log: Log, open_log: OpenLog, name: str) -> None:
+def test_another_client_sees_the_created_topic_with_its_options(log: Log, open_log: OpenLog, name: str) -> None:
     created = log.create_topic(name, FULL)
     assert (created.name, created.spec) == (name, FULL)
     assert open_log().topic(name) == created
@@ -116,7 +116,7 @@ def test_options_that_cannot_be_are_refused(log: Log, name: str, spec: TopicSpec
         log.topic(name)
 
 
-def test_changes_that_cannot_be_are_refused(log: Log, name: str) -> None:
+def test_invalid_changes_are_refused(log: Log, name: str) -> None:
     before = log.create_topic(name, TopicSpec(partitions=2, schema=Schema.parse("id bigint key, a int")))
     for changes in ({"partitions": 1}, {"colour": "red"}, {"replication": 2}, {"retention_time": timedelta(0)}):
         with pytest.raises(BadTopicOption):

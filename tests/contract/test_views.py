@@ -81,7 +81,7 @@ def test_rows_and_position_change_together(opened: Open) -> None:
     }
 
 
-def test_the_last_change_of_a_key_counts_whatever_its_time(opened: Open) -> None:
+def test_the_last_change_of_a_key_wins_regardless_of_its_time(opened: Open) -> None:
     view = opened(PLAIN)
     applied(view, [(9, ("a", 1), (1, 1.0)), (3, ("a", 1), None), (2, ("a", 1), (2, 2.0)), (1, ("b", 1), None)])
     with view.snapshot() as snapshot:
@@ -219,7 +219,7 @@ def test_windows_without_a_retention_stay(opened: Open) -> None:
     assert len(all_rows(view)) == 2
 
 
-def test_a_view_of_something_else_is_begun_anew(opened: Open) -> None:
+def test_a_view_of_another_source_is_rebuilt(opened: Open) -> None:
     before = applied(opened(PLAIN), [(1, ("a", 1), (1, 1.0))], {0: 1})
     view = opened(windowed())
     assert all_rows(view) == {}
@@ -228,7 +228,7 @@ def test_a_view_of_something_else_is_begun_anew(opened: Open) -> None:
     assert (view.state().rebuilt, view.state().reason) == (1, "the table is another")
 
 
-def test_a_view_can_be_begun_anew(opened: Open) -> None:
+def test_a_view_can_be_rebuilt(opened: Open) -> None:
     view = opened(PLAIN)
     view.create_index(["V"])
     applied(view, [(1, ("a", 1), (1, 1.0))], {0: 1}, skipped=2)
@@ -252,7 +252,7 @@ def test_values_of_all_types_come_back_exactly(opened: Open) -> None:
     assert [repr(event[2]) for _, event in sorted(all_rows(view).items())] == [repr(row) for row in rows]
 
 
-def test_a_closed_view_is_not_asked(opened: Open) -> None:
+def test_a_closed_view_refuses_queries(opened: Open) -> None:
     view = opened(PLAIN)
     with view.snapshot() as snapshot:
         view.close()

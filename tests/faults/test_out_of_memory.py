@@ -38,7 +38,7 @@ def log(settings: Settings) -> Iterator[EmbeddedLog]:
         yield opened
 
 
-def test_who_runs_out_of_memory_is_told_so_and_takes_no_other_along(
+def test_a_query_out_of_memory_fails_with_a_coded_error_and_leaves_the_others_running(
     log: EmbeddedLog, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     with Program(log, settings) as program:

@@ -134,7 +134,7 @@ def test_a_group_beyond_what_was_seen_is_found(folder: Path, facts: list[AckEntr
     ],
     ids=["good", "row not copied", "row copied twice", "count too low", "count written twice"],
 )
-def test_outputs_of_spark_are_held_against_the_input(
+def test_spark_results_are_compared_with_the_input(
     folder: Path, copied: tuple[bytes, ...], counts: tuple[int, ...], kind: str | None
 ) -> None:
     found = Findings()

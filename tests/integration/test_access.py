@@ -137,7 +137,7 @@ def _http(running: Running, path: str, body: Any = None, **headers: str) -> tupl
             return error.code, json.load(error), error.headers
 
 
-def test_the_whole_way_over_tls(running: Running) -> None:
+def test_users_tokens_and_queries_work_over_tls(running: Running) -> None:
     assert _http(running, "/api/v1/topics")[0] == 401
     status, made, _ = _http(running, "/api/v1/tokens", {"user": "root", "password": PASSWORD})
     assert status == 201
@@ -160,7 +160,7 @@ def test_the_whole_way_over_tls(running: Running) -> None:
         Client(running.address, token="x.y.z", ca=running.ca).info()
 
 
-def test_a_server_that_is_not_known_is_told_nothing(running: Running) -> None:
+def test_an_unverified_server_receives_no_credentials(running: Running) -> None:
     with pytest.raises(ServerUnreachable, match="certificate"):
         Client(running.address, token="secret").info()
     with pytest.raises((urllib.error.URLError, OSError)):  # in clear text nobody answers
@@ -202,7 +202,7 @@ def test_the_command_line_shows_a_token(running: Running) -> None:
     assert "not-authenticated" in running.program("status", code=1, **ca)
 
 
-def test_what_the_command_line_changes_counts_while_it_runs(running: Running) -> None:
+def test_a_running_server_applies_changes_of_the_command_line(running: Running) -> None:
     made = json.loads(running.token("alice"))
     shown = {"authorization": f"Bearer {made['token']}"}
     assert _http(running, "/api/v1/session", **shown)[0] == 200

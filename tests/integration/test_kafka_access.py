@@ -15,7 +15,7 @@ from headrace.settings import Settings
 pytestmark = pytest.mark.kafka
 
 
-def test_two_who_change_access_at_once(log: KafkaLog, kafka_settings: Settings) -> None:
+def test_concurrent_changes_of_access_are_both_applied(log: KafkaLog, kafka_settings: Settings) -> None:
     with KafkaLog(kafka_settings) as elsewhere:
         clock = SystemClock()
         books = [UserStore(one, clock, Audit(one, clock)) for one in (log, elsewhere)]

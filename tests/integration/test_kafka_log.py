@@ -71,7 +71,9 @@ def rows_in(batches: list[Batch]) -> int:
 # -- topics -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_topic_is_what_it_was_asked_to_be_also_for_others(log: KafkaLog, kafka_settings: Settings, name: str) -> None:
+def test_another_client_sees_the_created_kafka_topic_with_its_options(
+    log: KafkaLog, kafka_settings: Settings, name: str
+) -> None:
     spec = TopicSpec(
         partitions=2,
         schema=CLICKS,
@@ -247,7 +249,7 @@ def test_a_compacted_topic_keeps_the_latest_of_each_key(log: KafkaLog, name: str
 # -- dead letters -----------------------------------------------------------------------------------------------------
 
 
-def test_what_does_not_fit_becomes_a_dead_letter_and_reading_goes_on(log: KafkaLog, name: str) -> None:
+def test_a_record_that_does_not_match_becomes_a_dead_letter_and_reading_continues(log: KafkaLog, name: str) -> None:
     log.create_topic(name, TopicSpec(schema=Schema.parse("id bigint key, name string")))
     foreign = Producer({"bootstrap.servers": log.settings.kafka.bootstrap_servers})
     for value in (b'{"id": 1, "name": "a"}', b"not JSON", b'{"id": 2, "name": "b"}', b'{"id": "x"}'):
@@ -281,7 +283,7 @@ def test_a_schema_that_grew_elsewhere_makes_no_dead_letters(log: KafkaLog, kafka
 # -- groups -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_group_goes_on_where_it_committed(log: KafkaLog, name: str) -> None:
+def test_a_group_resumes_at_its_committed_offset(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     here = TopicPartition(name, 0)
     log.append([Append(name, records(b"a", b"b", b"c"))])
@@ -406,7 +408,7 @@ def test_no_broker_is_said_with_its_address() -> None:
     assert "headrace kafka up" in (caught.value.fix or "")
 
 
-def test_offsets_that_a_broker_does_not_know_yet_are_asked_for_again(
+def test_offsets_unknown_to_a_broker_are_requested_again(
     log: KafkaLog, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """So the library answers for a moment after a broker has begun: no error, and an offset that is none."""

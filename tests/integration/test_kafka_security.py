@@ -111,7 +111,7 @@ WRONG = {
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("case", WRONG)
-def test_who_may_not_is_told_so(secured: Secured, name: str, case: str) -> None:
+def test_a_client_without_rights_gets_an_error(secured: Secured, name: str, case: str) -> None:
     with (
         KafkaLog(secured.settings(*WRONG[case])) as log,
         pytest.raises(BrokerRefused, match="denies access") as refused,

@@ -44,7 +44,7 @@ def test_the_client_of_ksqldb(address: str) -> None:
     assert rows == [[0, "i0"], [1, "i1"], [2, "i2"]]
 
 
-def test_a_question_that_goes_on_by_the_client_of_ksqldb(address: str) -> None:
+def test_a_push_query_of_ksqldbs_client(address: str) -> None:
     client = KSQLdbClient(address)
     client.ksql(ORDERS)
 

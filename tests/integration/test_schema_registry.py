@@ -317,7 +317,7 @@ def test_json_with_its_schema(ask: Client) -> None:
     assert serde("A int", ask.address, "JSON_SR").decode(written) == (1,)
 
 
-def test_what_the_client_is_told(ask: Client) -> None:
+def test_the_client_gets_versions_and_errors_of_the_registry(ask: Client) -> None:
     registry = HttpRegistry(ask.address)
     with pytest.raises(UnknownSubject):
         registry.latest("odd name/%-value")

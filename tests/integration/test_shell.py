@@ -175,7 +175,7 @@ def test_a_query_of_a_script_is_ended_by_ctrl_c(server: str) -> None:
         assert process.wait() == 130
 
 
-def test_a_server_that_dies_is_told_of(tmp_path: Path) -> None:
+def test_the_shell_reports_a_dead_server(tmp_path: Path) -> None:
     with running(tmp_path / "data") as (process, address):
         Client(address).execute(CLICKS)
         rows = Client(address).query("SELECT * FROM clicks EMIT CHANGES;")

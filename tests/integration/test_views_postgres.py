@@ -283,7 +283,7 @@ def test_a_database_that_does_not_do_is_refused(postgres: Postgres, tmp_path: Pa
             view.state()
 
 
-def test_nobody_listens(tmp_path: Path) -> None:
+def test_an_unreachable_server_is_an_error(tmp_path: Path) -> None:
     with closing(PostgresStore(tmp_path, "postgresql://u:p@127.0.0.1:1/d")) as store:
         view = store.open(SOURCE, TOPIC)
         with pytest.raises(DatabaseUnreachable) as told:
@@ -291,7 +291,7 @@ def test_nobody_listens(tmp_path: Path) -> None:
         assert told.value.where == "d at 127.0.0.1:1"
 
 
-def test_who_does_not_answer_is_not_asked_at_once_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_server_is_retried_after_a_delay(monkeypatch: pytest.MonkeyPatch) -> None:
     asked_at = list[float]()
     times = iter([0.0, 10.0, 19.9, 20.1, 20.1])
     monkeypatch.setattr(postgres_connection, "monotonic", lambda: next(times))

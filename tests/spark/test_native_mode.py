@@ -309,13 +309,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("statement", REFUSED)
-def test_what_is_left_to_the_record_way_says_why(statement: str, log: EmbeddedLog) -> None:
+def test_explain_says_why_a_plan_runs_in_record_mode(statement: str, log: EmbeddedLog) -> None:
     topic = log.create_topic("sales", TopicSpec(schema=Schema.parse(SCHEMA)))
     choice = choose_native(planned(SALES + statement), {"sales": topic})
     assert choice.execution_mode == RECORD
     assert REFUSED[statement] in str(choice)
 
 
-def test_windows_over_a_raw_topic_are_left_to_the_record_way(log: EmbeddedLog) -> None:
+def test_windows_over_a_raw_topic_run_in_record_mode(log: EmbeddedLog) -> None:
     topic = log.create_topic("sales", TopicSpec())
     assert choose_native(planned(SALES + TYPED["tumbling"]), {"sales": topic}).execution_mode == RECORD

@@ -29,7 +29,7 @@ def test_a_reference_is_resolved_wherever_it_leads(tmp_path: Path, monkeypatch: 
 
 
 @pytest.mark.parametrize("text", ["${env:NOT_THERE}", "${file:/not/there}", "${file:.}", "${secret:nothing}"])
-def test_what_is_not_there_is_told(text: str, tmp_path: Path) -> None:
+def test_a_missing_secret_raises_an_error(text: str, tmp_path: Path) -> None:
     with pytest.raises(UnknownSecret):
         resolve_secrets(text, tmp_path)
 

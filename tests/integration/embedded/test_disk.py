@@ -45,7 +45,7 @@ def fill(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("size", [100, 1000, 300_000])
-def test_a_full_disk_is_told_and_nothing_half_is_seen(small: Path, size: int) -> None:
+def test_a_full_disk_raises_an_error_and_leaves_no_partial_append(small: Path, size: int) -> None:
     folder = small / "data"
     with EmbeddedLog(folder, QUIET) as log:
         log.create_topic("t")
@@ -77,7 +77,7 @@ def _appends(log: EmbeddedLog, rows: pa.RecordBatch) -> bool:
     return True
 
 
-def test_opening_on_a_full_disk_is_told(small: Path) -> None:
+def test_opening_on_a_full_disk_raises_an_error(small: Path) -> None:
     folder = small / "data"
     folder.mkdir()
     ballast = fill(folder)
@@ -103,7 +103,7 @@ except HeadraceError as error:
 
 
 @pytest.mark.parametrize("made", [False, True])
-def test_a_folder_that_cannot_be_written_is_told(made: bool) -> None:
+def test_a_read_only_folder_raises_an_error(made: bool) -> None:
     with tempfile.TemporaryDirectory() as parent:
         os.chmod(parent, 0o755)
         folder = Path(parent) / "data"
@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_written_is_told(made: bool) -> None:
             assert line(child) == "read-only"
 
 
-def test_a_file_system_that_is_read_only_is_told(small: Path) -> None:
+def test_a_read_only_file_system_raises_an_error(small: Path) -> None:
     EmbeddedLog(small / "data", QUIET).close()
     (small / "view").mkdir()
     subprocess.run(["mount", "--bind", small / "data", small / "view"], check=True)

@@ -77,7 +77,7 @@ def test_latencies_are_kept_as_percentiles_and_a_curve(done: Path) -> None:
     assert run["curve"][-1] == [1.0, run["metrics"]["max_ms"]]
 
 
-def test_page_and_markdown_stand_beside_and_nothing_else_is_left(done: Path) -> None:
+def test_results_are_written_as_html_and_markdown_without_leftovers(done: Path) -> None:
     (page,), (markdown,) = done.glob("*.html"), done.glob("*.md")
     assert page.read_text().count("<img") == 2
     assert "://" not in page.read_text().replace("http://www.w3.org", "")

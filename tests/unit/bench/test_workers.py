@@ -22,11 +22,11 @@ def stumble(index: int, gate: Gate) -> None:
     gate.wait()
 
 
-def test_threads_meet_at_the_gate() -> None:
+def test_threads_start_together() -> None:
     assert run_workers(meet, 2, os.getpid(), processes=False) == [(0, True), (1, True)]
 
 
-def test_one_worker_that_fails_frees_the_others_and_its_error_is_told() -> None:
+def test_a_failed_worker_releases_the_others_and_its_error_is_raised() -> None:
     with pytest.raises(ValueError, match="stumbled"):
         run_workers(stumble, 3, processes=False)
 

@@ -62,7 +62,7 @@ def test_state_is_not_read_by_another_code(name: str, code: str, before: str, af
     assert f'version = "{first[code]}"' in (raised.value.fix or "")
 
 
-def test_a_version_that_is_told_says_that_the_state_fits(tmp_path: Path) -> None:
+def test_a_declared_code_version_keeps_the_state(tmp_path: Path) -> None:
     first = opened(tmp_path, queries(tmp_path)["CSAS_VISITS_0"])["operator VISITS"]
     told = APP.replace("+ 1", "+ 2").replace('"n BIGINT"', f'"n BIGINT"\n    version = "{first}"')
     assert opened(tmp_path, queries(tmp_path, told)["CSAS_VISITS_0"]) == {"operator VISITS": first}
@@ -70,7 +70,9 @@ def test_a_version_that_is_told_says_that_the_state_fits(tmp_path: Path) -> None
     assert opened(tmp_path, queries(tmp_path, told)["CSAS_PAGES_2"]) == {"function SHORT": "2"}
 
 
-def test_what_keeps_nothing_goes_on_and_says_so(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stateless_query_resumes_with_changed_code_and_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     first = opened(tmp_path, queries(tmp_path)["CSAS_PAGES_2"])
     with caplog.at_level(logging.WARNING):
         second = opened(tmp_path, queries(tmp_path, APP.replace("page[:3]", "page[:4]"))["CSAS_PAGES_2"])

@@ -63,7 +63,7 @@ def test_columns_that_say_nothing_are_left_out() -> None:
     assert prepare_rows(rows, topic(), NOW).schema.names == ["key", "value", "$timestamp"]
 
 
-def test_the_time_of_receiving_is_kept_beside_the_devices() -> None:
+def test_received_time_is_stored_with_the_device_times() -> None:
     rows = prepare_rows(from_records([Record(b"", occurred_at=5), Record(b"")]), topic(), NOW)
     assert rows.column("$received_at").to_pylist() == [NOW, NOW]
 

@@ -49,7 +49,7 @@ def test_options_that_came_later_have_their_defaults_and_strange_ones_are_passed
 @pytest.mark.parametrize(
     "changes", [{"partitions": 1}, {"replication": 3}, {"colour": 1}, {"archive": True}, {"partitioner": "no"}]
 )
-def test_changes_that_cannot_be(changes: dict) -> None:
+def test_impossible_changes_are_refused(changes: dict) -> None:
     with pytest.raises(BadTopicOption):
         altered_spec(Topic("t", TopicSpec(partitions=2), 0), changes)
 

@@ -131,7 +131,7 @@ def test_a_projection_and_a_lambda(view: Any) -> None:
     assert [(key, row) for _, key, row in found] == [((2,), ("c", [3])), ((3,), ("d", [1]))]
 
 
-def test_groups_of_what_is_there(view: Any) -> None:
+def test_grouping_in_a_pull_query(view: Any) -> None:
     found = answer(CATALOG, view, "SELECT X, COUNT(*) AS N, SUM(ID) AS T FROM T WHERE ID < 9 GROUP BY X;")
     assert sorted((key, row) for _, key, row in found) == [((0,), (2, 3)), ((1,), (1, 1)), ((2,), (1, 2))]
     found = answer(CATALOG, view, "SELECT X, COUNT(*) AS N FROM T GROUP BY X HAVING COUNT(*) < 2;")
@@ -184,7 +184,7 @@ def test_an_answer_tells_what_it_is_of(view: Any) -> None:
         assert found.relation.kind.value == "table"
 
 
-def test_windows_are_asked_by_their_bounds(tmp_path: Path) -> None:
+def test_windows_are_selected_by_their_bounds(tmp_path: Path) -> None:
     catalog, source = table(WINDOWED)
     with closing(view_in(tmp_path, source)) as view:
         view.apply(view.state(), [(i, ("a", (i, i + 10)), (i,)) for i in range(0, 50, 10)], {0: 5})

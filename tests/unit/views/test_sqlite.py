@@ -104,14 +104,14 @@ def test_a_file_that_is_no_view_is_refused(tmp_path: Path) -> None:
         view_in(tmp_path, SOURCE)
 
 
-def test_a_topic_that_was_made_anew_begins_the_view_anew(tmp_path: Path) -> None:
+def test_a_recreated_topic_rebuilds_the_view(tmp_path: Path) -> None:
     with closing(view_in(tmp_path, SOURCE)) as view:
         view.apply(view.state(), [(1, (1,), (None,) * 13)], {0: 9})
     with closing(open_view(tmp_path, SOURCE, Topic("t", TopicSpec(), 8))) as view:
         assert view.state().position == {}
 
 
-def test_a_question_is_looked_up_by_an_index_of_the_table(tmp_path: Path) -> None:
+def test_a_pull_query_uses_an_index_of_the_table(tmp_path: Path) -> None:
     catalog, source = table(
         "CREATE SOURCE TABLE T (ID BIGINT PRIMARY KEY, CITY STRING, N DOUBLE) "
         "WITH (kafka_topic='t', format='JSON', partitions=1, indexes='city; city, n');"
@@ -136,7 +136,7 @@ def _plan(path: Path, statement: str, values: list[Any]) -> str:
         return "\n".join(row[3] for row in db.execute(f"EXPLAIN QUERY PLAN {statement}", values))
 
 
-def test_names_are_told_apart_in_files(tmp_path: Path) -> None:
+def test_different_names_have_different_files(tmp_path: Path) -> None:
     for name in ("A", "a", "%61.", "../x", "Ä"):
         open_view(tmp_path, replace(SOURCE, name=name), Topic("t", TopicSpec(), 8)).close()
     assert len(list((tmp_path / "views").glob("*.sqlite"))) == 5

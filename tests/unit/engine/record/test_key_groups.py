@@ -177,7 +177,7 @@ def windowed(draw: st.DrawFn) -> Case:
 
 @quick
 @given(windowed(), st.sets(st.integers(1, 40), max_size=4), st.integers(1, 3))
-def test_windows_close_on_all_pages_at_the_same_moment(example: Case, cuts: set[int], tasks: int) -> None:
+def test_windows_close_in_all_key_groups_at_the_same_moment(example: Case, cuts: set[int], tasks: int) -> None:
     assert key_group_assigner(example.query, timed=True).are_several
     wanted, reported = in_memory(example)
     found, told = in_key_groups(example, 3, cuts, tasks)

@@ -74,7 +74,7 @@ def test_what_is_over_goes(statement: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["tumbling-final", "session-final", "join-full"])
-def test_all_of_it_goes_when_time_goes_on(name: str) -> None:
+def test_expired_state_is_removed_as_time_advances(name: str) -> None:
     """A tick is enough; only what time it is stays."""
     storage = MemoryStateStorage()
     state = KeyGroupState(storage, key_group=0)

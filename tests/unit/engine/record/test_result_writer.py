@@ -96,7 +96,7 @@ def test_columns_read_back_are_what_bytes_give() -> None:
     assert [event for event, _ in from_columns] == ENTRIES
 
 
-def test_what_cannot_be_written_is_told_and_the_rest_is_there() -> None:
+def test_a_result_that_cannot_be_written_is_reported_and_the_others_are_written() -> None:
     sink = sink_of("id BIGINT KEY, page STRING")
     entries = [(n, (n,), (f"/{n}",)) for n in range(40)]
     entries[7], entries[8], entries[30] = (7, (7,), ("\ud800",)), (-8, (8,), ("/",)), (30, (1 << 70,), ("/",))

@@ -238,7 +238,7 @@ def test_a_bucket_that_cannot_be_read_is_named(data: bytes) -> None:
 PAGE = Path(__file__).with_name("key-group-v1.txt")
 
 
-def test_a_page_that_was_written_once_stays_readable() -> None:
+def test_the_stored_state_of_version_1_stays_readable() -> None:
     """Made by `golden.py`, once; a later version may write otherwise, but must read this."""
     storage = MemoryStateStorage()
     for line in PAGE.read_text().splitlines():

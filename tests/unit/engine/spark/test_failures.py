@@ -53,12 +53,12 @@ def test_an_error_of_ours_comes_through_as_it_was() -> None:
     assert (told.as_dict(), type(told)) == (short.as_dict(), UnknownTopic)
 
 
-def test_the_innermost_error_of_python_is_told() -> None:
+def test_the_innermost_python_error_is_reported() -> None:
     told = failure_of(Exception(TRACE.format(last="pyspark.errors.PythonException: no")), "q", FOLDER)
     assert told.what == "query q failed: ValueError: 12 is odd"
 
 
-def test_what_is_raised_inside_is_retold() -> None:
+def test_errors_of_a_query_are_translated() -> None:
     with pytest.raises(QueryFailed, match="query q failed: odd"), translate_errors("q", FOLDER):
         raise RuntimeError("odd")
     with pytest.raises(UnknownTopic), translate_errors("q", FOLDER):

@@ -93,7 +93,7 @@ def test_an_unacknowledged_message_comes_again_after_its_time(
         two.ack(second.receipt)
 
 
-def test_a_late_acknowledgement_counts_if_nobody_else_took_the_message(
+def test_a_late_acknowledgement_counts_if_the_message_was_not_redelivered(
     log: Log, clock: ManualClock, worker: Callable[..., Queue]
 ) -> None:
     send(log, "a")
@@ -301,7 +301,7 @@ def test_what_is_refused(log: Log, clock: ManualClock) -> None:
             Queue(log, "jobs", **{"name": "work", **wrong})
 
 
-def test_a_topic_made_anew_is_noticed(log: Log, clock: ManualClock) -> None:
+def test_a_recreated_topic_is_noticed(log: Log, clock: ManualClock) -> None:
     log.create_topic("again")
     send(log, *"abc", topic="again")
     Queue(log, "again", "work", clock=clock).take(3)

@@ -44,7 +44,7 @@ def subscribe(person: Person, name: str = "x") -> Any:
     return person("POST", SUBSCRIBED, {"endpoint": f"https://push.example/{name}", "keys": KEYS})
 
 
-def test_browsers_of_who_sees_all_rows_are_told(alerting: Place) -> None:
+def test_only_users_who_may_read_all_rows_can_subscribe(alerting: Place) -> None:
     some, hands, all_rows, admin = (alerting.user(role, role) for role in ("eu", "hands", "clerks", "admin"))
     assert [subscribe(person).status for person in (some, hands)] == [403, 403]
     assert [subscribe(person, str(number)).status for number, person in enumerate((all_rows, admin))] == [201, 201]

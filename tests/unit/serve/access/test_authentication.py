@@ -135,7 +135,7 @@ def test_a_cookie_and_a_second_token(place: Place) -> None:
     assert browser("POST", "/api/v1/topics", body, x_csrf_token=csrf).status == 201
 
 
-def test_a_page_of_another_server_gets_nothing_done(place: Place) -> None:
+def test_a_page_of_another_origin_can_change_nothing(place: Place) -> None:
     place.user("alice", "writer")
     browser, csrf, _ = _logged_in(place)
     answer = browser("POST", "/api/v1/topics", {"name": "t1"}, x_csrf_token=csrf, origin="http://evil.example")
@@ -176,7 +176,7 @@ def test_a_websocket_by_cookie_must_come_from_our_page(place: Place) -> None:
             assert socket.status == status
 
 
-def test_one_changes_ones_own_password(place: Place) -> None:
+def test_users_change_their_own_password(place: Place) -> None:
     place.user("alice", "reader")
     browser, csrf, _ = _logged_in(place)
     body = {"old": "a wrong password", "new": "another password"}
@@ -189,7 +189,7 @@ def test_one_changes_ones_own_password(place: Place) -> None:
 # -- what is changed elsewhere, and what is noted -------------------------------------------------------------------
 
 
-def test_what_the_command_line_changes_counts_soon(place: Place) -> None:
+def test_changes_of_the_command_line_apply_soon(place: Place) -> None:
     alice = place.user("alice")
     assert alice("POST", "/api/v1/topics", {"name": "t1"}).status == 403
     log = place.node.log

@@ -114,7 +114,7 @@ def test_what_was_granted_may_be_done(declared: Place) -> None:
     assert clerk("POST", "/api/v1/apps", {"source": "1"}).status == 403
 
 
-def test_internal_topics_are_nobodys(declared: Place) -> None:
+def test_internal_topics_are_refused_to_all_users(declared: Place) -> None:
     admin = declared.user("root", "admin")
     for topic in ("__access", "__audit", "__statements"):
         assert admin("GET", f"/api/v1/topics/{topic}/records").status == 404
@@ -151,7 +151,7 @@ def test_producers_numbers_are_their_own(declared: Place) -> None:
 # -- around a row filter --------------------------------------------------------------------------------------------
 
 
-def test_prepared_questions_are_not_shared(declared: Place) -> None:
+def test_prepared_queries_are_not_shared_between_users(declared: Place) -> None:
     """Of one shape, asked by turns: what lies ready for one is not another's."""
     admin, eu = declared.user("root", "admin"), declared.user("alice", "eu")
     wait_until(lambda: admin.rows(PEOPLE) == [["bob"]])
@@ -260,7 +260,7 @@ def test_pushes_are_not_shared_between_those_who_see_other_rows(declared: Place)
         assert some.rows == same.rows == [[5, "EU"]]
 
 
-def test_what_goes_on_ends_with_the_right_to_it(declared: Place) -> None:
+def test_a_push_query_ends_when_its_right_is_revoked(declared: Place) -> None:
     alice, book = declared.user("alice", "clerks"), declared.node.guard.book
     declared.user("bob")
     with closing(Pushed(alice, "SELECT ID FROM ORDERS EMIT CHANGES;")) as pushed:
@@ -275,7 +275,7 @@ def test_what_goes_on_ends_with_the_right_to_it(declared: Place) -> None:
         assert pushed.rows == [[4], [5]]
 
 
-def test_what_goes_on_ends_with_the_token(declared: Place) -> None:
+def test_a_push_query_ends_when_its_token_expires(declared: Place) -> None:
     declared.user("alice", "clerks")
     token, _, ends_at = declared.node.guard.make_token("alice", timedelta(seconds=2))
     alice = declared.nobody.showing(authorization=f"Bearer {token}")
@@ -322,7 +322,7 @@ def _messages(socket: Socket) -> Iterator[Any]:
         yield message
 
 
-def test_nobody_ends_anothers_question(declared: Place) -> None:
+def test_a_user_cannot_stop_another_users_query(declared: Place) -> None:
     alice, bob = declared.user("alice", "clerks"), declared.user("bob", "clerks")
     connection = HTTPConnection("127.0.0.1", alice.port, timeout=60)
     with closing(connection):
@@ -336,7 +336,7 @@ def test_nobody_ends_anothers_question(declared: Place) -> None:
         answer.read()
 
 
-def test_nobody_changes_anothers_dashboard(declared: Place) -> None:
+def test_a_user_cannot_change_another_users_dashboard(declared: Place) -> None:
     alice, bob, root = declared.user("alice", "reader"), declared.user("bob", "reader"), declared.user("root", "admin")
     path, panels = "/api/v1/dashboards/sales", [{"kind": "number", "view": "ORDERS", "y": "ID"}]
     made = alice("PUT", path, {"title": "Sales", "panels": panels})
@@ -363,7 +363,7 @@ def maker(declared: Place) -> Person:
     return declared.user("carol", "maker", "eu")
 
 
-def test_a_query_into_a_topic_that_is_there_is_no_way_to_read_it(declared: Place, maker: Person) -> None:
+def test_a_query_into_an_existing_topic_gives_no_right_to_read_it(declared: Place, maker: Person) -> None:
     made = "CREATE STREAM MY_X WITH (KAFKA_TOPIC='orders', VALUE_FORMAT='JSON') AS SELECT * FROM MY_S;"
     declared.node.execute(
         "CREATE STREAM MY_S (ID INT KEY, REGION STRING) WITH (KAFKA_TOPIC='s', VALUE_FORMAT='JSON', PARTITIONS=1);"
@@ -372,7 +372,7 @@ def test_a_query_into_a_topic_that_is_there_is_no_way_to_read_it(declared: Place
     assert (answer.status, answer.code) == (403, "not-allowed")
 
 
-def test_nobody_takes_the_name_of_anothers_query(declared: Place, maker: Person) -> None:
+def test_a_user_cannot_take_the_name_of_another_users_query(declared: Place, maker: Person) -> None:
     made = "CREATE TABLE MY_Y WITH (QUERY_ID='csas_copies_4') AS SELECT * FROM RAW;"
     answer = maker("POST", "/ksql", {"ksql": made})
     assert answer.status == 400

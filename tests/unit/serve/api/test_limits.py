@@ -130,7 +130,7 @@ def filled(node: Node, count: int) -> None:
 @pytest.mark.parametrize(
     "text", ["SELECT * FROM clicks;", "SELECT * FROM clicks WHERE n < 0;", "SELECT n FROM clicks ORDER BY n;"]
 )
-def test_a_question_that_takes_too_long_ends(tmp_path: Path, text: str) -> None:
+def test_a_query_that_exceeds_its_time_limit_ends(tmp_path: Path, text: str) -> None:
     with serving(tmp_path / "data", query_pull_timeout=timedelta(microseconds=1)) as (node, client):
         filled(node, 10)
         status, told, _ = client.raw("POST", "/query", json.dumps({"ksql": text}))
@@ -149,7 +149,7 @@ def test_an_answer_of_too_many_rows_ends(tmp_path: Path) -> None:
         assert sum("row" in one for one in json.loads(told)) == 10
 
 
-def test_only_so_many_questions_go_on_at_once(tmp_path: Path) -> None:
+def test_the_number_of_push_queries_is_limited(tmp_path: Path) -> None:
     body = json.dumps({"sql": "SELECT * FROM clicks EMIT CHANGES;"})
     with serving(tmp_path / "data", query_max_push_queries=2) as (_, client):
         going = [http.client.HTTPConnection(client.host, client.port, timeout=30) for _ in range(2)]

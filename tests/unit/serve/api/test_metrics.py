@@ -48,7 +48,7 @@ def scraped(ask: Client) -> Samples:
     return parsed(text.decode())
 
 
-def test_metrics_can_be_read_and_say_what_is_there(ask: Client, node: Node, log: EmbeddedLog) -> None:
+def test_metrics_are_valid_and_count_topics_and_queries(ask: Client, node: Node, log: EmbeddedLog) -> None:
     node.execute(CLICKS + COUNTS + "PAUSE CTAS_COUNTS_1;")
     log.append([Append("clicks", [Record(b"{}")] * 3)])
     found = scraped(ask)

@@ -33,7 +33,7 @@ def test_the_description_is_whole(ask: Client) -> None:
             assert named == set(re.findall(r"{(\w+)}", path))
 
 
-def test_what_is_described_is_what_is_asked(ask: Client) -> None:
+def test_the_openapi_document_describes_parameters_and_responses(ask: Client) -> None:
     told = ask.done("GET", "/openapi.json")
     read = told["paths"]["/topics/{topic}/records"]["get"]
     limit = next(one for one in read["parameters"] if one["name"] == "limit")

@@ -62,7 +62,7 @@ def test_a_name_in_a_statement_leads_nowhere(ask: Client, node: Node, outside: P
         "where=true;%20DROP%20TABLE%20hidden;--",
     ],
 )
-def test_parts_of_a_question_do_not_become_another(ask: Client, node: Node, query: str) -> None:
+def test_query_parameters_cannot_inject_sql(ask: Client, node: Node, query: str) -> None:
     for name in ("shown", "hidden"):
         node.execute(TABLE.format(name.upper(), name))
     status, told = ask("GET", f"/views/SHOWN/rows?{query}")

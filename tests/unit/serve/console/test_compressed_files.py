@@ -92,7 +92,7 @@ def there(tmp_path: Path, asked: list[str]) -> Browsers:
 
 
 @pytest.mark.parametrize("folder", ["static", "_nicegui/3.18.0/components"])
-def test_a_file_is_asked_for_once_and_goes_out_packed(there: Browsers, asked: list[str], folder: str) -> None:
+def test_a_file_is_served_compressed_and_cached(there: Browsers, asked: list[str], folder: str) -> None:
     browser = there()
     answers = [browser.ask(f"/ui/{folder}/one.js") for _ in range(3)]
     assert len(asked) == 1
@@ -123,7 +123,7 @@ def test_who_cannot_unpack_gets_it_plain(there: Browsers) -> None:
     assert "content-encoding" not in answer.headers
 
 
-def test_who_has_it_already_is_told_so(there: Browsers) -> None:
+def test_a_cached_file_is_answered_with_not_modified(there: Browsers) -> None:
     browser = there()
     etag = browser.ask("/ui/static/one.js").headers["etag"]
     answer = browser.ask("/ui/static/one.js", if_none_match=etag)
@@ -149,9 +149,7 @@ def test_a_part_is_a_part(there: Browsers) -> None:
         ("GET", "/ui/topics", 200),
     ],
 )
-def test_what_is_no_file_is_asked_for_each_time(
-    there: Browsers, asked: list[str], method: str, path: str, status: int
-) -> None:
+def test_dynamic_content_is_not_cached(there: Browsers, asked: list[str], method: str, path: str, status: int) -> None:
     browser = there()
     for _ in range(2):
         assert browser.ask(path, method).status == status

@@ -128,9 +128,7 @@ def test_rows_keep_every_digit_and_are_searched_as_a_whole(site: RequestContext)
 # -- once for everybody ---------------------------------------------------------------------------------------------
 
 
-def test_a_question_is_answered_once_and_again_when_the_view_has_moved(
-    site: RequestContext, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_result_is_cached_until_the_view_changes(site: RequestContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(poller, "POLL_SECONDS", 0.0)  # every question is looked at
     monkeypatch.setattr(poller, "_REST", 0)
     answers, asked = poller.SharedRequestCache(), ChartRequest(ChartPanel("number", "SALES", y="ID"))
@@ -156,7 +154,7 @@ def seen_by(site: RequestContext, grants: list[str] | None = None) -> RequestCon
     return site.by(Rights(Principal("ann"), [Grant.of("read", "source", "SALES", where) for where in grants]))
 
 
-def test_a_condition_on_the_clock_is_asked_anew(site: RequestContext) -> None:
+def test_a_query_with_a_time_condition_is_not_cached(site: RequestContext) -> None:
     assert ChartRequest(ChartPanel("number", "SALES", y="N")).stamp(site) is not None
     assert (
         ChartRequest(ChartPanel("number", "SALES", y="N", where="AT > FROM_UNIXTIME(UNIX_TIMESTAMP())")).stamp(site)

@@ -10,7 +10,7 @@ from headrace.serve.http.async_events import wait_for_event
 
 
 @pytest.mark.parametrize("turns", range(5))
-def test_who_is_told_to_stop_does_though_news_come_at_that_moment(turns: int) -> None:
+def test_a_stopped_waiter_ends_even_if_an_event_arrives_at_that_moment(turns: int) -> None:
     async def stopped() -> bool:
         news = asyncio.Event()
 

@@ -134,7 +134,7 @@ def test_who_does_not_read_is_held_back(version: str) -> None:
         assert app.sent < MUCH / 4
 
 
-def test_a_server_stops_though_somebody_is_read_to() -> None:
+def test_a_server_stops_while_a_client_is_streaming() -> None:
     begun = time.monotonic()
     with serving() as (app, wire):
         spoken(wire, "/stream")

@@ -86,7 +86,7 @@ def serving(tmp_path: Path) -> Iterator[Client]:
         yield Client(node, server.port)
 
 
-def test_a_table_is_asked(client: Client) -> None:
+def test_a_pull_query_on_a_table(client: Client) -> None:
     assert client.rows("SELECT COUNT(*) AS n, SUM(views) AS all_views FROM pages;") == [[0, None]]
     client.append(
         "pages", ("/a", {"VIEWS": 1, "PRICE": 1.50}), ("/b", {"VIEWS": 2}), ("/c", {"VIEWS": 3}), ("/c", None)
@@ -104,7 +104,7 @@ def test_a_table_is_asked(client: Client) -> None:
     assert client.rows("SELECT page, ROWTIME FROM pages WHERE page = '/missing';") == []
 
 
-def test_a_stream_is_asked_to_its_end(client: Client) -> None:
+def test_a_pull_query_on_a_stream_reads_to_its_end(client: Client) -> None:
     client.append("clicks", *((f"/{n % 3}", {"N": n}) for n in range(10)), ("/x", None), (None, {"N": 10}))
     status, told = client.query("SELECT page, n FROM clicks WHERE n > 6;")
     assert (status, told[0]["header"]["schema"]) == (200, "`PAGE` STRING, `N` INTEGER")
@@ -134,7 +134,7 @@ def test_a_stream_is_asked_to_its_end(client: Client) -> None:
         ("SELECT * FROM pages; SELECT * FROM pages;", "bad-query"),
     ],
 )
-def test_what_cannot_be_asked(client: Client, text: str, code: str) -> None:
+def test_unsupported_queries_are_refused(client: Client, text: str, code: str) -> None:
     client.node.execute(
         "CREATE TABLE declared (id INT PRIMARY KEY) WITH (kafka_topic='d', format='JSON', partitions=1);"
         "CREATE SOURCE TABLE numbered (id INT PRIMARY KEY) WITH (kafka_topic='d', format='JSON', partitions=1);"
@@ -154,7 +154,7 @@ def test_looking_through_a_table_can_be_switched_off(client: Client, condition: 
     assert status == (200 if allowed else 400)
 
 
-def test_a_question_goes_on_to_its_limit(client: Client) -> None:
+def test_a_push_query_ends_at_its_limit(client: Client) -> None:
     client.append("clicks", ("/a", {"N": 1}), ("/a", {"N": 2}))
     status, told = client.query("SELECT n, page FROM clicks EMIT CHANGES LIMIT 2;", **EARLIEST)
     assert (status, [entry["row"]["columns"] for entry in told[1:-1]]) == (200, [[1, "/a"], [2, "/a"]])
@@ -165,7 +165,7 @@ def test_a_question_goes_on_to_its_limit(client: Client) -> None:
     assert told[2] == {"row": {"columns": [None, "/a"], "tombstone": True}}
 
 
-def test_rows_come_as_lines_while_the_question_goes_on(client: Client) -> None:
+def test_a_push_query_streams_rows_as_lines(client: Client) -> None:
     body = {"sql": "SELECT * FROM clicks EMIT CHANGES;"}
     response = client.post("/query-stream", body)
     begin = json.loads(response.readline())
@@ -201,9 +201,7 @@ def test_who_asks_the_same_shares_the_work(client: Client) -> None:
         response.close()
 
 
-def test_a_slow_reader_of_its_own_question_gets_everything_later(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_slow_reader_of_an_unshared_push_query_gets_all_rows(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push, "MAX_BUFFERED_ROWS", 100)
     many, text = 20_000, "x" * 200
     for start in range(0, many, 1000):

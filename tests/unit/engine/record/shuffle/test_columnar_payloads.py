@@ -118,7 +118,7 @@ PLACES = st.sets(st.integers(0, 40), max_size=4)
 
 @quick
 @given(examples(), st.sampled_from([1, 3]), PLACES, st.integers(1, 3), PLACES, PLACES)
-def test_opened_records_give_what_raw_ones_give(
+def test_columnar_records_give_the_same_results_as_raw_ones(
     drawn: Example, key_groups: int, cuts: set[int], tasks: int, marked: set[int], early: set[int]
 ) -> None:
     case = Case(drawn.query, disturbed(drawn.records, marked, early))
@@ -131,7 +131,7 @@ def test_opened_records_give_what_raw_ones_give(
 
 @quick
 @given(windowed(), PLACES, st.integers(1, 3), PLACES, PLACES)
-def test_opened_records_close_windows_at_the_same_moment(
+def test_columnar_records_close_windows_at_the_same_moment(
     drawn: Case, cuts: set[int], tasks: int, marked: set[int], early: set[int]
 ) -> None:
     case = Case(drawn.query, disturbed(drawn.records, marked, early))

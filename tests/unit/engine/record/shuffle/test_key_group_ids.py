@@ -15,5 +15,5 @@ def test_key_groups_have_numbers_of_their_own(key_groups: int) -> None:
 
 
 @pytest.mark.parametrize("tasks", [2, 4, 8])
-def test_every_task_has_as_many_pages(tasks: int) -> None:
+def test_every_task_has_the_same_number_of_key_groups(tasks: int) -> None:
     assert set(Counter(spark_hash(number) % tasks for number in key_group_ids(8)).values()) == {8 // tasks}

@@ -147,7 +147,7 @@ def test_without_acknowledgement_a_changed_topic_loses_nothing(log: EmbeddedLog,
     assert sorted(v for v in values(log, "t") if v) == sorted([*(b"%d" % i for i in range(40)), b"end"])
 
 
-def test_a_failed_record_is_told_when_flushing(log: EmbeddedLog) -> None:
+def test_flush_raises_the_error_of_a_failed_record(log: EmbeddedLog) -> None:
     log.create_topic("t")
     producer = log.producer()
     with log.committer._busy:  # so that it stays in the queue until the topic is gone

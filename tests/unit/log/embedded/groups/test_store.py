@@ -70,7 +70,7 @@ def test_members_that_are_silent_for_too_long_are_dead(open_log: OpenLog, clock:
     assert first.assignment == frozenset()  # it was buried, and comes back as the last
 
 
-def test_a_topic_made_again_begins_anew_for_a_living_member(log: EmbeddedLog) -> None:
+def test_a_live_member_reads_a_recreated_topic_from_the_beginning(log: EmbeddedLog) -> None:
     log.create_topic("t")
     put(log, "t", b"1", b"2", b"3")
     consumer = log.consumer("g", ON_T)
@@ -84,7 +84,7 @@ def test_a_topic_made_again_begins_anew_for_a_living_member(log: EmbeddedLog) ->
     assert log.group("g").offsets == {T0: 1}
 
 
-def test_a_topic_deleted_under_a_named_subscription_is_told(log: EmbeddedLog) -> None:
+def test_deleting_a_subscribed_topic_raises_an_error(log: EmbeddedLog) -> None:
     log.create_topic("t")
     log.create_topic("u")
     consumer = log.consumer("g", Subscription(("t", "u")))

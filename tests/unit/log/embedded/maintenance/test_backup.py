@@ -219,7 +219,7 @@ def test_a_damaged_backup_is_not_restored(tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_files_that_vanish_are_fetched_in_another_round(tmp_path: Path) -> None:
+def test_files_removed_during_a_backup_are_copied_in_another_round(tmp_path: Path) -> None:
     """Merging between the copy of the commit log and the copy of its files."""
     source = filled(tmp_path / "data")
     rounds: list[int] = []

@@ -164,7 +164,7 @@ def test_all_damage_is_listed(folder: Path) -> None:
     assert "missing-file" in kinds(folder)
 
 
-def test_an_orphan_is_told_but_is_no_damage(folder: Path) -> None:
+def test_an_orphaned_file_is_reported_but_is_no_damage(folder: Path) -> None:
     (folder / "extents" / "0123456789ab-left.arrow").write_bytes(b"x")
     (finding,) = check(folder).findings
     assert (finding.kind, finding.damage) == ("orphan", False)

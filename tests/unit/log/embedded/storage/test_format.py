@@ -60,7 +60,7 @@ def test_all_rows_are_read(old: EmbeddedLog) -> None:
     assert len(set(sequences)) == 21
 
 
-def test_writers_and_groups_go_on(old: EmbeddedLog) -> None:
+def test_writers_and_groups_resume(old: EmbeddedLog) -> None:
     writer = old.writer("writer")
     assert writer.last == 41
     assert writer.append(41, [Append("plain", raw(b"again"), 1)]) is None

@@ -65,7 +65,7 @@ def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     assert raised.value.code in ("read-only", "not-a-data-folder")  # type: ignore[attr-defined]
 
 
-def test_damage_in_the_commit_log_is_told(log: EmbeddedLog) -> None:
+def test_a_damaged_commit_log_raises_an_error(log: EmbeddedLog) -> None:
     log.create_topic("t")
     put(log, "t", b"good")
     put(log, "t", b"bad", b"worse")
@@ -79,7 +79,7 @@ def test_damage_in_the_commit_log_is_told(log: EmbeddedLog) -> None:
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut", "empty", "gone"])
-def test_damage_in_a_file_is_told(log: EmbeddedLog, folder: Path, damage: str) -> None:
+def test_a_damaged_extent_raises_an_error(log: EmbeddedLog, folder: Path, damage: str) -> None:
     log.create_topic("t")
     put(log, "t", LARGE)
     (path,) = (folder / "extents").iterdir()
@@ -96,7 +96,7 @@ def test_damage_in_a_file_is_told(log: EmbeddedLog, folder: Path, damage: str) -
 
 
 @pytest.mark.parametrize("damage", ["flip", "cut"])
-def test_damage_in_an_archive_is_told(open_log: OpenLog, clock, folder: Path, damage: str) -> None:
+def test_a_damaged_archive_raises_an_error(open_log: OpenLog, clock, folder: Path, damage: str) -> None:
     from datetime import timedelta
 
     log = open_log(clock)
@@ -171,7 +171,7 @@ def test_closing_ends_what_waits(log: EmbeddedLog) -> None:
     consumer.close()
 
 
-def test_closing_beside_busy_threads_does_no_harm(open_log: OpenLog) -> None:
+def test_closing_while_threads_append_is_safe(open_log: OpenLog) -> None:
     """A connection that is closed while another thread uses it takes the whole process down."""
     for _ in range(20):
         log = open_log()

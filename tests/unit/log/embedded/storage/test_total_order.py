@@ -21,7 +21,7 @@ def test_an_empty_log_is_at_its_head(log: EmbeddedLog) -> None:
     assert list(log.scan(["t"], 0, 0)) == []
 
 
-def test_a_cut_is_as_far_as_asked_for(log: EmbeddedLog) -> None:
+def test_a_cut_ends_at_the_requested_size(log: EmbeddedLog) -> None:
     log.create_topic("a")
     log.create_topic("b")
     for _ in range(5):
@@ -63,7 +63,7 @@ def test_pieces_cover_a_range_once(log: EmbeddedLog, folder: Path) -> None:
     view.close()
 
 
-def test_what_was_removed_is_told(log: EmbeddedLog) -> None:
+def test_removed_rows_in_the_total_order_raise_an_error(log: EmbeddedLog) -> None:
     log.create_topic("t")
     put(log, "t", b"a", b"b", b"c")
     log.truncate("t", 0, 2)

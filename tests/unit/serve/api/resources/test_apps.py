@@ -39,7 +39,7 @@ def test_an_app_is_sent_shown_and_withdrawn(ask: Client) -> None:
     assert ask("DELETE", "/apps/shop")[0] == 404
 
 
-def test_what_is_wrong_is_told_with_its_line(ask: Client) -> None:
+def test_an_error_names_its_line(ask: Client) -> None:
     status, told = ask("POST", "/apps", {"source": "import headrace\n1 / 0\n", "path": "broken.py"})
     assert (status, told["code"], told["where"]) == (400, "bad-python", "broken.py:2")
 

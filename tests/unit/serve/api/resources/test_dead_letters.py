@@ -93,7 +93,7 @@ def test_what_cannot_be_replayed(ask: Client, node: Node, log: EmbeddedLog) -> N
         assert (status, told["code"]) == (404, code), path
 
 
-def test_a_topic_made_anew_has_other_letters(ask: Client, node: Node, log: EmbeddedLog) -> None:
+def test_a_recreated_topic_has_its_own_dead_letters(ask: Client, node: Node, log: EmbeddedLog) -> None:
     buried(node, log)
     ask.done("DELETE", f"{PATH}/0/0")
     log.delete_topic("COUNTS.dead")

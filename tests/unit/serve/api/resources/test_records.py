@@ -224,7 +224,7 @@ def test_a_numbered_request_counts_once_whatever_is_repeated_and_after_a_restart
     assert [record.value for record in log.read("raw", 0, 0).records()] == [b"a", b"b", b"c"]
 
 
-def test_reading_begins_where_it_is_asked_to(ask: Client, log: EmbeddedLog) -> None:
+def test_reading_starts_at_the_requested_position(ask: Client, log: EmbeddedLog) -> None:
     ask.done("POST", "/topics/raw/records", [{"value": str(i), "$timestamp": 1000 * i} for i in range(10)])
 
     def values(query: str) -> list[str]:

@@ -14,7 +14,7 @@ from tests.unit.serve.api.conftest import Client
 SCHEMA = "id bigint key, city string"
 
 
-def test_a_topic_is_made_described_changed_and_deleted(ask: Client, log: EmbeddedLog) -> None:
+def test_a_topic_is_created_described_altered_and_deleted(ask: Client, log: EmbeddedLog) -> None:
     made = ask.done("POST", "/topics", {"name": "orders", "options": {"partitions": 2, "schema": SCHEMA}})
     assert (made["name"], made["schema"], len(made["partitions"])) == ("orders", SCHEMA, 2)
     assert made["partitions"][0] == {"partition": 0, "start": 0, "end": 0, "rows": 0, "bytes": 0}

@@ -48,7 +48,7 @@ def test_a_read_with_the_token_of_a_write_sees_it(ask: Client) -> None:
     assert view["position"] == told["position"]
 
 
-def test_who_asks_for_what_is_not_there_in_time_is_told(ask: Client, node: Node) -> None:
+def test_a_read_that_waits_for_a_token_times_out_with_an_error(ask: Client, node: Node) -> None:
     status, told = ask("GET", f"{PATH}?token=prices/0:99&wait=0s")
     assert (status, told["code"], told["where"]) == (503, "view-lagging", "prices/0:99")
     node.execute(CLICKS + COUNTS)  # a query that never begins

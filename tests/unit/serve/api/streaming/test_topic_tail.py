@@ -99,7 +99,7 @@ def test_many_read_the_same_each_from_its_own_place(ask: Client, log: EmbeddedLo
             assert [values(following()[2]) for following in (*late, *early)] == [[letter]] * 10
 
 
-def test_a_topic_that_is_made_anew_is_another_one(ask: Client, log: EmbeddedLog) -> None:
+def test_a_tail_ends_when_its_topic_is_recreated(ask: Client, log: EmbeddedLog) -> None:
     append(log, "a")
     with events(ask) as following:
         following()
@@ -143,7 +143,7 @@ def test_what_is_refused_is_an_answer_and_no_event(ask: Client) -> None:
     assert ask("GET", "/topics/raw/tail?from=raw/0:x")[1]["code"] == "bad-position-token"
 
 
-def test_an_end_is_told_with_its_code(ask: Client, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tail_ends_with_an_error_code(ask: Client, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(topic_tail, "MAX_LAG", 2)
     append(log, *"abcdef")
     monkeypatch.setattr(page_cache, "MAX_PAGE_RECORDS", 3)

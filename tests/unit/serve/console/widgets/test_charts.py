@@ -90,7 +90,7 @@ def test_lines_are_in_the_order_of_time_and_the_largest_are_kept() -> None:
     ("kind", "told"),
     [("bar", "X axis (category)"), ("heat", "Group by (category)"), ("number", "Y axis (number, summed)")],
 )
-def test_what_is_missing_is_asked_for(kind: str, told: str) -> None:
+def test_missing_options_of_a_chart_are_requested(kind: str, told: str) -> None:
     assert told in options(ChartPanel(kind, "V"), COLUMNS, [])["title"]["text"]
 
 
@@ -119,7 +119,7 @@ def test_bars_have_parts() -> None:
     assert many.note == "Shows the 12 largest of 13 values of BY"
 
 
-def test_rows_that_were_not_asked_for_are_told_of() -> None:
+def test_a_chart_reports_omitted_rows() -> None:
     rows = [[1, 1, None]]
     assert draw_chart(ChartPanel("histogram", "V", "X"), rows, is_cut=True).note == "Shows the first 5,000 rows"
     assert draw_chart(ChartPanel("line", "V", "X", "Y"), rows, is_cut=True).note == "Shows the last 5,000 rows"
@@ -137,12 +137,12 @@ def test_a_number_is_shown_in_full(value: object, told: str) -> None:
 
 
 @pytest.mark.parametrize("kind", list(CHART_KINDS))
-def test_a_column_without_numbers_is_told(kind: str) -> None:
+def test_a_column_without_numbers_is_reported(kind: str) -> None:
     drawn = draw_chart(ChartPanel(kind, "V", "X", "Y", "BY"), [["a", "b", "c"]])
     assert "is not numeric" in drawn.options["title"]["text"]
 
 
-def test_edges_of_a_histogram_are_told_apart() -> None:
+def test_edges_of_a_histogram_are_distinct() -> None:
     start = 1_700_000_000_000
     rows = [[start + n, None, None] for n in range(100)]
     for panel in (ChartPanel("histogram", "V", "N"), ChartPanel("histogram", "V", "ROWTIME")):
