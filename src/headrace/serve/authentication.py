@@ -12,65 +12,22 @@ import base64
 import json
 from collections.abc import Awaitable, Callable, Collection
 from functools import partial
-from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import HTTPConnection
 from starlette.responses import RedirectResponse, Response
 
-from headrace.access.authorization import ALL_RIGHTS, NO_RIGHTS, Rights
+from headrace.access.authorization import ALL_RIGHTS
 from headrace.access.guard import Guard
 from headrace.access.principal import LOCAL, NOBODY, Principal
-from headrace.access.tokens import is_loopback
-from headrace.errors import CsrfMissing, HeadraceError, NotAllowed, NotAuthenticated
+from headrace.errors import CsrfMissing, HeadraceError, NotAuthenticated
 from headrace.serve.api import errors as api
+from headrace.serve.caller import CSRF, RequestCredentials, is_local_request, session_cookie
 from headrace.serve.console import urls
-from headrace.serve.http.proxy_headers import PROXY_HEADERS
 from headrace.serve.ksql import errors as ksql
 
-COOKIE, CSRF = "headrace_session", "x-csrf-token"
 _OUR_PATHS = ("/api/", "/metrics")
 _SAFE = ("GET", "HEAD", "OPTIONS")
-_CSRF = CSRF.encode()
-_WANTED = frozenset((b"authorization", b"cookie", b"origin", b"sec-fetch-mode", _CSRF))
-
-
-class RequestCredentials:
-    """The headers of a request that matter for authentication, and whether it came through a proxy."""
-
-    __slots__ = ("_headers", "proxied")
-
-    def __init__(self, scope: Any) -> None:
-        self._headers: dict[bytes, bytes] = {}
-        self.proxied = False
-        for name, value in scope["headers"]:
-            if name in _WANTED:
-                self._headers[name] = value
-            elif name in PROXY_HEADERS:
-                self.proxied = True
-
-    def get(self, name: bytes) -> str | None:
-        value = self._headers.get(name)
-        return None if value is None else value.decode("latin-1")
-
-
-def is_local_request(scope: Any, shown: RequestCredentials | None = None) -> bool:
-    """Whether the client is on this machine. Proxied requests do not count: all of them seem to be local."""
-    client = scope.get("client")
-    return client is not None and is_loopback(client[0]) and not (shown or RequestCredentials(scope)).proxied
-
-
-def request_rights(connection: HTTPConnection) -> Rights:
-    """The rights of the caller."""
-    return connection.scope.get("rights", NO_RIGHTS)
-
-
-async def audit_refusal(guard: Guard, connection: HTTPConnection, error: HeadraceError) -> None:
-    """Record a denial in the audit log."""
-    if isinstance(error, NotAllowed):
-        who = request_rights(connection).who.name
-        await run_in_threadpool(lambda: guard.audit.note_once("refused", who, what=error.what))
 
 
 class AuthenticationMiddleware:
@@ -109,10 +66,10 @@ class AuthenticationMiddleware:
     async def _who(self, scope: Any, shown: RequestCredentials) -> Principal:
         if (given := shown.get(b"authorization")) is not None:
             return await self._by_header(given, scope)
-        cookie = _cookie(shown)
+        cookie = session_cookie(shown)
         if cookie is not None and (found := self._guard.by_session(cookie)) is not None:
             who, session = found
-            if _changes(scope) and not session.allows(shown.get(_CSRF)):
+            if _changes(scope) and not session.allows(shown.get(CSRF.encode())):
                 raise CsrfMissing(
                     "the request changes something, but lacks the session's CSRF token",
                     fix=f"send the token that POST /api/v1/session returned as {CSRF}",
@@ -202,34 +159,8 @@ def _is_known(guard: Guard, shown: RequestCredentials) -> Callable[[], bool]:
     kind, _, token = (shown.get(b"authorization") or "").strip().partition(" ")
     if kind.lower() == "bearer":
         return lambda: guard.tokens.known(token.strip()) is not None
-    cookie = None if kind else _cookie(shown)
+    cookie = None if kind else session_cookie(shown)
     return (lambda: True) if cookie is None else (lambda: guard.sessions.find(cookie) is not None)
-
-
-def current_rights(guard: Guard, connection: HTTPConnection) -> Rights:
-    """The caller's current rights, for work that outlives the request; raises when the credentials become invalid."""
-    who = request_rights(connection).who
-    if who is LOCAL:
-        return ALL_RIGHTS
-    if who.how == "session":
-        found = guard.by_session(_cookie(RequestCredentials(connection.scope)) or "")
-        if found is None:
-            raise NotAuthenticated("the session has ended", fix="log in again")
-        return guard.rights(found[0])
-    if who.how == "token":
-        return guard.rights(guard.by_token(connection.headers["authorization"].split()[-1]))
-    return guard.rights(guard.still(who))
-
-
-def _cookie(shown: RequestCredentials) -> str | None:
-    given = shown.get(b"cookie")
-    if given is None or COOKIE not in given:
-        return None
-    try:
-        found = SimpleCookie(given).get(COOKIE)
-    except CookieError:
-        return None
-    return None if found is None else found.value
 
 
 def _changes(scope: Any) -> bool:

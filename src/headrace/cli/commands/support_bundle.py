@@ -26,7 +26,7 @@ def support_bundle(
 
     Example: headrace support-bundle problem.zip
     """
-    from headrace.cli.io.bundle_contents import collect_bundle
+    from headrace.cli.commands.bundle_contents import collect_bundle
     from headrace.log.embedded.storage.store import translate_errors
 
     call: CommandContext = ctx.obj

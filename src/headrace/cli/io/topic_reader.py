@@ -7,9 +7,9 @@ import time
 from datetime import timedelta
 
 from headrace.cli.io.row_printer import RowPrinter
-from headrace.cli.params import offset
 from headrace.contracts import Batch, Consumer, Log, OffsetReset, Subscription, Topic, TopicPartition
 from headrace.errors import BadFilter, GroupFenced, OffsetLost, OffsetOutOfRange, UnknownPartition
+from headrace.log import offset_spec
 from headrace.log.append_waiter import AppendWaiter
 
 _PAGE = 5_000
@@ -25,7 +25,7 @@ class DirectReader:
         log: Log,
         wanted: Subscription,
         printer: RowPrinter,
-        start: offset.OffsetSpec,
+        start: offset_spec.OffsetSpec,
         partition: int | None,
         lost: OffsetReset,
     ) -> None:
@@ -53,9 +53,9 @@ class DirectReader:
                 if not follow:
                     return
                 self._news.wait(1.0)
-                self._look(offset.EARLIEST)  # new topics and partitions are read from their beginning
+                self._look(offset_spec.EARLIEST)  # new topics and partitions are read from their beginning
 
-    def _look(self, start: offset.OffsetSpec) -> None:
+    def _look(self, start: offset_spec.OffsetSpec) -> None:
         """Find topics and partitions that are not known yet."""
         for topic in self._topics():
             bounds = self._log.bounds(topic.name)
@@ -67,7 +67,7 @@ class DirectReader:
             for number in bounds if self._partition is None else [self._partition]:
                 here = TopicPartition(topic.name, number)
                 if here not in self._positions:
-                    self._positions[here] = offset.resolve_offset(self._log, here, start, bounds[number])
+                    self._positions[here] = offset_spec.resolve_offset(self._log, here, start, bounds[number])
 
     def _topics(self) -> list[Topic]:
         named = [self._log.topic(name) for name in self._wanted.topics]

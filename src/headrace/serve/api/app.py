@@ -42,7 +42,7 @@ from headrace.serve.api.resources import (
 )
 from headrace.serve.api.route import AccessLevel, RawResponse, RequiredPrivilege, Route
 from headrace.serve.api.streaming import push_query, topic_tail
-from headrace.serve.authentication import audit_refusal, request_rights
+from headrace.serve.caller import audit_refusal, request_rights
 from headrace.serve.http.request_body import parse_object, read_body
 
 PREFIX = "/api/v1"

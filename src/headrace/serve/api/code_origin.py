@@ -5,7 +5,7 @@ from __future__ import annotations
 from starlette.requests import Request
 
 from headrace.errors import BadSetting, CodeRefused
-from headrace.serve.authentication import is_local_request
+from headrace.serve.caller import is_local_request
 from headrace.settings import Settings
 
 _LOCAL, _ANY, _NONE = "local", "any", "none"

@@ -13,7 +13,7 @@ from headrace.serve.api.app import ROUTES
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.dashboards import add_panel, remove_panel
 from headrace.serve.api.route import AccessLevel
-from headrace.serve.authentication import current_rights, request_rights
+from headrace.serve.caller import current_rights, request_rights
 from headrace.serve.console.poller import ServerSnapshot, SharedRequest, SnapshotPoller
 
 _NEEDS = {route.do: route.needs for route in ROUTES} | {add_panel: AccessLevel.KNOWN, remove_panel: AccessLevel.KNOWN}

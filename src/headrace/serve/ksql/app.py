@@ -19,7 +19,7 @@ from starlette.routing import Route
 from headrace.access.authorization import Rights
 from headrace.control.node import PROGRAM_NAME, Node
 from headrace.errors import BadRequest, HeadraceError, NotAllowed, UnknownCommand
-from headrace.serve.authentication import audit_refusal, request_rights
+from headrace.serve.caller import audit_refusal, request_rights
 from headrace.serve.http.request_body import MAX_STATEMENTS_BYTES, BodyBudget, parse_object, read_body
 from headrace.serve.ksql.entities import statement_entity
 from headrace.serve.ksql.errors import error_document

@@ -20,7 +20,7 @@ from starlette.types import Receive, Scope, Send
 from headrace.control.node import Node
 from headrace.control.statements.inserts import RowInserter
 from headrace.errors import BadRequest, HeadraceError
-from headrace.serve.authentication import audit_refusal, request_rights
+from headrace.serve.caller import audit_refusal, request_rights
 from headrace.serve.http.request_body import BodyBudget
 from headrace.serve.ksql.errors import error_document
 from headrace.serve.ksql.response_formats import ARRAY, LINES, OBJECTS

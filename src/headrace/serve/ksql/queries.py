@@ -31,7 +31,7 @@ from headrace.control.statements.permissions import can_see_all_rows
 from headrace.control.statements.runtime import OFFSET_RESET
 from headrace.errors import BadRequest, HeadraceError, UnknownQuery
 from headrace.plan.actions import TransientSelect
-from headrace.serve.authentication import request_rights
+from headrace.serve.caller import request_rights
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
 from headrace.serve.ksql.response_formats import (
     ARRAY,

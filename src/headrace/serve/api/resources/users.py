@@ -21,7 +21,7 @@ from headrace.errors import BadAccessToken, NotAuthenticated, UnknownUser
 from headrace.serve.api.parameters import in_body, in_path, in_query
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
-from headrace.serve.authentication import COOKIE
+from headrace.serve.caller import COOKIE
 from headrace.settings import parse_duration
 
 _MOST_ENTRIES = 1_000

@@ -1,0 +1,83 @@
+"""The caller of a request: the credentials in its headers, and the rights that authentication has found for them."""
+
+from __future__ import annotations
+
+from http.cookies import CookieError, SimpleCookie
+from typing import Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import HTTPConnection
+
+from headrace.access.authorization import ALL_RIGHTS, NO_RIGHTS, Rights
+from headrace.access.guard import Guard
+from headrace.access.principal import LOCAL
+from headrace.access.tokens import is_loopback
+from headrace.errors import HeadraceError, NotAllowed, NotAuthenticated
+from headrace.serve.http.proxy_headers import PROXY_HEADERS
+
+COOKIE, CSRF = "headrace_session", "x-csrf-token"
+_HEADERS = frozenset((b"authorization", b"cookie", b"origin", b"sec-fetch-mode", CSRF.encode()))
+
+
+class RequestCredentials:
+    """The headers of a request that matter for authentication, and whether it came through a proxy."""
+
+    __slots__ = ("_headers", "proxied")
+
+    def __init__(self, scope: Any) -> None:
+        self._headers: dict[bytes, bytes] = {}
+        self.proxied = False
+        for name, value in scope["headers"]:
+            if name in _HEADERS:
+                self._headers[name] = value
+            elif name in PROXY_HEADERS:
+                self.proxied = True
+
+    def get(self, name: bytes) -> str | None:
+        value = self._headers.get(name)
+        return None if value is None else value.decode("latin-1")
+
+
+def is_local_request(scope: Any, shown: RequestCredentials | None = None) -> bool:
+    """Whether the client is on this machine. Proxied requests do not count: all of them seem to be local."""
+    client = scope.get("client")
+    return client is not None and is_loopback(client[0]) and not (shown or RequestCredentials(scope)).proxied
+
+
+def request_rights(connection: HTTPConnection) -> Rights:
+    """The rights of the caller."""
+    return connection.scope.get("rights", NO_RIGHTS)
+
+
+async def audit_refusal(guard: Guard, connection: HTTPConnection, error: HeadraceError) -> None:
+    """Record a denial in the audit log."""
+    if isinstance(error, NotAllowed):
+        who = request_rights(connection).who.name
+        await run_in_threadpool(lambda: guard.audit.note_once("refused", who, what=error.what))
+
+
+def current_rights(guard: Guard, connection: HTTPConnection) -> Rights:
+    """The caller's current rights, for work that outlives the request; raises when the credentials become invalid."""
+    who = request_rights(connection).who
+    if who is LOCAL:
+        return ALL_RIGHTS
+    if who.how == "session":
+        found = guard.by_session(session_cookie(RequestCredentials(connection.scope)) or "")
+        if found is None:
+            raise NotAuthenticated("the session has ended", fix="log in again")
+        return guard.rights(found[0])
+    if who.how == "token":
+        return guard.rights(guard.by_token(connection.headers["authorization"].split()[-1]))
+    return guard.rights(guard.still(who))
+
+
+def session_cookie(shown: RequestCredentials) -> str | None:
+    """The cookie of a browser session, if the request has one."""
+    given = shown.get(b"cookie")
+    if given is None or COOKIE not in given:
+        return None
+    try:
+        found = SimpleCookie(given).get(COOKIE)
+    except CookieError:
+        return None
+    return None if found is None else found.value
