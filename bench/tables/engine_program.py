@@ -102,7 +102,7 @@ def finished(program: Program, work: Work, started: float) -> tuple[float, dict[
     """Waits until the program has read all its input."""
     outputs = Outputs()
     exit_if_unsupported(
-        lambda: program.wait(until_idle=True, on_look=lambda: outputs.note(time.perf_counter(), processed(program)))
+        lambda: program.wait(until_idle=True, on_poll=lambda: outputs.note(time.perf_counter(), processed(program)))
     )
     seconds = time.perf_counter() - started
     check_execution_mode(program, work["execution_mode"])
