@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from headrace.backoff import Backoff
 from headrace.errors import LoginThrottled
 
 FREE_ATTEMPTS = 5
@@ -78,7 +79,7 @@ class LoginThrottle:
             return 0.0
         if count.wrong < FREE_ATTEMPTS:
             return 0.0
-        return count.last + min(longest, 2.0 ** min(count.wrong - FREE_ATTEMPTS, 10)) - self._now()
+        return count.last + Backoff(1.0, longest).pause(count.wrong - FREE_ATTEMPTS + 1) - self._now()
 
     def _add(self, key: tuple[str, str], change: int) -> None:
         if len(self._counts) > _CACHE_SIZE:

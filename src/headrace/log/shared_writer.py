@@ -6,10 +6,10 @@ into account; and the append fails if yet another process has opened the writer 
 
 from __future__ import annotations
 
-import random
 import time
 from collections.abc import Callable, Sequence
 
+from headrace.backoff import Backoff
 from headrace.contracts import Append, Appended, Log, Writer
 from headrace.errors import LogBusy, WriterFenced
 
@@ -36,7 +36,7 @@ class SharedWriter:
                 if time.monotonic() > until:
                     raise LogBusy(f'others use writer "{self._name}" all the time', fix="try again") from None
             # Random pause: two equally fast processes would fence each other forever.
-            time.sleep(random.uniform(0, min((time.monotonic() - began) * 2**attempt, _LONGEST_PAUSE)))
+            time.sleep(Backoff(2 * (time.monotonic() - began), _LONGEST_PAUSE, jitter=1.0).pause(attempt))
 
     def _try(self, prepare: Callable[[int], Sequence[Append]]) -> list[Appended]:
         writer = self._writer = self._writer or self._log.writer(self._name)

@@ -12,6 +12,7 @@ import time
 from dataclasses import dataclass
 from datetime import timedelta
 
+from headrace.backoff import Backoff
 from headrace.contracts import Log
 from headrace.errors import Closed, ViewLagging
 from headrace.log.append_waiter import AppendWaiter
@@ -21,7 +22,7 @@ from headrace.views.materializer import ViewMaterializer
 _PATIENCE = 1.0
 _PAUSE = 0.01
 """Seconds between two polls: the append signal is sent for all topics, and others may be busy."""
-_MAX_PAUSE = 60.0
+_BACKOFF = Backoff(1.0, 60.0)
 
 _logger = logging.getLogger(__name__)
 
@@ -118,7 +119,7 @@ class MaterializerLoop:
             return False
         except Exception as error:
             kept.failure, kept.tried = error, kept.tried + 1
-            kept.not_before = time.monotonic() + min(_MAX_PAUSE, 2.0 ** min(kept.tried, 10) / 2)
+            kept.not_before = time.monotonic() + _BACKOFF.pause(kept.tried)
             _logger.warning("view %s is not updated until a retry succeeds: %s", kept.keeper.name, error)
             return False
         kept.failure, kept.tried = None, 0

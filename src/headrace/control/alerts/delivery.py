@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import hashlib
 import logging
-import random
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from headrace.backoff import Backoff
 from headrace.clock import Clock
 from headrace.contracts import Log
 from headrace.control.alerts.history import DeliveryOutcome, NoticeAtOffset, read_notices
@@ -44,7 +44,7 @@ _MAX_NOTICES_PER_PASS = 1_000  # in one pass
 _MAX_NOTICES_PER_MESSAGE = 100  # in one message
 _READ_INTERVAL = 0.1  # seconds between two reads: the log signals appends to any topic
 _IDLE_WAIT = 5.0  # seconds
-_MAX_BACKOFF = 60.0  # seconds between two attempts, unless the receiver asks for more
+_BACKOFF = Backoff(1.0, 60.0, jitter=0.5)  # between two attempts, unless the receiver asks for more
 _MAX_RETRY_AFTER = 300.0
 _MAX_OBSERVATIONS = 100  # observations of the topic's end that are remembered
 _MAX_REASON_LENGTH = 500  # characters
@@ -265,7 +265,7 @@ def _as_headrace_error(error: Exception) -> HeadraceError:
 
 def _pause(error: HeadraceError, tries: int) -> float:
     asked = error.seconds if isinstance(error, RetryLater) else None
-    usual = min(2.0 ** min(tries - 1, 30), _MAX_BACKOFF) * random.uniform(0.5, 1.0)
+    usual = _BACKOFF.pause(tries)
     return usual if asked is None else min(max(asked, usual), _MAX_RETRY_AFTER)
 
 
