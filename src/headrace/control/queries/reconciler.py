@@ -9,39 +9,41 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass
 
 from headrace.control.queries.idle import IdleTracker, SuspendedQuery
+from headrace.control.queries.restart_policy import SERVER_POLICY, FailureTracker, QueryFailure
 from headrace.control.queries.supervisor import Supervisor
 from headrace.control.queries.ticks import is_timed
-from headrace.errors import HeadraceError, Retry
+from headrace.errors import HeadraceError
 
 _INTERVAL = 0.2  # seconds between two passes
-_MAX_BACKOFF = 60.0  # seconds until a failed query is restarted
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class QueryFailure:
-    """A query's last error, the number of failures in a row, and the restart time (`time.monotonic`; None is never)."""
-
-    error: HeadraceError
-    count: int
-    restart_at: float | None
 
 
 class Reconciler:
     """Reconciles the queries of a supervisor in its own thread, from `start` on. Each pass holds `lock`."""
 
-    def __init__(self, supervisor: Supervisor, idle: IdleTracker, lock: AbstractContextManager[object]) -> None:
-        self.failures: dict[str, QueryFailure] = {}
+    def __init__(
+        self,
+        supervisor: Supervisor,
+        idle: IdleTracker,
+        lock: AbstractContextManager[object],
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._failures = FailureTracker(SERVER_POLICY, now)
         self.suspended: dict[str, SuspendedQuery] = {}
         """Suspended queries: idle, and not on Spark."""
         self._supervisor = supervisor
         self._idle = idle
         self._lock = lock
         self._thread = threading.Thread(target=self._run, name="headrace-node", daemon=True)
+
+    @property
+    def failures(self) -> dict[str, QueryFailure]:
+        """Queries that do not run because they failed."""
+        return self._failures.failures
 
     def start(self) -> None:
         if self._idle.suspend_after:
@@ -87,8 +89,7 @@ class Reconciler:
             return False
         if (suspended := self.suspended.get(query)) is not None and not suspended.has_input:
             return False
-        failed = self.failures.get(query)
-        return failed is None or (failed.restart_at is not None and failed.restart_at <= time.monotonic())
+        return not self._failures.blocks(query)
 
     def _start_query(self, query: str) -> None:
         self.suspended.pop(query, None)
@@ -98,11 +99,11 @@ class Reconciler:
             self._record_failure(query, error)
 
     def _record_failure(self, query: str, failure: HeadraceError) -> None:
-        before, running = self.failures.get(query), self._supervisor.running.get(query)
-        count = 1 if before is None or (running is not None and running.progress.batches) else before.count + 1
-        restart_at = time.monotonic() + min(2.0 ** (count - 1), _MAX_BACKOFF) if isinstance(failure, Retry) else None
-        self.failures[query] = QueryFailure(failure, count, restart_at)
-        _logger.warning("query %s failed, %s: %s", query, "restarts" if restart_at else "waits for RESUME", failure)
+        running = self._supervisor.running.get(query)
+        made_progress = running is not None and running.progress.batches > 0
+        restart_at = self._failures.record(query, failure, made_progress=made_progress).restart_at
+        following = "waits for RESUME" if restart_at is None else "restarts"
+        _logger.warning("query %s failed, %s: %s", query, following, failure)
         self._supervisor.stop(query)
 
     def restart(self, query: str) -> None:
@@ -113,7 +114,7 @@ class Reconciler:
     def forget(self, query: str) -> None:
         """Forget why the query is not running: its failures, and that it was suspended."""
         self.suspended.pop(query, None)
-        self.failures.pop(query, None)
+        self._failures.forget(query)
 
     def set_suspend_after(self, seconds: float) -> None:
         self._idle.suspend_after = seconds

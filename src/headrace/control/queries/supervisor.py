@@ -9,8 +9,7 @@ from __future__ import annotations
 import logging
 import re
 import threading
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,12 +19,13 @@ from headrace.contracts import Log
 from headrace.control.admin.checkpoints import find_renumbered, internal_topic_remover
 from headrace.control.admin.lock import ProgramLock
 from headrace.control.queries.handle import QueryHandle
+from headrace.control.queries.restart_policy import FailureTracker, script_policy
 from headrace.control.queries.ticks import Ticker
 from headrace.control.workers.isolation import Isolation
 from headrace.engine.checkpoint import Checkpoint, finish_removals, list_checkpoints
 from headrace.engine.log_adapter import Position
 from headrace.engine.query import PreparedQuery, prepare_query
-from headrace.errors import HeadraceError, OutOfMemory, ProcessLost
+from headrace.errors import HeadraceError, ProcessLost
 from headrace.log.embedded.storage.store import translate_errors
 from headrace.plan.nodes import Query
 from headrace.plan.serialization import Setup, no_setup
@@ -33,7 +33,6 @@ from headrace.settings import Settings
 
 _PAUSE = 0.05  # seconds between checks of queries that are starting
 _MAX_STARTING = 2  # queries that may be starting at once
-_MAX_RESTARTS: Mapping[type, int] = {ProcessLost: 5, OutOfMemory: 1}  # restarts in a row
 _logger = logging.getLogger(__name__)
 
 
@@ -72,7 +71,8 @@ class Supervisor:
         self._program_lock = ProgramLock(folder, name)
         self._delete_internal_topics = internal_topic_remover(log)
         finish_removals(folder, self._delete_internal_topics)
-        self._restarts: Counter[str] = Counter()
+        policy = script_policy(isolates_failures=isolation.isolates_failures)
+        self._restarts = FailureTracker(policy)
         self._ticker = Ticker(log, clock)
 
     @property
@@ -181,12 +181,11 @@ class Supervisor:
             if self.stopping.wait(_PAUSE):
                 return
 
-    def _count_restart(self, query: str, lost: ProcessLost) -> None:
-        """Count a restart; raises the error if the limit is exceeded."""
-        self._restarts[query] += 1
-        if self._restarts[query] > _MAX_RESTARTS[type(lost)]:
-            raise lost
-        _logger.warning("query %s is restarted: %s", query, lost.what)
+    def _count_restart(self, query: str, failure: HeadraceError, *, made_progress: bool = False) -> None:
+        """Count a restart; raises the error if the policy allows no other."""
+        if self._restarts.record(query, failure, made_progress=made_progress).restart_at is None:
+            raise failure
+        _logger.warning("query %s is restarted: %s", query, failure.what)
 
     def failures(self) -> Iterator[tuple[str, HeadraceError]]:
         """New failures: queries that have failed and are not in `failed` yet."""
@@ -201,18 +200,9 @@ class Supervisor:
         self.failed[query] = failure
 
     def restart(self, query: str, failure: HeadraceError) -> None:
-        """Restart a query from its checkpoint, a limited number of times, if it lost a process; else raise the failure.
-
-        Out of memory counts only with a process per query: in a shared process the others use the same memory.
-        """
-        if not isinstance(failure, ProcessLost) or (
-            isinstance(failure, OutOfMemory) and not self.isolation.isolates_failures
-        ):
-            raise failure
+        """Restart a script's query from its checkpoint if the policy allows it; else raise the failure."""
         running = self.running[query]
-        if running.progress.batches:
-            del self._restarts[query]  # only restarts in a row count
-        self._count_restart(query, failure)
+        self._count_restart(query, failure, made_progress=running.progress.batches > 0)
         running.stop()
         self._ticker.remove(query)
         self.start(query)
