@@ -166,7 +166,7 @@ def test_a_stopped_leader_does_not_hold_up_others_for_ever(open_log: OpenLog, fo
         assert line(child) == "leads"
         if not taken:
             os.kill(child.pid, signal.SIGSTOP)
-        future = log.submit([Append("t", raw(b"x"))], Ack.ALL)
+        future = log.appender.submit([Append("t", raw(b"x"))], Ack.ALL)
         if taken:
             deadline = time.monotonic() + 30
             while not _posted(log._mailbox):

@@ -96,14 +96,14 @@ def _embedded(
     writer, sink = writer_name(manifest.run), query.sink.topic
 
     def attempt() -> tuple[int, int, Mapping[str, Any]] | None:
-        last = last_number(log, writer)
+        last = last_number(log.store, writer)
         batch = -1 if last is None else last
         upto = log.head([sink])
         try:
             position = checkpoint.position(max(batch - trailing_batches, -1)) or {}
         except FileNotFoundError:  # the query has committed many batches since
             return None
-        return (batch, upto, position) if last_number(log, writer) == last else None
+        return (batch, upto, position) if last_number(log.store, writer) == last else None
 
     batch, upto, position = _poll(attempt, query.id)
     start = (manifest.start or {}).get("sequence", 0)

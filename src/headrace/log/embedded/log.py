@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
-
-import pyarrow as pa
 
 from headrace.clock import Clock, SystemClock
 from headrace.component import Component, Option, register
@@ -32,9 +30,11 @@ from headrace.contracts import (
     TopicSpec,
 )
 from headrace.errors import Closed
+from headrace.log.embedded.commit.appender import Appender
 from headrace.log.embedded.commit.committer import Committer
 from headrace.log.embedded.commit.mailbox import Mailbox
-from headrace.log.embedded.commit.placement import Part, Request, StaleTopic
+from headrace.log.embedded.commit.placement import Request
+from headrace.log.embedded.commit.topic_changes import TopicChanges
 from headrace.log.embedded.commit.writers import EmbeddedProducer, EmbeddedWriter
 from headrace.log.embedded.groups.consumer import EmbeddedConsumer
 from headrace.log.embedded.groups.store import GroupStore
@@ -42,11 +42,9 @@ from headrace.log.embedded.ipc.owners import Owner
 from headrace.log.embedded.maintenance.tasks import Maintenance, truncate
 from headrace.log.embedded.storage import total_order
 from headrace.log.embedded.storage.extent_reader import ExtentReader
-from headrace.log.embedded.storage.extents import EncodedExtent, ExtentEncoder
-from headrace.log.embedded.storage.store import Store, remove_unnamed, translate_errors
-from headrace.log.embedded.storage.topic_catalog import TopicCatalog, TopicChanges, TopicEntry
-from headrace.log.row_sizes import record_size
-from headrace.log.stored_rows import prepare_rows, single_partition, split_by_partition
+from headrace.log.embedded.storage.extents import ExtentEncoder
+from headrace.log.embedded.storage.store import Store, translate_errors
+from headrace.log.embedded.storage.topic_catalog import TopicCatalog
 from headrace.settings import Settings
 
 _logger = logging.getLogger(__name__)
@@ -70,6 +68,7 @@ class EmbeddedLog:
         )
         self.catalog = TopicCatalog(self.store)
         self._changes = TopicChanges(self.catalog, self.committer)
+        self.appender = Appender(self.store, self.catalog, self.committer, self.encoder, self._now)
         self.reader = ExtentReader(self.store)
         self._groups = GroupStore(self.folder, self.clock, self.settings.storage.group_session_timeout)
         self.maintenance = Maintenance(self)
@@ -104,112 +103,20 @@ class EmbeddedLog:
     def append(self, appends: Sequence[Append], *, ack: Ack = Ack.ALL) -> list[Appended]:
         """Atomic; returns where the rows went."""
         if ack is Ack.NONE:
-            self.submit(appends, ack).add_done_callback(_log_failure)
+            self.appender.submit(appends, ack).add_done_callback(_log_failure)
             return []
-        return self.commit(lambda: self.parts(appends), lambda parts: Request(parts, ack))
-
-    def commit(self, prepare: Callable[[], list[Part]], request: Callable[[list[Part]], Request]) -> Any:
-        """Prepare parts and commit them as one request; starts over if a topic changed meanwhile."""
-        prepared: list[Part] = []
-        try:
-            while True:
-                parts = prepare()
-                prepared += parts
-                try:
-                    return self.committer.run(request(parts))
-                except StaleTopic:
-                    self.catalog.refresh()
-        finally:
-            self.discard(prepared)  # files that the commit log does not reference: failed, prepared again, or a repeat
-
-    def submit(self, appends: Sequence[Append], ack: Ack, linger: float = 0.0) -> Future[list[Appended]]:
-        """Queue an append without waiting for it; it is prepared again if a topic changes meanwhile."""
-        answer: Future[list[Appended]] = Future()
-        self._queue(appends, ack, linger, answer)
-        return answer
-
-    def _queue(self, appends: Sequence[Append], ack: Ack, linger: float, answer: Future[list[Appended]]) -> None:
-        parts = self.parts(appends)
-
-        def finish(done: Future[Any]) -> None:
-            # Runs on the committer's thread, so it only queues again and never waits.
-            error = done.exception()
-            if error is not None:
-                self.discard(parts)
-            if isinstance(error, StaleTopic):
-                try:
-                    self.catalog.refresh()
-                    self._queue(appends, ack, linger, answer)
-                    return
-                except Exception as refused:
-                    error = refused
-            if error is None:
-                answer.set_result(done.result())
-            else:
-                answer.set_exception(error)
-
-        self.committer.submit(Request(parts, ack, linger=linger)).add_done_callback(finish)
-
-    def parts(self, appends: Sequence[Append]) -> list[Part]:
-        """The parts of an append; large ones are on disk already."""
-        parts: list[Part] = []
-        now = self._open.clock.now()
-        try:
-            for append in appends:
-                entry = self.catalog.entry(append.topic)
-                bare = self._bare(entry, append)
-                if bare is not None:
-                    parts.append(bare)
-                    continue
-                rows = prepare_rows(append.rows, entry.topic, now)
-                for partition, piece in split_by_partition(rows, entry.topic, append.partition):
-                    parts.append(self._part(entry, partition, piece))
-        except BaseException:
-            self.discard(parts)
-            raise
-        return parts
-
-    def _bare(self, entry: TopicEntry, append: Append) -> Part | None:
-        """A single record of a raw topic stays raw; None if it is something else, or needs the full checks."""
-        if isinstance(append.rows, pa.RecordBatch) or len(append.rows) != 1 or not entry.topic.schema.is_raw:
-            return None
-        (record,) = append.rows
-        size = record_size(record)
-        partition = single_partition(record, entry.topic, append.partition)
-        if partition is None or size > min(entry.topic.spec.max_record_bytes, self.settings.storage.inline_bytes):
-            return None
-        at = (entry.topic, entry.id, entry.version, partition)
-        return Part(*at, 1, size, records=append.rows)
-
-    def _part(self, entry: TopicEntry, partition: int, piece: pa.RecordBatch) -> Part:
-        at = (entry.topic, entry.id, entry.version, partition, piece.num_rows)
-        size = piece.nbytes
-        if size <= self.settings.storage.inline_bytes:
-            return Part(*at, size, rows=piece)
-        extent = self.encoder.stage(piece)
-        return Part(*at, extent.bytes, extent=extent)
-
-    def discard(self, parts: Sequence[Part]) -> None:
-        """Remove the files of an append that failed or was a repeat."""
-        for part in parts:
-            if part.extent and part.extent.file:
-                remove_unnamed(self.store, part.extent.file)
+        return self.appender.commit(lambda: self.appender.parts(appends), lambda parts: Request(parts, ack))
 
     def producer(self, *, ack: Ack = Ack.ALL, linger: timedelta | None = None) -> EmbeddedProducer:
-        return EmbeddedProducer(self._open, ack, self.settings.storage.linger if linger is None else linger)
+        return EmbeddedProducer(self._open.appender, ack, self.settings.storage.linger if linger is None else linger)
 
     def writer(self, name: str) -> EmbeddedWriter:
-        return EmbeddedWriter(self._open, name)
+        return EmbeddedWriter(self._open.appender, name)
 
     @property
     def owner(self) -> str:
         """Id under which other processes may write files that this process will commit."""
         return self._owner.id
-
-    def place(self, topic: str, partition: int, extent: EncodedExtent) -> Part:
-        """A part of rows that another process has encoded."""
-        entry = self._open.catalog.entry(topic)
-        return Part(entry.topic, entry.id, entry.version, partition, extent.rows, extent.bytes, extent=extent)
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -284,6 +191,9 @@ class EmbeddedLog:
     def closed(self) -> bool:
         """Whether it was closed, or was opened before this process was forked."""
         return self._closed or os.getpid() != self._pid
+
+    def _now(self) -> int:
+        return self._open.clock.now()
 
     @property
     def _open(self) -> EmbeddedLog:

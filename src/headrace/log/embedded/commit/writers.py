@@ -7,16 +7,14 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, wait
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
 from headrace.contracts import Ack, Append, Appended
 from headrace.errors import Closed, LogBusy
+from headrace.log.embedded.commit.appender import Appender
 from headrace.log.embedded.commit.placement import Part, Request, WriterMark
 from headrace.log.embedded.storage.extents import EncodedExtent
+from headrace.log.embedded.storage.store import Store
 from headrace.record import Record
-
-if TYPE_CHECKING:
-    from headrace.log.embedded.log import EmbeddedLog
 
 _IN_FLIGHT = 10_000
 
@@ -24,8 +22,8 @@ _IN_FLIGHT = 10_000
 class EmbeddedProducer:
     """Sends records; those sent within `linger` of each other share a commit. At most 10,000 are in flight."""
 
-    def __init__(self, log: EmbeddedLog, ack: Ack, linger: timedelta) -> None:
-        self._log = log
+    def __init__(self, appender: Appender, ack: Ack, linger: timedelta) -> None:
+        self._appender = appender
         self._ack = ack
         self._linger = linger.total_seconds()
         self._free_slots = threading.BoundedSemaphore(_IN_FLIGHT)
@@ -42,7 +40,7 @@ class EmbeddedProducer:
         self._free_slots.acquire()
         outer: Future[Appended] = Future()
         try:
-            inner = self._log.submit([append], self._ack, self._linger)
+            inner = self._appender.submit([append], self._ack, self._linger)
         except BaseException:
             self._free_slots.release()
             raise
@@ -88,10 +86,10 @@ class EmbeddedProducer:
 class EmbeddedWriter:
     """A named writer: opening it raises its epoch, which fences the previous owner of the name."""
 
-    def __init__(self, log: EmbeddedLog, name: str) -> None:
+    def __init__(self, appender: Appender, name: str) -> None:
         self.name = name
-        self._log = log
-        self._epoch, self._last = log.committer.change(self._take_over)
+        self._appender = appender
+        self._epoch, self._last = appender.change(self._take_over)
 
     def _take_over(self, db: sqlite3.Connection) -> tuple[int, int | None]:
         db.execute(
@@ -106,16 +104,16 @@ class EmbeddedWriter:
 
     def append(self, number: int, appends: Sequence[Append]) -> list[Appended] | None:
         """Append once under a number; None if the log already has that number or a higher one."""
-        return self._once(number, lambda: self._log.parts(appends))
+        return self._once(number, lambda: self._appender.parts(appends))
 
     def append_staged(self, number: int, staged: Sequence[tuple[str, int, EncodedExtent]]) -> list[Appended] | None:
         """Append once what other processes have encoded: (topic, partition, extent) each."""
-        return self._once(number, lambda: [self._log.place(*item) for item in staged])
+        return self._once(number, lambda: [self._appender.place(*item) for item in staged])
 
     def _once(self, number: int, prepare: Callable[[], list[Part]]) -> list[Appended] | None:
         # Also sent when the number is known to be in the log: this is how a fenced writer finds out.
         mark = WriterMark(self.name, self._epoch, number)
-        result = self._log.commit(prepare, lambda parts: Request(parts, Ack.ALL, mark))
+        result = self._appender.commit(prepare, lambda parts: Request(parts, Ack.ALL, mark))
         self._last = number if self._last is None else max(number, self._last)
         return result
 
@@ -123,7 +121,7 @@ class EmbeddedWriter:
         """Releases nothing: the name stays owned until another process opens it."""
 
 
-def last_number(log: EmbeddedLog, name: str) -> int | None:
+def last_number(store: Store, name: str) -> int | None:
     """A writer's highest number, read without fencing its owner."""
-    found = log.store.query("SELECT last FROM writers WHERE name = ?", name)
+    found = store.query("SELECT last FROM writers WHERE name = ?", name)
     return found[0][0] if found else None

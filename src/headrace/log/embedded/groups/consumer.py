@@ -9,17 +9,32 @@ import time
 import weakref
 from collections.abc import Mapping
 from datetime import timedelta
-from typing import TYPE_CHECKING
+from typing import Protocol
 
-from headrace.contracts import INTERNAL_PREFIX, Batch, OffsetReset, Subscription, TopicPartition
+from headrace.contracts import INTERNAL_PREFIX, Batch, Bounds, OffsetReset, Subscription, TopicPartition
 from headrace.errors import BadOption, Closed, GroupFenced, OffsetLost, OffsetOutOfRange, UnknownTopic
 from headrace.log.embedded.groups.store import GroupStore, Membership
+from headrace.log.embedded.storage.extent_reader import ExtentReader
+from headrace.log.embedded.storage.store import Store
+from headrace.log.embedded.storage.topic_catalog import TopicCatalog
 from headrace.log.topic_spec import subscription_pattern
 
-if TYPE_CHECKING:
-    from headrace.log.embedded.log import EmbeddedLog
-
 _logger = logging.getLogger(__name__)
+
+
+class ConsumedLog(Protocol):
+    """The part of a log that is needed here."""
+
+    store: Store
+    catalog: TopicCatalog
+    reader: ExtentReader
+
+    @property
+    def owner(self) -> str: ...
+    @property
+    def closed(self) -> bool: ...
+    def read(self, topic: str, partition: int, offset: int, *, max_records: int = ...) -> Batch: ...
+    def bounds(self, topic: str) -> dict[int, Bounds]: ...
 
 
 class EmbeddedConsumer:
@@ -27,7 +42,7 @@ class EmbeddedConsumer:
 
     def __init__(
         self,
-        log: EmbeddedLog,
+        log: ConsumedLog,
         groups: GroupStore,
         group: str,
         subscription: Subscription,

@@ -7,25 +7,21 @@ deletion. Rows without a key are retained.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.clock import millis
+from headrace.log.embedded.maintenance.maintained_log import MaintainedLog
 from headrace.log.embedded.maintenance.rewrite import COMPACTED, LiveExtent, live_extents, replace, rows_of
 from headrace.log.embedded.storage.extents import ARCHIVE
 from headrace.log.embedded.storage.topic_catalog import TopicEntry
 from headrace.log.partitioners import key_bytes
 
-if TYPE_CHECKING:
-    from headrace.log.embedded.log import EmbeddedLog
-
 MIN_DIRTY_RATIO = 0.5  # automatic compaction starts when new extents are at least this share of the compacted ones
 
 
-def compact(log: EmbeddedLog, entry: TopicEntry, partition: int, *, force: bool = False) -> bool:
+def compact(log: MaintainedLog, entry: TopicEntry, partition: int, *, force: bool = False) -> bool:
     """Compact a partition if it is worth it (or with `force`); returns whether rows were rewritten."""
     extents = [item for item in live_extents(log, entry, partition) if item.extent.kind != ARCHIVE]
     if not extents or not (force or _is_dirty(extents)):

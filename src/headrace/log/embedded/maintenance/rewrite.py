@@ -10,22 +10,19 @@ import json
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
 from headrace.contracts import SYSTEM_COLUMNS
 from headrace.faultpoints import reach
 from headrace.log.embedded.commit.placement import insert_extent
+from headrace.log.embedded.maintenance.maintained_log import MaintainedLog
 from headrace.log.embedded.storage.extent_reader import COLUMNS, ExtentRow
 from headrace.log.embedded.storage.extents import ARCHIVE, FILE, INLINE, write_archive
 from headrace.log.embedded.storage.extents import EncodedExtent as Encoded
 from headrace.log.embedded.storage.store import remove_unnamed
 from headrace.log.embedded.storage.topic_catalog import TopicEntry
 from headrace.log.stored_rows import conform_rows
-
-if TYPE_CHECKING:
-    from headrace.log.embedded.log import EmbeddedLog
 
 IMPLICIT, EXPLICIT, COMPACTED = 0, 1, 2  # the `merged` column: whether offsets are consecutive or stored, and why
 
@@ -40,7 +37,7 @@ class LiveExtent:
     created_at: int
 
 
-def live_extents(log: EmbeddedLog, entry: TopicEntry, partition: int) -> list[LiveExtent]:
+def live_extents(log: MaintainedLog, entry: TopicEntry, partition: int) -> list[LiveExtent]:
     """The live extents of a partition in order, without their rows."""
     columns = COLUMNS.replace("payload", "NULL")
     rows = log.store.query(
@@ -52,12 +49,12 @@ def live_extents(log: EmbeddedLog, entry: TopicEntry, partition: int) -> list[Li
     return [LiveExtent(ExtentRow(*row[:-3]), *row[-3:]) for row in rows]
 
 
-def rows_of(log: EmbeddedLog, entry: TopicEntry, extents: Sequence[LiveExtent]) -> pa.Table:
+def rows_of(log: MaintainedLog, entry: TopicEntry, extents: Sequence[LiveExtent]) -> pa.Table:
     """All rows of some extents with the current columns, `$offset`, `$sequence` and compaction's own columns."""
     return pa.Table.from_batches([batch for item in extents for batch in _stored(log, entry, item.extent)])
 
 
-def _stored(log: EmbeddedLog, entry: TopicEntry, extent: ExtentRow) -> list[pa.RecordBatch]:
+def _stored(log: MaintainedLog, entry: TopicEntry, extent: ExtentRow) -> list[pa.RecordBatch]:
     if extent.kind == INLINE:
         ((payload,),) = log.store.query("SELECT payload FROM extents WHERE id = ?", extent.id)
         extent = extent._replace(payload=payload)
@@ -71,7 +68,7 @@ def _stored(log: EmbeddedLog, entry: TopicEntry, extent: ExtentRow) -> list[pa.R
 
 
 def replace(
-    log: EmbeddedLog,
+    log: MaintainedLog,
     entry: TopicEntry,
     partition: int,
     old: Sequence[LiveExtent],
@@ -135,7 +132,7 @@ def _without_redundant_columns(rows: pa.Table, merged: int) -> pa.Table:
     return rows.drop_columns([*empty, *counted])
 
 
-def _encode(log: EmbeddedLog, stored: pa.Table, archive: bool) -> Encoded:
+def _encode(log: MaintainedLog, stored: pa.Table, archive: bool) -> Encoded:
     if not archive:
         return log.encoder.stage(stored.combine_chunks())
     path = log.folder / "archive" / log.encoder.new_path("parquet").name

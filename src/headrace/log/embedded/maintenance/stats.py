@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from headrace.log.embedded.maintenance.maintained_log import MaintainedLog
 from headrace.log.embedded.storage.extents import ARCHIVE, FILE, INLINE
 from headrace.settings import Size
-
-if TYPE_CHECKING:
-    from headrace.log.embedded.log import EmbeddedLog
 
 
 @dataclass(frozen=True)
@@ -32,7 +29,7 @@ class Stats:
     groups: int
 
 
-def stats(log: EmbeddedLog) -> Stats:
+def stats(log: MaintainedLog) -> Stats:
     """Computes all statistics from the database alone."""
     ((topics,),) = log.store.query("SELECT count(*) FROM topics")
     ((partitions,),) = log.store.query("SELECT count(*) FROM partitions")
@@ -63,7 +60,7 @@ def stats(log: EmbeddedLog) -> Stats:
     )
 
 
-def usage_by_partition(log: EmbeddedLog, topic: str) -> dict[int, tuple[int, Size]]:
+def usage_by_partition(log: MaintainedLog, topic: str) -> dict[int, tuple[int, Size]]:
     """Rows and bytes of each partition of a topic, without rows that were truncated within an extent."""
     entry = log.catalog.entry(topic)
     rows = log.store.query(

@@ -15,19 +15,16 @@ import sqlite3
 import threading
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from headrace.clock import millis
 from headrace.errors import OffsetOutOfRange, UnknownTopic
 from headrace.faultpoints import reach
 from headrace.log.embedded.ipc.owners import is_alive
 from headrace.log.embedded.maintenance.compaction import compact
+from headrace.log.embedded.maintenance.maintained_log import MaintainedLog
 from headrace.log.embedded.maintenance.rewrite import COMPACTED, EXPLICIT, LiveExtent, live_extents, replace, rows_of
 from headrace.log.embedded.storage.extents import ARCHIVE
 from headrace.log.embedded.storage.topic_catalog import TopicEntry
-
-if TYPE_CHECKING:
-    from headrace.log.embedded.log import EmbeddedLog
 
 _RUN = 8  # number of adjacent extents of similar size that are merged into one
 _PURGED = 10_000  # extents removed in one transaction
@@ -50,7 +47,7 @@ class MaintenanceReport:
 class Maintenance:
     """The background task of one log."""
 
-    def __init__(self, log: EmbeddedLog) -> None:
+    def __init__(self, log: MaintainedLog) -> None:
         self._log = log
         self._stop = threading.Event()
         self._interval = log.settings.storage.maintenance_interval.total_seconds()
@@ -104,7 +101,7 @@ class Maintenance:
 # -- retention --------------------------------------------------------------------------------------------------------
 
 
-def apply_retention(log: EmbeddedLog, entry: TopicEntry, partition: int, report: MaintenanceReport) -> None:
+def apply_retention(log: MaintainedLog, entry: TopicEntry, partition: int, report: MaintenanceReport) -> None:
     """Remove or archive the extents beyond the retention time or size, oldest first."""
     live = [item for item in live_extents(log, entry, partition) if item.extent.kind != ARCHIVE]
     expired = live[: _count_expired(log, entry, live)]
@@ -119,7 +116,7 @@ def apply_retention(log: EmbeddedLog, entry: TopicEntry, partition: int, report:
         report.expired += len(expired)
 
 
-def _count_expired(log: EmbeddedLog, entry: TopicEntry, live: list[LiveExtent]) -> int:
+def _count_expired(log: MaintainedLog, entry: TopicEntry, live: list[LiveExtent]) -> int:
     spec, count = entry.topic.spec, 0
     if spec.retention_time is not None:
         oldest = log.clock.now() - millis(spec.retention_time)
@@ -145,7 +142,7 @@ def _chunks(items: list[LiveExtent], limit: int) -> list[list[LiveExtent]]:
     return chunks
 
 
-def truncate(log: EmbeddedLog, entry: TopicEntry, partition: int, before: int) -> None:
+def truncate(log: MaintainedLog, entry: TopicEntry, partition: int, before: int) -> None:
     """Remove all rows below an offset; readers positioned there get an error."""
     log.reader.check_offset(entry, partition, before)
     removed = log.reader.last_sequence_below(entry, partition, before)
@@ -175,7 +172,7 @@ def truncate(log: EmbeddedLog, entry: TopicEntry, partition: int, before: int) -
 # -- merging ----------------------------------------------------------------------------------------------------------
 
 
-def merge(log: EmbeddedLog, entry: TopicEntry, partition: int, report: MaintenanceReport) -> None:
+def merge(log: MaintainedLog, entry: TopicEntry, partition: int, report: MaintenanceReport) -> None:
     """Merge runs of small adjacent extents; a row is rewritten at most once per size class."""
     limit = _merge_limit(log, entry)
     extents = live_extents(log, entry, partition)
@@ -191,7 +188,7 @@ def _why(run: list[LiveExtent]) -> int:
     return COMPACTED if all(item.extent.merged == COMPACTED for item in run) else EXPLICIT
 
 
-def _merge_limit(log: EmbeddedLog, entry: TopicEntry) -> int:
+def _merge_limit(log: MaintainedLog, entry: TopicEntry) -> int:
     """Retention removes whole extents, so they must stay well below the retained amount."""
     limit = int(log.settings.storage.extent_file_bytes)
     keep = entry.topic.spec.retention_bytes
@@ -222,7 +219,7 @@ def _runs(extents: list[LiveExtent], size_class: int, limit: int) -> list[list[L
 # -- removal ----------------------------------------------------------------------------------------------------------
 
 
-def purge(log: EmbeddedLog, report: MaintenanceReport) -> None:
+def purge(log: MaintainedLog, report: MaintenanceReport) -> None:
     """Remove replaced extents that no reader can be using any more, and what dead writers left."""
     until = log.clock.now() - millis(log.settings.storage.file_delete_delay)
     while gone := log.store.query(f"SELECT id, file, kind FROM extents WHERE replaced_at <= ? LIMIT {_PURGED}", until):
@@ -240,18 +237,18 @@ def purge(log: EmbeddedLog, report: MaintenanceReport) -> None:
         report.orphans += log.committer.change(lambda db: _release_dead_owners(log, db, dead))
 
 
-def _files(log: EmbeddedLog) -> list[Path]:
+def _files(log: MaintainedLog) -> list[Path]:
     return [path for folder in ("extents", "archive") for path in sorted((log.folder / folder).iterdir())]
 
 
-def _owners(log: EmbeddedLog) -> set[str]:
+def _owners(log: MaintainedLog) -> set[str]:
     """Writers whose leftovers might be removed: owners of unreferenced files, and of posts."""
     known = {file for (file,) in log.store.query("SELECT file FROM extents WHERE file IS NOT NULL")}
     posters = {owner for (owner,) in log.store.query("SELECT owner FROM mail")}
     return posters | {path.name.partition("-")[0] for path in _files(log) if path.name not in known}
 
 
-def _release_dead_owners(log: EmbeddedLog, db: sqlite3.Connection, dead: set[str]) -> int:
+def _release_dead_owners(log: MaintainedLog, db: sqlite3.Connection, dead: set[str]) -> int:
     """Remove what dead writers left. Runs under the lock, where it is certain which files are referenced."""
     db.executemany("DELETE FROM mail WHERE owner = ?", [(owner,) for owner in dead])
     known = {file for (file,) in db.execute("SELECT file FROM extents WHERE file IS NOT NULL")}

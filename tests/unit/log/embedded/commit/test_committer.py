@@ -29,7 +29,7 @@ def together(log: EmbeddedLog, *requests: Request) -> list[object]:
 def test_appends_of_a_group_are_joined(log: EmbeddedLog) -> None:
     log.create_topic("t", TopicSpec(partitions=2))
     given = [Append("t", raw(b"%d" % i), i % 2) for i in range(6)]
-    results = together(log, *(Request(log.parts([append])) for append in given))
+    results = together(log, *(Request(log.appender.parts([append])) for append in given))
     assert [(r[0].partition, r[0].offset, r[0].count) for r in results] == [  # type: ignore[index]
         (i % 2, i // 2, 1) for i in range(6)
     ]
@@ -42,7 +42,7 @@ def test_rows_with_other_columns_are_joined_too(log: EmbeddedLog) -> None:
 
     log.create_topic("t")
     batches = [from_records([Record(b"a")]), from_records([Record(b"b", headers=(("h", b"1"),), occurred_at=5)])]
-    together(log, *(Request(log.parts([Append("t", rows)])) for rows in batches))
+    together(log, *(Request(log.appender.parts([Append("t", rows)])) for rows in batches))
     assert extents(log) == [("inline", 2)]
     assert [r.headers for r in read(log, "t").records()] == [(), (("h", b"1"),)]
 
@@ -53,12 +53,12 @@ def test_a_bad_request_fails_alone(log: EmbeddedLog, folder: Path) -> None:
     log.create_topic("small", TopicSpec(quota_bytes=Size(100)))
     log.create_topic("changed")
     requests = [
-        Request(log.parts([Append("t", raw(b"a"))])),
-        Request(log.parts([Append("gone", raw(b"b")), Append("t", raw(b"b"))])),
-        Request(log.parts([Append("small", raw(b"c" * 500)), Append("t", raw(b"c"))])),
-        Request(log.parts([Append("changed", raw(b"d")), Append("t", raw(b"d"))])),
-        Request(log.parts([Append("t", raw(b"e"))]), mark=WriterMark("w", 9, 1)),
-        Request(log.parts([Append("t", raw(b"f"))])),
+        Request(log.appender.parts([Append("t", raw(b"a"))])),
+        Request(log.appender.parts([Append("gone", raw(b"b")), Append("t", raw(b"b"))])),
+        Request(log.appender.parts([Append("small", raw(b"c" * 500)), Append("t", raw(b"c"))])),
+        Request(log.appender.parts([Append("changed", raw(b"d")), Append("t", raw(b"d"))])),
+        Request(log.appender.parts([Append("t", raw(b"e"))]), mark=WriterMark("w", 9, 1)),
+        Request(log.appender.parts([Append("t", raw(b"f"))])),
     ]
     log.delete_topic("gone")
     log.alter_topic("changed", max_record_bytes=Size(1000))
@@ -72,8 +72,8 @@ def test_a_bad_request_fails_alone(log: EmbeddedLog, folder: Path) -> None:
 def test_large_groups_leave_no_files_behind_when_one_fails(open_log: OpenLog, folder: Path) -> None:
     log = open_log(storage_inline_bytes=Size(1000))
     log.create_topic("t")
-    requests = [Request(log.parts([Append("t", raw(b"x" * 600))])) for _ in range(3)]
-    requests.append(Request(log.parts([Append("t", raw(b"y"))]), mark=WriterMark("w", 9, 1)))
+    requests = [Request(log.appender.parts([Append("t", raw(b"x" * 600))])) for _ in range(3)]
+    requests.append(Request(log.appender.parts([Append("t", raw(b"y"))]), mark=WriterMark("w", 9, 1)))
     together(log, *requests)
     assert len(files(folder)) == 1
     assert len(values(log, "t")) == 3
@@ -94,7 +94,7 @@ def test_a_number_and_its_repeat_in_one_group(log: EmbeddedLog) -> None:
     log.create_topic("t")
     writer = log.writer("w")
     requests = [
-        Request(log.parts([Append("t", raw(b"%d" % i))]), mark=WriterMark("w", writer._epoch, number))
+        Request(log.appender.parts([Append("t", raw(b"%d" % i))]), mark=WriterMark("w", writer._epoch, number))
         for i, number in enumerate([1, 1, 2, 1])
     ]
     results = together(log, *requests)
@@ -104,7 +104,7 @@ def test_a_number_and_its_repeat_in_one_group(log: EmbeddedLog) -> None:
 
 def test_what_was_called_off_is_not_written(log: EmbeddedLog) -> None:
     log.create_topic("t")
-    requests = [Request(log.parts([Append("t", raw(b"%d" % i))])) for i in range(2)]
+    requests = [Request(log.appender.parts([Append("t", raw(b"%d" % i))])) for i in range(2)]
     with log.committer._busy:
         first, second = [log.committer.submit(request) for request in requests]
         assert first.cancel()
