@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from headrace.component import component, components
-from headrace.errors import BadFormatOption, BadOption, UnknownComponent, UnknownFormat
+from headrace.errors import BadFormatOption, BadOption, UnknownComponent, UnknownFormat, suggestion
 from headrace.formats import kafka, none, raw
 from headrace.formats.avro import format as avro
 from headrace.formats.contract import Format, RowFormat
@@ -30,8 +30,9 @@ def find_format(name: str, options: Mapping[str, Any]) -> Format:
     try:
         return component("format", name.lower()).build(given)
     except UnknownComponent as error:
-        known = ", ".join(c.name.upper() for c in components("format"))
-        raise UnknownFormat(f"Unknown format: {name}", fix=f"formats are: {known}") from error
+        known = [c.name.upper() for c in components("format")]
+        fix = suggestion(name, known, f"formats are: {', '.join(known)}")
+        raise UnknownFormat(f"Unknown format: {name}", fix=fix) from error
     except BadOption as error:
         raise BadFormatOption(f"{name.upper()}: {error.what}", fix=error.fix) from error
 

@@ -23,6 +23,10 @@ class Ast:
 
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
+    def span_of(self, name: str | None) -> Span:
+        """Returns the position of a name in the node; statements know it, other nodes return their own."""
+        return self.span
+
 
 # -- types ----------------------------------------------------------------------------------------------------------
 
@@ -457,7 +461,12 @@ class Element(Ast):
 
 @dataclass(frozen=True)
 class Statement(Ast):
-    """Base class of all statements."""
+    """Base class of all statements. `spans` are the positions of the names that stand in the statement itself."""
+
+    spans: tuple[tuple[str, Span], ...] = field(default=(), compare=False, repr=False, kw_only=True)
+
+    def span_of(self, name: str | None) -> Span:
+        return dict(self.spans).get(name or "", self.span)
 
 
 @dataclass(frozen=True)

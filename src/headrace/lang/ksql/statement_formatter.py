@@ -36,7 +36,7 @@ def _named(value: Any) -> Any:
         return tuple(map(_named, value))
     if not is_dataclass(value) or isinstance(value, type):
         return value
-    parts = {f.name: _named(getattr(value, f.name)) for f in fields(value) if f.name != "span"}
+    parts = {f.name: _named(getattr(value, f.name)) for f in fields(value) if f.name not in ("span", "spans")}
     for name in _NAMES.get(type(value), ()):
         parts[name] = _quoted_names(parts[name])
     if isinstance(value, ast.StructMaker):

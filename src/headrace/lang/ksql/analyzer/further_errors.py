@@ -24,6 +24,7 @@ from headrace.errors import (
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.scope import Scope, parts_of, qualify
 from headrace.lang.ksql.analyzer.typer import Typer
+from headrace.lang.ksql.formatter import expression_text
 from headrace.plan.expressions import BOUNDS
 
 _NAMES = (ColumnNotFound, AmbiguousColumn, SourceNotFound)
@@ -34,15 +35,33 @@ def with_further_errors(
     error: StatementError, query: ast.Query, scope: Scope, types: Mapping[str, pa.DataType]
 ) -> StatementError:
     """Adds the other errors of the same query to the error."""
-    seen = {error.span}
+    seen = {_start(error)}
     others: list[StatementError] = []
     for clause, expression in _clauses(query):
         for fault in _faults(clause, expression, query, scope, types):
-            if fault.span not in seen:
-                seen.add(fault.span)
+            if _start(fault) not in seen:
+                seen.add(_start(fault))
                 others.append(fault)
     error.others = (*error.others, *others)
+    for one in (error, *others):
+        _explain_alias(one, query)
     return error
+
+
+def _start(error: StatementError) -> int | None:
+    return error.span and error.span.start
+
+
+def _explain_alias(error: StatementError, query: ast.Query) -> None:
+    """If the unknown column is an alias of SELECT, sets the fix: clauses cannot use aliases."""
+    if not isinstance(error, ColumnNotFound):
+        return
+    aliases = {item.alias: item.value for item in query.select if item.alias is not None}
+    for clause, expression in _clauses(query):
+        for part in parts_of(expression):
+            if clause != "SELECT" and isinstance(part, ast.Name) and part.span == error.span and part.name in aliases:
+                meant = expression_text(aliases[part.name])
+                error.fix = f"{clause} cannot use an alias; write {meant} in place of {part.name}"
 
 
 def _clauses(query: ast.Query) -> Iterator[tuple[str, ast.Expr]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any, TypeVar
@@ -86,12 +87,23 @@ class Scope:
 
     def _missing(self, name: ast.Name, clause: str) -> ColumnNotFound:
         shown = f"{name.source}.{name.name}" if name.source else name.name
-        names = sorted({c.name for c in self.columns})
-        fix = suggestion(name.name, names, f"columns are: {', '.join(names)}")
+        names = sorted({c.name for c in self.columns if name.source in (None, c.source)})
+        columns = f"columns are: {', '.join(names)}" if names else "write a value; columns cannot be used here"
+        if name.source is None and not _PLAIN_NAME.fullmatch(name.name):  # quoted, as strings are in other languages
+            columns = f"write a string in single quotes: {string_literal(name.name)}"
+        fix = suggestion(name.name, names, columns)
         reason = ""
         if clause in ("PARTITION BY", "GROUP BY"):
             reason = f" '{shown}' must be a column in the source schema since {clause} is applied on the input."
         return ColumnNotFound(f"{clause} column '{shown}' cannot be resolved.{reason}", span=name.span, fix=fix)
+
+
+_PLAIN_NAME = re.compile(r"[A-Z_][A-Z0-9_@]*")
+
+
+def string_literal(text: str) -> str:
+    """Returns a text in single quotes."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 Node = TypeVar("Node")
@@ -106,7 +118,7 @@ def rewrite(node: Node, change: Any) -> Node:
         return tuple(rewrite(part, change) for part in node)  # type: ignore[return-value]
     if not isinstance(node, ast.Ast):
         return node
-    parts = {f.name: getattr(node, f.name) for f in fields(node) if f.name != "span"}
+    parts = {f.name: getattr(node, f.name) for f in fields(node) if f.name not in ("span", "spans")}
     new = {name: rewrite(part, change) for name, part in parts.items()}
     return replace(node, **{n: v for n, v in new.items() if v is not parts[n]}) if new != parts else node
 
@@ -119,7 +131,7 @@ def parts_of(node: Any) -> Iterable[Any]:
     elif isinstance(node, ast.Ast):
         yield node
         for field in fields(node):
-            if field.name != "span":
+            if field.name not in ("span", "spans"):
                 yield from parts_of(getattr(node, field.name))
 
 

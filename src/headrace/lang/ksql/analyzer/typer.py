@@ -7,7 +7,7 @@ expressions by key columns and results of aggregates.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import singledispatchmethod
 
 import pyarrow as pa
@@ -305,11 +305,14 @@ class Typer:
     def _(self, node: ast.Call) -> e.Expression:
         function = find(node.name)
         if function is None:
-            raise _placed(unknown_function(node.name), node)
+            error = unknown_function(node.name)
+            error.span = replace(node.span, end=min(node.span.end, node.span.start + len(node.name)))
+            raise error
         if isinstance(function, AggregateFunction):
             raise BadGrouping(
                 f"{self.clause} does not support aggregate functions: {node.name} is an aggregate function.",
                 span=node.span,
+                fix="write the condition in HAVING, after GROUP BY" if self.clause == "WHERE" else None,
             )
         if function.table:
             raise BadGrouping(

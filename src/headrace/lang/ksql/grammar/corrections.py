@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from headrace.errors import closest
-from headrace.lang.ksql.grammar.automaton import accepted_count
+from headrace.lang.ksql.grammar.automaton import END, accepted_count
 from headrace.lang.ksql.grammar.keywords import RESERVED
 from headrace.lang.ksql.grammar.tokens import Kind, Token
 
@@ -21,6 +21,9 @@ _INSERTABLE = (",", ")", "]", ">", "=", "END")
 """Tried before keywords are."""
 _NOT_INSERTABLE = frozenset({"AND", "AT", "BETWEEN", "HAVING", "IN", "IS", "LIKE", "NOT", "OR", "WHERE"})
 """Almost any of these fits after a value, so a missing one cannot be guessed."""
+_STATEMENT_START = 3
+"""Tokens by which the rest of a statement is recognized as another statement."""
+_LITERALS = frozenset({"INTEGER", "DECIMAL", "DOUBLE", "TEXT", "TRUE", "FALSE", "NULL", "-"})
 _SIMILAR_SYMBOLS = {"=>": ">=", "->": ">="}
 
 
@@ -76,7 +79,9 @@ def _corrections(rejection: Rejection) -> Iterator[Correction]:
     yield from _reserved(rejection)
     yield from _surplus_comma(rejection)
     yield from _missing(rejection)
+    yield from _missing_semicolon(rejection)
     yield from _surplus(rejection)
+    yield from _unquoted_text(rejection)
 
 
 def _misspelt(
@@ -94,6 +99,17 @@ def _misspelt(
         yield Correction(f"did you mean {keyword}?", suspect)
 
 
+def _missing_semicolon(rejection: Rejection) -> Iterator[Correction]:
+    token = rejection.token
+    if token is None or token.kind is not Kind.WORD or END not in rejection.accepted:
+        return
+    end = rejection.place + _LOOKAHEAD
+    following = rejection.tokens[rejection.place : end]
+    count = accepted_count(following, rejection.start)
+    if count >= min(len(following), _STATEMENT_START) and count > 1:
+        yield Correction(f'add ";" before {_named(token)}', token)
+
+
 def _wrong_symbol(rejection: Rejection) -> Iterator[Correction]:
     token = rejection.token
     meant = _SIMILAR_SYMBOLS.get(token.text) if token is not None else None
@@ -103,10 +119,29 @@ def _wrong_symbol(rejection: Rejection) -> Iterator[Correction]:
 
 def _wrong_quotes(rejection: Rejection) -> Iterator[Correction]:
     token = rejection.token
-    if token is None or token.kind is not Kind.QUOTED or "TEXT" not in rejection.accepted:
-        return
-    escaped = token.value.replace("'", "''")
-    yield Correction(f"write a string in single quotes: '{escaped}'", token)
+    if token is not None and token.kind is Kind.QUOTED and "TEXT" in rejection.accepted:
+        yield _in_quotes(token.value, token)
+
+
+def _unquoted_text(rejection: Rejection) -> Iterator[Correction]:
+    token = rejection.token
+    if token is not None and token.kind is Kind.WORD and "TEXT" in rejection.accepted <= _LITERALS:
+        yield _in_quotes("".join(_written_together(rejection)), token)
+
+
+def _in_quotes(text: str, token: Token) -> Correction:
+    escaped = text.replace("'", "''")
+    return Correction(f"write a string in single quotes: '{escaped}'", token)
+
+
+def _written_together(rejection: Rejection) -> Iterator[str]:
+    """Yields the rejected token and what follows it without a space: `auto.offset.reset`."""
+    end = None
+    for token in rejection.tokens[rejection.place :]:
+        if end is not None and (token.span.start != end or not (token.kind is Kind.WORD or token.text in (".", "-"))):
+            return
+        yield token.value
+        end = token.span.end
 
 
 def _reserved(rejection: Rejection) -> Iterator[Correction]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, Field, fields
 from functools import cache
 from typing import Any, NamedTuple, TypeVar
@@ -39,6 +40,8 @@ def make_node(node: type[Node], children: list[Any], span: Span) -> Node:
     parts = {child.field: child.children for child in children if isinstance(child, Part)}
     rest = iter([child for child in children if not isinstance(child, Part)])
     values: dict[str, Any] = {"span": span}
+    if issubclass(node, ast.Statement):
+        values["spans"] = tuple(_spans(children))
     for field in _fields(node):
         if field.name in parts:
             values[field.name] = _value(field, parts[field.name])
@@ -65,9 +68,18 @@ def span_of(meta: Meta) -> Span:
     return NOWHERE if meta.empty else Span(meta.start_pos, meta.end_pos, meta.line, meta.column)
 
 
+def _spans(children: Iterable[Any]) -> Iterator[tuple[str, Span]]:
+    for child in children:
+        if isinstance(child, Part):
+            yield from _spans(child.children)
+        elif isinstance(child, Token) and child.type != "INTEGER":
+            start, end = child.start_pos or 0, child.end_pos or 0
+            yield fold_name(child), Span(start, end, child.line or 1, child.column or 1)
+
+
 @cache
 def _fields(node: type[ast.Ast]) -> tuple[Field[Any], ...]:
-    return tuple(field for field in fields(node) if field.name != "span")
+    return tuple(field for field in fields(node) if field.name not in ("span", "spans"))
 
 
 def _is_tuple(field: Field[Any]) -> bool:

@@ -60,7 +60,7 @@ def known_source(catalog: Catalog, name: str, node: ast.Ast) -> SourceInfo:
     info = catalog.sources.get(name)
     if info is not None:
         return info
-    raise SourceNotFound(f"Source `{name}` does not exist.", span=node.span, fix=nearest_source(catalog, name))
+    raise SourceNotFound(f"Source `{name}` does not exist.", span=node.span_of(name), fix=nearest_source(catalog, name))
 
 
 def nearest_source(catalog: Catalog, name: str) -> str:

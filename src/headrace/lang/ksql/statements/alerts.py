@@ -298,7 +298,7 @@ def known_alert(name: str, catalog: Catalog, node: ast.Ast) -> Query:
     if name not in catalog.alerts:
         known = ", ".join(sorted(catalog.alerts)) or "none"
         fix = suggestion(name, catalog.alerts, f"alerts are: {known}")
-        raise UnknownAlert(f"alert {name} does not exist", span=node.span, fix=fix)
+        raise UnknownAlert(f"alert {name} does not exist", span=node.span_of(name), fix=fix)
     return catalog.alerts[name]
 
 
@@ -306,7 +306,7 @@ def known_notifier(name: str, catalog: Catalog, node: ast.Ast) -> Notifier:
     if name not in catalog.notifiers:
         known = ", ".join(sorted(catalog.notifiers)) or "none"
         fix = suggestion(name, catalog.notifiers, f"notifiers are: {known}")
-        raise UnknownNotifier(f"notifier {name} does not exist", span=node.span, fix=fix)
+        raise UnknownNotifier(f"notifier {name} does not exist", span=node.span_of(name), fix=fix)
     return catalog.notifiers[name]
 
 

@@ -91,11 +91,15 @@ def _check_elements(elements: Sequence[ast.Element], kind: Kind, node: ast.Ast) 
             raise BadName(f"Duplicate column names: `{element.name}`", span=element.span, fix="rename one of them")
         if kind is Kind.TABLE and element.constraint is ast.Constraint.KEY:
             raise BadKey(
-                f"Column `{element.name}` is a 'KEY' column: please use 'PRIMARY KEY' for tables.", span=element.span
+                f"Column `{element.name}` is a 'KEY' column: please use 'PRIMARY KEY' for tables.",
+                span=element.span,
+                fix="write PRIMARY KEY",
             )
         if kind is Kind.STREAM and element.constraint is ast.Constraint.PRIMARY_KEY:
             raise BadKey(
-                f"Column `{element.name}` is a 'PRIMARY KEY' column: please use 'KEY' for streams.", span=element.span
+                f"Column `{element.name}` is a 'PRIMARY KEY' column: please use 'KEY' for streams.",
+                span=element.span,
+                fix="write KEY without PRIMARY",
             )
     if kind is Kind.TABLE and not any(e.constraint in _KEYS for e in elements):
         raise BadKey(

@@ -35,7 +35,9 @@ def plan_describe(statement: ast.Describe, catalog: Catalog, text: str) -> Metad
     if statement.what == "ALERT":
         known_alert(statement.name or "", catalog, statement)
     if statement.what == "FUNCTION" and functions.find(statement.name or "") is None:
-        raise functions.unknown_function(statement.name or "")
+        error = functions.unknown_function(statement.name or "")
+        error.span = statement.span_of(statement.name)
+        raise error
     about = MetadataKind(statement.what.lower())
     return MetadataQuery(about, statement.name or "", text, extended=statement.extended, described=True)
 
@@ -46,7 +48,7 @@ def plan_explain(statement: ast.Explain, catalog: Catalog, text: str) -> Metadat
     if query is None:
         raise SourceNotFound(
             f"Query with id:{statement.query_id} does not exist",
-            span=statement.span,
+            span=statement.span_of(statement.query_id),
             fix=suggestion(
                 statement.query_id or "", catalog.queries, "use SHOW QUERIES to view the full set of queries"
             ),

@@ -74,6 +74,7 @@ class PersistentQueryPlanner:
                 f"Invalid result type. Your SELECT query produces a {flow.kind.upper()}. "
                 f"Please use CREATE {flow.kind.upper()} AS SELECT statement instead.",
                 span=statement.span,
+                fix=f"write CREATE {flow.kind.upper()} {statement.name} AS SELECT",
             )
 
     def _result(self, statement: ast.CreateAs, flow: PartialPlan, properties: Properties) -> SourceInfo:

@@ -99,8 +99,7 @@ class Planner:
     def _(self, statement: ast.AlterSource, text: str) -> Action:
         source = self.catalog.sources.get(statement.name)
         if source is None:
-            what = f"Source {statement.name} does not exist"
-            raise SourceNotFound(what, span=statement.span, fix=nearest_source(self.catalog, statement.name))
+            raise self._unknown_source(f"Source {statement.name} does not exist", statement)
         if self.catalog.writers(source.name):
             raise BadReplacement(
                 "ALTER command is not supported for CREATE ... AS statements.",
@@ -117,12 +116,12 @@ class Planner:
         if source is None:
             if statement.if_exists:
                 return NoChange()
-            what = f"{statement.kind.capitalize()} {statement.name} does not exist."
-            raise SourceNotFound(what, span=statement.span, fix=nearest_source(self.catalog, statement.name))
+            raise self._unknown_source(f"{statement.kind.capitalize()} {statement.name} does not exist.", statement)
         if source.kind != statement.kind.lower():
             raise WrongKind(
                 f"Incompatible data source type is {source.kind.upper()}, but statement was DROP {statement.kind}",
                 span=statement.span,
+                fix=f"write DROP {source.kind.upper()} {source.name}",
             )
         if statement.delete_topic and source.read_only:
             raise SourceReadOnly(f"Cannot delete topic for read-only source: {source.name}", span=statement.span)
@@ -132,6 +131,10 @@ class Planner:
             del self.catalog.queries[query]
         del self.catalog.sources[source.name]
         return DropSource(source, statement.delete_topic, ends)
+
+    def _unknown_source(self, what: str, statement: ast.AlterSource | ast.DropSource) -> SourceNotFound:
+        fix = nearest_source(self.catalog, statement.name)
+        return SourceNotFound(what, span=statement.span_of(statement.name), fix=fix)
 
     def _check_unused(self, source: SourceInfo, node: ast.Ast) -> None:
         readers = self.catalog.readers(source.name)
@@ -176,7 +179,8 @@ class Planner:
     def _(self, statement: ast.ControlQuery, text: str) -> Action:
         if statement.query_id is not None and statement.query_id not in self.catalog.queries:
             fix = suggestion(statement.query_id, self.catalog.queries, "LIST QUERIES shows the running queries")
-            raise SourceNotFound(f"Unknown queryId: {statement.query_id}", span=statement.span, fix=fix)
+            what = f"Unknown queryId: {statement.query_id}"
+            raise SourceNotFound(what, span=statement.span_of(statement.query_id), fix=fix)
         queries = tuple(self.catalog.queries) if statement.query_id is None else (statement.query_id,)
         if statement.verb == "TERMINATE":
             for name in queries:
@@ -298,13 +302,13 @@ class Planner:
     def _(self, statement: ast.DropType, text: str) -> Action:
         if statement.name not in self.catalog.types and not statement.if_exists:
             fix = suggestion(statement.name, self.catalog.types, "LIST TYPES shows the existing ones")
-            raise BadType(f"Type {statement.name} does not exist.", span=statement.span, fix=fix)
+            raise BadType(f"Type {statement.name} does not exist.", span=statement.span_of(statement.name), fix=fix)
         self.catalog.types.pop(statement.name, None)
         return DropType(statement.name)
 
     @_plan.register
     def _(self, statement: ast.SetProperty, text: str) -> Action:
-        check_known(statement.name, statement.span)
+        check_known(statement.name, statement.span_of(statement.name))
         self.properties[statement.name] = statement.value
         return SetProperty(statement.name, statement.value)
 

@@ -113,6 +113,7 @@ def _by_column(
         raise BadQuery(
             f"Expected a value for each column: {len(names)} columns ({', '.join(names)}), {len(values)} values",
             span=node.span,
+            fix="write a value for each column, or name the columns before VALUES",
         )
     kinds = {f.name: f.type for f in source.relation.columns}
     kinds |= {e.ROWTIME: t.BIGINT, ROWPARTITION: t.INT, ROWOFFSET: t.BIGINT}
@@ -123,7 +124,7 @@ def _by_column(
         if name not in kinds:
             raise ColumnNotFound(
                 f"column '{name}' does not exist in {source.kind} {source.name}",
-                span=node.span,
+                span=node.span_of(name),
                 fix=suggestion(name, kinds, f"columns are: {', '.join(f.name for f in source.relation.columns)}"),
             )
         found[name] = _value(value, kinds[name], name, catalog)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from headrace.errors import BadDatetimePattern, BadName, BadProperty, HeadraceError, StatementError
+from headrace.errors import BadDatetimePattern, BadName, BadProperty, HeadraceError, StatementError, UnknownFormat
 from headrace.formats.lookup import find_format, wrappings
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.scope import SYSTEM_TYPES
@@ -28,8 +28,13 @@ def checked_formats(
     value = replace(value, options=(*value.options, ("wrapped", wrapped)))
     if not relation.key and not {"KEY_FORMAT", "FORMAT"} & set(properties.values):
         key = Format("NONE")
-    check_format(key, relation.key, node, is_key=True)
-    check_format(value, relation.value, node, is_key=False)
+    for form, columns, name in ((key, relation.key, "KEY_FORMAT"), (value, relation.value, "VALUE_FORMAT")):
+        try:
+            check_format(form, columns, node, is_key=name == "KEY_FORMAT")
+        except UnknownFormat as error:
+            written = properties.written.get(name) or properties.written.get("FORMAT")
+            error.span = written.span if written else error.span
+            raise
     return key, value
 
 

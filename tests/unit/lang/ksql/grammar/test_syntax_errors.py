@@ -303,7 +303,17 @@ syntax-error: unexpected "auto" after "SET"
   at line 1:5
     SET auto.offset.reset = 'earliest';
         ^^^^
-  fix: write a string in single quotes here
+  fix: write a string in single quotes: 'auto.offset.reset'
+syntax-error: unexpected "SELECT" after "EMIT CHANGES"
+  at line 1:30
+    SELECT * FROM s EMIT CHANGES SELECT * FROM t;
+                                 ^^^^^^
+  fix: add ";" before "SELECT"
+syntax-error: unexpected "x" after "KAFKA_TOPIC ="
+  at line 1:45
+    CREATE STREAM s (a INT) WITH (KAFKA_TOPIC = x, VALUE_FORMAT = 'JSON');
+                                                ^
+  fix: write a string in single quotes: 'x'
 syntax-error: unexpected 'b' after "SET 'a'"
   at line 1:9
     SET 'a' 'b';

@@ -39,20 +39,20 @@ def test_ending_the_query_ends_the_alert(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("statement", "error"),
+    ("statement", "error", "column"),
     [
-        ("CREATE ALERT hot ON readings WHEN t > 1;", AlertExists),
-        ("CREATE NOTIFIER ops TYPE LOG;", NotifierExists),
-        ("DROP NOTIFIER ops;", NotifierInUse),
-        ("DROP STREAM readings;", SourceInUse),
-        ("DESCRIBE ALERT cold;", UnknownAlert),
-        ("UNMUTE ALERT cold;", UnknownAlert),
+        ("CREATE ALERT hot ON readings WHEN t > 1;", AlertExists, 1),
+        ("CREATE NOTIFIER ops TYPE LOG;", NotifierExists, 1),
+        ("DROP NOTIFIER ops;", NotifierInUse, 1),
+        ("DROP STREAM readings;", SourceInUse, 1),
+        ("DESCRIBE ALERT cold;", UnknownAlert, 16),
+        ("UNMUTE ALERT cold;", UnknownAlert, 14),
     ],
 )
-def test_refusals(world: World, statement: str, error: type[HeadraceError]) -> None:
+def test_refusals(world: World, statement: str, error: type[HeadraceError], column: int) -> None:
     with pytest.raises(error) as raised:
         world.execute(statement)
-    assert raised.value.where == "line 1:1"
+    assert raised.value.where == f"line 1:{column}"
 
 
 def test_listed_and_described_without_secrets(world: World) -> None:
