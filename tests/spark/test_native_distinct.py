@@ -149,10 +149,10 @@ def test_it_is_chosen_where_all_rows_would_have_to_meet(log: EmbeddedLog) -> Non
 
     def way(select: str, asked: str, begun: str | None = None) -> str:
         return choose_execution(
-            query_of(select), topics, Settings.of(query_execution_mode=asked), embedded=True, begun=begun
+            query_of(select), topics, Settings.of(query_execution_mode=asked), embedded=True, started_in=begun
         ).execution_mode
 
     anywhere, by_key = STATEMENTS["on"], "SELECT DISTINCT ON (shop, item) * FROM sales"
     assert [way(anywhere, asked) for asked in ("auto", "record", "native")] == [NATIVE, RECORD, NATIVE]
     assert [way(by_key, asked) for asked in ("auto", "record", "native")] == [RECORD, RECORD, NATIVE]
-    assert way(by_key, "auto", begun=NATIVE) == NATIVE
+    assert way(by_key, "auto", started_in=NATIVE) == NATIVE

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from headrace.plan.expressions import Expression, NamedExpression
 from headrace.plan.relations import Format, Relation, SystemColumn, Timestamp, Window
-from headrace.plan.traits import Traits
+from headrace.plan.traits import Traits, ValueColumns
 from headrace.plan.triggers import Results, Trigger
 
 if TYPE_CHECKING:
@@ -58,7 +58,12 @@ class Source(Node, traits=Traits(stateful=False, timed=False, realtime=True, in_
 
 
 @dataclass(frozen=True)
-class Filter(Node, traits=Traits(stateful=False, timed=False, realtime=True, in_pull_queries=True, clause="WHERE")):
+class Filter(
+    Node,
+    traits=Traits(
+        stateful=False, timed=False, realtime=True, values=ValueColumns.INPUT, in_pull_queries=True, clause="WHERE"
+    ),
+):
     """Rows for which the condition is true. On a table, a row that no longer matches becomes a deletion."""
 
     input: Node
@@ -67,7 +72,12 @@ class Filter(Node, traits=Traits(stateful=False, timed=False, realtime=True, in_
 
 
 @dataclass(frozen=True)
-class Select(Node, traits=Traits(stateful=False, timed=False, realtime=True, in_pull_queries=True, clause="SELECT")):
+class Select(
+    Node,
+    traits=Traits(
+        stateful=False, timed=False, realtime=True, values=ValueColumns.SELECTED, in_pull_queries=True, clause="SELECT"
+    ),
+):
     """Computes new values; the key stays as it is, but its columns may be renamed."""
 
     input: Node
@@ -77,7 +87,15 @@ class Select(Node, traits=Traits(stateful=False, timed=False, realtime=True, in_
 
 @dataclass(frozen=True)
 class Rekey(
-    Node, traits=Traits(stateful=False, timed=False, realtime=True, preserves_key=False, clause="PARTITION BY")
+    Node,
+    traits=Traits(
+        stateful=False,
+        timed=False,
+        realtime=True,
+        values=ValueColumns.INPUT,
+        preserves_key=False,
+        clause="PARTITION BY",
+    ),
 ):
     """A stream under another key (PARTITION BY, or for a join). Values stay, followed by the old key columns that the
     relation names.
@@ -92,7 +110,9 @@ class Rekey(
 
 
 @dataclass(frozen=True)
-class Explode(Node, traits=Traits(stateful=False, timed=False, realtime=False, clause="SELECT")):
+class Explode(
+    Node, traits=Traits(stateful=False, timed=False, realtime=False, values=ValueColumns.INPUT, clause="SELECT")
+):
     """Repeats each row for each item of the longest list of the table functions, which add columns; no list, no row."""
 
     input: Node
@@ -102,7 +122,15 @@ class Explode(Node, traits=Traits(stateful=False, timed=False, realtime=False, c
 
 @dataclass(frozen=True)
 class Distinct(
-    Node, traits=Traits(stateful=True, timed=False, realtime=False, not_upgradable="StreamDistinct", clause="DISTINCT")
+    Node,
+    traits=Traits(
+        stateful=True,
+        timed=False,
+        realtime=False,
+        values=ValueColumns.INPUT,
+        not_upgradable="StreamDistinct",
+        clause="DISTINCT",
+    ),
 ):
     """Of rows that are equal in `on`, the first to arrive, unchanged; nulls equal each other.
 
@@ -131,7 +159,13 @@ class AggregateCall:
 class Aggregate(
     Node,
     traits=Traits(
-        stateful=True, timed=False, realtime=False, preserves_key=False, in_pull_queries=True, clause="GROUP BY"
+        stateful=True,
+        timed=False,
+        realtime=False,
+        values=ValueColumns.OWN,
+        preserves_key=False,
+        in_pull_queries=True,
+        clause="GROUP BY",
     ),
 ):
     """A table of aggregates per group and, for a stream, per window. On a table, rows that change are retracted.
@@ -153,6 +187,7 @@ class Final(
         stateful=True,
         timed=True,
         realtime=False,
+        values=ValueColumns.INPUT,
         not_in_sparksql="which windows have gone out depends on the time that the stream has reached",
         not_upgradable="TableSuppress",
     ),
@@ -170,6 +205,7 @@ class Emit(
         stateful=True,
         timed=True,
         realtime=False,
+        values=ValueColumns.INPUT,
         single_key_group=True,
         not_in_sparksql="when changes go on depends on the order of time and records",
         not_upgradable="TableEmit",
@@ -193,6 +229,7 @@ class ProcessingTime(
         stateful=True,
         timed=False,
         realtime=False,
+        values=ValueColumns.INPUT,
         single_key_group=True,
         not_in_sparksql="the time of arrival is not in the input",
         state_name="arrival",
@@ -237,6 +274,7 @@ class StreamJoin(
         stateful=True,
         timed=True,
         realtime=False,
+        values=ValueColumns.BOTH_INPUTS,
         single_key_group=True,
         not_in_sparksql="whether rows of two streams meet depends on the time of both, record by record",
         not_upgradable="StreamStreamJoin",
@@ -260,7 +298,14 @@ class StreamJoin(
 @dataclass(frozen=True)
 class StreamTableJoin(
     Node,
-    traits=Traits(stateful=True, timed=False, realtime=False, not_upgradable="StreamTableJoin", state_name="enrich"),
+    traits=Traits(
+        stateful=True,
+        timed=False,
+        realtime=False,
+        values=ValueColumns.BOTH_INPUTS,
+        not_upgradable="StreamTableJoin",
+        state_name="enrich",
+    ),
 ):
     """Stream-table join: each row with the table's row of that key when it arrives (inner or left).
 
@@ -275,7 +320,12 @@ class StreamTableJoin(
 
 
 @dataclass(frozen=True)
-class TableJoin(Node, traits=Traits(stateful=True, timed=False, realtime=False, not_upgradable="TableTableJoin")):
+class TableJoin(
+    Node,
+    traits=Traits(
+        stateful=True, timed=False, realtime=False, values=ValueColumns.BOTH_INPUTS, not_upgradable="TableTableJoin"
+    ),
+):
     """Table-table join on the same key: the result changes with either table."""
 
     left: Node
@@ -291,6 +341,7 @@ class ForeignKeyJoin(
         stateful=True,
         timed=False,
         realtime=False,
+        values=ValueColumns.BOTH_INPUTS,
         single_key_group=True,
         not_in_sparksql="a change on the right reaches many keys",
         not_upgradable="ForeignKeyTableTableJoin",

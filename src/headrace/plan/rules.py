@@ -9,11 +9,10 @@ for other rows. No rule changes, adds, removes or reorders stateful nodes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from decimal import Decimal
-from functools import singledispatch
-from typing import cast
+from typing import Any, cast
 
 from headrace.plan.analysis.rewrite import (
     cannot_fail,
@@ -21,6 +20,7 @@ from headrace.plan.analysis.rewrite import (
     inline_columns,
     is_deterministic,
     key_column,
+    own_expressions,
     relation_of,
     rewrite_expressions,
     rewrite_nodes,
@@ -30,24 +30,15 @@ from headrace.plan.chain.codegen.compiler import evaluator
 from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.expressions import Column, Expression, Lambda, Literal, Parameter, Variable, column_names, walk
 from headrace.plan.nodes import (
-    Aggregate,
-    Distinct,
-    Emit,
-    Explode,
     Filter,
-    Final,
-    ForeignKeyJoin,
     Node,
-    ProcessingTime,
     Query,
     Rekey,
     Select,
     Sink,
-    StreamJoin,
-    StreamTableJoin,
-    TableJoin,
 )
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.traits import ValueColumns
 
 Rule = Callable[[Node], Node]
 _ROUNDS = 10
@@ -202,18 +193,28 @@ Needed = set[str] | None
 """The names of a node's values that are read; None means all of them."""
 
 
-@singledispatch
 def _pruned(node: Node, needed: Needed) -> Node:
-    """Returns a node whose values include at least the needed ones, in their order. Unknown kinds of nodes read all."""
-    return with_inputs(node, [_pruned(below, None) for below in node.inputs])
+    """Returns a node whose values include at least the needed ones, in their order."""
+    return _PRUNERS[node.traits.values](node, needed)
 
 
-def _with(needed: Needed, *expressions: Expression) -> Needed:
-    return None if needed is None else needed.union(*map(column_names, expressions))
+def _needed_by(node: Node, needed: Needed) -> Needed:
+    """The columns that the node reads of an input: those that are needed above it, and those it names."""
+    return None if needed is None else needed.union(*map(column_names, own_expressions(node)))
 
 
-@_pruned.register
-def _(node: Select, needed: Needed) -> Node:
+def _pruned_input(node: Any, needed: Needed) -> Node:
+    below = _pruned(node.input, _needed_by(node, needed))
+    added = node.relation.value[len(relation_of(node.input).value) :]
+    return replace(node, input=below, relation=replace(node.relation, value=(*relation_of(below).value, *added)))
+
+
+def _pruned_below(node: Any, needed: Needed) -> Node:
+    del needed
+    return replace(node, input=_pruned(node.input, _needed_by(node, set())))
+
+
+def _pruned_select(node: Any, needed: Needed) -> Node:
     below = relation_of(node.input)
     kept = [
         (field, named)
@@ -225,45 +226,27 @@ def _(node: Select, needed: Needed) -> Node:
     return Select(_pruned(node.input, read), relation, tuple(named for _, named in kept))
 
 
-@_pruned.register(Filter)
-@_pruned.register(Distinct)
-@_pruned.register(ProcessingTime)
-@_pruned.register(Final)
-@_pruned.register(Emit)
-def _(node: Filter | Distinct | ProcessingTime | Final | Emit, needed: Needed) -> Node:
-    own = [node.condition] if isinstance(node, Filter) else []
-    own += [named.expression for named in node.on] if isinstance(node, Distinct) else []
-    below = _pruned(node.input, _with(needed, *own))
-    return replace(node, input=below, relation=replace(node.relation, value=relation_of(below).value))
-
-
-@_pruned.register(Rekey)
-@_pruned.register(Explode)
-def _(node: Rekey | Explode, needed: Needed) -> Node:
-    own = node.keys if isinstance(node, Rekey) else node.functions
-    below = _pruned(node.input, _with(needed, *(named.expression for named in own)))
-    added = node.relation.value[len(relation_of(node.input).value) :]
-    return replace(node, input=below, relation=replace(node.relation, value=(*relation_of(below).value, *added)))
-
-
-@_pruned.register
-def _(node: Aggregate, needed: Needed) -> Node:
-    arguments = [argument for call in node.calls for argument in call.arguments]
-    return replace(node, input=_pruned(node.input, _with(set(), *(g.expression for g in node.groups), *arguments)))
-
-
-@_pruned.register(StreamJoin)
-@_pruned.register(StreamTableJoin)
-@_pruned.register(TableJoin)
-@_pruned.register(ForeignKeyJoin)
-def _(node: StreamJoin | StreamTableJoin | TableJoin | ForeignKeyJoin, needed: Needed) -> Node:
+def _pruned_sides(node: Any, needed: Needed) -> Node:
     names = [field.name for side in node.inputs for field in relation_of(side).value]
     if len(set(names)) < len(names) or names != [field.name for field in node.relation.value]:
         needed = None  # a name does not identify the side of a column
-    own = [node.reference] if isinstance(node, ForeignKeyJoin) else []
-    left, right = _pruned(node.left, _with(needed, *own)), _pruned(node.right, needed)
+    left, right = _pruned(node.left, _needed_by(node, needed)), _pruned(node.right, needed)
     value = (*relation_of(left).value, *relation_of(right).value)
     return replace(node, left=left, right=right, relation=replace(node.relation, value=value))
+
+
+def _pruned_nothing(node: Node, needed: Needed) -> Node:
+    del needed
+    return with_inputs(node, [_pruned(below, None) for below in node.inputs])
+
+
+_PRUNERS: Mapping[ValueColumns, Callable[[Node, Needed], Node]] = {
+    ValueColumns.INPUT: _pruned_input,
+    ValueColumns.OWN: _pruned_below,
+    ValueColumns.SELECTED: _pruned_select,
+    ValueColumns.BOTH_INPUTS: _pruned_sides,
+    ValueColumns.UNKNOWN: _pruned_nothing,
+}
 
 
 # -- optimizer ------------------------------------------------------------------------------------------------------

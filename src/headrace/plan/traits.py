@@ -11,6 +11,22 @@ A class without traits is refused when it is defined, so no table elsewhere can 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class ValueColumns(Enum):
+    """Where the value columns of a node's rows come from, which decides what can be pruned below it."""
+
+    INPUT = auto()
+    """They are those of its input, perhaps followed by its own."""
+    OWN = auto()
+    """It computes them: of its input it reads what its expressions name."""
+    SELECTED = auto()
+    """It computes each of them by one expression, and can leave out those that nothing reads."""
+    BOTH_INPUTS = auto()
+    """They are those of its left input, followed by those of its right one."""
+    UNKNOWN = auto()
+    """It may read all columns of its inputs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +37,8 @@ class Traits:
     """The node can have a deadline: it needs ticks when its input is silent."""
     realtime: bool
     """The node handles each record alone, so Spark's real-time trigger can run it."""
+    values: ValueColumns = ValueColumns.UNKNOWN
+    """Where the value columns come from."""
     preserves_key: bool = True
     """Rows leave under the key they came with."""
     single_key_group: bool = False

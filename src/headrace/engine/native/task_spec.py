@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,9 +14,11 @@ from headrace.engine.sparksql.column_types import column_type
 from headrace.engine.sparksql.expressions import column_name
 from headrace.engine.sparksql.frames import type_of
 from headrace.plan import nodes as n
+from headrace.plan.analysis.pruning import values_read
+from headrace.plan.analysis.rewrite import own_expressions
 from headrace.plan.chain.aggregation.windows import grace_of, milliseconds
-from headrace.plan.expressions import PSEUDO, Column, Expression, NamedExpression, column_names
-from headrace.plan.relations import Window
+from headrace.plan.expressions import Column, Expression, column_names
+from headrace.plan.relations import Relation, Window
 from headrace.plan.rules import optimize
 from headrace.plan.serialization import Setup, load_plan, no_setup, serialize_plan
 
@@ -147,8 +148,19 @@ def _partial(node: Any, hops: WindowSpec | None) -> PartialAggregation | None:
 
 
 def _columns(top: n.Node) -> tuple[str, ...]:
-    source = next(node for node in n.walk(top) if isinstance(node, n.Source))
-    return tuple(sorted(columns_read(top, source), key=lambda name: (name[0], int(name[1:]))))
+    """The frame's columns that any node above the source reads; others are not read from the log."""
+    ((source, values),) = values_read(top)
+    found = {column_name(name, source.relation) for name in values} | _key_columns(top, source.relation)
+    return tuple(sorted(found, key=lambda name: (name[0], int(name[1:]))))
+
+
+def _key_columns(top: n.Node, relation: Relation) -> set[str]:
+    """Rows keep their key up to an aggregate, which drops what it does not name."""
+    keys = {f"k{i}" for i in range(len(relation.key))}
+    if only_aggregate(top) is None:
+        return keys
+    named = {name for node in n.walk(top) for e in own_expressions(node) for name in column_names(e)}
+    return keys & {column_name(name, relation) for name in named if relation.column(name) is not None}
 
 
 def only_aggregate(top: n.Node) -> Any:
@@ -175,32 +187,6 @@ def _hops(window: Window | None) -> WindowSpec | None:
         return None
     size = milliseconds(window.size)
     return WindowSpec(size, milliseconds(window.advance) or size, grace_of(window))
-
-
-def columns_read(top: n.Node, source: n.Source) -> set[str]:
-    """The frame's columns that any node above the source reads; others are not read from the log."""
-    nodes = [node for node in n.walk(top) if node is not source]
-    names = {name for node in nodes for name in _names(vars(node))} - set(PSEUDO)
-    relation = source.relation
-    found = {column_name(name, relation) for name in names if relation.column(name) is not None}
-    if not any(isinstance(node, n.Aggregate | n.Select) for node in nodes):
-        found |= {f"v{i}" for i in range(len(relation.value))}
-    if not any(isinstance(node, n.Aggregate) for node in nodes):
-        found |= {f"k{i}" for i in range(len(relation.key))}
-    return found
-
-
-def _names(value: Any) -> Iterator[str]:
-    """Columns that a node's own fields name."""
-    if isinstance(value, Expression):
-        yield from column_names(value)
-    elif isinstance(value, NamedExpression):
-        yield from _names(value.expression)
-    elif isinstance(value, n.AggregateCall):
-        yield from _names(value.arguments)
-    elif isinstance(value, dict | tuple):
-        for item in value.values() if isinstance(value, dict) else value:
-            yield from _names(item)
 
 
 def group_columns(node: n.Aggregate) -> list[Column | None]:

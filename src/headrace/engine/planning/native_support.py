@@ -14,12 +14,12 @@ from headrace.contracts import Topic
 from headrace.engine.execution_mode import NATIVE, RECORD
 from headrace.engine.native.arrow_filter import push_down_filter
 from headrace.engine.native.task_spec import group_columns, is_final, is_ordered, only_aggregate, only_distinct
-from headrace.engine.planning.sparksql_support import outermost_expressions, sparksql_obstacles
+from headrace.engine.planning.sparksql_support import sparksql_obstacles
 from headrace.engine.sparksql.aggregation import aggregate_sql
 from headrace.engine.sparksql.expressions import never_fails
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
-from headrace.plan.analysis.rewrite import cannot_fail, relation_of
+from headrace.plan.analysis.rewrite import cannot_fail, own_expressions, relation_of
 from headrace.plan.expressions import Call, Expression
 from headrace.plan.relations import Kind, Relation, Window
 from headrace.plan.rules import optimize
@@ -141,7 +141,7 @@ _OWN: Mapping[type[n.Node], Callable[[Any], Iterator[str]]] = {n.Final: _final}
 def _failing(node: n.Node) -> Iterator[str]:
     """A failing expression gives null and is reported: Spark's operators cannot report."""
     over = relation_of(node.inputs[0]) if node.inputs else None
-    if over is not None and not all(_is_safe(e, over) for e in outermost_expressions(node)):
+    if over is not None and not all(_is_safe(e, over) for e in own_expressions(node)):
         name = node.traits.clause or type(node).__name__
         yield f"{name} computes what only Python can, or what may fail, which is reported"
 

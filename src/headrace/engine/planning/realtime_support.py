@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from headrace.contracts import Topic
-from headrace.engine.planning.sparksql_support import outermost_expressions, sparksql_obstacles
+from headrace.engine.planning.sparksql_support import sparksql_obstacles
 from headrace.engine.realtime import formats
 from headrace.engine.sparksql.expressions import never_fails
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
-from headrace.plan.analysis.rewrite import relation_of
+from headrace.plan.analysis.rewrite import own_expressions, relation_of
 from headrace.plan.relations import Kind, payload
 from headrace.plan.rules import optimize
 
@@ -49,7 +49,7 @@ def _against(plan: n.Query, topics: Mapping[str, Topic]) -> Iterator[str]:
 
 def _computing(node: n.Node) -> Iterator[str]:
     over = relation_of(node.inputs[0]) if node.inputs else None
-    if over is not None and not all(never_fails(expression, over) for expression in outermost_expressions(node)):
+    if over is not None and not all(never_fails(expression, over) for expression in own_expressions(node)):
         yield f"{node.traits.clause} computes what only Python can, or what may fail, which is reported"
     if isinstance(node, n.Rekey) and not node.explicit:
         yield "rows without a key are dropped"

@@ -14,7 +14,8 @@ from headrace.engine.sparksql.column_types import NoColumnType, column_type
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
 from headrace.plan.analysis.partitioning import HASHABLE_TYPES, scalar_calls
-from headrace.plan.expressions import ROWTIME, Expression, NamedExpression, column_names
+from headrace.plan.analysis.rewrite import own_expressions
+from headrace.plan.expressions import ROWTIME, column_names
 from headrace.plan.functions import SCALARS
 from headrace.plan.relations import Kind, Relation, WindowKind
 
@@ -91,31 +92,13 @@ def _enrich(node: n.StreamTableJoin) -> Iterator[str]:
 
 def _over_join(node: n.Node) -> Iterator[str]:
     """A deletion on one side of a join changes the time of the remaining row, which the last rows do not show."""
-    reads_time = any(ROWTIME in column_names(e) for e in outermost_expressions(node))
+    reads_time = any(ROWTIME in column_names(e) for e in own_expressions(node))
     if reads_time and any(isinstance(below, n.TableJoin) for below in n.walk(node)):
         yield "the time of a joined row depends on deletions before it"
 
 
 def _table_join(node: n.TableJoin) -> Iterator[str]:
     yield from _keys([field.type for field in node.relation.key])
-
-
-def outermost_expressions(node: n.Node) -> Iterator[Expression]:
-    """The outermost expressions in a node's own fields."""
-    for value in vars(node).values():
-        yield from _expressions(value)
-
-
-def _expressions(value: Any) -> Iterator[Expression]:
-    if isinstance(value, Expression):
-        yield value
-    elif isinstance(value, tuple):
-        for item in value:
-            yield from _expressions(item)
-    elif isinstance(value, NamedExpression):
-        yield value.expression
-    elif isinstance(value, n.AggregateCall):
-        yield from value.arguments
 
 
 def _keys(kinds: list[Any]) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
@@ -106,3 +106,21 @@ def inline_columns(expression: Expression, replaced: Callable[[Column], Expressi
         if other is None or other.type != column.type or (column in inside and not isinstance(other, Column)):
             return None
     return rewrite_expressions(expression, lambda part: found[part] if isinstance(part, Column) else None)
+
+
+def own_expressions(node: Node) -> Iterator[Expression]:
+    """The outermost expressions in a node's own fields."""
+    for value in vars(node).values():
+        yield from _expressions(value)
+
+
+def _expressions(value: Any) -> Iterator[Expression]:
+    if isinstance(value, Expression):
+        yield value
+    elif isinstance(value, tuple):
+        for item in value:
+            yield from _expressions(item)
+    elif isinstance(value, NamedExpression):
+        yield value.expression
+    elif isinstance(value, AggregateCall):
+        yield from value.arguments
