@@ -77,6 +77,7 @@ def test_without_a_terminal_there_are_plain_lines() -> None:
     with display.showing() as show:
         show(counts(("/", 1, 5)))  # no second is full yet
         show(counts(("/", 1, 5), ("/cart", 1, 9), ("/", 2, 1)))
+        show(counts(("/", 1, 5), ("/cart", 1, 9), ("/", 2, 2)))  # the same second
     lines = out.getvalue().splitlines()
     assert [line.strip() for line in lines[:2]] == ["0 s  starting the server", "0 s  starting the queries"]
     assert [line.split("  ")[1] for line in lines[2:]] == ["14 clicks/s: /cart 9, / 5, /search 0"]

@@ -59,12 +59,12 @@ class LineDisplay:
 
     @contextmanager
     def showing(self) -> Iterator[Show]:
-        due = time.monotonic()
+        due, shown = time.monotonic(), None
 
         def show(counts: ClickCounts) -> None:
-            nonlocal due
-            if time.monotonic() >= due and counts.last_full_second is not None:
-                due = time.monotonic() + self.every
+            nonlocal due, shown
+            if time.monotonic() >= due and counts.last_full_second != shown:
+                due, shown = time.monotonic() + self.every, counts.last_full_second
                 say(self.console, count_line(counts))
 
         yield show

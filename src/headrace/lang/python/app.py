@@ -23,6 +23,7 @@ from headrace.lang.python.call_site import CallSite, call_site, locate
 from headrace.lang.python.expressions import fold_name, written_columns
 from headrace.lang.python.operators import Operator, declare_operator
 from headrace.lang.python.relations import NamedRelation, properties_of
+from headrace.lang.python.uncaught_errors import print_errors_plainly
 from headrace.lang.python.user_functions import UserFunction, batch_function, row_function
 from headrace.lang.registry import dialect_of
 from headrace.plan.actions import Action, CreateSource
@@ -48,6 +49,7 @@ class App:
     """
 
     def __init__(self, name: str = "", properties: Mapping[str, Any] | None = None) -> None:
+        print_errors_plainly()
         self.name = _checked(name)
         self.catalog = Catalog()
         self._planner = Planner(self.catalog)
