@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
-from tests.docs.pages import ALL_PAGES, ROOT, anchors, links, page_name
+from tests.docs.pages import ALL_PAGES, ROOT, anchors, inline_code, links, page_name
 
 
 def target(page: Path, path: str) -> Path:
@@ -38,3 +39,15 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
             reached.add(page)
             todo += [target(page, path) for _, path, _ in links(page)]
     assert not [page_name(page) for page in ALL_PAGES if page not in reached]
+
+
+def test_tests_that_a_page_names_exist() -> None:
+    named = [
+        (page, text) for page in ALL_PAGES for text in inline_code(page) if re.fullmatch(r"[\w/]+/test_\w+\.py", text)
+    ]
+    assert len(named) > 40
+    assert not [
+        f"{page_name(page)}: {text}"
+        for page, text in named
+        if not (ROOT / text).exists() and not (ROOT / "tests" / text).exists()
+    ]
