@@ -119,7 +119,11 @@ class GroupedQuery:
         if node in self.calls:
             return self.calls[node]
         if any(aggregates_in(argument) for argument in node.arguments):
-            raise BadGrouping(f"Aggregate functions can not be nested: {expression_text(node)}", span=node.span)
+            raise BadGrouping(
+                f"Aggregate functions can not be nested: {expression_text(node)}",
+                span=node.span,
+                fix="use one aggregate function here, and the other in a query over its result",
+            )
         function = find(node.name)
         assert isinstance(function, AggregateFunction)
         try:
@@ -211,7 +215,9 @@ def group_query(
     for group in query.group_by:
         for call in aggregates_in(group):
             raise BadGrouping(
-                f"GROUP BY does not support aggregate functions: {call.name} is an aggregate function.", span=call.span
+                f"GROUP BY does not support aggregate functions: {call.name} is an aggregate function.",
+                span=call.span,
+                fix="group by columns; conditions on aggregates stand in HAVING",
             )
         for part in parts_of(group):
             if isinstance(part, ast.Name) and part.name in e.BOUNDS and query.window is not None:
