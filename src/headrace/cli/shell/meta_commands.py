@@ -79,7 +79,7 @@ def _help(session: Session, words: Words) -> None:
     usages = {f"\\{name} {command.arguments}".rstrip(): command.doc for name, command in COMMANDS.items()}
     width = max(map(len, usages))
     write(f"  {usage:<{width}}  {doc}" for usage, doc in usages.items())
-    write(["Statements end with ; and may have several lines. Ctrl-C ends a running query, Ctrl-D the shell."])
+    write(["Statements end with ; and may have several lines. Ctrl-C stops a query, exit or Ctrl-D ends the shell."])
 
 
 def _vertical(session: Session, words: Words) -> None:

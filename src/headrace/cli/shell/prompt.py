@@ -24,7 +24,7 @@ from headrace.cli.shell.completion import complete
 from headrace.cli.shell.highlighter import STYLES, highlight
 from headrace.cli.shell.meta_commands import ExitShell
 from headrace.cli.shell.session import Session
-from headrace.cli.shell.statement_splitter import is_complete, is_exit
+from headrace.cli.shell.statement_splitter import is_complete
 from headrace.errors import HeadraceError
 
 PROMPT, MORE = "headrace> ", "     ...> "
@@ -42,8 +42,6 @@ def run_prompt(session: Session) -> None:
         except KeyboardInterrupt:
             continue
         except EOFError:
-            return
-        if is_exit(text):
             return
         try:
             session.run(text)

@@ -12,7 +12,7 @@ from headrace.cli.io import output
 from headrace.cli.shell.meta_commands import run_meta_command
 from headrace.cli.shell.output_formats import OUTPUTS, OutputFormat, VerticalOutput
 from headrace.cli.shell.row_buffer import RowBuffer
-from headrace.cli.shell.statement_splitter import ShellInput, locate_error, split_input
+from headrace.cli.shell.statement_splitter import ShellInput, locate_error, split_input, word_command
 from headrace.client import Client
 from headrace.errors import HeadraceError
 from headrace.lang.ksql.grammar.tokens import Kind, Token, tokenize
@@ -56,8 +56,9 @@ class Session:
 
     def _do(self, piece: ShellInput, text: str, name: str | None) -> None:
         try:
-            if piece.is_command:
-                run_meta_command(self, piece.text)
+            command = piece.text if piece.is_command else word_command(piece.text)
+            if command is not None:
+                run_meta_command(self, command)
             else:
                 self._statement(piece.text)
         except HeadraceError as error:

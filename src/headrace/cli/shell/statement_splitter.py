@@ -11,7 +11,7 @@ from headrace.lang.ksql.grammar.tokens import Kind, Token, tokenize
 from headrace.span import Span
 
 COMMAND = "\\"
-_FAREWELLS = ("exit", "quit")
+_WORDS = {"help": "?", "exit": "q", "quit": "q"}  # without a backslash, as in ksqlDB's shell
 _OPENED = ("'", '"', "`", "/*")
 _PLACE = re.compile(r"line (\d+):(\d+)")
 
@@ -65,7 +65,7 @@ def _is_end(token: Token) -> bool:
 
 def is_complete(text: str) -> bool:
     """Whether Enter submits the text: it is empty, a command, or terminated statements. An open quote continues."""
-    if not text.strip() or text.lstrip().startswith(COMMAND) or is_exit(text):
+    if not text.strip() or text.lstrip().startswith(COMMAND) or word_command(text):
         return True
     read = list(tokenize(text))
     if any(token.kind is Kind.BAD and token.text.startswith(_OPENED) for token in read):
@@ -73,9 +73,9 @@ def is_complete(text: str) -> bool:
     return not read or _is_end(read[-1])
 
 
-def is_exit(text: str) -> bool:
-    """Whether the text is `exit` or `quit`, as in ksqlDB's shell."""
-    return text.strip().rstrip(";").lower() in _FAREWELLS
+def word_command(text: str) -> str | None:
+    """The command that `help`, `exit` or `quit` stands for, if the text is only that word, with or without a `;`."""
+    return _WORDS.get(text.strip().rstrip(";").rstrip().lower())
 
 
 # -- locations ------------------------------------------------------------------------------------------------------

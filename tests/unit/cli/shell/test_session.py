@@ -166,3 +166,11 @@ def test_a_select_says_that_the_query_of_its_table_does_not_run(shell: Shell) ->
     assert told.out.count("\n") == 1  # the headings alone, as before
     assert re.match(r"incomplete: query CTAS_COUNTS_\d+ (is starting|has failed)", told.err)
     assert shell("--execute", "SELECT * FROM clicks;").err == ""
+
+
+@pytest.mark.parametrize("word", ["exit", "quit;"])
+def test_words_without_a_backslash_in_a_script(shell: Shell, word: str) -> None:
+    told = shell(given=f"help;\nLIST TOPICS;\n{word}")
+    assert "Statements end with ;" in told.out
+    assert " clicks " in told.out
+    assert told.err == ""

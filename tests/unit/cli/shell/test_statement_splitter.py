@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from headrace.cli.shell.statement_splitter import is_complete, is_exit, locate_error, split_input
+from headrace.cli.shell.statement_splitter import is_complete, locate_error, split_input, word_command
 from headrace.errors import ColumnNotFound, LogBusy
 
 
@@ -48,9 +48,10 @@ def test_enter_goes_on(text: str) -> None:
     assert not is_complete(text)
 
 
-def test_farewells() -> None:
-    assert is_exit(" exit; ")
-    assert not is_exit("exit now;")
+@pytest.mark.parametrize(("text", "command"), [(" exit; ", "q"), ("QUIT", "q"), ("help", "?"), ("exit now;", None)])
+def test_words_that_are_commands(text: str, command: str | None) -> None:
+    assert word_command(text) == command
+    assert command is None or is_complete(text)
 
 
 def test_the_place_of_an_error_is_that_in_the_whole_text() -> None:
