@@ -30,19 +30,19 @@ INTERNAL_TOPIC_PREFIXES = ("__", "_confluent", "_schemas")
 """Prefixes of system topics, which only LIST ALL TOPICS shows."""
 
 
-def describe_metadata(question: MetadataQuery, around: DescribeContext) -> Listing:
+def describe_metadata(question: MetadataQuery, context: DescribeContext) -> Listing:
     """Answers a metadata statement from the current state."""
-    return replace(_ANSWERS[question.about](question, around), statement=question.text)
+    return replace(_ANSWERS[question.about](question, context), statement=question.text)
 
 
 # -- sources --------------------------------------------------------------------------------------------------------
 
 
 def _sources(kind: Kind) -> Callable[[MetadataQuery, DescribeContext], Listing]:
-    def listed(question: MetadataQuery, around: DescribeContext) -> Listing:
-        found = sorted((s for s in around.catalog.sources.values() if s.kind is kind), key=lambda s: s.name)
+    def listed(question: MetadataQuery, context: DescribeContext) -> Listing:
+        found = sorted((s for s in context.catalog.sources.values() if s.kind is kind), key=lambda s: s.name)
         if question.extended or question.described:
-            parts = tuple(describe_source(source, around, extended=question.extended) for source in found)
+            parts = tuple(describe_source(source, context, extended=question.extended) for source in found)
             return Listing("source_descriptions", parts=unique_notes(parts), parts_name="sourceDescriptions")
         return _listing(f"{kind}s", table_columns.source_columns(kind), map(_source_row, found))
 
@@ -54,16 +54,16 @@ def _source_row(source: SourceInfo) -> tuple[object, ...]:
     return source.name, source.topic, *formats, source.relation.window is not None, source.kind.upper()
 
 
-def _described(question: MetadataQuery, around: DescribeContext) -> Listing:
-    return describe_source(around.catalog.sources[question.name], around, extended=question.extended)
+def _described(question: MetadataQuery, context: DescribeContext) -> Listing:
+    return describe_source(context.catalog.sources[question.name], context, extended=question.extended)
 
 
 # -- topics and queries ---------------------------------------------------------------------------------------------
 
 
-def _topics(question: MetadataQuery, around: DescribeContext) -> Listing:
+def _topics(question: MetadataQuery, context: DescribeContext) -> Listing:
     rows: list[tuple[object, ...]] = []
-    for name, topic in sorted(around.topics.items()):
+    for name, topic in sorted(context.topics.items()):
         if question.all or not name.startswith(INTERNAL_TOPIC_PREFIXES):
             counts = (topic.consumers, topic.groups) if question.extended else ()
             rows.append((name, topic.partitions, topic.replicas, [topic.replicas] * topic.partitions, *counts))
@@ -73,80 +73,80 @@ def _topics(question: MetadataQuery, around: DescribeContext) -> Listing:
     )
 
 
-def _queries(question: MetadataQuery, around: DescribeContext) -> Listing:
-    queries = around.catalog.queries.values()
+def _queries(question: MetadataQuery, context: DescribeContext) -> Listing:
+    queries = context.catalog.queries.values()
     if question.extended:
-        parts = tuple(explain_query(query, around) for query in queries)
+        parts = tuple(explain_query(query, context) for query in queries)
         return Listing("query_descriptions", parts=parts, parts_name="queryDescriptions")
-    table = queries_table("queries", queries, around)
+    table = queries_table("queries", queries, context)
     return Listing("queries", tables=(table,), notes=table_columns.QUERY_NOTES)
 
 
-def _explained(question: MetadataQuery, around: DescribeContext) -> Listing:
+def _explained(question: MetadataQuery, context: DescribeContext) -> Listing:
     if question.query is None:
         raise LookupError("EXPLAIN is planned with its query")
-    return explain_query(question.query, around, question.query_type)
+    return explain_query(question.query, context, question.query_type)
 
 
 # -- functions, types, settings -------------------------------------------------------------------------------------
 
 
-def _functions(question: MetadataQuery, around: DescribeContext) -> Listing:
+def _functions(question: MetadataQuery, context: DescribeContext) -> Listing:
     known = {**functions.SCALARS, **functions.AGGREGATES}
     rows = [(name, function.area.upper(), function_kind(function)) for name, function in known.items()]
     rows += [(name, "USER", "OPERATOR") for name in OPERATORS]
     return _listing("functions", table_columns.FUNCTIONS, sorted(rows))
 
 
-def _function(question: MetadataQuery, around: DescribeContext) -> Listing:
+def _function(question: MetadataQuery, context: DescribeContext) -> Listing:
     found = functions.find(question.name)
     if found is None:
         raise functions.unknown_function(question.name)
     return describe_function(question.name, found)
 
 
-def _types(question: MetadataQuery, around: DescribeContext) -> Listing:
-    types = sorted(around.catalog.types.items())
+def _types(question: MetadataQuery, context: DescribeContext) -> Listing:
+    types = sorted(context.catalog.types.items())
     return _listing("types", table_columns.TYPES, ((name, TypeCell(kind), schema_json(kind)) for name, kind in types))
 
 
-def _properties(question: MetadataQuery, around: DescribeContext) -> Listing:
-    values = {**around.defaults, **around.properties}
-    levels = dict.fromkeys(around.properties, "SESSION")
+def _properties(question: MetadataQuery, context: DescribeContext) -> Listing:
+    values = {**context.defaults, **context.properties}
+    levels = dict.fromkeys(context.properties, "SESSION")
     rows = ((name, "KSQL", levels.get(name, ""), str(values[name]), True) for name in sorted(values))
     return _listing("properties", table_columns.PROPERTIES, rows)
 
 
-def _variables(question: MetadataQuery, around: DescribeContext) -> Listing:
-    return _listing("variables", table_columns.VARIABLES, sorted(around.variables.items()))
+def _variables(question: MetadataQuery, context: DescribeContext) -> Listing:
+    return _listing("variables", table_columns.VARIABLES, sorted(context.variables.items()))
 
 
 # -- alerts ---------------------------------------------------------------------------------------------------------
 
 
-def _alerts(question: MetadataQuery, around: DescribeContext) -> Listing:
-    rows = (_alert_row(query, around) for _, query in sorted(around.catalog.alerts.items()))
+def _alerts(question: MetadataQuery, context: DescribeContext) -> Listing:
+    rows = (_alert_row(query, context) for _, query in sorted(context.catalog.alerts.items()))
     return _listing("alerts", table_columns.ALERTS, rows)
 
 
-def _alert_row(query: Query, around: DescribeContext) -> tuple[object, ...]:
+def _alert_row(query: Query, context: DescribeContext) -> tuple[object, ...]:
     alert = query.alert
     assert alert is not None
     notify = ", ".join(alert.notify)
-    return alert.name, alert.source, str(alert.rule), alert.severity, notify, query.id, around.state(query.id)
+    return alert.name, alert.source, str(alert.rule), alert.severity, notify, query.id, context.state(query.id)
 
 
-def _alert(question: MetadataQuery, around: DescribeContext) -> Listing:
+def _alert(question: MetadataQuery, context: DescribeContext) -> Listing:
     """Describes an alert: its row of LIST, its statement and its plan."""
-    query = around.catalog.alerts[question.name]
-    cells = zip(table_columns.ALERTS, _alert_row(query, around), strict=True)
+    query = context.catalog.alerts[question.name]
+    cells = zip(table_columns.ALERTS, _alert_row(query, context), strict=True)
     facts = tuple(Fact(column.name, column.heading, value, column.is_name) for column, value in cells)
     statement = Fact("statement", "Statement", single_line(query.text))
     return Listing("alert", facts=(*facts, statement), texts=(Fact("plan", "Plan", tree(query)),))
 
 
-def _notifiers(question: MetadataQuery, around: DescribeContext) -> Listing:
-    rows = ((one.name, one.kind.upper(), _options(one)) for _, one in sorted(around.catalog.notifiers.items()))
+def _notifiers(question: MetadataQuery, context: DescribeContext) -> Listing:
+    rows = ((one.name, one.kind.upper(), _options(one)) for _, one in sorted(context.catalog.notifiers.items()))
     return _listing("notifiers", table_columns.NOTIFIERS, rows)
 
 
@@ -157,11 +157,11 @@ def _options(notifier: Notifier) -> str:
 # -- connectors: there is no Kafka Connect --------------------------------------------------------------------------
 
 
-def _connectors(question: MetadataQuery, around: DescribeContext) -> Listing:
+def _connectors(question: MetadataQuery, context: DescribeContext) -> Listing:
     return _listing("connectors", table_columns.CONNECTORS, ())
 
 
-def _plugins(question: MetadataQuery, around: DescribeContext) -> Listing:
+def _plugins(question: MetadataQuery, context: DescribeContext) -> Listing:
     return _listing("connectorsPlugins", table_columns.PLUGINS, ())
 
 

@@ -56,15 +56,15 @@ def schema_json(kind: pa.DataType) -> dict[str, Any]:
     return found
 
 
-def type_from_json(told: Mapping[str, Any]) -> pa.DataType:
+def type_from_json(document: Mapping[str, Any]) -> pa.DataType:
     """Returns the type of a `schema` object. It lacks the type of a map's keys: STRING is assumed."""
-    name, member = told["type"], told.get("memberSchema") or {}
+    name, member = document["type"], document.get("memberSchema") or {}
     if name == "ARRAY":
         return t.array(type_from_json(member))
     if name == "MAP":
         return t.map_of(t.STRING, type_from_json(member))
     if name == "STRUCT":
-        return t.struct((field["name"], type_from_json(field["schema"])) for field in told.get("fields") or ())
+        return t.struct((field["name"], type_from_json(field["schema"])) for field in document.get("fields") or ())
     if name == "DECIMAL":
-        return t.decimal(told["parameters"]["precision"], told["parameters"]["scale"])
+        return t.decimal(document["parameters"]["precision"], document["parameters"]["scale"])
     return t.primitive_type(name)

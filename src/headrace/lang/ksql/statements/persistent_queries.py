@@ -132,10 +132,10 @@ class PersistentQueryPlanner:
         properties: Properties,
         replaces: str | None = None,
     ) -> Query:
-        wanted = (properties.get("QUERY_ID") or "").upper()
-        if wanted in self._catalog.queries and wanted != replaces:
-            raise BadQuery(f"Query ID '{wanted}' already exists.", fix="choose another QUERY_ID, or remove it")
-        name = wanted or replaces or f"{prefix}_{self._catalog.number}"
+        query_id = (properties.get("QUERY_ID") or "").upper()
+        if query_id in self._catalog.queries and query_id != replaces:
+            raise BadQuery(f"Query ID '{query_id}' already exists.", fix="choose another QUERY_ID, or remove it")
+        name = query_id or replaces or f"{prefix}_{self._catalog.number}"
         relation = replace(flow.relation, value=info.payload)
         sink = Sink(
             flow.node,
@@ -153,24 +153,24 @@ class PersistentQueryPlanner:
 
 def _matched(flow: PartialPlan, target: SourceInfo, node: ast.Ast) -> PartialPlan:
     """Converts the query's columns to those of the target; smaller number types are widened."""
-    wanted = Relation(flow.kind, target.relation.key, target.relation.value, flow.relation.window)
-    ours = flow.relation
+    expected = Relation(flow.kind, target.relation.key, target.relation.value, flow.relation.window)
+    result = flow.relation
     fits = (
-        [(f.name, f.type) for f in ours.key] == [(f.name, f.type) for f in wanted.key]
-        and [f.name for f in ours.value] == [f.name for f in wanted.value]
-        and all(_goes_into(a.type, b.type) for a, b in zip(ours.value, wanted.value, strict=True))
+        [(f.name, f.type) for f in result.key] == [(f.name, f.type) for f in expected.key]
+        and [f.name for f in result.value] == [f.name for f in expected.value]
+        and all(_fits_into(a.type, b.type) for a, b in zip(result.value, expected.value, strict=True))
     )
     if not fits:
         raise SchemaMismatch(
             "Incompatible schema between results and sink.\n"
-            f"Result schema is {schema_text(ours)}\nSink schema is {schema_text(wanted)}",
+            f"Result schema is {schema_text(result)}\nSink schema is {schema_text(expected)}",
             span=node.span,
             fix="select the sink's columns, in its order and with its types",
         )
-    pairs = zip(ours.value, wanted.value, strict=True)
+    pairs = zip(result.value, expected.value, strict=True)
     cast = tuple(e.NamedExpression(b.name, cast_to(e.Column(a.type, a.name), b.type)) for a, b in pairs)
-    return flow if ours.value == wanted.value else flow.on(nodes.Select(flow.node, wanted, cast), wanted)
+    return flow if result.value == expected.value else flow.on(nodes.Select(flow.node, expected, cast), expected)
 
 
-def _goes_into(given: pa.DataType, wanted: pa.DataType) -> bool:
-    return given == wanted or t.wider_number(given, wanted) == wanted
+def _fits_into(given: pa.DataType, expected: pa.DataType) -> bool:
+    return given == expected or t.wider_number(given, expected) == expected

@@ -51,18 +51,18 @@ def check_format(form: Format, columns: Sequence[Field], node: ast.Ast, *, is_ke
 
 
 def _wrapped(relation: Relation, properties: Properties, value: Format) -> bool:
-    asked = properties.get("WRAP_SINGLE_VALUE")
-    if asked is not None:
+    given = properties.get("WRAP_SINGLE_VALUE")
+    if given is not None:
         if len(relation.value) != 1:
             raise properties.error(
                 "WRAP_SINGLE_VALUE", "'WRAP_SINGLE_VALUE' is only valid for single-field value schemas", "remove it"
             )
-        if asked not in wrappings(value.name):
+        if given not in wrappings(value.name):
             raise properties.error(
                 "WRAP_SINGLE_VALUE",
-                f"Format '{value.name}' does not support 'WRAP_SINGLE_VALUE' set to '{str(asked).lower()}'.",
+                f"Format '{value.name}' does not support 'WRAP_SINGLE_VALUE' set to '{str(given).lower()}'.",
             )
-        return asked
+        return given
     if True not in wrappings(value.name):
         return False
     default = str(properties.settings.get(WRAP_VALUES, "true")).lower() != "false"
