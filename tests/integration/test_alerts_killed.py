@@ -26,7 +26,7 @@ from headrace.clock import ManualClock
 from tests.unit.control.alerts.test_delivery import Server
 from tests.wait import wait_until
 with Server(Path(sys.argv[1]), ManualClock(1_000_000)).up() as node:
-    wait_until(lambda: all(node.alert_history.outcomes(one) for one in ("n1", "n2", "n3")))
+    wait_until(lambda: all(node.alerts.history.outcomes(one) for one in ("n1", "n2", "n3")))
 """
 NOTICES = {"n1": "ALERT_HOT_2", "n2": "ALERT_COLD_3", "n3": "ALERT_HOT_2"}
 

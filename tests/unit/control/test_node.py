@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 
 from headrace.clock import SystemClock
 from headrace.contracts import TopicSpec
-from headrace.control import node as nodes
 from headrace.control.node import Node
 from headrace.control.queries import reconciler
 from headrace.control.queries.handle import QueryHandle
+from headrace.control.statements import state as server_state
 from headrace.control.statements.journal import JOURNAL_TOPIC, Journal
 from headrace.control.statements.replay import Replay
 from headrace.control.workers.isolation import OnBatch
@@ -219,9 +219,9 @@ def test_a_shortened_journal_comes_to_the_same(statements: list[str], tmp_path_f
                 with suppress(HeadraceError):
                     node.execute(statement)
             before = known(node)
-        for most in (nodes._COMPACT_AFTER, -1):
+        for most in (server_state._COMPACT_AFTER, -1):
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(nodes, "_COMPACT_AFTER", most)
+                patch.setattr(server_state, "_COMPACT_AFTER", most)
                 with Node(log, given, isolation=Nowhere()) as again:
                     assert (known(again), again.broken) == (before, {})
         shortened = Journal(log, SystemClock())

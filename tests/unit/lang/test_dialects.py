@@ -63,7 +63,7 @@ def test_statements_are_journalled_in_their_language_and_restored(language: str,
     with Node(log, settings, isolation=Nowhere()) as node:
         assert (node.catalog.sources, node.catalog.queries) == (before.sources, before.queries)
         assert list(node.supervisor.queries) == ["CSAS_B", "CSAS_C_2"]
-        assert [entry.language for entry in node._journal.entries] == [language, language, "ksql"]
+        assert [entry.language for entry in node._state.journal.entries] == [language, language, "ksql"]
         assert not node.broken
 
 
@@ -74,7 +74,7 @@ def test_without_its_dialect_a_journalled_statement_is_broken_and_kept(log: Embe
     registry.unregister("arrows")
     with Node(log, settings, isolation=Nowhere()) as node:
         assert [error.code for error in node.broken.values()] == ["unknown-dialect"] * 2
-        assert len(node._journal.entries) == 2
+        assert len(node._state.journal.entries) == 2
     registry.register(Arrows())
     with Node(log, settings, isolation=Nowhere()) as node:
         assert set(node.catalog.sources) == {"A", "B"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from headrace.control.node import StatementResult
+from headrace.control.statements.apply import StatementResult
 from headrace.plan.actions import (
     ControlQueries,
     CreateNotifier,

@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from headrace.backoff import Backoff
 from headrace.clock import ManualClock
 from headrace.contracts import Append, Log
 from headrace.control.alerts import delivery
@@ -82,11 +83,11 @@ def append(log: Log, query: str, *ids: str, alert: str, target: str = "d1", noti
 
 
 def settled(node: Node, notice: str) -> Callable[[], bool]:
-    return lambda: bool(node.alert_history.outcomes(notice))
+    return lambda: bool(node.alerts.history.outcomes(notice))
 
 
 def state(node: Node, notice: str) -> tuple[str, str | None]:
-    (outcome,) = node.alert_history.outcomes(notice)
+    (outcome,) = node.alerts.history.outcomes(notice)
     return outcome.state, outcome.reason
 
 
@@ -106,7 +107,7 @@ def test_sent_once_over_restarts(server: Server) -> None:
             write(node, "n2")
             wait_until(settled(node, "n2"))
             assert [notice.id for _, notice in newest_notices(node.log)] == ["n2", "other", "n1"]
-            assert [notice.id for notice in node.alert_history.raised("ALERT_HOT_2")] == ["n2"]
+            assert [notice.id for notice in node.alerts.history.raised("ALERT_HOT_2")] == ["n2"]
         assert keys(there) == ["n1", "n2"]
 
 
@@ -128,7 +129,7 @@ def test_what_is_muted_stays_in_the_history_and_is_not_sent(server: Server) -> N
             node.execute(statements(there))
             node.execute("MUTE ALERT hot KEY 'd1' FOR 1 HOUR; MUTE ALERT cold FOR 1 HOUR; UNMUTE ALERT cold;")
         with server.up() as node:  # known after a restart
-            assert node.mutes("HOT") == {"d1": 4_600_000}
+            assert node.alerts.mutes("HOT") == {"d1": 4_600_000}
             write(node, "n1")
             write(node, "n2", target="d2")
             write(node, "c1", alert="COLD")
@@ -137,7 +138,7 @@ def test_what_is_muted_stays_in_the_history_and_is_not_sent(server: Server) -> N
             server.clock.advance(timedelta(hours=2))
             write(node, "n3")
             wait_until(settled(node, "n3"))
-            assert (state(node, "n3")[0], node.mutes("HOT")) == ("sent", {})
+            assert (state(node, "n3")[0], node.alerts.mutes("HOT")) == ("sent", {})
         assert sorted(keys(there)) == ["c1", "n2", "n3"]
 
 
@@ -156,13 +157,13 @@ def answers(*statuses: int) -> Answer:
 
 
 def test_tried_again_under_the_same_id_until_it_is_taken(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_MAX_BACKOFF", 0.05)
+    monkeypatch.setattr(delivery, "_BACKOFF", Backoff(0.05, 0.05, jitter=0.5))
     with webhook_receiver(answers(500, 503, 200)) as there, server.up() as node:
         node.execute(statements(there))
         write(node, "n1")
         wait_until(settled(node, "n1"))
         assert keys(there) == ["n1", "n1", "n1"]
-        assert node.alert_history.outcomes("n1")[0].tries == 3
+        assert node.alerts.history.outcomes("n1")[0].tries == 3
 
 
 def test_given_up_with_the_reason(server: Server) -> None:
@@ -184,10 +185,10 @@ def test_one_that_is_stuck_holds_up_no_other_and_goes_on_after_a_restart(server:
             write(node, "n1", notify=("B", "OPS"))
             wait_until(settled(node, "n1"))
             wait_until(lambda: bool(stuck.posted))
-            assert [one.notifier for one in node.alert_history.outcomes("n1")] == ["OPS"]
+            assert [one.notifier for one in node.alerts.history.outcomes("n1")] == ["OPS"]
         stuck.answer = answers(200)
         with server.up() as node:
-            wait_until(lambda: len(node.alert_history.outcomes("n1")) == 2)
+            wait_until(lambda: len(node.alerts.history.outcomes("n1")) == 2)
         assert set(keys(stuck)) == set(keys(there)) == {"n1"}
         assert len(there.posted) == 1
 
@@ -216,9 +217,9 @@ def test_a_shortened_journal_knows_alerts_notifiers_and_mutes(server: Server) ->
             for number in range(60):
                 node.execute(f"MUTE ALERT hot KEY 'k{number % 2}' FOR {number + 1} MINUTES; UNMUTE ALERT hot KEY 'k1';")
             assert len(read_journal(node.log)[0]) < 50
-            before = (list(node.catalog.alerts), node.catalog.notifiers, node.mutes("HOT"))
+            before = (list(node.catalog.alerts), node.catalog.notifiers, node.alerts.mutes("HOT"))
         with server.up() as node:
-            assert (list(node.catalog.alerts), node.catalog.notifiers, node.mutes("HOT")) == before
+            assert (list(node.catalog.alerts), node.catalog.notifiers, node.alerts.mutes("HOT")) == before
             assert before[2] == {"k0": 1_000_000 + 59 * 60_000}
             assert node.broken == {}
 
@@ -275,7 +276,7 @@ def test_an_outcome_is_noted_once_though_the_answer_was_lost(server: Server, mon
 
 
 def is_over(node: Node) -> Callable[[], bool]:
-    return lambda: not node._alert_delivery._threads["OPS"].is_alive
+    return lambda: not node.alerts.delivery._threads["OPS"].is_alive
 
 
 def test_who_was_taken_over_from_sends_nothing_more(server: Server, caplog: pytest.LogCaptureFixture) -> None:
@@ -293,7 +294,7 @@ def test_who_was_taken_over_from_sends_nothing_more(server: Server, caplog: pyte
 
 
 def test_who_was_taken_over_from_does_not_try_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_MAX_BACKOFF", 0.05)
+    monkeypatch.setattr(delivery, "_BACKOFF", Backoff(0.05, 0.05, jitter=0.5))
 
     def answer(number: int) -> tuple[int, dict[str, str]]:
         if number == 2:
@@ -321,7 +322,7 @@ def test_what_comes_in_small_pieces_is_all_there(server: Server, monkeypatch: py
 
 
 def test_what_was_removed_before_it_was_sent_is_noted(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_MAX_BACKOFF", 0.05)
+    monkeypatch.setattr(delivery, "_BACKOFF", Backoff(0.05, 0.05, jitter=0.5))
     with webhook_receiver(answers(503)) as there, server.up() as node:
         node.execute(statements(there, wait="200ms"))
         write(node, "n1", "n2")
@@ -343,7 +344,7 @@ def test_what_was_removed_before_it_was_sent_is_noted(server: Server, monkeypatc
 def test_asked_again_before_each_try(
     server: Server, monkeypatch: pytest.MonkeyPatch, statement: str, expected: str
 ) -> None:
-    monkeypatch.setattr(delivery, "_MAX_BACKOFF", 0.05)
+    monkeypatch.setattr(delivery, "_BACKOFF", Backoff(0.05, 0.05, jitter=0.5))
     with webhook_receiver(answers(503)) as there, server.up() as node:
         node.execute(statements(there))
         write(node, "n1")
@@ -354,7 +355,7 @@ def test_asked_again_before_each_try(
 
 
 def test_what_is_left_of_a_message_keeps_its_id(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delivery, "_MAX_BACKOFF", 0.05)
+    monkeypatch.setattr(delivery, "_BACKOFF", Backoff(0.05, 0.05, jitter=0.5))
     with webhook_receiver(answers(503)) as there, server.up() as node:
         node.execute(statements(there, wait="200ms"))
         write(node, "n1", target="d1")
@@ -382,7 +383,7 @@ def test_many_are_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch
 def test_what_has_lain_there_is_not_waited_for(server: Server) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there, wait="1h"))
-        node._alert_delivery._threads["OPS"]._ends.append((1, time.monotonic() - 3_600))
+        node.alerts.delivery._threads["OPS"]._ends.append((1, time.monotonic() - 3_600))
         write(node, "n1")
         wait_until(settled(node, "n1"))
 
@@ -428,8 +429,8 @@ def test_what_a_dropped_alert_or_notifier_had_is_forgotten(server: Server) -> No
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there) + "CREATE NOTIFIER browsers TYPE PUSH;")
         write(node, "n1", notify=())
-        assert len(node.alert_history.raised("ALERT_HOT_2")) == 1
-        node.sender_context.subscriptions.add(PushSubscription("BROWSERS", "https://x/", "", ""))
+        assert len(node.alerts.history.raised("ALERT_HOT_2")) == 1
+        node.alerts.sender_context.subscriptions.add(PushSubscription("BROWSERS", "https://x/", "", ""))
         node.execute("DROP ALERT hot; DROP NOTIFIER browsers;")
-        assert node.alert_history.raised("ALERT_HOT_2") == []
-        assert node.sender_context.subscriptions.of("BROWSERS") == []
+        assert node.alerts.history.raised("ALERT_HOT_2") == []
+        assert node.alerts.sender_context.subscriptions.of("BROWSERS") == []

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from headrace.control.node import Node, StatementResult
+from headrace.control.node import Node
+from headrace.control.statements.apply import StatementResult
 from headrace.engine.checkpoint import Checkpoint
 from headrace.errors import AppInUse, BadPython, FunctionExists, HeadraceError, PlanChanged, UnknownApp, UnknownFunction
 from headrace.lang.python.app_code import AppCode, CombinedSetup
@@ -135,14 +136,14 @@ def test_changed_code_counts_for_queries_that_call_it(opened: Callable[[], Node]
 def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], source: str, error: type[HeadraceError]) -> None:
     node = opened()
     sent(node, SHOP)
-    before = version("MASKED"), dict(node.apps.deployed_apps), list(node.supervisor.queries), node._journal.next
+    before = version("MASKED"), dict(node.apps.deployed_apps), list(node.supervisor.queries), node._state.journal.next
     with pytest.raises(error):
         sent(node, source)
     assert (
         version("MASKED"),
         dict(node.apps.deployed_apps),
         list(node.supervisor.queries),
-        node._journal.next,
+        node._state.journal.next,
     ) == before
     assert find("OTHER") is None
 
@@ -177,13 +178,13 @@ def test_an_app_is_withdrawn_when_nothing_calls_it(opened: Callable[[], Node]) -
 
 
 def test_a_shortened_journal_keeps_the_last_code(opened: Callable[[], Node], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headrace.control.node._COMPACT_AFTER", 3)
+    monkeypatch.setattr("headrace.control.statements.state._COMPACT_AFTER", 3)
     node = opened()
     sent(node, SHOP)
     for at in range(4):
         sent(node, OTHER if at % 2 == 0 else SHOP)
     node.execute("CREATE STREAM copy AS SELECT * FROM orders; DROP STREAM copy;" * 3)
-    assert len(node._journal.entries) < 8
+    assert len(node._state.journal.entries) < 8
     node = opened()
     assert node.apps.deployed_apps["shop"].code == AppCode(SHOP)
     assert node.broken == {}

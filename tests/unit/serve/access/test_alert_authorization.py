@@ -48,7 +48,7 @@ def test_only_users_who_may_read_all_rows_can_subscribe(alerting: Place) -> None
     some, hands, all_rows, admin = (alerting.user(role, role) for role in ("eu", "hands", "clerks", "admin"))
     assert [subscribe(person).status for person in (some, hands)] == [403, 403]
     assert [subscribe(person, str(number)).status for number, person in enumerate((all_rows, admin))] == [201, 201]
-    there = alerting.node.sender_context.subscriptions.of("BROWSERS")
+    there = alerting.node.alerts.sender_context.subscriptions.of("BROWSERS")
     assert [one.owner for one in there] == ["clerks", "admin"]
 
 
@@ -63,13 +63,13 @@ def test_a_subscription_is_its_owners(alerting: Place) -> None:
     assert bob("DELETE", f"{SUBSCRIBED}/{ids[0]}").status == 403
     assert alice("DELETE", f"{SUBSCRIBED}/{ids[0]}").status == 204
     assert admin("DELETE", f"{SUBSCRIBED}/{ids[1]}").status == 204
-    assert alerting.node.sender_context.subscriptions.of("BROWSERS") == []
+    assert alerting.node.alerts.sender_context.subscriptions.of("BROWSERS") == []
 
 
 def test_rights_are_those_of_the_moment_at_which_something_is_sent(alerting: Place) -> None:
     alerting.user("alice", "clerks")
     query = alerting.node.catalog.alerts["MANY"].id
-    assert alerting.node.is_shown("alice", query)
-    assert not alerting.node.is_shown("nobody-here", query)
+    assert alerting.node.alerts.is_shown("alice", query)
+    assert not alerting.node.alerts.is_shown("nobody-here", query)
     alerting.node.guard.book.remove_user("alice", by="local")
-    assert not alerting.node.is_shown("alice", query)
+    assert not alerting.node.alerts.is_shown("alice", query)

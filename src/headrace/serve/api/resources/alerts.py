@@ -162,9 +162,9 @@ def unmute_alert(site: RequestContext, asked: UnmuteRequest) -> AlertDescription
 def _alert(site: RequestContext, query: Query) -> AlertDescription:
     alert, found = query.alert, query_status(site.node, site.sampler, query.id)
     assert alert is not None
-    raised = site.node.alert_history.raised(query.id) if can_see_notices(site.rights, query) else []
+    raised = site.node.alerts.history.raised(query.id) if can_see_notices(site.rights, query) else []
     shown = [ActiveAlert(one.target, one.id, one.message, one.value, one.since, one.at) for one in raised[-1_000:]]
-    mutes = [Mute(key, until) for key, until in site.node.mutes(alert.name).items()]
+    mutes = [Mute(key, until) for key, until in site.node.alerts.mutes(alert.name).items()]
     facts = (alert.name, alert.source, str(alert.rule), alert.severity, list(alert.notify), query.id)
     return AlertDescription(*facts, found.state if found else "ended", query.text, len(raised), shown, mutes)
 
@@ -212,7 +212,7 @@ def _is_wanted(notice: Notice, asked: ListNoticesRequest) -> bool:
 def _told(site: RequestContext, place: int, notice: Notice) -> NoticeEntry:
     settled = {
         one.notifier: NoticeDelivery(one.notifier, one.state, one.at, one.tries, one.reason)
-        for one in site.node.alert_history.outcomes(notice.id)
+        for one in site.node.alerts.history.outcomes(notice.id)
     }
     deliveries = [settled.get(name) or NoticeDelivery(name, _unsettled(site, place, name)) for name in notice.notify]
     facts = {name: value for name, value in asdict(notice).items() if name not in ("target", "query", "notify")}
@@ -221,7 +221,7 @@ def _told(site: RequestContext, place: int, notice: Notice) -> NoticeEntry:
 
 def _unsettled(site: RequestContext, place: int, notifier: str) -> str:
     """The state without a stored outcome: old outcomes are discarded, but their completion stays recorded."""
-    return "unknown" if site.node.alert_history.is_done(place, notifier) else "open"
+    return "unknown" if site.node.alerts.history.is_done(place, notifier) else "open"
 
 
 ROUTES = (

@@ -68,12 +68,14 @@ def list_notifiers(site: RequestContext) -> list[NotifierDescription]:
 
 def send_test_message(site: RequestContext, asked: NotifierRequest) -> None:
     """Send a test message now, once. A failure is reported."""
-    site.node.send_test_message(asked.notifier)
+    site.node.alerts.send_test_message(asked.notifier)
 
 
 def drop_notifier(site: RequestContext, asked: NotifierRequest) -> None:
     """Drop a notifier. Refused while alerts use it."""
-    site.node.execute(f"DROP NOTIFIER {identifier_text(site.node.notifier(asked.notifier).name)};", rights=site.rights)
+    site.node.execute(
+        f"DROP NOTIFIER {identifier_text(site.node.alerts.notifier(asked.notifier).name)};", rights=site.rights
+    )
 
 
 # -- web push -------------------------------------------------------------------------------------------------------
@@ -81,7 +83,7 @@ def drop_notifier(site: RequestContext, asked: NotifierRequest) -> None:
 
 def get_push_key(site: RequestContext) -> PushKey:
     """Get the `applicationServerKey` with which a browser subscribes."""
-    return PushKey(public_key(site.node.sender_context))
+    return PushKey(public_key(site.node.alerts.sender_context))
 
 
 def subscribe(site: RequestContext, asked: SubscribeRequest) -> SubscribeResponse:
@@ -90,7 +92,7 @@ def subscribe(site: RequestContext, asked: SubscribeRequest) -> SubscribeRespons
     The fields are those of the browser's PushSubscription. The caller must be allowed to read all rows of the sources
     of its alerts.
     """
-    notifier = site.node.notifier(asked.notifier)
+    notifier = site.node.alerts.notifier(asked.notifier)
     if notifier.kind != PUSH.name:
         raise BadRequest(
             f'notifier "{notifier.name}" is not of type PUSH', fix="create one with CREATE NOTIFIER ... TYPE PUSH"
@@ -101,7 +103,7 @@ def subscribe(site: RequestContext, asked: SubscribeRequest) -> SubscribeRespons
     )
     _check_sees_all(site, notifier.name)
     _check_owner(site, subscription.id)
-    site.node.sender_context.subscriptions.add(subscription)
+    site.node.alerts.sender_context.subscriptions.add(subscription)
     return SubscribeResponse(subscription.id)
 
 
@@ -111,16 +113,16 @@ def unsubscribe(site: RequestContext, asked: SubscriptionRequest) -> None:
     Users can remove their own subscriptions, admins any. A subscription that the browser has cancelled is removed
     automatically.
     """
-    site.node.notifier(asked.notifier)
+    site.node.alerts.notifier(asked.notifier)
     _check_owner(site, asked.subscription)
-    site.node.sender_context.subscriptions.remove(asked.subscription)
+    site.node.alerts.sender_context.subscriptions.remove(asked.subscription)
 
 
 def _check_sees_all(site: RequestContext, notifier: str) -> None:
     """Check the rights that are checked again at every delivery."""
     owner = site.rights.who.name
     for query in site.node.catalog.alerts.values():
-        if query.alert and notifier in query.alert.notify and not site.node.is_shown(owner, query.id):
+        if query.alert and notifier in query.alert.notify and not site.node.alerts.is_shown(owner, query.id):
             raise NotAllowed(
                 f'{owner} may not read all rows that notifier "{notifier}" reports',
                 fix="ask an admin for a role that may read all rows of the sources of its alerts",
@@ -128,7 +130,7 @@ def _check_sees_all(site: RequestContext, notifier: str) -> None:
 
 
 def _check_owner(site: RequestContext, subscription: str) -> None:
-    found = site.node.sender_context.subscriptions.get(subscription)
+    found = site.node.alerts.sender_context.subscriptions.get(subscription)
     if found is not None and not site.rights.is_admin and found.owner != site.rights.who.name:
         raise NotAllowed(f"{site.rights.who.name} does not own this subscription", fix="ask its owner or an admin")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.control.node import StatementResult
+from headrace.control.statements.apply import StatementResult
 from headrace.control.statements.journal import read_journal
 from headrace.errors import HeadraceError
 from headrace.lang.registry import KSQL

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from headrace.control.node import StatementResult
+from headrace.control.statements.apply import StatementResult
 from headrace.errors import HeadraceError
 from headrace.lang.listing import Listing
 from headrace.lang.listing_text import fact_texts, table_cells

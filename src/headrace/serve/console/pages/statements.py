@@ -13,8 +13,8 @@ from typing import Any
 from nicegui import ui
 from starlette.concurrency import run_in_threadpool
 
-from headrace.control.node import StatementResult
 from headrace.control.serving.print_topic import TopicPrinter
+from headrace.control.statements.apply import StatementResult
 from headrace.control.statements.permissions import visible_catalog
 from headrace.errors import HeadraceError, NotAuthenticated, StatementError
 from headrace.lang.contract import CheckedScript

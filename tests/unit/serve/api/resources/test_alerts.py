@@ -44,7 +44,7 @@ def test_alerts_and_their_history(ask: Client, node: Node, monkeypatch: pytest.M
         ask.done("POST", "/statements", {"text": alerting(there.url)})
         write(node, "n1", "n2", target="d'1")
         write(node, "n3", target="d2", notify=())
-        wait_until(lambda: bool(node.alert_history.outcomes("n1")))
+        wait_until(lambda: bool(node.alerts.history.outcomes("n1")))
         (alert,) = ask.done("GET", "/alerts")
         assert (alert["name"], alert["rule"], alert["notify"]) == ("HOT", "raised when it holds for 5m", ["OPS"])
         assert [(one["key"], one["notice"]) for one in alert["raised"]] == [("d'1", "n2"), ("d2", "n3")]
@@ -60,12 +60,12 @@ def test_alerts_and_their_history(ask: Client, node: Node, monkeypatch: pytest.M
 
 def test_what_is_too_long_ago_is_unknown_and_not_open(ask: Client, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", "hush")
-    monkeypatch.setattr(history, "_REMEMBERED", 1)
+    monkeypatch.setattr(history, "_MAX_OUTCOMES", 1)
     with webhook_receiver(lambda number: (200 if number < 2 else 503, {})) as there:
         node.execute(alerting(there.url))
         for one in ("n1", "n2"):
             write(node, one)
-            wait_until(lambda one=one: bool(node.alert_history.outcomes(one)))
+            wait_until(lambda one=one: bool(node.alerts.history.outcomes(one)))
         write(node, "n3")
         wait_until(lambda: len(there.posted) > 2)
         found = ask.done("GET", "/notices")["notices"]
@@ -75,7 +75,7 @@ def test_what_is_too_long_ago_is_unknown_and_not_open(ask: Client, node: Node, m
 def test_muted_and_unmuted(ask: Client, node: Node) -> None:
     node.execute(READINGS + "CREATE ALERT hot ON readings WHEN t > 30;")
     (mute,) = ask.done("POST", "/alerts/HOT/mute", {"seconds": 60, "key": "d'1"})["mutes"]
-    assert (mute["key"], list(node.mutes("HOT"))) == ("d'1", ["d'1"])
+    assert (mute["key"], list(node.alerts.mutes("HOT"))) == ("d'1", ["d'1"])
     assert ask.done("POST", "/alerts/HOT/unmute", {})["mutes"] == []
     injected = quote("HOT` FOR 1 DAY; DROP ALERT `HOT", safe="")
     assert ask("POST", f"/alerts/{injected}/mute", {"seconds": 60})[1]["code"] == "unknown-alert"
@@ -110,7 +110,7 @@ def test_a_secret_is_in_no_file_and_no_answer(
     with webhook_receiver() as there:
         node.execute(alerting(there.url))
         write(node, "n1")
-        wait_until(lambda: bool(node.alert_history.outcomes("n1")))
+        wait_until(lambda: bool(node.alerts.history.outcomes("n1")))
     told = [str(ask.done("GET", path)) for path in ("/notifiers", "/alerts", "/notices", "/statements", "/status")]
     assert not [text for text in told if "a-word-to-keep" in text]
     files = [Path(folder) / name for folder, _, names in os.walk(log.folder) for name in names]
@@ -125,9 +125,11 @@ def test_browsers_subscribe(ask: Client, node: Node) -> None:
     asked = {"endpoint": "https://push.example/x", "keys": {"p256dh": BROWSER, "auth": AUTH}}
     path = "/notifiers/BROWSERS/subscriptions"
     id = ask.done("POST", path, asked)["id"]
-    assert [one.endpoint for one in node.sender_context.subscriptions.of("BROWSERS")] == ["https://push.example/x"]
+    assert [one.endpoint for one in node.alerts.sender_context.subscriptions.of("BROWSERS")] == [
+        "https://push.example/x"
+    ]
     assert ask("POST", path, {**asked, "keys": {}})[0] == 400
     assert ask("POST", "/notifiers/L/subscriptions", asked)[0] == 400
     assert ask("POST", "/notifiers/NONE/subscriptions", asked)[0] == 404
     assert ask("DELETE", f"{path}/{id}")[0] == 204
-    assert node.sender_context.subscriptions.of("BROWSERS") == []
+    assert node.alerts.sender_context.subscriptions.of("BROWSERS") == []
