@@ -31,7 +31,7 @@ from headrace.contracts import Log, Topic
 from headrace.engine.io.sink import BatchCommitter
 from headrace.engine.native.distinct import StreamingDistinct, order_columns, order_rows
 from headrace.engine.native.partial_aggregation import PartialAggregation
-from headrace.engine.native.schema_match import match_columns, same_fields
+from headrace.engine.native.schema_match import match_names, same_fields
 from headrace.engine.native.sink import NativeSink, StreamTimeProvider
 from headrace.engine.native.task_spec import NativeTaskSpec, WindowSpec, native_task_spec
 from headrace.engine.sparksql import aggregation
@@ -90,7 +90,7 @@ def compile_native_query(
     spec = native_task_spec(query, notes, setup, by_time=adapter.by_time, ticks=ticks)
     plan, source = spec.plan, spec.source
     if not (read := log.topic(source.topic)).schema.is_raw:
-        match_columns(source.relation.columns, read, source.name)
+        match_names(source.relation.columns, read, source.name)
     spark = _session_with_empty_batches(spark) if spec.final else spark
     rows = compile_plan(adapter.read_rows(spark, spec, start), spec)
     topic, order = log.topic(plan.sink.topic), order_columns(plan.sink.relation) if spec.distinct else ()
@@ -248,7 +248,7 @@ def typed_output(rows: DataFrame, sink: n.Sink, topic: Topic, spec: NativeTaskSp
     """The columns of a topic with a schema. With windows they include WINDOWSTART, and optionally WINDOWEND."""
     keys, values = ({f"{prefix}{i}": c for i, c in enumerate(those)} for prefix, those in _letters(sink.relation))
     bounds = [Field("WINDOWSTART", BIGINT)] if sink.relation.window else []
-    names = match_columns([*keys.values(), *values.values(), *bounds], topic, sink.name)
+    names = match_names([*keys.values(), *values.values(), *bounds], topic, sink.name)
     columns = [_natural_column(place, field, topic, names[field.name]) for place, field in {**keys, **values}.items()]
     if sink.relation.window:
         present = {name.upper(): name for name in topic.schema.names}

@@ -21,7 +21,7 @@ from headrace.contracts import Batch, Topic
 from headrace.engine.native import raw_decoder
 from headrace.engine.native.arrow_filter import filter_mask
 from headrace.engine.native.header_codec import pack_headers
-from headrace.engine.native.schema_match import match_columns, to_column_type
+from headrace.engine.native.schema_match import match_names, to_column_type
 from headrace.engine.native.task_spec import NativeTaskSpec, WindowSpec
 from headrace.engine.sparksql.frames import row_tuples, type_of
 from headrace.log.stored_rows import integer_array, integer_values
@@ -90,7 +90,7 @@ def _from_columns(batch: Batch, topic: Topic, spec: NativeTaskSpec) -> InputRows
 def _column_names(spec: NativeTaskSpec, topic: Topic) -> dict[str, str]:
     """The topic's column by the frame's column."""
     relation = spec.source.relation
-    found = match_columns(relation.columns, topic, spec.source.name)
+    found = match_names(relation.columns, topic, spec.source.name)
     fields = {"k": relation.key, "v": relation.value}
     return {f"{prefix}{i}": found[f.name] for prefix, those in fields.items() for i, f in enumerate(those)}
 

@@ -13,29 +13,15 @@ import pyarrow as pa
 
 from headrace.contracts import Topic
 from headrace.engine.sparksql.column_types import column_type
-from headrace.errors import SchemaMismatch
 from headrace.plan import types as ty
-from headrace.schema import WIDER, Field, type_name
+from headrace.plan.analysis.schema_match import match_columns
+from headrace.schema import WIDER, Field
 
 
-def match_columns(declared: Sequence[Field], topic: Topic, whose: str) -> dict[str, str]:
-    """The topic's column by declared column; raises SchemaMismatch with all differences."""
-    actual = {name.upper(): name for name in topic.schema.names}
-    problems: list[str] = []
-    for field in declared:
-        name = actual.get(field.name.upper())
-        if name is None:
-            problems.append(f'column "{field.name}" does not exist in the topic')
-        elif not _is_readable_as(topic.schema[name].type, field.type):
-            problems.append(
-                f'column "{field.name}" is {type_name(field.type)}, the topic has {type_name(topic.schema[name].type)}'
-            )
-    if problems:
-        raise SchemaMismatch(
-            f'{whose} does not match topic "{topic.name}": {"; ".join(problems)}',
-            fix=f"declare the columns as in the topic's schema: {topic.schema}",
-        )
-    return {field.name: actual[field.name.upper()] for field in declared}
+def match_names(declared: Sequence[Field], topic: Topic, whose: str) -> dict[str, str]:
+    """The name of the topic's column by declared column; raises SchemaMismatch with all differences."""
+    found = match_columns(declared, topic, whose, _is_readable_as)
+    return {name: column.name for name, column in found.items()}
 
 
 def same_fields(actual: pa.DataType, declared: pa.DataType) -> bool:

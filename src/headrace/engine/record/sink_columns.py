@@ -7,7 +7,7 @@ has get their defaults.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
@@ -15,12 +15,14 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.contracts import Topic
-from headrace.errors import SchemaMismatch
 from headrace.plan import types as ty
+from headrace.plan.analysis.schema_match import match_columns
 from headrace.plan.chain.contract import Row
 from headrace.plan.chain.records import WINDOW_BOUND_FIELDS, needed_bounds
 from headrace.plan.nodes import Sink
-from headrace.schema import WIDER, Field, type_name
+from headrace.schema import WIDER, Field
+
+_FIX = "add the columns of the result to the topic, or write to another topic"
 
 
 @dataclass(frozen=True)
@@ -62,15 +64,10 @@ def sink_columns(sink: Sink, topic: Topic) -> SinkColumns | None:
     """The target columns; None if the topic is raw. Raises SchemaMismatch with all differences."""
     if topic.schema.is_raw:
         return None
-    actual = {field.name.upper(): field for field in topic.schema.fields}
     bounds = WINDOW_BOUND_FIELDS if sink.relation.window else ()
     wanted = [*sink.relation.columns, *needed_bounds(sink.relation)]
-    problems = [problem for field in wanted for problem in _mismatches(field, actual.get(field.name.upper()))]
-    if problems:
-        raise SchemaMismatch(
-            f'{sink.name} does not match topic "{topic.name}": {"; ".join(problems)}',
-            fix="add the columns of the result to the topic, or write to another topic",
-        )
+    match_columns(wanted, topic, sink.name, _takes, fix=_FIX)
+    actual = {field.name.upper(): field for field in topic.schema.fields}
 
     def column(field: Field) -> SinkColumn | None:
         found = actual.get(field.name.upper())
@@ -81,11 +78,8 @@ def sink_columns(sink: Sink, topic: Topic) -> SinkColumns | None:
     return SinkColumns(key, ends, row)  # type: ignore[arg-type] - only WINDOWEND may be missing
 
 
-def _mismatches(field: Field, actual: Field | None) -> Iterator[str]:
-    if actual is None:
-        yield f'column "{field.name}" does not exist in the topic'
-    elif not (_same_storage(actual.type, field.type) or _is_wider(actual.type, field.type)):
-        yield f'column "{field.name}" is {type_name(field.type)}, the topic has {type_name(actual.type)}'
+def _takes(actual: pa.DataType, declared: pa.DataType) -> bool:
+    return _same_storage(actual, declared) or _is_wider(actual, declared)
 
 
 def _is_wider(actual: pa.DataType, declared: pa.DataType) -> bool:

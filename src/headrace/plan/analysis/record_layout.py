@@ -17,16 +17,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.contracts import HEADERS_TYPE, Batch, Topic
-from headrace.errors import SchemaMismatch
 from headrace.plan import types as ty
 from headrace.plan.analysis.columnar import MIN_COLUMNAR_RECORDS, ColumnarBatch, columnar_decoder
 from headrace.plan.analysis.pruning import columns_read
 from headrace.plan.analysis.rewrite import calls_nondeterministic
+from headrace.plan.analysis.schema_match import match_columns
 from headrace.plan.chain.contract import Event
 from headrace.plan.chain.records import WINDOW_BOUND_FIELDS, Headers, RawRecord, needed_bounds
 from headrace.plan.nodes import Query, Source
 from headrace.plan.relations import payload
-from headrace.schema import Field, type_name
+from headrace.schema import Field
 
 ENVELOPE_COLUMNS = (
     ("partition", pa.int32()),
@@ -226,24 +226,11 @@ def _columns(query: Query, topic: Topic) -> tuple[tuple[str, pa.DataType], ...]:
 
 
 def _declared(source: Source, topic: Topic) -> dict[str, pa.DataType]:
-    there = {field.name.upper(): field for field in topic.schema.fields}
-    found: dict[str, pa.DataType] = {}
+    """The declared type by the topic's column."""
     bounds = needed_bounds(source.relation)
-    for field in (*source.relation.key, *bounds, *payload(source.relation, source.system)):
-        column = there.get(field.name.upper())
-        if column is None:
-            raise SchemaMismatch(
-                f'topic "{topic.name}" has a schema without column "{field.name}"',
-                fix=f"its columns are: {', '.join(topic.schema.names)}",
-            )
-        if not can_read(column.type, field.type):
-            raise SchemaMismatch(
-                f'column "{field.name}" of {source.name} is {type_name(field.type)}, '
-                f'but {type_name(column.type)} in the schema of topic "{topic.name}"',
-                fix=f"declare it as {type_name(column.type)}",
-            )
-        found[column.name] = field.type
-    return found
+    declared = (*source.relation.key, *bounds, *payload(source.relation, source.system))
+    columns = match_columns(declared, topic, source.name, can_read)
+    return {columns[field.name].name: field.type for field in declared}
 
 
 def can_read(stored: pa.DataType, declared: pa.DataType) -> bool:

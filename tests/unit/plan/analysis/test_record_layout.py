@@ -88,10 +88,10 @@ def test_every_type_comes_as_the_chain_has_it() -> None:
 @pytest.mark.parametrize(
     ("declared", "said"),
     [
-        ("id BIGINT KEY, other STRING", 'without column "OTHER"'),
-        ("id STRING KEY, n INT", "bigint in the schema"),
-        ("id BIGINT KEY, page INT", "string in the schema"),
-        ("id INT KEY, n INT", "bigint in the schema"),
+        ("id BIGINT KEY, other STRING", 'column "OTHER" does not exist in the topic'),
+        ("id STRING KEY, n INT", "the topic has bigint"),
+        ("id BIGINT KEY, page INT", "the topic has string"),
+        ("id INT KEY, n INT", "the topic has bigint"),
     ],
 )
 def test_what_the_schema_does_not_have_is_refused(declared: str, said: str) -> None:
