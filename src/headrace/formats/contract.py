@@ -41,7 +41,7 @@ class ColumnBatch:
     """A batch of payloads as columns. Payloads that are not in `read` must be decoded by the serde."""
 
     columns: list[pa.Array]
-    there: pa.BooleanArray
+    present: pa.BooleanArray
     """Whether there is a row; false where `decode` returns None."""
     read: Mask
 
@@ -51,7 +51,7 @@ class ColumnReader(Protocol):
 
 
 class ColumnWriter(Protocol):
-    def write(self, columns: Sequence[pa.Array], there: pa.BooleanArray) -> pa.BinaryArray:
+    def write(self, columns: Sequence[pa.Array], present: pa.BooleanArray) -> pa.BinaryArray:
         """Payloads of columns that hold the chain's values; null where there is no row."""
         ...
 

@@ -99,7 +99,7 @@ class KafkaColumns:
         self._number = _NUMBERS.get(kind_name(column.type))
 
     def read(self, payloads: pa.BinaryArray) -> ColumnBatch:
-        there = payloads.is_valid()
+        present = payloads.is_valid()
         if self._number is not None:
             column, read = _numbers(payloads, self._number, self._kind)
         elif pa.types.is_string(self._kind):
@@ -108,25 +108,25 @@ class KafkaColumns:
             read[bad] = False
         else:
             column, read = payloads, np.ones(len(payloads), bool)
-        return ColumnBatch([column], there, read)
+        return ColumnBatch([column], present, read)
 
-    def write(self, columns: Sequence[pa.Array], there: pa.BooleanArray) -> pa.BinaryArray:
+    def write(self, columns: Sequence[pa.Array], present: pa.BooleanArray) -> pa.BinaryArray:
         (column,) = columns
         written = column.cast(pa.binary()) if self._number is None else _packed_column(column, self._number)
-        return pc.if_else(there, written, pa.scalar(None, pa.binary())) if there.false_count else written
+        return pc.if_else(present, written, pa.scalar(None, pa.binary())) if present.false_count else written
 
 
 def _numbers(payloads: pa.BinaryArray, form: np.dtype, kind: pa.DataType) -> tuple[pa.Array, Mask]:
     """Decodes the payloads with the right length."""
     _, offsets, data = payloads.buffers()
     starts = np.frombuffer(offsets, np.int32)[payloads.offset : payloads.offset + len(payloads) + 1]
-    there = payloads.is_valid().to_numpy(zero_copy_only=False)
-    fits = there & (np.diff(starts) == form.itemsize)
+    present = payloads.is_valid().to_numpy(zero_copy_only=False)
+    fits = present & (np.diff(starts) == form.itemsize)
     letters = np.frombuffer(data or b"", np.uint8)
     places = starts[:-1][fits][:, None] + np.arange(form.itemsize)
     values = np.zeros(len(payloads), form.newbyteorder("="))
     values[fits] = letters[places].view(form).ravel()
-    return pa.array(values, kind, mask=~fits), fits | ~there
+    return pa.array(values, kind, mask=~fits), fits | ~present
 
 
 def _packed_column(column: pa.Array, form: np.dtype) -> pa.Array:

@@ -113,11 +113,11 @@ class EmailSender:
 
 def _line(text: str) -> str:
     """One line of printable characters."""
-    return "".join(letter if letter.isprintable() else " " for letter in text)[:_MAX_SUBJECT]
+    return "".join(character if character.isprintable() else " " for character in text)[:_MAX_SUBJECT]
 
 
 def _line_of_text(text: str) -> str:
-    return "".join(letter if letter.isprintable() or letter in "\n\t" else " " for letter in text)
+    return "".join(character if character.isprintable() or character in "\n\t" else " " for character in text)
 
 
 def _address(text: str) -> Address:

@@ -67,16 +67,16 @@ class WebPushSender:
         late = {one.id: error for one in self._left(message) if (error := self._tried(message, one)) is not None}
         now = self._progress
         if waiting := [error for id, error in late.items() if self._retries_later(id, error)]:
-            asked = max(error.seconds or 0.0 for error in waiting)
-            raise retry_later(waiting[0].what, asked or None, some=bool(now.reached))
+            pause = max(error.seconds or 0.0 for error in waiting)
+            raise retry_later(waiting[0].what, pause or None, some=bool(now.reached))
         if now.left_out and not now.reached:
             raise next(iter(now.left_out.values()))
 
     def _left(self, message: Message) -> list[PushSubscription]:
         queries = {notice.query for notice in message.notices} - {""}  # a test message has no query
         done = self._progress.reached | self._progress.left_out.keys()
-        there = (one for one in self._context.subscriptions.of(self._notifier.name) if one.id not in done)
-        return [one for one in there if all(self._context.is_shown(one.owner, query) for query in queries)]
+        subscriptions = (one for one in self._context.subscriptions.of(self._notifier.name) if one.id not in done)
+        return [one for one in subscriptions if all(self._context.is_shown(one.owner, query) for query in queries)]
 
     def _tried(self, message: Message, subscription: PushSubscription) -> RetryLater | None:
         """The reason for a retry, if one is needed. An error of one browser does not affect the others."""

@@ -34,7 +34,7 @@ def test_a_batch_is_its_payloads(kind: str, name: str, payloads: list[bytes | No
         return
     serde = find_format(name, {}).serde(columns, is_key=is_key, wrapped=True)
     read = made.read(pa.array([b"123"] * skip + payloads, pa.binary()).slice(skip))
-    found = zip(values_of(read.columns[0]), read.there.to_pylist(), read.read.tolist(), payloads, strict=True)
+    found = zip(values_of(read.columns[0]), read.present.to_pylist(), read.read.tolist(), payloads, strict=True)
     for value, there, sure, payload in found:
         if sure:
             assert repr((value,) if there else None) == repr(serde.decode(payload))

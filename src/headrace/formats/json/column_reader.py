@@ -81,10 +81,10 @@ class JsonColumnReader:
         ]
         if not payloads.null_count:
             return columns, read
-        there = payloads.is_valid().to_numpy(zero_copy_only=False)
-        spread = pa.array(np.cumsum(there) - 1, mask=~there)
+        present = payloads.is_valid().to_numpy(zero_copy_only=False)
+        spread = pa.array(np.cumsum(present) - 1, mask=~present)
         every = np.ones(len(payloads), bool)
-        every[there] = read
+        every[present] = read
         return [column.take(spread) for column in columns], every
 
     def _parts(self, payloads: pa.BinaryArray) -> Iterator[Part]:
@@ -117,18 +117,18 @@ class JsonColumnReader:
         except (pa.ArrowInvalid, Unsure):
             return None
 
-    def _table(self, lines: Lines, asked: RequestedColumn) -> pa.Table | None:
+    def _table(self, lines: Lines, requested: RequestedColumn) -> pa.Table | None:
         """Arrow's result; unexpected fields are skipped only if there are any, and only where they cannot matter."""
-        if not asked.more:
-            table, skips = _read(lines.joined, asked.kind, "error")
+        if not requested.more:
+            table, skips = _read(lines.joined, requested.kind, "error")
             if table is not None or not skips:
                 return table
         if not self._may_skip or lines.hide_no_json or not (self._strict or lines.names_are_plain):
             return None
-        table, _ = _read(lines.joined, asked.kind, "ignore")
+        table, _ = _read(lines.joined, requested.kind, "ignore")
         if table is None or self._strict:
             return table
-        return None if lines.respell(dict(_nulls(table, asked.kind))) else table
+        return None if lines.respell(dict(_nulls(table, requested.kind))) else table
 
     # -- expected types ---------------------------------------------------------------------------------------------
 
@@ -141,17 +141,17 @@ class JsonColumnReader:
         leaf = self._leaves[kind_name(kind)]
         if leaf.as_text and any(isinstance(value, str) for value in samples):
             return RequestedColumn(pa.string())
-        return RequestedColumn(leaf.asked or kind)
+        return RequestedColumn(leaf.requested or kind)
 
     def _requested_struct(self, kind: pa.DataType, samples: Sequence[dict[str, Any]]) -> RequestedColumn:
-        there = list(dict.fromkeys(name for value in samples for name in value))
+        present = list(dict.fromkeys(name for value in samples for name in value))
         names = [f.name for f in kind]
-        found = names if self._strict else places(there, names)
+        found = names if self._strict else places(present, names)
         spelled = [at or name for at, name in zip(found, names, strict=True)]
         inner = [self._requested(f.type, [v.get(name) for v in samples]) for f, name in zip(kind, spelled, strict=True)]
-        more = not set(spelled).issuperset(there) or any(asked.more for asked in inner)
+        more = not set(spelled).issuperset(present) or any(requested.more for requested in inner)
         return RequestedColumn(
-            pa.struct([pa.field(name, asked.kind) for name, asked in zip(spelled, inner, strict=True)]), more
+            pa.struct([pa.field(name, requested.kind) for name, requested in zip(spelled, inner, strict=True)]), more
         )
 
     # -- Arrow's results --------------------------------------------------------------------------------------------
@@ -272,7 +272,7 @@ def _timestamp(array: pa.Array, kind: pa.DataType) -> pa.Array:
 @dataclass(frozen=True)
 class Leaf:
     typed: Callable[[pa.Array, pa.DataType], pa.Array] = _same
-    asked: pa.DataType | None = None
+    requested: pa.DataType | None = None
     """The type to request from Arrow, if it is not the type itself."""
     as_text: bool = False
     """Whether values may also be text."""

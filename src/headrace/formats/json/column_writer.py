@@ -34,14 +34,14 @@ class JsonColumnWriter:
         names = [orjson.dumps(column.name).decode() for column in columns]
         self._before = [f"{',' if i else '{'}{name}:" for i, name in enumerate(names)]
 
-    def write(self, columns: Sequence[pa.Array], there: pa.BooleanArray) -> pa.BinaryArray:
+    def write(self, columns: Sequence[pa.Array], present: pa.BooleanArray) -> pa.BinaryArray:
         """Payloads; null where there is no row, or the unwrapped value is null."""
         texts = [_text(column, kind) for column, kind in zip(columns, self._kinds, strict=True)]
         if self._bare:
-            return pc.if_else(pc.and_(there, columns[0].is_valid()), texts[0], None).cast(pa.binary())
+            return pc.if_else(pc.and_(present, columns[0].is_valid()), texts[0], None).cast(pa.binary())
         parts = [part for pair in zip(self._before, texts, strict=True) for part in pair]
         rows = pc.binary_join_element_wise(*parts, "}", "")
-        return (pc.if_else(there, rows, None) if there.false_count else rows).cast(pa.binary())
+        return (pc.if_else(present, rows, None) if present.false_count else rows).cast(pa.binary())
 
 
 def _text(column: pa.Array, kind: pa.DataType) -> pa.StringArray:

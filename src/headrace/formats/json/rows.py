@@ -58,7 +58,7 @@ def _written(column: pa.Array, kind: pa.DataType) -> list[Any]:
 def decode_at_once(payloads: pa.BinaryArray, schema: Schema) -> tuple[list[pa.Array], Mask]:
     """The columns, and which payloads were read."""
     batch = JsonColumnReader(schema.fields, bare=False, strict=True).read(payloads)
-    read = batch.read & batch.there.to_numpy(zero_copy_only=False)
+    read = batch.read & batch.present.to_numpy(zero_copy_only=False)
     for field, column in zip(schema.fields, batch.columns, strict=True):
         if field.default is not None and column.null_count:  # missing or null: Arrow does not distinguish them
             read &= column.is_valid().to_numpy(zero_copy_only=False)

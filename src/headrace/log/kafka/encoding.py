@@ -98,8 +98,11 @@ _BESIDE = ("$headers", "$occurred_at", "$sent_at", "$received_at")
 
 
 def _headers(rows: pa.RecordBatch, times: list[int]) -> Iterable[KafkaHeaders]:
-    there = [rows.column(name) for name in _BESIDE if name in rows.schema.names]
-    if all(column.null_count == len(column) for column in there) and min(times, default=EARLIEST_TIME) >= EARLIEST_TIME:
+    columns_beside = [rows.column(name) for name in _BESIDE if name in rows.schema.names]
+    if (
+        all(column.null_count == len(column) for column in columns_beside)
+        and min(times, default=EARLIEST_TIME) >= EARLIEST_TIME
+    ):
         return itertools.repeat([], rows.num_rows)
     return _headers_given(rows, times)
 

@@ -170,9 +170,9 @@ class Topics:
 
     @retry_on_election
     def _configs(self, names: Iterable[str]) -> dict[str, Mapping[str, ConfigEntry]]:
-        asked = self._client.admin.describe_configs([_resource(name) for name in names])
+        described = self._client.admin.describe_configs([_resource(name) for name in names])
         answers: dict[str, Mapping[str, ConfigEntry]] = {}
-        for resource, future in asked.items():
+        for resource, future in described.items():
             try:
                 answers[resource.name] = self._client.answer(future)
             except UnknownTopic:

@@ -51,7 +51,10 @@ class Delivery:
 
 @dataclass(frozen=True)
 class QueueStats:
-    """Numbers of messages: available, in flight (or to be dead-lettered), done, dead, and lost to retention."""
+    """Numbers of messages: available, in flight (or to be dead-lettered), done, dead, and lost to retention.
+
+    On Kafka `lost` is an upper bound: retention removes offsets, and some of them were transaction markers.
+    """
 
     ready: int
     in_flight: int

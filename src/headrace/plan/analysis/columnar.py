@@ -82,7 +82,7 @@ class ColumnarDecoder:
         )
         names = [field.name for field in (*relation.key, *relation.value)]
         columns = dict(zip(names, [*key.columns, *value.columns], strict=True))
-        batch = ColumnarBatch(columns, key.there, value.there, times, key.read & value.read)
+        batch = ColumnarBatch(columns, key.present, value.present, times, key.read & value.read)
         event_times = self._event_times(batch)
         return replace(batch, times=event_times, decoded=batch.decoded & (event_times.to_numpy() >= 0))
 
