@@ -22,3 +22,12 @@ def test_a_project_is_made_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize("question", [*project_template.EXAMPLE_QUERIES, demo.PUSH_QUERY])
 def test_what_it_says_is_ksql(question: str) -> None:
     assert not check_script(project_template.STATEMENTS + question, "clicks.ksql").errors
+
+
+def test_the_readme_shows_commands_that_work_there(tmp_path: Path) -> None:
+    project_template.create_project(tmp_path / "clicks", program="../bin/headrace", python="../bin/python")
+    readme = (tmp_path / "clicks" / "README.md").read_text()
+    assert "../bin/headrace up" in readme
+    assert "../bin/python feed.py" in readme
+    assert "HEADRACE" not in readme
+    assert "PYTHON" not in readme
