@@ -14,13 +14,14 @@ from operator import itemgetter
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
-from headrace.engine.sparksql import chain_batch, operators
+from headrace.engine.sparksql import operators
 from headrace.engine.sparksql.record_frames import records_frame
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
 from headrace.plan.relations import Kind
 from headrace.testing.world import World
+from tests.spark import chain_batch
 
 Record = tuple[bytes | None, bytes | None, int]
 Results = dict[str, list[Record]]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from pyspark.sql import SparkSession
 
-from headrace.engine.sparksql import chain_batch
 from headrace.plan.analysis.partitioning import key_group_assigner
 from headrace.plan.serialization import deserialize_plan, serialize_plan
+from tests.spark import chain_batch
 from tests.spark.batch_runner import Results, SamplePlan, by_chain, records
 from tests.spark.sample_plans import CLICKED, CLICKS, MIXED, SAMPLE_PLANS, USERS, clicks
 

@@ -14,9 +14,9 @@ from pyspark.sql import SparkSession
 from tests.conformance import corpus_functions
 from tests.conformance.modes import memory, native
 from tests.conformance.modes.memory import Case, Outcome, Planned
+from tests.spark import chain_batch
 
 from headrace.engine.spark.session import spark_session
-from headrace.engine.sparksql import chain_batch
 from headrace.engine.sparksql.record_frames import headers_of, records_frame
 from headrace.errors import QueryFailed
 from headrace.lang.ksql.properties import STRICT

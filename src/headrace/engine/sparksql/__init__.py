@@ -1,1 +1,1 @@
-"""Runs plans over a bounded read: with Spark's own operators, or with the chain inside Spark."""
+"""Spark SQL for plans: expressions, aggregates, and nodes over rows of a frame."""
