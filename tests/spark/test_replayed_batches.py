@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from headrace.control.program import Program
-from headrace.control.queries.handle import QueryHandle
+from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import InProcess, OnBatch
 from headrace.engine.log_adapter import Position
 from headrace.errors import ProcessLost, QueryFailed

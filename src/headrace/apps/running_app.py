@@ -12,7 +12,7 @@ from headrace.apps.live_rows import LiveRows
 from headrace.clock import SystemClock
 from headrace.contracts import Append, Log
 from headrace.control.program import Program
-from headrace.control.statements.row_codec import encode_rows, records_of_batch
+from headrace.control.serving.row_codec import encode_rows, records_of_batch
 from headrace.errors import BadRecord, SourceNotFound, suggestion
 from headrace.lang.python.app import App
 from headrace.lang.python.app_code import script_code

@@ -19,12 +19,12 @@ from typing import Any, Self
 
 from headrace.clock import Clock, SystemClock
 from headrace.contracts import Log
-from headrace.control.queries.handle import QueryHandle
 from headrace.control.queries.supervisor import RegisteredQuery, Supervisor
+from headrace.control.serving.row_codec import encode_rows
 from headrace.control.statements.idempotent_inserts import IdempotentInserts
 from headrace.control.statements.replay import empty_catalog
-from headrace.control.statements.row_codec import encode_rows
 from headrace.control.statements.runtime import LogRuntime
+from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import Isolation, create_isolation
 from headrace.errors import HeadraceError
 from headrace.lang.executor import ScriptExecutor

@@ -19,10 +19,10 @@ from headrace.clock import SystemClock
 from headrace.contracts import TopicSpec
 from headrace.control.node import Node
 from headrace.control.queries import reconciler
-from headrace.control.queries.handle import QueryHandle
 from headrace.control.statements import state as server_state
 from headrace.control.statements.journal import JOURNAL_TOPIC, Journal
 from headrace.control.statements.replay import Replay
+from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
 from headrace.engine.log_adapter import Position
 from headrace.errors import BadTopicName, HeadraceError, LogBusy, UnknownQuery, Unsupported, WriterFenced

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pytest
 
 from headrace.control.program import Program
-from headrace.control.queries.handle import QueryHandle
+from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
 from headrace.engine.log_adapter import Position
 from headrace.errors import BadProperty, BadSetting, ProcessLost, ProgramRunning, Unsupported

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from headrace.control.queries.handle import QueryHandle
 from headrace.control.queries.ticks import is_timed
+from headrace.control.workers.handle import QueryHandle
 from headrace.engine.execution_mode import REALTIME
 from headrace.engine.log_adapter import Position
 from headrace.engine.query import PreparedQuery

@@ -7,7 +7,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from headrace.control.queries.handle import QueryHandle
+from headrace.control.workers.handle import QueryHandle
 
 _RATE_WINDOW = 5.0  # seconds over which a rate is computed
 _CATCH_UP_THRESHOLD = 3.0  # seconds of lag; with less a query is not catching up

@@ -18,9 +18,9 @@ from headrace.clock import Clock
 from headrace.contracts import Log
 from headrace.control.admin.checkpoints import find_renumbered, internal_topic_remover
 from headrace.control.admin.lock import ProgramLock
-from headrace.control.queries.handle import QueryHandle
 from headrace.control.queries.restart_policy import FailureTracker, script_policy
 from headrace.control.queries.ticks import Ticker
+from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import Isolation
 from headrace.engine.checkpoint import Checkpoint, finish_removals, list_checkpoints
 from headrace.engine.log_adapter import Position

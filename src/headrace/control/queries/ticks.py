@@ -18,11 +18,10 @@ import threading
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from headrace.clock import Clock
 from headrace.contracts import Append, Log
-from headrace.engine.progress import Progress
+from headrace.control.workers.handle import TickTarget
 from headrace.errors import HeadraceError
 from headrace.log.stored_rows import from_records
 from headrace.plan.nodes import Query, walk
@@ -32,23 +31,6 @@ _logger = logging.getLogger(__name__)
 _BUSY_WAIT = 0.05  # seconds until a busy query is checked again
 _MAX_WAIT = 3600.0  # seconds; system calls limit how long a wait may be
 _MAX_BATCH_MS = 60_000  # milliseconds; a longer difference is not the duration of a batch
-
-
-class TickTarget(Protocol):
-    """What the ticker needs of a running query."""
-
-    query: Query
-    progress: Progress
-    ticks: str
-    """The query's tick topic."""
-    topics: tuple[str, ...]
-    """All topics that it reads, including its tick topic if it needs ticks."""
-    folder: Path
-    resumed: bool
-    read_at: int | None
-    """When the last batch began, by the system clock."""
-
-    def lag(self) -> int: ...
 
 
 @dataclass

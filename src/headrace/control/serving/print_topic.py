@@ -11,7 +11,7 @@ from itertools import count, islice
 from headrace.contracts import Batch, Log
 from headrace.control.serving.ordered_reader import OrderedReader
 from headrace.control.serving.result_rows import ResultRow
-from headrace.control.statements.row_codec import records_of_batch
+from headrace.control.serving.row_codec import records_of_batch
 from headrace.errors import UnknownTopic, suggestion
 from headrace.formats.json.encoder import dumps
 from headrace.lang.record_printer import record_cells, record_formats

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from headrace.clock import Clock
 from headrace.contracts import Append, Appended, Log
+from headrace.control.serving.row_codec import encode_rows
 from headrace.control.statements.bulk_inserts import bulk_decoder_for
-from headrace.control.statements.row_codec import encode_rows
 from headrace.errors import BadRecord, HeadraceError, SourceNotFound, suggestion
 from headrace.formats.json.format import JsonSerde
 from headrace.plan import types as ty

@@ -12,8 +12,8 @@ from headrace.clock import Clock
 from headrace.contracts import Append, Log, TopicSpec
 from headrace.control.queries.supervisor import Supervisor
 from headrace.control.serving.print_topic import read_all_records, source_of_topic
+from headrace.control.serving.row_codec import encode_rows
 from headrace.control.statements.permissions import visible_catalog
-from headrace.control.statements.row_codec import encode_rows
 from headrace.control.statements.sink_topic import sink_topic_spec
 from headrace.engine.log_adapter import Position, log_adapter_for
 from headrace.engine.query import input_topics

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Protocol
 
 from headrace.contracts import Log
-from headrace.control.queries.handle import QueryHandle
+from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.process import WorkerProcess, WorkerQueryHandle
 from headrace.control.workers.protocol import QueryAssignment, WorkerConfig
 from headrace.control.workers.spark_log import redirect_output

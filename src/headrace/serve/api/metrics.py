@@ -18,7 +18,7 @@ from prometheus_client.registry import Collector
 
 from headrace.access.grants import Privilege, topic_resource
 from headrace.contracts import Bounds
-from headrace.control.queries.status import STATES, QueryStatus, query_statuses
+from headrace.control.status import STATES, QueryStatus, query_statuses
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, RawResponse, Route
 

@@ -15,8 +15,8 @@ from starlette.concurrency import run_in_threadpool
 from headrace.access.authorization import Rights
 from headrace.access.grants import Privilege, topic_resource
 from headrace.control.queries.metrics import MetricsWindow
-from headrace.control.queries.status import QueryStatus, query_statuses, view_statuses
 from headrace.control.statements.permissions import can_see_query
+from headrace.control.status import QueryStatus, query_statuses, view_statuses
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.nodes import Query
 from headrace.serve.api.request_context import RequestContext

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Sequence
 
-from headrace.control.queries.incomplete_results import writers_of
-from headrace.control.queries.status import FAILED, PAUSED, RUNNING, STARTING, SUSPENDED, QueryStatus
+from headrace.control.incomplete_results import writers_of
+from headrace.control.status import FAILED, PAUSED, RUNNING, STARTING, SUSPENDED, QueryStatus
 from headrace.serve.console.poller import ServerSnapshot
 
 STATE_NAMES = {SUSPENDED: "suspended"}

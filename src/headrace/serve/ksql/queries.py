@@ -23,8 +23,8 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
 
 from headrace.access.authorization import Rights
+from headrace.control.incomplete_results import incomplete_results
 from headrace.control.node import Node
-from headrace.control.queries.incomplete_results import incomplete_results
 from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.serving.push import PushSubscription, is_stateless
 from headrace.control.statements.permissions import can_see_all_rows

@@ -10,7 +10,7 @@ import pytest
 
 from headrace.control.admin.checkpoints import describe_checkpoints, internal_topic_remover, remove_checkpoint
 from headrace.control.program import Program
-from headrace.control.queries.handle import QueryHandle
+from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
 from headrace.engine.checkpoint import VERSION, Checkpoint, cuts_topic, finish_removals, ticks_topic
 from headrace.engine.log_adapter import Position

@@ -12,10 +12,10 @@ import pytest
 
 from headrace.clock import SystemClock
 from headrace.contracts import Append
-from headrace.control.queries.handle import QueryHandle
 from headrace.control.queries.idle import IdleTracker
 from headrace.control.queries.reconciler import Reconciler
 from headrace.control.queries.supervisor import Supervisor
+from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import OnBatch
 from headrace.engine.log_adapter import Position
 from headrace.errors import BadQuery, HeadraceError, LogBusy, ProcessLost

@@ -9,7 +9,7 @@ from contextlib import closing
 import pytest
 
 from headrace.contracts import Append
-from headrace.control.statements.row_codec import encode_rows
+from headrace.control.serving.row_codec import encode_rows
 from headrace.control.verify.view import compare_view
 from headrace.errors import ViewUnreadable
 from headrace.lang.ksql.scripts.checker import check_script

@@ -20,8 +20,8 @@ from headrace.access.grants import Grant
 from headrace.access.principal import Principal
 from headrace.contracts import Append
 from headrace.control.node import Node
-from headrace.control.queries.status import RUNNING, STARTING, SUSPENDED, QueryStatus
 from headrace.control.serving.print_topic import TopicPrinter
+from headrace.control.status import RUNNING, STARTING, SUSPENDED, QueryStatus
 from headrace.errors import BadRequest, NotAllowed, TooManyReaders
 from headrace.lang.registry import dialect_of
 from headrace.log.embedded import EmbeddedLog

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 
 from headrace.control.alerts.history import can_see_notices, newest_notices
-from headrace.control.queries.status import query_status
 from headrace.control.statements.permissions import can_see_query
+from headrace.control.status import query_status
 from headrace.errors import UnknownAlert
 from headrace.notifiers.contract import Notice
 from headrace.plan.nodes import Query

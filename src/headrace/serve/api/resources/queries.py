@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.control.queries.status import QueryStatus, query_status, query_statuses, server_status
 from headrace.control.statements.permissions import can_see_query
+from headrace.control.status import QueryStatus, query_status, query_statuses, server_status
 from headrace.errors import UnknownQuery
 from headrace.serve.api.parameters import in_path
 from headrace.serve.api.request_context import RequestContext

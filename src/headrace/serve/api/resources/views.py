@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from headrace.contracts import TopicPartition
-from headrace.control.serving.read_your_writes import WriteTracker
+from headrace.control.read_your_writes import WriteTracker
 from headrace.errors import BadRequest, HeadraceError, ServerFailed, UnknownView, ViewLagging
 from headrace.plan.catalog import SourceInfo
 from headrace.plan.types import identifier_text

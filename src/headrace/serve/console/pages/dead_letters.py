@@ -6,7 +6,7 @@ from typing import Any
 
 from nicegui import ui
 
-from headrace.control.queries.status import QueryStatus
+from headrace.control.status import QueryStatus
 from headrace.errors import UnknownQuery
 from headrace.serve.api.resources import dead_letters
 from headrace.serve.console.page_context import PageContext

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from nicegui import ui
 
-from headrace.control.queries.status import FAILED
+from headrace.control.status import FAILED
 from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.poller import ServerSnapshot
 from headrace.serve.console.query_states import state_summary

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from nicegui import ui
 
 from headrace.contracts import INTERNAL_PREFIX
-from headrace.control.queries.status import FAILED, PAUSED, QueryStatus
+from headrace.control.status import FAILED, PAUSED, QueryStatus
 from headrace.serve.api.resources.queries import (
     QueryRequest,
     get_query,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
-from headrace.control.queries.status import FAILED
+from headrace.control.status import FAILED
 from headrace.serve.console.poller import ServerSnapshot
 from headrace.serve.console.query_states import state_name
 from headrace.serve.console.widgets import number_format

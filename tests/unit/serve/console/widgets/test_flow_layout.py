@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.control.queries.status import QueryStatus
+from headrace.control.status import QueryStatus
 from headrace.serve.console.poller import ServerSnapshot, TopicSnapshot
 from headrace.serve.console.widgets.flow_layout import QUERY, TOPIC, NodeId, flow_edges, layout_flow
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable
 from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.control.node import Node
 from headrace.control.queries.metrics import MetricsSampler
-from headrace.control.queries.status import FAILED, PAUSED, QueryStatus, query_statuses
+from headrace.control.status import FAILED, PAUSED, QueryStatus, query_statuses
 
 
 def incomplete_results(node: Node, sources: Collection[str], rights: Rights = ALL_RIGHTS) -> str:

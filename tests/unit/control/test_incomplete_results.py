@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from headrace.control.queries.incomplete_results import notice, writers_of
-from headrace.control.queries.status import QueryStatus
+from headrace.control.incomplete_results import notice, writers_of
+from headrace.control.status import QueryStatus
 
 
 def query(name: str, sink: str, source: str, state: str = "running", **figures: Any) -> QueryStatus:

@@ -6,11 +6,30 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
-from headrace.control.queries.ticks import TickTarget
 from headrace.engine.log_adapter import Position
+from headrace.engine.progress import Progress
 from headrace.errors import HeadraceError
+from headrace.plan.nodes import Query
+
+
+class TickTarget(Protocol):
+    """What the ticker needs of a running query."""
+
+    query: Query
+    progress: Progress
+    ticks: str
+    """The query's tick topic."""
+    topics: tuple[str, ...]
+    """All topics that it reads, including its tick topic if it needs ticks."""
+    folder: Path
+    resumed: bool
+    read_at: int | None
+    """When the last batch began, by the system clock."""
+
+    def lag(self) -> int: ...
 
 
 class QueryHandle(TickTarget, Protocol):
