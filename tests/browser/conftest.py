@@ -49,7 +49,7 @@ def office() -> Iterator[MailReceiver]:
 
 
 @pytest.fixture(scope="session")
-def there(tmp_path_factory: pytest.TempPathFactory, office: MailReceiver) -> Iterator[Server]:
+def live_server(tmp_path_factory: pytest.TempPathFactory, office: MailReceiver) -> Iterator[Server]:
     """A server with a stream that somebody clicks on, a table over it, and a record that nobody can read."""
     told = {
         "notifiers_smtp_url": f"smtp://127.0.0.1:{office.port}?tls=none",
@@ -124,16 +124,16 @@ class Visitor:
 
 
 @pytest.fixture(params=[{}], ids=[""])
-def visitor(request: pytest.FixtureRequest, there: Server, chromium: Browser) -> Iterator[Visitor]:
+def visitor(request: pytest.FixtureRequest, live_server: Server, chromium: Browser) -> Iterator[Visitor]:
     """A new window; by parameter another width, or dark."""
-    with visiting(chromium, there, **request.param) as one:
+    with visiting(chromium, live_server, **request.param) as one:
         yield one
 
 
 @contextmanager
-def visiting(chromium: Browser, there: Server, **window: Any) -> Iterator[Visitor]:
+def visiting(chromium: Browser, live_server: Server, **window: Any) -> Iterator[Visitor]:
     with chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **window}) as context:
-        one = Visitor(context.new_page(), f"http://127.0.0.1:{there.port}")
+        one = Visitor(context.new_page(), f"http://127.0.0.1:{live_server.port}")
         one.page.set_default_timeout(PATIENCE)
         one.page.on("console", lambda said: said.type in ("error", "warning") and one.complaints.append(said.text))
         one.page.on("pageerror", lambda error: one.complaints.append(str(error)))

@@ -22,9 +22,9 @@ CREATE NOTIFIER browsers TYPE PUSH;
 
 
 @pytest.fixture(scope="module")
-def told(there: Server, webhook: WebhookReceiver) -> Server:
-    there.ksql(NOTIFIERS.format(url=webhook.url))
-    return there
+def told(live_server: Server, webhook: WebhookReceiver) -> Server:
+    live_server.ksql(NOTIFIERS.format(url=webhook.url))
+    return live_server
 
 
 @pytest.fixture

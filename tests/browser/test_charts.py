@@ -41,7 +41,7 @@ def test_a_chart_is_built_saved_and_moves(visitor: Visitor) -> None:
     visitor.check_accessible()
 
 
-def test_a_dashboard_that_a_program_made(visitor: Visitor, there: Server) -> None:
+def test_a_dashboard_that_a_program_made(visitor: Visitor, live_server: Server) -> None:
     of = {"view": "PAGE_VIEWS", "x": "PAGE", "y": "VIEWS"}
     panels = [
         {**of, "kind": "bar", "title": "Views of pages"},
@@ -49,7 +49,7 @@ def test_a_dashboard_that_a_program_made(visitor: Visitor, there: Server) -> Non
         {**of, "kind": "number", "title": "Views in all"},
         {**of, "kind": "heat", "title": "Dwell by page", "y": "DWELL", "by": "VIEWS"},
     ]
-    there.put("/api/v1/dashboards/clicks", {"title": "Clicks", "panels": panels})
+    live_server.put("/api/v1/dashboards/clicks", {"title": "Clicks", "panels": panels})
     page = visitor.visit("/dashboards/clicks")
     expect(page.locator(".hr-panel h2")).to_have_text([panel["title"] for panel in panels])
     expect(page.locator(".hr-chart svg").first).to_contain_text("/cart")
@@ -67,28 +67,28 @@ def test_every_kind_is_drawn(visitor: Visitor, kind: str) -> None:
     expect(page.locator(".hr-chart svg")).not_to_contain_text("Choose")
 
 
-def test_a_dashboard_that_names_what_is_gone(visitor: Visitor, there: Server) -> None:
+def test_a_dashboard_that_names_what_is_gone(visitor: Visitor, live_server: Server) -> None:
     panels = [
         {"kind": "bar", "view": "NOWHERE", "x": "A", "y": "B"},
         {"kind": "pie", "view": "PAGE_VIEWS", "x": 5},
         {"kind": "bar", "view": "PAGE_VIEWS", "x": "GONE"},
     ]
-    there.put("/api/v1/dashboards/old", {"title": "Old", "panels": panels})
+    live_server.put("/api/v1/dashboards/old", {"title": "Old", "panels": panels})
     page = visitor.visit("/dashboards/old")
     expect(page.locator(".hr-panel").first).to_contain_text("NOWHERE")
     expect(page.locator(".hr-panel").nth(1)).to_contain_text('Unknown chart type "pie"')
     expect(page.locator(".hr-panel").last).to_contain_text("Choose")
 
 
-def test_a_chart_is_removed_and_restored_and_a_dashboard_deleted(visitor: Visitor, there: Server) -> None:
-    there.put("/api/v1/dashboards/brief", {"title": "Brief", "panels": [{"kind": "bar", "title": "One"}]})
+def test_a_chart_is_removed_and_restored_and_a_dashboard_deleted(visitor: Visitor, live_server: Server) -> None:
+    live_server.put("/api/v1/dashboards/brief", {"title": "Brief", "panels": [{"kind": "bar", "title": "One"}]})
     page = visitor.visit("/dashboards/brief")
     page.get_by_role("button", name="Remove One").click()
     expect(page.locator(".hr-panel")).to_contain_text("One was removed.")
-    assert there.get("/api/v1/dashboards/brief")["panels"] == []
+    assert live_server.get("/api/v1/dashboards/brief")["panels"] == []
     page.get_by_role("button", name="Undo").click()
     expect(page.get_by_role("button", name="Remove One")).to_be_visible()
-    assert [one["title"] for one in there.get("/api/v1/dashboards/brief")["panels"]] == ["One"]
+    assert [one["title"] for one in live_server.get("/api/v1/dashboards/brief")["panels"]] == ["One"]
     page.get_by_role("button", name="Delete dashboard").click()
     page.get_by_role("dialog").get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("dialog")).to_have_count(0)
@@ -98,9 +98,9 @@ def test_a_chart_is_removed_and_restored_and_a_dashboard_deleted(visitor: Visito
     expect(page.locator("main")).not_to_contain_text("Brief")
 
 
-def test_a_number_is_read_to_who_cannot_see_it(visitor: Visitor, there: Server) -> None:
+def test_a_number_is_read_to_who_cannot_see_it(visitor: Visitor, live_server: Server) -> None:
     panel = {"kind": "number", "view": "PAGE_VIEWS", "y": "VIEWS", "title": "Views in all"}
-    there.put("/api/v1/dashboards/heard", {"title": "Heard", "panels": [panel]})
+    live_server.put("/api/v1/dashboards/heard", {"title": "Heard", "panels": [panel]})
     page = visitor.visit("/dashboards/heard")
     expect(page.get_by_role("img", name=re.compile(r"^Views in all: [\d,]+$"))).to_be_visible()
 
@@ -119,16 +119,18 @@ def test_another_kind_keeps_nothing_of_the_one_before(visitor: Visitor) -> None:
 
 
 @pytest.fixture(scope="module")
-def paths(there: Server) -> Server:
+def paths(live_server: Server) -> Server:
     """A server with a table that does not change, whose keys are long."""
     options = "kafka_topic='paths', format='JSON', partitions=1"
-    there.ksql(f"CREATE SOURCE TABLE paths (path STRING PRIMARY KEY, n INT) WITH ({options});")
+    live_server.ksql(f"CREATE SOURCE TABLE paths (path STRING PRIMARY KEY, n INT) WITH ({options});")
     names = [f"/a/long/path/to/a/page/of/the/shop/{number}" for number in range(6)]
-    there.post("/api/v1/topics/paths/records", [{"key": json.dumps(name), "value": {"N": 10**6}} for name in names])
+    live_server.post(
+        "/api/v1/topics/paths/records", [{"key": json.dumps(name), "value": {"N": 10**6}} for name in names]
+    )
     panels = [{"kind": kind, "view": "PATHS", "x": "PATH", "y": "N"} for kind in ("bar", "top")]
     panels.append({"kind": "bar", "view": "PATHS", "x": "ROWTIME", "y": "N"})
-    there.put("/api/v1/dashboards/paths", {"panels": panels})
-    return there
+    live_server.put("/api/v1/dashboards/paths", {"panels": panels})
+    return live_server
 
 
 @pytest.mark.parametrize("visitor", [{"color_scheme": "dark"}], indirect=True, ids=["dark"])

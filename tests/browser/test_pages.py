@@ -67,7 +67,7 @@ def test_a_topic_is_searched(visitor: Visitor) -> None:
     visitor.picture("topic")
 
 
-def test_a_record_is_appended_by_hand(visitor: Visitor, there: Server) -> None:
+def test_a_record_is_appended_by_hand(visitor: Visitor, live_server: Server) -> None:
     page = visitor.visit("/topics/clicks")
     page.get_by_label("Key", exact=True).fill("byhand")
     page.get_by_label("Value", exact=True).fill('{"PAGE": "/by-hand", "DWELL": 1}')
@@ -164,9 +164,9 @@ def test_an_unknown_page_has_links(visitor: Visitor) -> None:
     visitor.complaints.clear()  # the browser reports every 404
 
 
-def test_a_windowed_key_is_shown_with_its_window(visitor: Visitor, there: Server) -> None:
+def test_a_windowed_key_is_shown_with_its_window(visitor: Visitor, live_server: Server) -> None:
     statement = "SELECT page, COUNT(*) AS n FROM clicks WINDOW TUMBLING (SIZE 1 MINUTE) GROUP BY page"
-    there.ksql(f"CREATE TABLE by_minute AS {statement};")
+    live_server.ksql(f"CREATE TABLE by_minute AS {statement};")
     page = visitor.visit("/views/BY_MINUTE")
     expect(page.get_by_role("status").first).to_contain_text("is starting")  # and not "0 rows"
     page = visitor.visit("/statements")
@@ -193,8 +193,8 @@ def test_a_query_is_looked_at_and_a_dead_letter_replayed(visitor: Visitor) -> No
     expect(page.locator(".q-notification").first).to_contain_text("Record replayed")
 
 
-def test_a_query_is_paused_and_resumed(visitor: Visitor, there: Server) -> None:
-    there.ksql("CREATE STREAM short_reads AS SELECT visitor, page FROM clicks WHERE dwell < 1;")
+def test_a_query_is_paused_and_resumed(visitor: Visitor, live_server: Server) -> None:
+    live_server.ksql("CREATE STREAM short_reads AS SELECT visitor, page FROM clicks WHERE dwell < 1;")
     page = visitor.visit("/queries")
     page.get_by_role("link", name=re.compile("CSAS_SHORT_READS")).click()
     page.get_by_role("button", name="Pause").click()
@@ -220,21 +220,21 @@ def test_a_view_moves_and_is_searched(visitor: Visitor) -> None:
     expect(page.locator(".q-notification").first).to_contain_text(re.compile("nothing", re.IGNORECASE))
 
 
-def test_an_error_message_of_a_page_disappears_when_the_error_is_gone(visitor: Visitor, there: Server) -> None:
+def test_an_error_message_of_a_page_disappears_when_the_error_is_gone(visitor: Visitor, live_server: Server) -> None:
     declared = "CREATE SOURCE TABLE brief (id INT PRIMARY KEY) WITH (kafka_topic='brief', format='JSON', partitions=1);"
-    there.ksql(declared)
+    live_server.ksql(declared)
     page = visitor.visit("/views/BRIEF")
     expect(page.get_by_role("status").first).to_have_text("0 rows")
-    there.ksql("DROP TABLE brief;")
+    live_server.ksql("DROP TABLE brief;")
     expect(page.get_by_role("alert")).to_contain_text("unknown-view")
-    there.ksql(declared)
+    live_server.ksql(declared)
     expect(page.get_by_role("alert")).to_have_count(0)
 
 
-def test_a_grid_sorts_numbers_by_keyboard(visitor: Visitor, there: Server) -> None:
+def test_a_grid_sorts_numbers_by_keyboard(visitor: Visitor, live_server: Server) -> None:
     for name, count in (("sorted.a", 9), ("sorted.b", 100)):
-        there.post("/api/v1/topics", {"name": name})
-        there.post(f"/api/v1/topics/{name}/records", [{"value": "x"}] * count)
+        live_server.post("/api/v1/topics", {"name": name})
+        live_server.post(f"/api/v1/topics/{name}/records", [{"value": "x"}] * count)
     page = visitor.visit("/topics")
     expect(page.locator(".hr-grid tr", has_text="sorted.b")).to_contain_text("100")
     heading = page.get_by_role("columnheader", name="Records", exact=True)
@@ -245,12 +245,12 @@ def test_a_grid_sorts_numbers_by_keyboard(visitor: Visitor, there: Server) -> No
     assert names == ["sorted.a", "sorted.b"]
 
 
-def test_a_topic_is_followed(visitor: Visitor, there: Server) -> None:
-    there.post("/api/v1/topics", {"name": "followed"})
+def test_a_topic_is_followed(visitor: Visitor, live_server: Server) -> None:
+    live_server.post("/api/v1/topics", {"name": "followed"})
     page = visitor.visit("/topics/followed")
     page.get_by_role("switch", name="Follow new records").click()
     for number in range(3):
-        there.post("/api/v1/topics/followed/records", [{"key": "k", "value": f"number {number}"}])
+        live_server.post("/api/v1/topics/followed/records", [{"key": "k", "value": f"number {number}"}])
         expect(page.locator(".hr-grid").first.locator("tbody tr").first).to_contain_text(f"number {number}")
     expect(page.locator(".hr-grid").first.locator("tbody tr")).to_have_count(3)
 

@@ -40,7 +40,7 @@ _STARTS = ("http.response.start", "websocket.http.response.start")
 
 def application(node: Node, *, dashboard: bool = False) -> Any:
     site = RequestContext(node)
-    routes, lifespan = [*api_routes(site), *ksql_routes(node, site.room)], None
+    routes, lifespan = [*api_routes(site), *ksql_routes(node, site.budget)], None
     if dashboard:
         from headrace.serve.console.mount import Console  # the import takes a second
 

@@ -56,8 +56,8 @@ def up(
     tls = tls_files(settings)
     with call.log(create=True, long=True) as log, _alone(call, settings, partial(Node, log, settings)) as node:
         check_bind(settings, has_admin=node.guard.book.state.has_admin)
-        crowd = ConnectionLimits(settings.server.max_connections, settings.server.max_connections_per_address)
-        server = Server(application(node, dashboard=True), settings.server.host, port, crowd=crowd, tls=tls)
+        limits = ConnectionLimits(settings.server.max_connections, settings.server.max_connections_per_address)
+        server = Server(application(node, dashboard=True), settings.server.host, port, limits=limits, tls=tls)
         server.stop_on_signals()
         _reload_on_signal(call, settings, node)
         output.note(f"headrace listens on {server.address}; Ctrl-C stops it")

@@ -100,7 +100,7 @@ def _endpoint(site: RequestContext, routes: list[Route]) -> Endpoint:
     async def endpoint(request: Request) -> Response:
         route = by_method["GET" if request.method == "HEAD" else request.method]
         try:
-            return await _answered(site, route, request)
+            return await _respond(site, route, request)
         except HeadraceError as error:
             await audit_refusal(site.node.guard, request, error)
             return error_response(error)
@@ -108,14 +108,14 @@ def _endpoint(site: RequestContext, routes: list[Route]) -> Endpoint:
     return Endpoint(routes[0].path, endpoint, methods=list(by_method))
 
 
-async def _answered(site: RequestContext, route: Route, request: Request) -> Response:
+async def _respond(site: RequestContext, route: Route, request: Request) -> Response:
     if route.is_code:
         check_code_origin(request, site.node.settings)
     site = site.by(request_rights(request))
     if isinstance(route.needs, AccessLevel):  # before the body is read
         route.needs.check(site.rights, None)
-    with site.room.share() as take:
-        given = () if route.parameters is None else (await _asked(route, route.parameters, request, take),)
+    with site.budget.share() as take:
+        given = () if route.parameters is None else (await _read_parameters(route, route.parameters, request, take),)
         if isinstance(route.needs, RequiredPrivilege):
             route.needs.check(site.rights, *given)
         if route.is_live:
@@ -123,7 +123,7 @@ async def _answered(site: RequestContext, route: Route, request: Request) -> Res
         return _response(await run_in_threadpool(route.do, site, *given), route.status)
 
 
-async def _asked(route: Route, kind: type, request: Request, take: Callable[[int], None]) -> Any:
+async def _read_parameters(route: Route, kind: type, request: Request, take: Callable[[int], None]) -> Any:
     wanted = {parameter.place for parameter in parameters_of(kind)}
     content = await read_body(request, route.most, take) if wanted & {BODY, PAYLOAD} else b""
     places: dict[str, Mapping[str, Any]] = {

@@ -58,7 +58,7 @@ def render_metrics(site: RequestContext) -> RawResponse:
 def _measure(site: RequestContext) -> MetricsSample:
     rights = site.rights
     bounds = {name: of for name, of in site.bounds().items() if rights.may(Privilege.READ, topic_resource(name))}
-    return MetricsSample(query_statuses(site.node, site.sampler, rights), bounds, site.waking.readers)
+    return MetricsSample(query_statuses(site.node, site.sampler, rights), bounds, site.append_signal.readers)
 
 
 class MetricsCollector(Collector):

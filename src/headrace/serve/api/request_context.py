@@ -26,11 +26,11 @@ class RequestContext:
         self.node = node
         self.producers = IdempotentProducers(node.log)
         self.dashboards = dashboard_store(node.log)
-        self.fates = DeadLetterResolutions(node.log)
-        self.waking = AppendSignal(node.log)
+        self.resolutions = DeadLetterResolutions(node.log)
+        self.append_signal = AppendSignal(node.log)
         self.pages = TailPageCache(node.log)
         self.sampler = MetricsSampler()
-        self.room = BodyBudget(_HELD)
+        self.budget = BodyBudget(_HELD)
         self.rights = NO_RIGHTS
 
     def by(self, rights: Rights) -> RequestContext:

@@ -36,8 +36,8 @@ class RequiredPrivilege:
     kind: ResourceType
     parameter: str
 
-    def check(self, rights: Rights, asked: Any) -> None:
-        rights.check(self.deed, Resource(self.kind, getattr(asked, self.parameter)))
+    def check(self, rights: Rights, params: Any) -> None:
+        rights.check(self.deed, Resource(self.kind, getattr(params, self.parameter)))
 
     def __str__(self) -> str:
         return f"may {self.deed} the {self.kind}"
@@ -50,8 +50,8 @@ class AccessLevel(StrEnum):
     KNOWN = "known; what one may not see is left out, or refused where it is named"
     ADMIN = "an admin"
 
-    def check(self, rights: Rights, asked: Any) -> None:
-        del asked
+    def check(self, rights: Rights, params: Any) -> None:
+        del params
         if self is AccessLevel.ADMIN:
             rights.check_admin("do this")
 
@@ -81,7 +81,7 @@ class Route:
     @property
     def parameters(self) -> type | None:
         """The dataclass of the function's parameters, if any."""
-        return self.hints.get("asked")
+        return self.hints.get("params")
 
     @property
     def is_live(self) -> bool:

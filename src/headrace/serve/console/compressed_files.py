@@ -24,9 +24,9 @@ _OWN_ANSWER = ("if-none-match", "if-modified-since", "if-range", "range")
 class CompressedFiles:
     """Middleware in front of the application that serves the files."""
 
-    def __init__(self, app: Any, room: int = MAX_CACHE_BYTES) -> None:
+    def __init__(self, app: Any, budget: int = MAX_CACHE_BYTES) -> None:
         self._app = app
-        self._room = room
+        self._room = budget
         self._kept: dict[str, _File] = {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:

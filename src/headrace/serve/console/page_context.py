@@ -47,9 +47,9 @@ class PageContext:
         """The latest snapshot, limited to what the user may see."""
         return (await self._pulse.now()).seen_by(self.rights)
 
-    async def share(self, asked: SharedRequest) -> Any:
+    async def share(self, params: SharedRequest) -> Any:
         """A response that is computed once for all users with the same request and the same rights."""
-        return await self._pulse.answers.of(self.site, asked)
+        return await self._pulse.answers.of(self.site, params)
 
     async def ask(self, do: Callable[..., Any], *given: Any) -> Any:
         """Call the function of a route, if the user may; on a thread, since it may block on the log."""

@@ -97,12 +97,12 @@ class SharedRequestCache:
         self._turns: dict[Any, asyncio.Lock] = {}
         self._known: dict[Any, tuple[float, object, Any]] = {}
 
-    async def of(self, site: RequestContext, asked: SharedRequest) -> Any:
-        key = asked, site.rights.is_admin or site.rights.grants
+    async def of(self, site: RequestContext, request: SharedRequest) -> Any:
+        key = request, site.rights.is_admin or site.rights.grants
         async with self._turns.setdefault(key, asyncio.Lock()):
             again_at, stamp, answer = self._known.get(key, (-math.inf, None, None))
             if (begun := time.monotonic()) >= again_at:
-                stamp, answer = await run_in_threadpool(_looked, site, asked, stamp, answer)
+                stamp, answer = await run_in_threadpool(_answer, site, request, stamp, answer)
                 done = time.monotonic()
                 self._known[key] = done + max(0.9 * POLL_SECONDS, _REST * (done - begun)), stamp, answer
                 self._forget()
@@ -116,10 +116,10 @@ class SharedRequestCache:
             self._turns.pop(key, None)
 
 
-def _looked(site: RequestContext, asked: SharedRequest, stamp: object, answer: Any) -> tuple[object, Any]:
+def _answer(site: RequestContext, request: SharedRequest, stamp: object, answer: Any) -> tuple[object, Any]:
     """The stamp is taken before the answer: a change in between is found by the next poll."""
-    now = asked.stamp(site)
-    return (stamp, answer) if now is not None and now == stamp else (now, asked.answer(site))
+    now = request.stamp(site)
+    return (stamp, answer) if now is not None and now == stamp else (now, request.answer(site))
 
 
 class SnapshotPoller:
@@ -134,10 +134,10 @@ class SnapshotPoller:
         """The latest snapshot, at most about a second old."""
         async with self._turn:
             if self._moment is None or time.monotonic() - self._moment.at >= 0.9 * POLL_SECONDS:
-                self._moment = await run_in_threadpool(self._look)
+                self._moment = await run_in_threadpool(self._take_snapshot)
             return self._moment
 
-    def _look(self) -> ServerSnapshot:
+    def _take_snapshot(self) -> ServerSnapshot:
         at, node = time.monotonic(), self._site.node
         topics: dict[str, TopicSnapshot] = {}
         for name, bounds in self._site.bounds().items():

@@ -16,15 +16,15 @@ from headrace.plan.actions import TransientSelect
 
 @asynccontextmanager
 async def push_subscription(
-    pushes: PushQueries, asked: TransientSelect | TopicPrinter, notify: Callable[[], None], *, from_beginning: bool
+    pushes: PushQueries, params: TransientSelect | TopicPrinter, notify: Callable[[], None], *, from_beginning: bool
 ) -> AsyncIterator[PushSubscription]:
     """Subscribe for the block. If the caller is cancelled while the thread is still subscribing, it is unsubscribed
     afterwards.
     """
-    if isinstance(asked, TopicPrinter):
-        begin = partial(pushes.print, asked, notify=notify)
+    if isinstance(params, TopicPrinter):
+        begin = partial(pushes.print, params, notify=notify)
     else:
-        begin = partial(pushes.subscribe, asked, from_beginning=from_beginning, notify=notify)
+        begin = partial(pushes.subscribe, params, from_beginning=from_beginning, notify=notify)
     begun = asyncio.ensure_future(run_in_threadpool(begin))
     try:
         reader = await asyncio.shield(begun)

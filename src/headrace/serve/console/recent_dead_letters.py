@@ -14,7 +14,7 @@ from headrace.serve.api.resources import dead_letters
 PAGE_SIZE = 50
 """Dead letters on one page."""
 _AT_ONCE = 200
-_MOST_LOOKED_AT = 20_000
+_MAX_SCANNED = 20_000
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class RecentDeadLetters:
         """From the end backwards, a batch at a time, up to a limit."""
         topic = site.log.topic(box)
         start, end = site.log.bounds(box)[partition]
-        start = max(start, end - _MOST_LOOKED_AT)
+        start = max(start, end - _MAX_SCANNED)
         while end > start:
             first = max(start, end - _AT_ONCE)
             yield from reversed([one for one in _between(site, topic, partition, first, end) if self._is_wanted(one)])

@@ -61,10 +61,10 @@ def view_version(site: RequestContext, view: str, where: str) -> object:
     return None if described.position is None or _CLOCK in where.upper() else described
 
 
-def run_select(site: RequestContext, asked: ViewSelect) -> ViewRows:
-    name = get_view(site, ViewRequest(view=asked.view)).name
-    ask = site.node.plan_select(asked.text(name), rights=site.rights)
-    if ask.push or {one.name for one in ask.query.sources} != {name} or ask.limit != asked.limit:
+def run_select(site: RequestContext, params: ViewSelect) -> ViewRows:
+    name = get_view(site, ViewRequest(view=params.view)).name
+    ask = site.node.plan_select(params.text(name), rights=site.rights)
+    if ask.push or {one.name for one in ask.query.sources} != {name} or ask.limit != params.limit:
         raise BadRequest("a filter or a sort order is not a single expression", fix="run other queries as statements")
     with site.node.pull_queries.execute(ask) as pulled:
         rows = [parse_row(row.text, ask.columns) for batch in pulled.batches for row in batch]
@@ -143,8 +143,8 @@ class ChartRequest:
 
     def answer(self, site: RequestContext) -> DrawnChart:
         relation = _relation(site, self.panel.view)
-        asked = chart_select(self.panel, relation)
-        found = run_select(site, asked)
+        params = chart_select(self.panel, relation)
+        found = run_select(site, params)
         places = [found.columns.index(name) if name in found.columns else None for name in ("x", "y", "by")]
         rows = [[None if place is None else row[place] for place in places] for row in found.rows[:MAX_ROWS]]
         return draw_chart(self.panel, rows, time_fields(relation), is_cut=len(found.rows) > MAX_ROWS)

@@ -83,7 +83,7 @@ def _peer(protocol: Any) -> str:
 class Connection(asyncio.Protocol):
     """A new connection, until its protocol is known. uvicorn creates it with these arguments."""
 
-    crowd: ClassVar[ConnectionLimits] = ConnectionLimits()
+    limits: ClassVar[ConnectionLimits] = ConnectionLimits()
     tls: ClassVar[ssl.SSLContext | None] = None
 
     def __init__(
@@ -101,7 +101,7 @@ class Connection(asyncio.Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override] - a stream transport
         self._transport = transport
         self._timer = self._loop.call_later(IDLE_TIMEOUT, transport.close)
-        refusal = self.crowd.refusal(_peer(self), self._open)
+        refusal = self.limits.refusal(_peer(self), self._open)
         if refusal is not None:  # not possible before the TLS handshake
             transport.write(b"" if self.tls else refusal)
             transport.close()
@@ -269,9 +269,9 @@ class Http2Connection(asyncio.StreamReaderProtocol):
         app, state, loop = self._serving
         wait = loop.call_later(HEAD_TIMEOUT, task.cancel)  # Hypercorn waits for the first request without a timeout
 
-        async def heard(*asked: Any) -> None:
+        async def heard(*args: Any) -> None:
             wait.cancel()
-            await app(*asked)
+            await app(*args)
 
         with suppress(asyncio.CancelledError):  # by `shutdown`, or because no request came
             await TCPServer(wrap_app(heard, 0, "asgi"), loop, _settings(), self._context, state, reader, writer)

@@ -44,7 +44,7 @@ class Server:
         host: str = "127.0.0.1",
         port: int = 0,
         *,
-        crowd: ConnectionLimits | None = None,
+        limits: ConnectionLimits | None = None,
         tls: tuple[str, str] | None = None,
     ) -> None:
         """`tls` are the certificate and key files."""
@@ -61,7 +61,7 @@ class Server:
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         self._scheme = "http" if tls is None else "https"
-        self._server = uvicorn.Server(_config(guarded, crowd or ConnectionLimits(), tls))
+        self._server = uvicorn.Server(_config(guarded, limits or ConnectionLimits(), tls))
 
     @property
     def address(self) -> str:
@@ -107,10 +107,10 @@ def _context(certificate: str, key: str) -> ssl.SSLContext:
     return context
 
 
-def _config(app: Any, crowd: ConnectionLimits, tls: tuple[str, str] | None) -> uvicorn.Config:
+def _config(app: Any, limits: ConnectionLimits, tls: tuple[str, str] | None) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=type("Connection", (Connection,), {"crowd": crowd, "tls": _context(*tls) if tls else None}),
+        http=type("Connection", (Connection,), {"limits": limits, "tls": _context(*tls) if tls else None}),
         ws="websockets-sansio",
         ws_max_size=MAX_MESSAGE_BYTES,
         log_config=None,

@@ -31,13 +31,17 @@ Body = Mapping[str, Any]
 Answered = tuple[int, Any]
 
 
-def ksql_routes(node: Node, room: BodyBudget) -> list[Route]:
+def ksql_routes(node: Node, budget: BodyBudget) -> list[Route]:
     """The routes over a node; bodies share the budget of all requests to the server."""
-    asking = QueryEndpoints(node)
-    questions = {"/query": asking.query, "/query-stream": asking.query_stream, "/close-query": asking.close_query}
-    routes = [Route(path, _asked(node, room, answer), methods=["POST"]) for path, answer in questions.items()]
-    inserts = Route("/inserts-stream", insert_stream_endpoint(node, room), methods=["POST"])
-    return [*(_route(node, room, *row) for row in ROUTES), *routes, inserts]
+    endpoints = QueryEndpoints(node)
+    handlers = {
+        "/query": endpoints.query,
+        "/query-stream": endpoints.query_stream,
+        "/close-query": endpoints.close_query,
+    }
+    routes = [Route(path, _query_handler(node, budget, answer), methods=["POST"]) for path, answer in handlers.items()]
+    inserts = Route("/inserts-stream", insert_stream_endpoint(node, budget), methods=["POST"])
+    return [*(_route(node, budget, *row) for row in ROUTES), *routes, inserts]
 
 
 # -- requests -------------------------------------------------------------------------------------------------------
@@ -118,10 +122,10 @@ ROUTES: tuple[tuple[str, str, Answer], ...] = (
 # -- HTTP -----------------------------------------------------------------------------------------------------------
 
 
-def _route(node: Node, room: BodyBudget, method: str, path: str, answer: Answer) -> Route:
+def _route(node: Node, budget: BodyBudget, method: str, path: str, answer: Answer) -> Route:
     async def answered(request: Request) -> Response:
         try:
-            with room.share() as take:
+            with budget.share() as take:
                 body = await _body(request, take) if method == "POST" else request.path_params
                 status, document = await run_in_threadpool(answer, node, body, request_rights(request))
         except HeadraceError as error:
@@ -132,13 +136,13 @@ def _route(node: Node, room: BodyBudget, method: str, path: str, answer: Answer)
     return Route(path, answered, methods=[method])
 
 
-def _asked(
-    node: Node, room: BodyBudget, answer: Callable[[Request, Body], Awaitable[Response]]
+def _query_handler(
+    node: Node, budget: BodyBudget, answer: Callable[[Request, Body], Awaitable[Response]]
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answered(request: Request) -> Response:
         body: Body = {}
         try:
-            with room.share() as take:
+            with budget.share() as take:
                 body = await _body(request, take)
                 return await answer(request, body)
         except HeadraceError as error:

@@ -34,9 +34,9 @@ ReserveBytes = Callable[[int], None]
 _EXAMPLE = 'the first line is {"target": "STREAM"}, each other one row: {"ID": 1, "NAME": "x"}'
 
 
-def insert_stream_endpoint(node: Node, room: BodyBudget) -> Callable[[Request], Awaitable[Response]]:
+def insert_stream_endpoint(node: Node, budget: BodyBudget) -> Callable[[Request], Awaitable[Response]]:
     async def answered(request: Request) -> Response:
-        return InsertStreamResponse(node, room, request)
+        return InsertStreamResponse(node, budget, request)
 
     return answered
 
@@ -44,9 +44,9 @@ def insert_stream_endpoint(node: Node, room: BodyBudget) -> Callable[[Request], 
 class InsertStreamResponse(Response):
     """Holds one share of the body budget for its whole duration: rows arrive after the response has started."""
 
-    def __init__(self, node: Node, room: BodyBudget, request: Request) -> None:
+    def __init__(self, node: Node, budget: BodyBudget, request: Request) -> None:
         super().__init__()
-        self._node, self._room, self._request = node, room, request
+        self._node, self._room, self._request = node, budget, request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._room.share() as take:

@@ -162,20 +162,20 @@ class QueryEndpoints:
 
     def _parts(self, ask: TransientSelect, shape: ResponseFormat) -> Generator[bytes, None, None]:
         """The text batch by batch. The last batch includes the end, and is sent after the snapshot is released."""
-        waiting, count, failure = shape.begin(ResponseHeader.of(ask, self._name(ask))), 0, None
+        buffered, count, failure = shape.begin(ResponseHeader.of(ask, self._name(ask))), 0, None
         with self._node.pull_queries.execute(ask) as answer:
             try:
                 for rows in answer.batches:
                     if count:
-                        yield waiting
-                        waiting = b""
-                    waiting += shape.rows(rows)
+                        yield buffered
+                        buffered = b""
+                    buffered += shape.rows(rows)
                     count += len(rows)
             except HeadraceError as error:
                 if not count:
                     raise
                 failure = error
-        yield waiting + shape.end(None if failure or is_table(ask) else _message(ask, count), failure)
+        yield buffered + shape.end(None if failure or is_table(ask) else _message(ask, count), failure)
 
     # -- push queries -----------------------------------------------------------------------------------------------
 

@@ -46,11 +46,11 @@ TAKES = {**dict.fromkeys(TAKES_STATEMENTS, MAX_STATEMENTS_BYTES), "/api/v1/topic
 
 
 @contextmanager
-def serving(folder: Path, crowd: ConnectionLimits | None = None, **settings: Any) -> Iterator[tuple[Node, Client]]:
+def serving(folder: Path, limits: ConnectionLimits | None = None, **settings: Any) -> Iterator[tuple[Node, Client]]:
     with (
         EmbeddedLog(folder) as log,
         Node(log, Settings.of(storage_data=folder, **settings), isolation=Nowhere()) as node,
-        Server(application(node), crowd=crowd).running() as server,
+        Server(application(node), limits=limits).running() as server,
     ):
         node.execute(STREAM)
         yield node, Client(server.host, server.port)
@@ -181,11 +181,11 @@ def said(wire: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize(
-    "crowd", [ConnectionLimits(most=3), ConnectionLimits(each=3)], ids=["of all", "with one address"]
+    "limits", [ConnectionLimits(most=3), ConnectionLimits(each=3)], ids=["of all", "with one address"]
 )
-def test_only_so_many_connections(tmp_path: Path, crowd: ConnectionLimits) -> None:
+def test_only_so_many_connections(tmp_path: Path, limits: ConnectionLimits) -> None:
     with ExitStack() as stack:
-        _, client = stack.enter_context(serving(tmp_path / "data", crowd))
+        _, client = stack.enter_context(serving(tmp_path / "data", limits))
         going = [stack.enter_context(connected(client)) for _ in range(3)]
         for wire, path in zip(going, ("/info", "/api/v1/topics/clicks/tail", "/info"), strict=True):
             wire.sendall(b"GET %b HTTP/1.1\r\nhost: localhost\r\n\r\n" % path.encode())

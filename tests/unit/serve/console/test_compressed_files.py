@@ -157,7 +157,7 @@ def test_dynamic_content_is_not_cached(there: Browsers, asked: list[str], method
 
 
 def test_no_more_is_kept_than_there_is_room_for(there: Browsers, asked: list[str]) -> None:
-    browser = there(room=3 * len(gzip.compress(SCRIPT)) // 2)  # for one
+    browser = there(budget=3 * len(gzip.compress(SCRIPT)) // 2)  # for one
     for _ in range(2):
         for name in ("one", "two"):
             assert browser.ask(f"/ui/static/{name}.js").body == SCRIPT

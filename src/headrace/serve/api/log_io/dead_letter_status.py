@@ -46,18 +46,18 @@ class DeadLetterResolutions:
     def of(self, letters: Sequence[DeadLetterId]) -> list[str | None]:
         return self._topic.read(lambda known: [known.get(letter) for letter in letters])
 
-    def settle(self, letter: DeadLetterId, fate: str, appends: Sequence[Append] = ()) -> list[Appended]:
+    def settle(self, letter: DeadLetterId, resolution: str, appends: Sequence[Append] = ()) -> list[Appended]:
         """Record the resolution of a dead letter, and append the given records with it. Raises if it is resolved
         already.
         """
-        resolution = json.dumps({"letter": asdict(letter), "fate": fate}).encode()
+        document = json.dumps({"letter": asdict(letter), "fate": resolution}).encode()
 
         def decide(known: _ById) -> tuple[list[Record], None]:
             if letter in known:
                 raise DeadLetterResolved(
                     f"dead letter {letter} was already {known[letter]}", fix="nothing needs to be done"
                 )
-            return [Record(resolution, str(letter).encode())], None
+            return [Record(document, str(letter).encode())], None
 
         return self._topic.change(decide, appends)[1]
 

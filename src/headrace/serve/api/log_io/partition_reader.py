@@ -26,11 +26,11 @@ class PartitionReader:
     def page(self, limit: int) -> list[Batch]:
         """At most `limit` records, from all partitions in turn; empty if all are at their ends."""
         found: list[Batch] = []
-        left, room = limit, float(self._most_bytes)
+        left, budget = limit, float(self._most_bytes)
         for place in self._due():
-            while left > 0 and room > 0 and (batch := self._read(place, left, room)) is not None:
+            while left > 0 and budget > 0 and (batch := self._read(place, left, budget)) is not None:
                 self.positions[place] = batch.next_offset
-                left, room = left - len(batch), room - batch.rows.nbytes
+                left, budget = left - len(batch), budget - batch.rows.nbytes
                 if len(batch):
                     found.append(batch)
         if found:
@@ -43,14 +43,14 @@ class PartitionReader:
 
     def _due(self) -> list[TopicPartition]:
         """Partitions that have a lag, the largest lag first, so that none is starved."""
-        waiting = {place: end - self.positions[place] for place, end in self._ends().items()}
-        for place in waiting:
-            if waiting[place] < 0:
+        lag = {place: end - self.positions[place] for place, end in self._ends().items()}
+        for place in lag:
+            if lag[place] < 0:
                 what = f"position {self.positions[place]} lies after the end"
                 raise OffsetOutOfRange(
                     what, where=str(place), fix="if the topic was deleted and created again, start from its beginning"
                 )
-        return sorted((place for place in waiting if waiting[place] > 0), key=lambda place: -waiting[place])
+        return sorted((place for place in lag if lag[place] > 0), key=lambda place: -lag[place])
 
     def _ends(self) -> dict[TopicPartition, int]:
         ends: dict[TopicPartition, int] = {}
@@ -63,10 +63,10 @@ class PartitionReader:
                     ends[place] = bounds.end
         return ends
 
-    def _read(self, place: TopicPartition, left: int, room: float) -> Batch | None:
+    def _read(self, place: TopicPartition, left: int, budget: float) -> Batch | None:
         at = self.positions[place]
         try:
-            batch = self._log.read(*place, at, max_records=max(1, min(left, int(room / self._size))))
+            batch = self._log.read(*place, at, max_records=max(1, min(left, int(budget / self._size))))
         except OffsetOutOfRange as error:
             start, _ = self._log.bounds(place.topic)[place.partition]
             what = f"records {at} to {start - 1} were removed before they were read"

@@ -15,7 +15,7 @@ from headrace.serve.api.parameters import in_body, in_path, in_query
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
 
-_MOST_LOOKED_AT = 20_000
+_MAX_SCANNED = 20_000
 
 
 @dataclass(frozen=True)
@@ -132,31 +132,31 @@ def list_alerts(site: RequestContext) -> list[AlertDescription]:
     return [_alert(site, query) for _, query in alerts if can_see_query(site.rights, query)]
 
 
-def get_alert(site: RequestContext, asked: AlertRequest) -> AlertDescription:
+def get_alert(site: RequestContext, params: AlertRequest) -> AlertDescription:
     """Get one alert."""
-    return _alert(site, _query(site, asked.alert))
+    return _alert(site, _query(site, params.alert))
 
 
-def drop_alert(site: RequestContext, asked: AlertRequest) -> None:
+def drop_alert(site: RequestContext, params: AlertRequest) -> None:
     """Drop an alert.
 
     Its notices stay in the history. Notices that have not been sent are dropped.
     """
-    site.node.execute(f"DROP ALERT {_name(site, asked.alert)};", rights=site.rights)
+    site.node.execute(f"DROP ALERT {_name(site, params.alert)};", rights=site.rights)
 
 
-def mute_alert(site: RequestContext, asked: MuteRequest) -> AlertDescription:
+def mute_alert(site: RequestContext, params: MuteRequest) -> AlertDescription:
     """Mute an alert for some time. Its notices stay in the history."""
     site.node.execute(
-        f"MUTE ALERT {_name(site, asked.alert)}{_key(asked.key)} FOR {asked.seconds} SECONDS;", rights=site.rights
+        f"MUTE ALERT {_name(site, params.alert)}{_key(params.key)} FOR {params.seconds} SECONDS;", rights=site.rights
     )
-    return get_alert(site, AlertRequest(alert=asked.alert))
+    return get_alert(site, AlertRequest(alert=params.alert))
 
 
-def unmute_alert(site: RequestContext, asked: UnmuteRequest) -> AlertDescription:
+def unmute_alert(site: RequestContext, params: UnmuteRequest) -> AlertDescription:
     """Unmute an alert, from the next notice on."""
-    site.node.execute(f"UNMUTE ALERT {_name(site, asked.alert)}{_key(asked.key)};", rights=site.rights)
-    return get_alert(site, AlertRequest(alert=asked.alert))
+    site.node.execute(f"UNMUTE ALERT {_name(site, params.alert)}{_key(params.key)};", rights=site.rights)
+    return get_alert(site, AlertRequest(alert=params.alert))
 
 
 def _alert(site: RequestContext, query: Query) -> AlertDescription:
@@ -188,7 +188,7 @@ def _key(key: str | None) -> str:
 # -- notices --------------------------------------------------------------------------------------------------------
 
 
-def list_notices(site: RequestContext, asked: ListNoticesRequest) -> NoticePage:
+def list_notices(site: RequestContext, params: ListNoticesRequest) -> NoticePage:
     """List the history of notices, newest first.
 
     It contains notices of alerts over sources of which the caller may read all rows. Continue with `before` until it is
@@ -196,17 +196,17 @@ def list_notices(site: RequestContext, asked: ListNoticesRequest) -> NoticePage:
     """
     found: list[NoticeEntry] = []
     seen = {query.id for query in site.node.catalog.alerts.values() if can_see_notices(site.rights, query)}
-    for looked_at, (place, notice) in enumerate(newest_notices(site.log, asked.before)):
-        if len(found) == asked.limit or looked_at == _MOST_LOOKED_AT:
+    for scanned, (place, notice) in enumerate(newest_notices(site.log, params.before)):
+        if len(found) == params.limit or scanned == _MAX_SCANNED:
             return NoticePage(found, place + 1)
-        if _is_wanted(notice, asked) and (site.rights.is_admin or notice.query in seen):
+        if _is_wanted(notice, params) and (site.rights.is_admin or notice.query in seen):
             found.append(_told(site, place, notice))
     return NoticePage(found, None)
 
 
-def _is_wanted(notice: Notice, asked: ListNoticesRequest) -> bool:
-    pairs = ((asked.alert, notice.alert), (asked.state, notice.state), (asked.key, notice.target))
-    return all(wanted in (None, there) for wanted, there in pairs)
+def _is_wanted(notice: Notice, params: ListNoticesRequest) -> bool:
+    pairs = ((params.alert, notice.alert), (params.state, notice.state), (params.key, notice.target))
+    return all(wanted in (None, actual) for wanted, actual in pairs)
 
 
 def _told(site: RequestContext, place: int, notice: Notice) -> NoticeEntry:

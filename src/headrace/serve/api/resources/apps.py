@@ -53,19 +53,19 @@ def list_apps(site: RequestContext) -> list[AppSummary]:
     return [AppSummary(**_facts(site, deployed)) for deployed in list(site.node.apps.deployed_apps.values())]
 
 
-def get_app(site: RequestContext, asked: AppRequest) -> AppSource:
+def get_app(site: RequestContext, params: AppRequest) -> AppSource:
     """Get an app, with its code."""
-    deployed = site.node.apps.get(asked.app)
+    deployed = site.node.apps.get(params.app)
     return AppSource(**_facts(site, deployed), path=deployed.code.path, source=deployed.code.source)
 
 
-def deploy_app(site: RequestContext, asked: DeployRequest) -> DeployResult:
+def deploy_app(site: RequestContext, params: DeployRequest) -> DeployResult:
     """Deploy an app, and execute its statements.
 
     Deploying again replaces the code, and executes only the statements that are new.
     """
     done: list[ExecutedStatement] = []
-    dry_run(code := AppCode(asked.source, asked.path))
+    dry_run(code := AppCode(params.source, params.path))
     try:
         deployed = site.node.deploy(code, rights=site.rights, on_done=lambda outcome: done.append(result_of(outcome)))
     except HeadraceError as error:
@@ -74,12 +74,12 @@ def deploy_app(site: RequestContext, asked: DeployRequest) -> DeployResult:
     return DeployResult(**_facts(site, deployed), done=done)
 
 
-def delete_app(site: RequestContext, asked: AppRequest) -> None:
+def delete_app(site: RequestContext, params: AppRequest) -> None:
     """Delete an app's code.
 
     What its statements created stays. Refused while a query calls the code.
     """
-    site.node.withdraw(asked.app, rights=site.rights)
+    site.node.withdraw(params.app, rights=site.rights)
 
 
 def _facts(site: RequestContext, deployed: DeployedApp) -> dict[str, Any]:

@@ -43,43 +43,45 @@ def list_dashboards(site: RequestContext) -> list[Dashboard]:
     return site.dashboards.read(lambda known: [dashboard for _, dashboard in sorted(known.items())])
 
 
-def get_dashboard(site: RequestContext, asked: DashboardRequest) -> Dashboard:
+def get_dashboard(site: RequestContext, params: DashboardRequest) -> Dashboard:
     """Get one dashboard."""
-    return site.dashboards.read(lambda known: _found(known, asked.dashboard))
+    return site.dashboards.read(lambda known: _found(known, params.dashboard))
 
 
-def save_dashboard(site: RequestContext, asked: SaveDashboardRequest) -> Dashboard:
+def save_dashboard(site: RequestContext, params: SaveDashboardRequest) -> Dashboard:
     """Save a dashboard. It replaces one of the same name."""
-    return _change(site, asked.dashboard, lambda before: replace(before, title=asked.title, panels=list(asked.panels)))
+    return _change(
+        site, params.dashboard, lambda before: replace(before, title=params.title, panels=list(params.panels))
+    )
 
 
-def delete_dashboard(site: RequestContext, asked: DashboardRequest) -> None:
+def delete_dashboard(site: RequestContext, params: DashboardRequest) -> None:
     """Delete a dashboard. The views that it shows stay."""
 
     def decide(known: DashboardsByName) -> tuple[list[Record], None]:
-        _check_owner(site, _found(known, asked.dashboard))
-        return [Record(None, asked.dashboard.encode())], None
+        _check_owner(site, _found(known, params.dashboard))
+        return [Record(None, params.dashboard.encode())], None
 
     site.dashboards.change(decide)
 
 
-def add_panel(site: RequestContext, asked: PanelRequest) -> Dashboard:
+def add_panel(site: RequestContext, params: PanelRequest) -> Dashboard:
     """Add a chart to the current version of a dashboard, which is created if it does not exist."""
 
     def change(before: Dashboard) -> Dashboard:
-        place = len(before.panels) if asked.place is None else asked.place
-        return replace(before, panels=[*before.panels[:place], asked.panel, *before.panels[place:]])
+        place = len(before.panels) if params.place is None else params.place
+        return replace(before, panels=[*before.panels[:place], params.panel, *before.panels[place:]])
 
-    return _change(site, asked.dashboard, change)
+    return _change(site, params.dashboard, change)
 
 
-def remove_panel(site: RequestContext, asked: PanelRequest) -> Dashboard:
+def remove_panel(site: RequestContext, params: PanelRequest) -> Dashboard:
     """Remove a chart equal to the given one. Does nothing if it does not exist."""
 
     def change(before: Dashboard) -> Dashboard:
-        return replace(before, panels=_without(before.panels, asked.panel))
+        return replace(before, panels=_without(before.panels, params.panel))
 
-    return _change(site, asked.dashboard, change, must_exist=True)
+    return _change(site, params.dashboard, change, must_exist=True)
 
 
 def _change(

@@ -35,7 +35,7 @@ from headrace.serve.api.route import AccessLevel, RequiredPrivilege, Route
 SUFFIX = dead_letter_topic("")
 UNRESOLVED = "open"
 _PAGE = 500
-_MOST_LOOKED_AT = 20_000
+_MAX_SCANNED = 20_000
 _ORIGINS = (
     re.compile(r"topic (?P<topic>\S+), partition (?P<partition>\d+), offset (?P<offset>\d+)"),
     re.compile(r"(?P<topic>[^/\s]+)/(?P<partition>\d+)/(?P<offset>\d+)"),
@@ -113,41 +113,41 @@ class DeadLetterRequest:
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-def list_dead_letter_topics(site: RequestContext, asked: ListTopicsRequest) -> list[DeadLetterTopic]:
+def list_dead_letter_topics(site: RequestContext, params: ListTopicsRequest) -> list[DeadLetterTopic]:
     """List the dead-letter topics, with the number of dead letters in each."""
     seen = [one.query for one in site.node.supervisor.queries.values() if can_see_query(site.rights, one.query)]
     queries = {query.id: dead_letter_topic(query.sink.topic) for query in seen}
-    if asked.query is not None and asked.query not in queries:
-        raise UnknownQuery(f'query "{asked.query}" does not exist', fix="GET /api/v1/queries lists them")
+    if params.query is not None and params.query not in queries:
+        raise UnknownQuery(f'query "{params.query}" does not exist', fix="GET /api/v1/queries lists them")
     names = [topic.name for topic in site.log.topics() if topic.name.endswith(SUFFIX)]
     names = [name for name in names if site.rights.may(Privilege.READ, thing(name))]
-    wanted = [name for name in names if asked.query is None or queries[asked.query] == name]
+    wanted = [name for name in names if params.query is None or queries[params.query] == name]
     return [
         DeadLetterTopic(n, n.removesuffix(SUFFIX), _count(site.log, n), [q for q in queries if queries[q] == n])
         for n in wanted
     ]
 
 
-def list_dead_letters(site: RequestContext, asked: ListDeadLettersRequest) -> DeadLetterPage:
+def list_dead_letters(site: RequestContext, params: ListDeadLettersRequest) -> DeadLetterPage:
     """List dead letters with their reasons. Continue from `next` until it no longer changes."""
-    topic = _box(site.log, asked.topic)
-    reading = PartitionReader(site.log, start_positions(site.log, topic.name, asked.start))
+    topic = _box(site.log, params.topic)
+    reading = PartitionReader(site.log, start_positions(site.log, topic.name, params.start))
     found: list[DeadLetter] = []
-    looked_at = 0
-    while len(found) < asked.limit and looked_at < _MOST_LOOKED_AT:
-        batches = reading.page(min(_PAGE, asked.limit - len(found)))
+    scanned = 0
+    while len(found) < params.limit and scanned < _MAX_SCANNED:
+        batches = reading.page(min(_PAGE, params.limit - len(found)))
         if not batches:
             break
-        looked_at += sum(map(len, batches))
+        scanned += sum(map(len, batches))
         found += [
-            letter for batch in batches for letter in dead_letters_in(site, topic, batch) if _is_wanted(letter, asked)
+            letter for batch in batches for letter in dead_letters_in(site, topic, batch) if _is_wanted(letter, params)
         ]
     return DeadLetterPage(found, format_positions(reading.positions))
 
 
-def get_dead_letter(site: RequestContext, asked: DeadLetterRequest) -> DeadLetter:
+def get_dead_letter(site: RequestContext, params: DeadLetterRequest) -> DeadLetter:
     """Get one dead letter."""
-    return next(dead_letters_in(site, _box(site.log, asked.topic), _found(site.log, asked)))
+    return next(dead_letters_in(site, _box(site.log, params.topic), _found(site.log, params)))
 
 
 def _box(log: Log, name: str) -> Topic:
@@ -162,9 +162,9 @@ def _count(log: Log, topic: str) -> int:
 
 def dead_letters_in(site: RequestContext, topic: Topic, batch: Batch) -> Iterator[DeadLetter]:
     records = list(batch.records())
-    fates = site.fates.of([_id(topic, record.partition, record.offset) for record in records])
-    for record, fate in zip(records, fates, strict=True):
-        yield _shown(record, fate or UNRESOLVED)
+    resolutions = site.resolutions.of([_id(topic, record.partition, record.offset) for record in records])
+    for record, resolution in zip(records, resolutions, strict=True):
+        yield _shown(record, resolution or UNRESOLVED)
 
 
 def _shown(record: StoredRecord, state: str) -> DeadLetter:
@@ -180,24 +180,24 @@ def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="replace")
 
 
-def _is_wanted(letter: DeadLetter, asked: ListDeadLettersRequest) -> bool:
-    pairs = ((asked.query, letter.query), (asked.code, letter.code), (asked.state, letter.state))
-    return all(wanted in (None, "all", there) for wanted, there in pairs)
+def _is_wanted(letter: DeadLetter, params: ListDeadLettersRequest) -> bool:
+    pairs = ((params.query, letter.query), (params.code, letter.code), (params.state, letter.state))
+    return all(wanted in (None, "all", actual) for wanted, actual in pairs)
 
 
 def _id(topic: Topic, partition: int, offset: int) -> DeadLetterId:
     return DeadLetterId(topic.name, topic.created_at, partition, offset)
 
 
-def _found(log: Log, asked: DeadLetterRequest) -> Batch:
+def _found(log: Log, params: DeadLetterRequest) -> Batch:
     try:
-        batch = log.read(asked.topic, asked.partition, asked.offset, max_records=1)
+        batch = log.read(params.topic, params.partition, params.offset, max_records=1)
     except (OffsetOutOfRange, UnknownPartition):
         batch = None
-    if not batch or batch.rows.column("$offset")[0].as_py() != asked.offset:
+    if not batch or batch.rows.column("$offset")[0].as_py() != params.offset:
         raise UnknownDeadLetter(
-            f"no dead letter exists at {asked.topic}/{asked.partition}/{asked.offset}",
-            fix=f"GET /api/v1/dead-letters/{asked.topic} lists them",
+            f"no dead letter exists at {params.topic}/{params.partition}/{params.offset}",
+            fix=f"GET /api/v1/dead-letters/{params.topic} lists them",
         )
     return batch
 
@@ -205,25 +205,25 @@ def _found(log: Log, asked: DeadLetterRequest) -> Batch:
 # -- resolving ------------------------------------------------------------------------------------------------------
 
 
-def replay_dead_letter(site: RequestContext, asked: DeadLetterRequest) -> DeadLetterResolution:
+def replay_dead_letter(site: RequestContext, params: DeadLetterRequest) -> DeadLetterResolution:
     """Replay a dead letter, once: append its original record to its topic, with its headers and timestamp."""
-    topic = _box(site.log, asked.topic)
-    letter = next(_found(site.log, asked).records())
+    topic = _box(site.log, params.topic)
+    letter = next(_found(site.log, params).records())
     origin = _origin(site.log, letter)
     site.rights.check(Privilege.WRITE, thing(origin.topic))
-    site.note("dead-letter-replayed", letter=f"{asked.topic}/{asked.partition}/{asked.offset}")
+    site.note("dead-letter-replayed", letter=f"{params.topic}/{params.partition}/{params.offset}")
     rows = origin.rows.select([n for n in origin.rows.schema.names if not n.startswith("$") or n in CLIENT_COLUMNS])
-    settled = _id(topic, asked.partition, asked.offset)
-    (went,) = site.fates.settle(settled, REPLAYED, [Append(origin.topic, rows)])
+    settled = _id(topic, params.partition, params.offset)
+    (went,) = site.resolutions.settle(settled, REPLAYED, [Append(origin.topic, rows)])
     return DeadLetterResolution(str(settled), REPLAYED, went.topic, went.partition, went.offset)
 
 
-def discard_dead_letter(site: RequestContext, asked: DeadLetterRequest) -> DeadLetterResolution:
+def discard_dead_letter(site: RequestContext, params: DeadLetterRequest) -> DeadLetterResolution:
     """Discard a dead letter. It stays in its topic until retention removes it."""
-    topic = _box(site.log, asked.topic)
-    _found(site.log, asked)
-    settled = _id(topic, asked.partition, asked.offset)
-    site.fates.settle(settled, DISCARDED)
+    topic = _box(site.log, params.topic)
+    _found(site.log, params)
+    settled = _id(topic, params.partition, params.offset)
+    site.resolutions.settle(settled, DISCARDED)
     return DeadLetterResolution(str(settled), DISCARDED)
 
 

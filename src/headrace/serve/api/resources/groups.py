@@ -64,31 +64,31 @@ def list_groups(site: RequestContext) -> list[GroupSummary]:
     return [_listed(site.log.group(name)) for name in names]
 
 
-def get_group(site: RequestContext, asked: GroupRequest) -> GroupDescription:
+def get_group(site: RequestContext, params: GroupRequest) -> GroupDescription:
     """Get a group's members, committed offsets and lag."""
-    return _described(site.log.group(asked.group))
+    return _described(site.log.group(params.group))
 
 
-def reset_group(site: RequestContext, asked: ResetOffsetsRequest) -> GroupDescription:
+def reset_group(site: RequestContext, params: ResetOffsetsRequest) -> GroupDescription:
     """Reset a group's offsets. It must have no members; a group that does not exist is created."""
-    site.log.reset_group(asked.group, _offsets(site, asked))
-    return _described(site.log.group(asked.group))
+    site.log.reset_group(params.group, _offsets(site, params))
+    return _described(site.log.group(params.group))
 
 
-def delete_group(site: RequestContext, asked: GroupRequest) -> None:
+def delete_group(site: RequestContext, params: GroupRequest) -> None:
     """Delete a group with its offsets. It must have no members."""
-    site.log.delete_group(asked.group)
+    site.log.delete_group(params.group)
 
 
-def _offsets(site: RequestContext, asked: ResetOffsetsRequest) -> dict[TopicPartition, int]:
-    if "/" in asked.to:
-        return parse_positions(asked.to)
-    topics = asked.topics
+def _offsets(site: RequestContext, params: ResetOffsetsRequest) -> dict[TopicPartition, int]:
+    if "/" in params.to:
+        return parse_positions(params.to)
+    topics = params.topics
     if not topics:
-        topics = sorted({place.topic for place in site.log.group(asked.group).offsets})
-    found = {place: at for topic in topics for place, at in start_positions(site.log, topic, asked.to).items()}
+        topics = sorted({place.topic for place in site.log.group(params.group).offsets})
+    found = {place: at for topic in topics for place, at in start_positions(site.log, topic, params.to).items()}
     if not found:
-        raise BadRequest(f'group "{asked.group}" has no offsets yet', fix='set "topics"')
+        raise BadRequest(f'group "{params.group}" has no offsets yet', fix='set "topics"')
     return found
 
 

@@ -66,15 +66,15 @@ def list_notifiers(site: RequestContext) -> list[NotifierDescription]:
     ]
 
 
-def send_test_message(site: RequestContext, asked: NotifierRequest) -> None:
+def send_test_message(site: RequestContext, params: NotifierRequest) -> None:
     """Send a test message now, once. A failure is reported."""
-    site.node.alerts.send_test_message(asked.notifier)
+    site.node.alerts.send_test_message(params.notifier)
 
 
-def drop_notifier(site: RequestContext, asked: NotifierRequest) -> None:
+def drop_notifier(site: RequestContext, params: NotifierRequest) -> None:
     """Drop a notifier. Refused while alerts use it."""
     site.node.execute(
-        f"DROP NOTIFIER {identifier_text(site.node.alerts.notifier(asked.notifier).name)};", rights=site.rights
+        f"DROP NOTIFIER {identifier_text(site.node.alerts.notifier(params.notifier).name)};", rights=site.rights
     )
 
 
@@ -86,20 +86,20 @@ def get_push_key(site: RequestContext) -> PushKey:
     return PushKey(public_key(site.node.alerts.sender_context))
 
 
-def subscribe(site: RequestContext, asked: SubscribeRequest) -> SubscribeResponse:
+def subscribe(site: RequestContext, params: SubscribeRequest) -> SubscribeResponse:
     """Subscribe a browser to a notifier of type PUSH.
 
     The fields are those of the browser's PushSubscription. The caller must be allowed to read all rows of the sources
     of its alerts.
     """
-    notifier = site.node.alerts.notifier(asked.notifier)
+    notifier = site.node.alerts.notifier(params.notifier)
     if notifier.kind != PUSH.name:
         raise BadRequest(
             f'notifier "{notifier.name}" is not of type PUSH', fix="create one with CREATE NOTIFIER ... TYPE PUSH"
         )
-    keys = asked.keys.get("p256dh", ""), asked.keys.get("auth", "")
+    keys = params.keys.get("p256dh", ""), params.keys.get("auth", "")
     subscription = check_subscription(
-        PushSubscription(notifier.name, asked.endpoint, *keys, owner=site.rights.who.name)
+        PushSubscription(notifier.name, params.endpoint, *keys, owner=site.rights.who.name)
     )
     _check_sees_all(site, notifier.name)
     _check_owner(site, subscription.id)
@@ -107,15 +107,15 @@ def subscribe(site: RequestContext, asked: SubscribeRequest) -> SubscribeRespons
     return SubscribeResponse(subscription.id)
 
 
-def unsubscribe(site: RequestContext, asked: SubscriptionRequest) -> None:
+def unsubscribe(site: RequestContext, params: SubscriptionRequest) -> None:
     """Unsubscribe a browser.
 
     Users can remove their own subscriptions, admins any. A subscription that the browser has cancelled is removed
     automatically.
     """
-    site.node.alerts.notifier(asked.notifier)
-    _check_owner(site, asked.subscription)
-    site.node.alerts.sender_context.subscriptions.remove(asked.subscription)
+    site.node.alerts.notifier(params.notifier)
+    _check_owner(site, params.subscription)
+    site.node.alerts.sender_context.subscriptions.remove(params.subscription)
 
 
 def _check_sees_all(site: RequestContext, notifier: str) -> None:

@@ -23,12 +23,12 @@ def list_queries(site: RequestContext) -> list[QueryStatus]:
     return query_statuses(site.node, site.sampler, site.rights)
 
 
-def get_query(site: RequestContext, asked: QueryRequest) -> QueryStatus:
+def get_query(site: RequestContext, params: QueryRequest) -> QueryStatus:
     """Get one query."""
-    _check(site, asked.query)
-    found = query_status(site.node, site.sampler, asked.query)
+    _check(site, params.query)
+    found = query_status(site.node, site.sampler, params.query)
     if found is None:
-        raise _unknown(asked.query)
+        raise _unknown(params.query)
     return found
 
 
@@ -37,27 +37,27 @@ def get_status(site: RequestContext) -> dict[str, Any]:
     return server_status(site.node, site.sampler, site.rights)
 
 
-def pause_query(site: RequestContext, asked: QueryRequest) -> QueryStatus:
+def pause_query(site: RequestContext, params: QueryRequest) -> QueryStatus:
     """Pause a query after the batch in progress. It stays paused after a restart of the server."""
-    return _done(site, asked.query, "PAUSE")
+    return _done(site, params.query, "PAUSE")
 
 
-def resume_query(site: RequestContext, asked: QueryRequest) -> QueryStatus:
+def resume_query(site: RequestContext, params: QueryRequest) -> QueryStatus:
     """Resume a query that is paused or has failed."""
-    return _done(site, asked.query, "RESUME")
+    return _done(site, params.query, "RESUME")
 
 
-def restart_query(site: RequestContext, asked: QueryRequest) -> QueryStatus:
+def restart_query(site: RequestContext, params: QueryRequest) -> QueryStatus:
     """Restart a query from its checkpoint. A paused query stays paused."""
-    _check(site, asked.query)
-    site.node.restart(asked.query, rights=site.rights)
-    return get_query(site, asked)
+    _check(site, params.query)
+    site.node.restart(params.query, rights=site.rights)
+    return get_query(site, params)
 
 
-def terminate_query(site: RequestContext, asked: QueryRequest) -> None:
+def terminate_query(site: RequestContext, params: QueryRequest) -> None:
     """Terminate a query for good. Its output stays."""
-    _check(site, asked.query)
-    site.node.execute(_statement("TERMINATE", asked.query), rights=site.rights)
+    _check(site, params.query)
+    site.node.execute(_statement("TERMINATE", params.query), rights=site.rights)
 
 
 def _done(site: RequestContext, query: str, verb: str) -> QueryStatus:

@@ -41,12 +41,12 @@ class SearchRequest(TopicRequest):
     limit: int = in_query("At most so many records.", 100, most=MAX_HITS)
 
 
-def search_records(site: RequestContext, asked: SearchRequest) -> RawResponse:
+def search_records(site: RequestContext, params: SearchRequest) -> RawResponse:
     """Search records that contain a text, newest first. Continue with `next` as `before` until `done`."""
-    topic = user_topic(site.log, asked.topic)
-    search = ReverseSearch(site.log, topic, asked)
+    topic = user_topic(site.log, params.topic)
+    search = ReverseSearch(site.log, topic, params)
     lines = search.found()
-    facts = {"next": format_positions(search.ends), "looked_at": search.looked_at, "done": search.is_done}
+    facts = {"next": format_positions(search.ends), "scanned": search.scanned, "done": search.is_done}
     return RawResponse(json_page(lines, facts), JSON)
 
 
@@ -60,11 +60,11 @@ class SearchHit(NamedTuple):
 class ReverseSearch:
     """Reads a topic backwards, one batch of each partition in turn."""
 
-    def __init__(self, log: Log, topic: Topic, asked: SearchRequest) -> None:
-        self._log, self._topic, self._asked = log, topic, asked
-        self._begins = start_positions(log, topic.name, asked.start, asked.partition)
-        self.ends = start_positions(log, topic.name, asked.before, asked.partition)
-        self.looked_at = 0
+    def __init__(self, log: Log, topic: Topic, params: SearchRequest) -> None:
+        self._log, self._topic, self._params = log, topic, params
+        self._begins = start_positions(log, topic.name, params.start, params.partition)
+        self.ends = start_positions(log, topic.name, params.before, params.partition)
+        self.scanned = 0
 
     @property
     def is_done(self) -> bool:
@@ -80,12 +80,12 @@ class ReverseSearch:
         while left := self._left():
             for place in left:
                 hits[place] += self._piece(place)
-            if sum(map(len, hits.values())) >= self._asked.limit:
+            if sum(map(len, hits.values())) >= self._params.limit:
                 break
-            if self.looked_at >= MAX_SCANNED_RECORDS or time.monotonic() > deadline:
+            if self.scanned >= MAX_SCANNED_RECORDS or time.monotonic() > deadline:
                 break
         merged = heapq.merge(*hits.values(), key=lambda hit: -hit.time)
-        kept = list(islice(merged, self._asked.limit))
+        kept = list(islice(merged, self._params.limit))
         for place, offset in {hit.place: hit.offset for hit in reversed(list(merged))}.items():
             self.ends[place] = offset + 1  # the remaining matches belong to the next page
         return [hit.line for hit in kept]
@@ -93,9 +93,9 @@ class ReverseSearch:
     def _piece(self, place: TopicPartition) -> list[SearchHit]:
         """The matches of the batch before `ends`, last one first. Moves `ends` to the start of the batch."""
         end = self.ends[place]
-        start = max(self._begins[place], end - (SCAN_BATCH_RECORDS if self._asked.text else self._asked.limit))
+        start = max(self._begins[place], end - (SCAN_BATCH_RECORDS if self._params.text else self._params.limit))
         self.ends[place] = start
-        self.looked_at += end - start
+        self.scanned += end - start
         return [hit for batch in self._batches(place, start, end) for hit in self._hits(place, batch)][::-1]
 
     def _batches(self, place: TopicPartition, start: int, end: int) -> Iterator[Batch]:
@@ -107,8 +107,8 @@ class ReverseSearch:
             yield batch
 
     def _hits(self, place: TopicPartition, batch: Batch) -> Iterator[SearchHit]:
-        if self._asked.text:
-            mask = rows_containing(batch.rows, self._topic.schema, self._asked.text)
+        if self._params.text:
+            mask = rows_containing(batch.rows, self._topic.schema, self._params.text)
             batch = replace(batch, rows=batch.rows.filter(mask))
         offsets, times = (batch.rows.column(name).to_pylist() for name in ("$offset", "$timestamp"))
         for offset, at, line in zip(offsets, times, encode_json(batch, self._topic.schema), strict=True):

@@ -68,22 +68,22 @@ class ReadRecordsRequest(TopicRequest):
 # -- produce --------------------------------------------------------------------------------------------------------
 
 
-def produce(site: RequestContext, asked: ProduceRequest) -> ProduceResponse:
+def produce(site: RequestContext, params: ProduceRequest) -> ProduceResponse:
     """Append records: all or none. They are durable when the response is sent.
 
     With `headrace-producer` and `headrace-sequence`, the request is idempotent and can be retried until a response
     arrives.
     """
-    topic = user_topic(site.log, asked.topic)
-    appends = [Append(topic.name, decode_records(asked.content, topic), asked.partition)]
-    if (asked.producer is None) != (asked.sequence is None):
+    topic = user_topic(site.log, params.topic)
+    appends = [Append(topic.name, decode_records(params.content, topic), params.partition)]
+    if (params.producer is None) != (params.sequence is None):
         raise BadRequest(
             "a producer name and a sequence number are required together",
             fix="send headrace-producer and headrace-sequence",
         )
-    if asked.producer is None or asked.sequence is None:
+    if params.producer is None or params.sequence is None:
         return _produced(topic, site.log.append(appends))
-    appended = site.producers.append(_own_name(site, asked.producer), asked.sequence, appends)
+    appended = site.producers.append(_own_name(site, params.producer), params.sequence, appends)
     return _produced(topic, appended) if appended is not None else _repeated(site, topic)
 
 
@@ -110,29 +110,31 @@ def _repeated(site: RequestContext, topic: Topic) -> ProduceResponse:
 # -- consume --------------------------------------------------------------------------------------------------------
 
 
-def read_records(site: RequestContext, asked: ReadRecordsRequest) -> RawResponse:
+def read_records(site: RequestContext, params: ReadRecordsRequest) -> RawResponse:
     """Read a page of records. Pass `next` as `from` to read the following page; an empty page is the current end."""
-    topic = user_topic(site.log, asked.topic)
-    positions = start_positions(site.log, topic.name, _start(asked), asked.partition)
-    reading = PartitionReader(site.log, positions, grows=asked.partition is None)
-    batches = reading.page(asked.limit)
+    topic = user_topic(site.log, params.topic)
+    positions = start_positions(site.log, topic.name, _start(params), params.partition)
+    reading = PartitionReader(site.log, positions, grows=params.partition is None)
+    batches = reading.page(params.limit)
     following = format_positions(reading.positions)
-    if ARROW in asked.accept:
+    if ARROW in params.accept:
         return RawResponse(encode_arrow(batches, read_schema(topic.schema)), ARROW, {NEXT_HEADER: following})
-    if not any(kind in asked.accept for kind in (JSON, "*/*", "application/*")):
-        raise UnknownContentType(f'records are not available as "{asked.accept[:80]}"', fix=f"accept {JSON} or {ARROW}")
+    if not any(kind in params.accept for kind in (JSON, "*/*", "application/*")):
+        raise UnknownContentType(
+            f'records are not available as "{params.accept[:80]}"', fix=f"accept {JSON} or {ARROW}"
+        )
     lines = [line for batch in batches for line in encode_json(batch, topic.schema)]
     return RawResponse(
         json_page(lines, {"next": following, "behind": reading.behind()}), JSON, {NEXT_HEADER: following}
     )
 
 
-def _start(asked: ReadRecordsRequest) -> str:
-    if asked.offset is None:
-        return asked.start
-    if asked.partition is None:
+def _start(params: ReadRecordsRequest) -> str:
+    if params.offset is None:
+        return params.start
+    if params.partition is None:
         raise BadRequest("an offset requires a partition", fix="add partition=")
-    return f"{asked.topic}/{asked.partition}:{asked.offset}"
+    return f"{params.topic}/{params.partition}:{params.offset}"
 
 
 ROUTES = (

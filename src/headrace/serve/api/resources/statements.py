@@ -58,7 +58,7 @@ class ExecuteRequest:
     language: str = in_body("The dialect of the statements.", KSQL)
 
 
-def execute_statements(site: RequestContext, asked: ExecuteRequest) -> StatementResults:
+def execute_statements(site: RequestContext, params: ExecuteRequest) -> StatementResults:
     """Execute statements in order.
 
     The first error stops the execution. Statements executed before it keep their effect, and are listed in the error.
@@ -66,10 +66,10 @@ def execute_statements(site: RequestContext, asked: ExecuteRequest) -> Statement
     done: list[ExecutedStatement] = []
     try:
         site.node.execute(
-            asked.text,
-            asked.properties or {},
-            dict(asked.variables or {}),
-            language=asked.language,
+            params.text,
+            params.properties or {},
+            dict(params.variables or {}),
+            language=params.language,
             rights=site.rights,
             on_done=lambda outcome: done.append(result_of(outcome)),
         )

@@ -74,27 +74,27 @@ def list_topics(site: RequestContext) -> list[TopicSummary]:
     return [TopicSummary(t.name, t.partitions, _schema(t), t.created_at) for t in topics]
 
 
-def get_topic(site: RequestContext, asked: TopicRequest) -> TopicDescription:
+def get_topic(site: RequestContext, params: TopicRequest) -> TopicDescription:
     """Get one topic: its options, and the offsets, rows and bytes of each partition."""
-    return _described(site.log, user_topic(site.log, asked.topic))
+    return _described(site.log, user_topic(site.log, params.topic))
 
 
-def create_topic(site: RequestContext, asked: CreateTopicRequest) -> TopicDescription:
+def create_topic(site: RequestContext, params: CreateTopicRequest) -> TopicDescription:
     """Create a topic."""
-    if asked.name.startswith(INTERNAL_PREFIX):
+    if params.name.startswith(INTERNAL_PREFIX):
         raise BadTopicName(
-            f'"{asked.name}" begins with "{INTERNAL_PREFIX}"', fix="such names are reserved; choose another"
+            f'"{params.name}" begins with "{INTERNAL_PREFIX}"', fix="such names are reserved; choose another"
         )
-    return _described(site.log, site.log.create_topic(asked.name, TopicSpec(**_options(asked.options or {}))))
+    return _described(site.log, site.log.create_topic(params.name, TopicSpec(**_options(params.options or {}))))
 
 
-def alter_topic(site: RequestContext, asked: AlterTopicRequest) -> TopicDescription:
+def alter_topic(site: RequestContext, params: AlterTopicRequest) -> TopicDescription:
     """Change options of a topic. Partitions can be added; a schema can gain columns and wider types."""
-    topic, options = user_topic(site.log, asked.topic), _options(asked.options)
+    topic, options = user_topic(site.log, params.topic), _options(params.options)
     if any(_shrinks(getattr(topic.spec, name), options[name]) for name in _KEEPING & options.keys()):
         site.rights.check(Privilege.DROP, thing(topic.name))  # it deletes records
     site.note("topic-altered", topic=topic.name, options={name: _told(value) for name, value in options.items()})
-    return _described(site.log, site.log.alter_topic(asked.topic, **options))
+    return _described(site.log, site.log.alter_topic(params.topic, **options))
 
 
 _KEEPING = {"retention_time", "retention_bytes", "compact"}
@@ -105,14 +105,14 @@ def _shrinks(before: Any, after: Any) -> bool:
     return after is not None and after is not False and (before is None or before is False or after < before)
 
 
-def delete_topic(site: RequestContext, asked: TopicRequest) -> None:
+def delete_topic(site: RequestContext, params: TopicRequest) -> None:
     """Delete a topic with all its records. Refused while a stream, a table or a query uses it."""
-    user_topic(site.log, asked.topic)
-    users = sorted(name for name, source in site.node.catalog.sources.items() if source.topic == asked.topic)
+    user_topic(site.log, params.topic)
+    users = sorted(name for name, source in site.node.catalog.sources.items() if source.topic == params.topic)
     if users:
-        raise TopicInUse(f'topic "{asked.topic}" is used by {", ".join(users)}', fix="drop these first")
-    site.note("topic-deleted", topic=asked.topic)
-    site.log.delete_topic(asked.topic)
+        raise TopicInUse(f'topic "{params.topic}" is used by {", ".join(users)}', fix="drop these first")
+    site.note("topic-deleted", topic=params.topic)
+    site.log.delete_topic(params.topic)
 
 
 ROUTES = (

@@ -45,19 +45,19 @@ class LoginRequest:
     password: str = in_body("The user's password.")
 
 
-async def log_in(site: RequestContext, asked: LoginRequest, request: Request) -> Response:
+async def log_in(site: RequestContext, params: LoginRequest, request: Request) -> Response:
     """Get a token for a name and a password. It expires after the setting `auth.token_ttl`."""
-    who = await _known(site, asked, request)
+    who = await _known(site, params, request)
     made = await run_in_threadpool(_token, site.by(Rights(who)), who.name, None)
     return _json(made, 201)
 
 
-async def begin_session(site: RequestContext, asked: LoginRequest, request: Request) -> Response:
+async def begin_session(site: RequestContext, params: LoginRequest, request: Request) -> Response:
     """Log in with a browser: sets a cookie, and returns the session's CSRF token.
 
     Send it as `x-csrf-token` with every request that changes something.
     """
-    who = await _known(site, asked, request)
+    who = await _known(site, params, request)
     guard = site.node.guard
     cookie, session = guard.sessions.begin(who, guard.settings.auth.session_ttl.total_seconds())
     answer = _json({"name": who.name, "roles": sorted(who.roles), "csrf": session.csrf}, 201)
@@ -85,10 +85,10 @@ async def get_session(site: RequestContext, request: Request) -> Response:
     return _json({**told, "csrf": None if session is None else session.csrf})
 
 
-async def _known(site: RequestContext, asked: LoginRequest, request: Request) -> Principal:
+async def _known(site: RequestContext, params: LoginRequest, request: Request) -> Principal:
     address = request.client.host if request.client else ""
     guard = site.node.guard
-    who = await run_in_threadpool(guard.by_password, asked.user, asked.password, address)
+    who = await run_in_threadpool(guard.by_password, params.user, params.password, address)
     await run_in_threadpool(lambda: guard.audit.note("log-in", who.name, address=address))
     return who
 
@@ -116,15 +116,15 @@ class RevokeTokenRequest:
     id: str = in_path("The token's id.")
 
 
-def create_token(site: RequestContext, asked: CreateTokenRequest) -> TokenResponse:
+def create_token(site: RequestContext, params: CreateTokenRequest) -> TokenResponse:
     """Create a token for a user, for example for a program."""
-    _user(site, asked.user)
-    return _token(site, asked.user, asked.life)
+    _user(site, params.user)
+    return _token(site, params.user, params.life)
 
 
-def revoke_token(site: RequestContext, asked: RevokeTokenRequest) -> None:
+def revoke_token(site: RequestContext, params: RevokeTokenRequest) -> None:
     """Revoke a token."""
-    site.node.guard.book.revoke_token(asked.id, latest_expiry(), by=site.rights.who.name)
+    site.node.guard.book.revoke_token(params.id, latest_expiry(), by=site.rights.who.name)
 
 
 def _token(site: RequestContext, user: str, life: str | None) -> TokenResponse:
@@ -176,40 +176,40 @@ def list_users(site: RequestContext) -> list[UserDescription]:
     return [_told(user) for _, user in sorted(site.node.guard.book.state.users.items())]
 
 
-def add_user(site: RequestContext, asked: AddUserRequest) -> UserDescription:
+def add_user(site: RequestContext, params: AddUserRequest) -> UserDescription:
     """Add a user."""
-    site.node.guard.book.add_user(asked.name, asked.password, asked.roles, by=site.rights.who.name)
-    return _user(site, asked.name)
+    site.node.guard.book.add_user(params.name, params.password, params.roles, by=site.rights.who.name)
+    return _user(site, params.name)
 
 
-def change_user(site: RequestContext, asked: ChangeUserRequest) -> UserDescription:
+def change_user(site: RequestContext, params: ChangeUserRequest) -> UserDescription:
     """Change a user's password or roles."""
     book, by = site.node.guard.book, site.rights.who.name
-    if asked.roles is not None:
-        book.set_roles(asked.user, asked.roles, by=by)
-    if asked.password is not None:
-        book.set_password(asked.user, asked.password, by=by)
-    return _user(site, asked.user)
+    if params.roles is not None:
+        book.set_roles(params.user, params.roles, by=by)
+    if params.password is not None:
+        book.set_password(params.user, params.password, by=by)
+    return _user(site, params.user)
 
 
-def remove_user(site: RequestContext, asked: UserRequest) -> None:
+def remove_user(site: RequestContext, params: UserRequest) -> None:
     """Remove a user. Their tokens and sessions become invalid."""
-    site.node.guard.book.remove_user(asked.user, by=site.rights.who.name)
+    site.node.guard.book.remove_user(params.user, by=site.rights.who.name)
 
 
-def revoke_sessions(site: RequestContext, asked: UserRequest) -> None:
+def revoke_sessions(site: RequestContext, params: UserRequest) -> None:
     """Revoke all tokens and sessions of a user."""
-    site.node.guard.book.sign_out(asked.user, by=site.rights.who.name)
+    site.node.guard.book.sign_out(params.user, by=site.rights.who.name)
 
 
-async def change_password(site: RequestContext, asked: ChangePasswordRequest, request: Request) -> Response:
+async def change_password(site: RequestContext, params: ChangePasswordRequest, request: Request) -> Response:
     """Change the caller's own password. Existing tokens and sessions become invalid."""
     who = site.rights.who
     if who.generation is None:
         raise NotAuthenticated(f"{who.name} has no password on this server", fix="log in as a user")
     address = request.client.host if request.client else ""
-    await run_in_threadpool(site.node.guard.by_password, who.name, asked.old, address)
-    change = partial(site.node.guard.book.set_password, who.name, asked.new, by=who.name)
+    await run_in_threadpool(site.node.guard.by_password, who.name, params.old, address)
+    change = partial(site.node.guard.book.set_password, who.name, params.new, by=who.name)
     await run_in_threadpool(change)
     return Response(status_code=204)
 
@@ -248,16 +248,16 @@ def list_roles(site: RequestContext) -> list[RoleDescription]:
     return [RoleDescription(name, list(grants)) for name, grants in sorted(site.node.guard.book.state.roles.items())]
 
 
-def grant(site: RequestContext, asked: GrantRequest) -> None:
+def grant(site: RequestContext, params: GrantRequest) -> None:
     """Grant a privilege to a role."""
-    given = Grant.of(asked.deed, asked.kind, asked.pattern, asked.where)
-    site.node.guard.book.grant(asked.role, given, by=site.rights.who.name)
+    given = Grant.of(params.deed, params.kind, params.pattern, params.where)
+    site.node.guard.book.grant(params.role, given, by=site.rights.who.name)
 
 
-def revoke(site: RequestContext, asked: GrantRequest) -> None:
+def revoke(site: RequestContext, params: GrantRequest) -> None:
     """Revoke a grant."""
-    given = Grant.of(asked.deed, asked.kind, asked.pattern, asked.where)
-    site.node.guard.book.revoke(asked.role, given, by=site.rights.who.name)
+    given = Grant.of(params.deed, params.kind, params.pattern, params.where)
+    site.node.guard.book.revoke(params.role, given, by=site.rights.who.name)
 
 
 # -- audit log ------------------------------------------------------------------------------------------------------
@@ -292,15 +292,15 @@ class VerifyAuditRequest:
     known: str | None = in_query("The hash of an entry that must be there.", None)
 
 
-def list_audit(site: RequestContext, asked: ListAuditRequest) -> list[AuditEntryDescription]:
+def list_audit(site: RequestContext, params: ListAuditRequest) -> list[AuditEntryDescription]:
     """List the audit log: each action and its user."""
-    found = read_audit(site.log, asked.start, asked.limit)
+    found = read_audit(site.log, params.start, params.limit)
     return [AuditEntryDescription(e.number, e.at, e.did, e.who, dict(e.facts), e.hash) for e in found]
 
 
-def verify_audit_chain(site: RequestContext, asked: VerifyAuditRequest) -> AuditVerificationResult:
+def verify_audit_chain(site: RequestContext, params: VerifyAuditRequest) -> AuditVerificationResult:
     """Verify that no audit entry was changed, removed or inserted."""
-    found = verify_audit(site.log, asked.known)
+    found = verify_audit(site.log, params.known)
     return AuditVerificationResult(found.count, found.head)
 
 

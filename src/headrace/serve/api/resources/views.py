@@ -75,23 +75,23 @@ def list_views(site: RequestContext) -> list[ViewDescription]:
     return [_described(site, one.name) for one in sources if site.rights.sees(one.name, one.topic)]
 
 
-def get_view(site: RequestContext, asked: ViewRequest) -> ViewDescription:
+def get_view(site: RequestContext, params: ViewRequest) -> ViewDescription:
     """Get one view."""
-    return _described(site, _source(site, asked.view).name)
+    return _described(site, _source(site, params.view).name)
 
 
-async def read_view(site: RequestContext, asked: ReadViewRequest, request: Request) -> Response:
+async def read_view(site: RequestContext, params: ReadViewRequest, request: Request) -> Response:
     """Read rows of a view: `{"columns": [...], "rows": [[...], ...], "position": "..."}`."""
     del request
-    source = await run_in_threadpool(_source, site, asked.view)
-    if asked.token:
-        await _reflects(site, source, parse_positions(asked.token), _seconds(asked.wait))
-    return Response(await run_in_threadpool(_rows, site, source, asked), media_type=JSON)
+    source = await run_in_threadpool(_source, site, params.view)
+    if params.token:
+        await _reflects(site, source, parse_positions(params.token), _seconds(params.wait))
+    return Response(await run_in_threadpool(_rows, site, source, params), media_type=JSON)
 
 
-def read_view_now(site: RequestContext, asked: ReadViewRequest) -> bytes:
+def read_view_now(site: RequestContext, params: ReadViewRequest) -> bytes:
     """Like `read_view`, but does not wait: the current state of the view."""
-    return _rows(site, _source(site, asked.view), asked)
+    return _rows(site, _source(site, params.view), params)
 
 
 # -- descriptions ---------------------------------------------------------------------------------------------------
@@ -132,9 +132,9 @@ def _told(source: SourceInfo, position: Mapping[int, int]) -> str:
 # -- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _rows(site: RequestContext, source: SourceInfo, asked: ReadViewRequest) -> bytes:
-    ask = site.node.plan_select(_text(source, asked), rights=site.rights)
-    if {one.name for one in ask.query.sources} != {source.name} or ask.limit != asked.limit:
+def _rows(site: RequestContext, source: SourceInfo, params: ReadViewRequest) -> bytes:
+    ask = site.node.plan_select(_text(source, params), rights=site.rights)
+    if {one.name for one in ask.query.sources} != {source.name} or ask.limit != params.limit:
         raise BadRequest(
             '"select", "where" and "order" must each be a complete clause', fix="send other queries to /query"
         )
@@ -148,11 +148,11 @@ def _rows(site: RequestContext, source: SourceInfo, asked: ReadViewRequest) -> b
     return b'{"rows":[' + b",".join(rows) + b"]," + orjson.dumps(facts)[1:]
 
 
-def _text(source: SourceInfo, asked: ReadViewRequest) -> str:
-    parts = [f"SELECT {asked.select} FROM {identifier_text(source.name)}"]
-    parts += [f"WHERE {asked.where}"] if asked.where else []
-    parts += [f"ORDER BY {asked.order}"] if asked.order else []
-    return " ".join([*parts, f"LIMIT {asked.limit};"])
+def _text(source: SourceInfo, params: ReadViewRequest) -> str:
+    parts = [f"SELECT {params.select} FROM {identifier_text(source.name)}"]
+    parts += [f"WHERE {params.where}"] if params.where else []
+    parts += [f"ORDER BY {params.order}"] if params.order else []
+    return " ".join([*parts, f"LIMIT {params.limit};"])
 
 
 # -- read your writes -----------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class AppendSignal:
                 )
             self._readers[woken] = asyncio.get_running_loop()
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="headrace-waking", daemon=True)
+                self._thread = threading.Thread(target=self._run, name="headrace-append-signal", daemon=True)
                 self._thread.start()
         try:
             yield woken

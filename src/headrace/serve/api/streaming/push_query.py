@@ -52,28 +52,28 @@ class PushMessage(NamedTuple):
         return self.text.decode()
 
 
-async def watch_query(site: RequestContext, asked: WatchRequest, request: Request) -> Response:
+async def watch_query(site: RequestContext, params: WatchRequest, request: Request) -> Response:
     """Run a push query, as server-sent events or over a WebSocket.
 
     The first event has the columns, each further event an array of changes. An event `error` ends the stream.
     """
     del request
-    return await event_stream(_told(site, asked))
+    return await event_stream(_messages(site, params))
 
 
 async def watch_query_socket(site: RequestContext, socket: WebSocket) -> None:
     """Run a push query over a WebSocket."""
 
     async def pages() -> AsyncGenerator[PushMessage, None]:
-        return _told(site, read_parameters(WatchRequest, {QUERY: socket.query_params}))
+        return _messages(site, read_parameters(WatchRequest, {QUERY: socket.query_params}))
 
     await socket_stream(socket, pages)
 
 
-async def _told(site: RequestContext, asked: WatchRequest) -> AsyncGenerator[PushMessage, None]:
-    ask = await run_in_threadpool(_asked, site, asked.sql)
+async def _messages(site: RequestContext, params: WatchRequest) -> AsyncGenerator[PushMessage, None]:
+    ask = await run_in_threadpool(_plan_push_query, site, params.sql)
     news, pushes = asyncio.Event(), site.node.push_queries
-    notify, from_beginning = thread_safe_setter(news), asked.start == "beginning"
+    notify, from_beginning = thread_safe_setter(news), params.start == "beginning"
     reader = await run_in_threadpool(lambda: pushes.subscribe(ask, from_beginning=from_beginning, notify=notify))
     try:
         yield _columns(ask)
@@ -84,7 +84,7 @@ async def _told(site: RequestContext, asked: WatchRequest) -> AsyncGenerator[Pus
         pushes.unsubscribe(reader)
 
 
-def _asked(site: RequestContext, text: str) -> TransientSelect:
+def _plan_push_query(site: RequestContext, text: str) -> TransientSelect:
     ask = site.node.plan_select(text, rights=site.rights)
     if not ask.push:
         raise BadQuery("a pull query cannot be watched", fix="add EMIT CHANGES, or use GET /views/{view}/rows")

@@ -45,16 +45,18 @@ class TailRequest(TopicRequest):
 class TopicTail:
     """The records of a topic from some positions on, without end."""
 
-    def __init__(self, site: RequestContext, asked: TailRequest) -> None:
-        self._topic: Topic = user_topic(site.log, asked.topic)
-        self._positions: Positions = start_positions(site.log, asked.topic, asked.last or asked.start, asked.partition)
-        self._grows = asked.partition is None
+    def __init__(self, site: RequestContext, params: TailRequest) -> None:
+        self._topic: Topic = user_topic(site.log, params.topic)
+        self._positions: Positions = start_positions(
+            site.log, params.topic, params.last or params.start, params.partition
+        )
+        self._grows = params.partition is None
         self._site = site
         self._was_at_end = False
 
     async def pages(self) -> AsyncGenerator[TailPage, None]:
         """The pages. The first one has no records, nor has a page that is sent after a quiet period."""
-        with self._site.waking.joined() as woken:
+        with self._site.append_signal.joined() as woken:
             yield TailPage([], dict(self._positions))
             while True:
                 woken.clear()
@@ -66,7 +68,7 @@ class TopicTail:
                     yield page
 
     async def _next(self) -> TailPage:
-        turn = self._site.waking.turn
+        turn = self._site.append_signal.turn
         page = await self._site.pages.next(turn, self._topic, self._positions, grows=self._grows)
         if self._was_at_end and page.behind > MAX_LAG:
             raise SlowConsumer(
@@ -82,13 +84,13 @@ class TopicTail:
 # -- server-sent events ---------------------------------------------------------------------------------------------
 
 
-async def tail_topic(site: RequestContext, asked: TailRequest, request: Request) -> Response:
+async def tail_topic(site: RequestContext, params: TailRequest, request: Request) -> Response:
     """Stream the records of a topic as they arrive, as server-sent events or over a WebSocket.
 
     Each event has an array of records, and the next position as its id. An event `error` ends the stream.
     """
     del request
-    following = await run_in_threadpool(TopicTail, site, asked)
+    following = await run_in_threadpool(TopicTail, site, params)
     return await event_stream(following.pages())
 
 
@@ -101,14 +103,14 @@ async def tail_socket(site: RequestContext, socket: WebSocket) -> None:
     """
 
     async def pages() -> AsyncGenerator[TailPage, None]:
-        asked = _asked(socket)
-        NEEDS.check(site.rights, asked)
-        return (await run_in_threadpool(TopicTail, site, asked)).pages()
+        params = _tail_parameters(socket)
+        NEEDS.check(site.rights, params)
+        return (await run_in_threadpool(TopicTail, site, params)).pages()
 
     await socket_stream(socket, pages)
 
 
-def _asked(connection: HTTPConnection) -> TailRequest:
+def _tail_parameters(connection: HTTPConnection) -> TailRequest:
     places = {PATH: connection.path_params, QUERY: connection.query_params, HEADER: connection.headers}
     return read_parameters(TailRequest, places)
 

@@ -139,7 +139,11 @@ def _rule(desk: PageContext, alert: api.AlertDescription) -> None:
 
 
 def _button(
-    name: str, alert: api.AlertDescription, desk: PageContext, asking: Callable[[], tuple[Any, Any]], question: str = ""
+    name: str,
+    alert: api.AlertDescription,
+    desk: PageContext,
+    request: Callable[[], tuple[Any, Any]],
+    question: str = "",
 ) -> None:
     """A button for an action, which the user must confirm if there is a question."""
 
@@ -147,7 +151,7 @@ def _button(
         if question and not await confirm(question, name):
             return
         with notify_errors():
-            await desk.ask(*asking())
+            await desk.ask(*request())
             ui.notify(f"{name} {alert.name}: done", type="positive")
 
     button = ui.button(name, on_click=done).props("flat dense no-caps")

@@ -115,9 +115,9 @@ class SavedPanel:
     async def _restore(self) -> None:
         await self._change(add_panel, PanelRequest(dashboard=self._dashboard, panel=self._saved, place=self._place))
 
-    async def _change(self, do: Callable[..., Any], asked: PanelRequest) -> None:
+    async def _change(self, do: Callable[..., Any], params: PanelRequest) -> None:
         with notify_errors():
-            await self._desk.ask(do, asked)
+            await self._desk.ask(do, params)
             self._shown.set_visibility(do is add_panel)
             self._removed.set_visibility(do is remove_panel)
 

@@ -24,13 +24,13 @@ async def doctor(desk: PageContext) -> None:
     result, fix = Column("found", "Result", wraps=True), Column("fix", "Fix", wraps=True)
     checks = Grid(Column("check", "Check"), Column("state", "State"), result, fix, empty="")
 
-    async def look() -> None:
+    async def refresh() -> None:
         found = [_own(), *await run_in_threadpool(_findings, settings)]
         bad = [finding for finding in found if finding.state != OK]
         told.set_text(f"{len(bad)} of {len(found)} checks need attention." if bad else "All checks passed.")
         checks.show([dataclasses.asdict(finding) for finding in [*bad, *(one for one in found if one.state == OK)]])
 
-    ui.timer(0, look, once=True)  # after the page is shown: a check that does not respond would delay it
+    ui.timer(0, refresh, once=True)  # after the page is shown: a check that does not respond would delay it
     html_text("h2", "Settings")
     value, doc = Column("value", "Value", wraps=True), Column("doc", "Description", wraps=True)
     grid = Grid(Column("name", "Setting"), value, Column("origin", "Origin"), doc)

@@ -93,9 +93,9 @@ async def query(desk: PageContext, query: str) -> None:
         if now is None:
             return
         buttons.show(now)
-        waiting = starting_text([now] if now.is_starting else [])
-        starting.set_text(f"{waiting}. Results follow after its first batch." if waiting else "")
-        starting.set_visibility(bool(waiting))
+        starting_note = starting_text([now] if now.is_starting else [])
+        starting.set_text(f"{starting_note}. Results follow after its first batch." if starting_note else "")
+        starting.set_visibility(bool(starting_note))
         facts.show(**_facts(now))
         split.show(now.batch_split)
         await box.show(sum(now.dead_letters.values()))

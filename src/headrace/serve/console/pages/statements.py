@@ -89,18 +89,18 @@ class StatementsPage:
             self._waiting.cancel()
         client = ui.context.client
 
-        def look() -> None:
+        def check() -> None:
             with suppress(RuntimeError), client:  # the page may have been closed
                 ui.timer(0, self.look_through, once=True)
 
-        self._waiting = asyncio.get_running_loop().call_later(_PAUSE, look)
+        self._waiting = asyncio.get_running_loop().call_later(_PAUSE, check)
 
     async def look_through(self) -> None:
         """Check the text: underline errors, and show their messages."""
-        looked_at = self._text
+        checked = self._text
         with suppress(NotAuthenticated):  # an expired log-in is reported when the user runs something
-            found = await run_in_threadpool(_checked, self._desk.site, looked_at, frozenset(self._executed))
-            if looked_at == self._text:
+            found = await run_in_threadpool(_checked, self._desk.site, checked, frozenset(self._executed))
+            if checked == self._text:
                 self._underline(found)
 
     def _underline(self, found: CheckedScript) -> None:
@@ -172,41 +172,41 @@ class StatementsPage:
 
     async def _ask(self, turn: int, question: str, properties: dict[str, str], variables: dict[str, str]) -> None:
         site = self._desk.site
-        asked = await run_in_threadpool(
+        planned = await run_in_threadpool(
             lambda: site.node.plan_transient_query(question, properties, variables, rights=site.rights)
         )
         if turn != self._turn:
             return
-        if isinstance(asked, TopicPrinter):
+        if isinstance(planned, TopicPrinter):
             rows = ResultGrid([column.name for column in RECORDS])
         else:
-            rows = ResultGrid([column.name for column in asked.columns], time_columns(asked.columns))
-        if isinstance(asked, TransientSelect) and not asked.push:
-            found = await run_in_threadpool(_pulled, site, asked)
+            rows = ResultGrid([column.name for column in planned.columns], time_columns(planned.columns))
+        if isinstance(planned, TransientSelect) and not planned.push:
+            found = await run_in_threadpool(_pulled, site, planned)
             if turn == self._turn:
                 rows.add(found[:MAX_SHOWN_ROWS])
-                rows.end(are_more=len(found) > MAX_SHOWN_ROWS, starting=await self._starting(asked))
+                rows.end(are_more=len(found) > MAX_SHOWN_ROWS, starting=await self._starting(planned))
             return
         from_beginning = properties.get(_RESET) == "earliest"
-        if isinstance(asked, TransientSelect) and not from_beginning:
+        if isinstance(planned, TransientSelect) and not from_beginning:
             html_text("p", _FROM_NOW_ON).classes("hr-told")
-        self._live = asyncio.create_task(self._follow(turn, asked, rows, from_beginning=from_beginning))
+        self._live = asyncio.create_task(self._follow(turn, planned, rows, from_beginning=from_beginning))
         self._stop.set_visibility(True)
 
     async def _follow(
-        self, turn: int, asked: TransientSelect | TopicPrinter, rows: ResultGrid, *, from_beginning: bool
+        self, turn: int, planned: TransientSelect | TopicPrinter, rows: ResultGrid, *, from_beginning: bool
     ) -> None:
         site, news = self._desk.site, asyncio.Event()  # with the rights at the time of the run
         pushes, notify = site.node.push_queries, thread_safe_setter(news)
         try:
-            async with push_subscription(pushes, asked, notify, from_beginning=from_beginning) as reader:
+            async with push_subscription(pushes, planned, notify, from_beginning=from_beginning) as reader:
                 async for some in subscription_rows(reader, news, 1.0):
                     if not self._desk.rights.same(site.rights):
                         raise NotAuthenticated("your rights have changed", fix="run the query again")
                     if not some:
-                        rows.wait(await self._starting(asked) or "Waiting for rows")
+                        rows.wait(await self._starting(planned) or "Waiting for rows")
                     else:
-                        columns = () if isinstance(asked, TopicPrinter) else asked.columns
+                        columns = () if isinstance(planned, TopicPrinter) else planned.columns
                         rows.add([parse_row(row.text, columns) for row in some])
                         await asyncio.sleep(0.2)  # a person reads no faster
                 rows.end(reader.failure)
@@ -216,11 +216,11 @@ class StatementsPage:
             if turn == self._turn:
                 self._stop.set_visibility(False)
 
-    async def _starting(self, asked: TransientSelect | TopicPrinter) -> str:
+    async def _starting(self, planned: TransientSelect | TopicPrinter) -> str:
         """Says which queries the result still waits for; empty if none."""
-        if isinstance(asked, TopicPrinter):
+        if isinstance(planned, TopicPrinter):
             return ""
-        sources = [source.name for source in asked.query.sources]
+        sources = [source.name for source in planned.query.sources]
         return starting_text(starting_queries(await self._desk.now(), sources))
 
     def stop(self) -> None:
@@ -280,11 +280,11 @@ def _checked(site: RequestContext, text: str, executed: Collection[str]) -> Chec
     return check_unexecuted(text, visible_catalog(site.node.catalog, site.rights), executed)
 
 
-def _pulled(site: RequestContext, asked: TransientSelect) -> list[list[Any]]:
+def _pulled(site: RequestContext, planned: TransientSelect) -> list[list[Any]]:
     found: list[list[Any]] = []
-    with site.node.pull_queries.execute(asked) as pulled:
+    with site.node.pull_queries.execute(planned) as pulled:
         for batch in pulled.batches:
-            found += [parse_row(row.text, asked.columns) for row in batch]
+            found += [parse_row(row.text, planned.columns) for row in batch]
             if len(found) > MAX_SHOWN_ROWS:
                 break
     return found

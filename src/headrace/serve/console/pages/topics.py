@@ -86,7 +86,7 @@ async def topic(desk: PageContext, topic: str) -> None:
     RecordForm(desk, topic, typed=described.schema != "raw", then=records.search)
     groups = TopicGroups(desk, topic)
 
-    async def look(moment: ServerSnapshot) -> None:
+    async def refresh(moment: ServerSnapshot) -> None:
         if (now := moment.topics.get(topic)) is None:  # deleted, or not yet in a snapshot
             await desk.ask(get_topic, TopicRequest(topic=topic))
             return
@@ -94,7 +94,7 @@ async def topic(desk: PageContext, topic: str) -> None:
         await records.follow(now.end)
         await groups.show()
 
-    await auto_refresh(desk, look)
+    await auto_refresh(desk, refresh)
 
 
 def _schema(desk: PageContext, topic: str, schema: str) -> str:
@@ -174,14 +174,14 @@ class RecordSearch:
         return await run_in_threadpool(lambda: format_positions(start_positions(site.log, self._topic, "end")))
 
     async def _page(self, start: str, before: str) -> dict[str, Any]:
-        asked = SearchRequest(
+        params = SearchRequest(
             topic=self._topic, text=self._text.value or "", start=start, before=before, limit=PAGE_SIZE
         )
-        return json.loads((await self._desk.ask(search_records, asked)).content)
+        return json.loads((await self._desk.ask(search_records, params)).content)
 
     def _show(self, page: dict[str, Any], before: list[dict[str, Any]]) -> None:
         self._found, self._next = [*before, *page["records"]], page["next"]
-        self._scanned = page["looked_at"] + (self._scanned if before else 0)
+        self._scanned = page["scanned"] + (self._scanned if before else 0)
         self._told.set_text(search_summary(len(self._found), self._scanned, self._text.value, is_done=page["done"]))
         self._more.set_visibility(not page["done"])
         self._grid.show([self._rows.row(one) for one in self._found])

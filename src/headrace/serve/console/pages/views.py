@@ -54,8 +54,8 @@ def _row(view: dict[str, Any], moment: ServerSnapshot) -> dict[str, object]:
 def _state(view: dict[str, Any], moment: ServerSnapshot) -> str:
     if view["failure"]:
         return f"failed: {view['failure']['what']}"
-    waiting = starting_text(starting_queries(moment, [view["name"]]))
-    return waiting or ("catching up" if view["lag"] else "up to date")
+    starting_note = starting_text(starting_queries(moment, [view["name"]]))
+    return starting_note or ("catching up" if view["lag"] else "up to date")
 
 
 async def view(desk: PageContext, view: str) -> None:
@@ -67,13 +67,13 @@ async def view(desk: PageContext, view: str) -> None:
     html_text("h2", "Chart")
     builder = ChartBuilder(desk, described)
 
-    async def look(_: ServerSnapshot) -> None:
+    async def refresh(_: ServerSnapshot) -> None:
         now: ViewDescription = await desk.ask(get_view, ViewRequest(view=view))
         facts.show(changes=now.version, skipped_records=now.skipped)
         await table.show(quiet=True)
         await builder.show()
 
-    await auto_refresh(desk, look)
+    await auto_refresh(desk, refresh)
 
 
 class ViewGrid:

@@ -64,7 +64,7 @@ async def auto_refresh(desk: PageContext, show: Callable[[ServerSnapshot], Await
     """Show the current snapshot, and again every second while the page is open. Errors appear in a banner."""
     trouble = ErrorBanner(desk)
 
-    async def look() -> None:
+    async def refresh() -> None:
         try:
             shown = show(await desk.now())
             if shown is not None:
@@ -74,8 +74,8 @@ async def auto_refresh(desk: PageContext, show: Callable[[ServerSnapshot], Await
         else:
             trouble.show(None)
 
-    await look()
-    ui.timer(POLL_SECONDS, look, immediate=False)
+    await refresh()
+    ui.timer(POLL_SECONDS, refresh, immediate=False)
 
 
 class ErrorBanner:
