@@ -135,6 +135,17 @@ def test_names_are_offered(visitor: Visitor) -> None:
         expect(page.locator(".cm-tooltip-autocomplete")).to_contain_text(offered)
 
 
+def test_what_is_typed_while_errors_are_underlined_stays(visitor: Visitor) -> None:
+    page = visitor.visit("/statements")
+    typed(page, "SELECT '😀' FROM nowhere;")
+    expect(page.locator(".hr-wrong")).to_have_text("nowhere")
+    typed(page, text := "DROP STREAM ")
+    for character in "nowhere_at_all;":  # each is typed about when the check of the text before it ends
+        page.keyboard.type(character, delay=430)
+        text += character
+        assert page.locator(".cm-line").all_inner_texts() == [text]
+
+
 def test_an_executed_statement_is_not_underlined(visitor: Visitor) -> None:
     page = visitor.visit("/statements")
     create = "CREATE STREAM done_once (a INT) WITH (kafka_topic='done_once', format='JSON', partitions=1);"

@@ -32,6 +32,7 @@ from headrace.serve.console.unexecuted import check_unexecuted, normalized
 from headrace.serve.console.view_queries import parse_row, time_columns
 from headrace.serve.console.widgets.layout import error_text, html_tag, html_text, notify_errors
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
+from headrace.span import Span
 
 _PAUSE = 0.4  # seconds after the last key press until the text is checked
 _EXAMPLE = "SHOW STREAMS;\n"
@@ -101,21 +102,12 @@ class StatementsPage:
         with suppress(NotAuthenticated):  # an expired log-in is reported when the user runs something
             found = await run_in_threadpool(_checked, self._desk.site, checked, frozenset(self._executed))
             if checked == self._text:
-                self._underline(found)
+                self._underline(checked, found)
 
-    def _underline(self, found: CheckedScript) -> None:
-        marks = [error.span for error in found.errors if isinstance(error, StatementError) and error.span is not None]
-        size = len(self._text)
-        self._editor.decorations = [
-            {
-                "kind": "mark",
-                "from": min(span.start, size - 1),
-                "to": min(max(span.end, span.start + 1), size),
-                "class": "hr-wrong",
-            }
-            for span in marks
-            if size
-        ]
+    def _underline(self, text: str, found: CheckedScript) -> None:
+        spans = [error.span for error in found.errors if isinstance(error, StatementError) and error.span is not None]
+        marks = [_code_units(text, span) for span in spans if text]
+        ui.run_javascript(f"headrace.underline({self._editor.id}, {json.dumps(text)}, {json.dumps(marks)})")
         self._errors.clear()
         with self._errors:
             for error in found.errors:
@@ -274,6 +266,13 @@ def _remember(action: Action, properties: dict[str, str]) -> None:
         properties[action.name] = action.value
     elif isinstance(action, UnsetProperty):
         properties.pop(action.name, None)
+
+
+def _code_units(text: str, span: Span) -> tuple[int, int]:
+    """The span, at least one character long, in the positions of JavaScript, which counts UTF-16 code units."""
+    start = min(span.start, len(text) - 1)
+    end = min(max(span.end, start + 1), len(text))
+    return len(text[:start].encode("utf-16-le")) // 2, len(text[:end].encode("utf-16-le")) // 2
 
 
 def _checked(site: RequestContext, text: str, executed: Collection[str]) -> CheckedScript:

@@ -27,19 +27,45 @@ headrace.complete = (context) => {
   return { from: word.from, options, validFor: /^\w*$/ };
 };
 
-// Sets up completion, and follows the theme of the page.
-headrace.editor = async (id) => {
+// Sets up completion and underlines, and follows the theme of the page.
+headrace.editor = (id) => (headrace.underlined[id] = setUpEditor(id));
+const setUpEditor = async (id) => {
   const CM = await import("nicegui-codemirror");
   const element = getElement(id);
   const view = await element.editorPromise;
   const autocomplete = headrace.complete;
+  const { underlines, underline } = defineUnderlines(CM, view);
   view.dispatch({
-    effects: CM.StateEffect.appendConfig.of(CM.EditorState.languageData.of(() => [{ autocomplete }])),
+    effects: CM.StateEffect.appendConfig.of([CM.EditorState.languageData.of(() => [{ autocomplete }]), underlines]),
   });
   view.contentDOM.setAttribute("aria-label", "Statements");
   headrace.editors.push(element);
   headrace.colourEditors();
+  return underline;
 };
+
+// Underlined ranges move with the text, until the next ones replace them.
+const defineUnderlines = (CM, view) => {
+  const replace = CM.StateEffect.define();
+  const mark = CM.Decoration.mark({ class: "hr-wrong" });
+  const underlines = CM.StateField.define({
+    create: () => CM.Decoration.none,
+    update: (ranges, change) =>
+      change.effects
+        .filter((effect) => effect.is(replace))
+        .reduce((_, { value }) => CM.Decoration.set(value, true), ranges.map(change.changes)),
+    provide: (field) => CM.EditorView.decorations.from(field),
+  });
+  const underline = (spans) =>
+    view.dispatch({ effects: replace.of(spans.map(([from, to]) => mark.range(from, to))) });
+  return { underlines, underline: (text, spans) => view.state.doc.toString() === text && underline(spans) };
+};
+headrace.underlined = {};
+
+// Underlines the errors of a text, unless it has changed meanwhile. As a property of the editor, they would come with the
+// server's copy of the text, which replaces what was typed since.
+headrace.underline = async (id, text, spans) => (await headrace.underlined[id])(text, spans);
+
 headrace.editors = [];
 headrace.colourEditors = () => {
   const theme = document.body.classList.contains("body--dark") ? "githubDark" : "githubLight";
