@@ -48,8 +48,9 @@ def with_further_errors(
     return error
 
 
-def _start(error: StatementError) -> int | None:
-    return error.span and error.span.start
+def _start(error: StatementError) -> tuple[int, int] | None:
+    """Where the error begins; calls of Python are told apart by their line."""
+    return error.span and (error.span.line, error.span.column)
 
 
 def _explain_alias(error: StatementError, query: ast.Query) -> None:
