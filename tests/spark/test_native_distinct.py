@@ -155,4 +155,4 @@ def test_it_is_chosen_where_all_rows_would_have_to_meet(log: EmbeddedLog) -> Non
     anywhere, by_key = STATEMENTS["on"], "SELECT DISTINCT ON (shop, item) * FROM sales"
     assert [way(anywhere, asked) for asked in ("auto", "record", "native")] == [NATIVE, RECORD, NATIVE]
     assert [way(by_key, asked) for asked in ("auto", "record", "native")] == [RECORD, RECORD, NATIVE]
-    assert way(by_key, "auto", started_in=NATIVE) == NATIVE
+    assert way(by_key, "auto", begun=NATIVE) == NATIVE

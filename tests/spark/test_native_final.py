@@ -369,7 +369,7 @@ def test_the_next_deadline_is_that_of_the_first_open_window_with_rows(
 def test_of_many_pieces_the_widest_gaps_stay() -> None:
     work = replace(native_task_spec(final("tumbling"), ""), hops=WindowSpec(1, 1, 1_000_000))
     times = np.concatenate([np.arange(0, 200, 2), [1_000, 5_000]])
-    found = WatermarkState().met(times, work).open
+    found = WatermarkState().after_rows(times, work).open
     assert (len(found), found[0][0], found[-2:]) == (64, 0, ((1_000, 1_000), (5_000, 5_000)))
     assert all(any(first <= time <= last for first, last in found) for time in times.tolist())
 

@@ -41,7 +41,7 @@ class Shelving(StatefulProcessor):
         ways[batch % 2].write((address(n), None) for n in range(0, 200, 2))
         left = ways[1 - batch % 2].read([*map(address, range(200))])
         assert left == [None if n % 2 == 0 else content(n, batch) for n in range(200)]
-        assert isinstance(state_client.MapStateStorage(self._map)._way, state_client.PipelinedStateStorage)
+        assert isinstance(state_client.MapStateStorage(self._map)._storage, state_client.PipelinedStateStorage)
         state = KeyGroupState(state_client.MapStateStorage(self._map), key_group=0)
         store = state.store("counts")
         for number in range(2000):
