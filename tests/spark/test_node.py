@@ -58,7 +58,7 @@ def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
 def test_a_query_leaves_spark_while_it_has_nothing_to_do(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(isolation, "_MOST_STARTS", 1)
+    monkeypatch.setattr(isolation, "_MAX_STARTS", 1)
     caplog.set_level("INFO", logger="headrace.control")
     settings: Settings = memory_and_spark.settings(
         tmp_path,
