@@ -76,7 +76,7 @@ class QueryEndpoints:
         notices = await run_in_threadpool(self._notices, body, rights) if WANTS_NOTICES in request.headers else ""
         response = await self._answered(body, rights, "sql", "properties", shape, shape)
         if notices:
-            response.headers[NOTICES] = notices.encode("ascii", "backslashreplace").decode()
+            response.headers[NOTICES] = notices.encode("unicode_escape").decode()  # names may have line breaks
         return response
 
     def _notices(self, body: Body, rights: Rights) -> str:

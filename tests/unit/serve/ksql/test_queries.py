@@ -117,6 +117,21 @@ def test_a_pull_query_on_a_stream_reads_to_its_end(client: Client) -> None:
     assert len(client.rows("SELECT * FROM clicks LIMIT 2;")) == 2
 
 
+def test_a_notice_on_an_incomplete_result_is_one_header_whatever_the_query_is_called(client: Client) -> None:
+    client.node.execute(
+        "CREATE TABLE `per\r\nset-cookie: page é` WITH (kafka_topic='per', partitions=1) AS "
+        "SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;"
+    )
+    text = {"sql": "SELECT * FROM `per\r\nset-cookie: page é`;"}
+    response = client.post("/query-stream", text, **{"Headrace-Notices": "1"})
+    assert response.status == 200
+    wait_until(lambda: client.node.reconciler.failures, list)  # nothing runs here
+    response = client.post("/query-stream", text, **{"Headrace-Notices": "1"})
+    assert (response.headers["headrace-notice"] or "").startswith("query CTAS_per\\r\\nset-cookie: page \\xe9")
+    assert "set-cookie" not in response.headers
+    assert "headrace-notice" not in client.post("/query-stream", text).headers
+
+
 @pytest.mark.parametrize(
     ("text", "code"),
     [
