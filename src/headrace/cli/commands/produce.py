@@ -79,8 +79,7 @@ def produce(
         try:
             size = _send(log, intake, files or [Path("-")], ack, batch_rows, quoted=chosen == "csv")
         except KeyboardInterrupt:
-            output.note(f"interrupted after {intake.rows:,} rows; the last batch of them may not be appended")
-            raise
+            raise KeyboardInterrupt(f"rows read: {intake.rows:,}; the last batch may not be appended") from None
     _report(call, intake, size, time.monotonic() - began)
     if intake.rejects and not allow_rejects:
         total = intake.rows + intake.rejects

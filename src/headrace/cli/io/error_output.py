@@ -23,7 +23,7 @@ EXIT_FAILED, EXIT_RETRY, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 1, 75, 130, 141
 def report_failure(error: BaseException, *, as_json: bool) -> int:
     """Print why a command ended early, and return its exit code."""
     if isinstance(error, KeyboardInterrupt):
-        output.note("stopped by Ctrl-C")
+        output.note(": ".join(["stopped by Ctrl-C", *map(str, error.args)]))
         return EXIT_INTERRUPTED
     if isinstance(error, BrokenPipeError):
         silence_output()
