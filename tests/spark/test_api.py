@@ -44,7 +44,7 @@ def test_what_was_written_is_read_and_what_could_not_be_used_is_shown(tmp_path: 
         assert queries["CSAS_LARGE_1"]["records"] == 10
         _buried(ask)
         _, metrics, _ = ask.raw("GET", "/metrics")
-        assert b'headrace_query_written_total{query="CSAS_LARGE_1"} 5\n' in metrics
+        assert b'headrace_query_written_total{query="CSAS_LARGE_1"} 5.0\n' in metrics
 
 
 def _buried(ask: Client) -> None:
