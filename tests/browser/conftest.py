@@ -92,6 +92,9 @@ def chromium() -> Iterator[Browser]:
         yield browser
 
 
+_NOTIFICATIONS = "[...document.querySelectorAll('.q-notifications *')].map((one) => one.getAttribute('class')).join()"
+
+
 @dataclass
 class Visitor:
     """Somebody with a browser window."""
@@ -116,9 +119,13 @@ class Visitor:
 
         A notice that fades in or out has no colours of its own yet, an editor that is being made no name and colours.
         """
-        self.page.wait_for_function("!document.querySelector('.q-notifications [class*=\"-active\"]')")
         self.page.wait_for_function("!document.querySelector('.hr-editor:not(:has(.cm-content[aria-label]))')")
-        found = Axe().run(self.page).response["violations"]
+        while True:
+            self.page.wait_for_function(f"!{_NOTIFICATIONS}.includes('-active')")
+            before = self.page.evaluate(_NOTIFICATIONS)
+            found = Axe().run(self.page).response["violations"]
+            if self.page.evaluate(_NOTIFICATIONS) == before:  # else one has begun to fade meanwhile
+                break
         grave = [one for one in found if one["impact"] in ("serious", "critical")]
         assert not grave, "\n".join(f"{one['id']}: {[node['html'] for node in one['nodes']][:3]}" for one in grave)
 
