@@ -83,13 +83,9 @@ class QueryEndpoints:
         """Why the result may be incomplete, for clients that ask: ksqlDB's responses have no place for it."""
         if not incomplete_results(self._node, set(self._node.catalog.sources), rights):
             return ""
+        text, properties, variables = _parsed(body, "sql", "properties")
         with suppress(HeadraceError):  # the query itself reports it
-            ask = self._node.plan_transient_query(
-                str(body.get("sql")),
-                body.get("properties") or {},
-                dict(body.get("sessionVariables") or {}),
-                rights=rights,
-            )
+            ask = self._node.plan_transient_query(text, properties, variables, rights=rights)
             if isinstance(ask, TransientSelect):
                 return incomplete_results(self._node, {source.name for source in ask.query.sources}, rights)
         return ""
@@ -112,10 +108,7 @@ class QueryEndpoints:
         shape: ResponseFormat,
         printed: ResponseFormat,
     ) -> Response:
-        text, properties = body.get(text_name), body.get(properties_name) or {}
-        if not isinstance(text, str) or not isinstance(properties, dict):
-            raise BadRequest(f'the body has no "{text_name}"', fix=f'send {{"{text_name}": "SELECT ...;"}}')
-        variables = {str(name): str(value) for name, value in (body.get("sessionVariables") or {}).items()}
+        text, properties, variables = _parsed(body, text_name, properties_name)
         if not variables and not any(name.startswith("ksql.") for name in properties):
             answer = self._at_once(text, rights, shape, ready_only=True) if self._node.tables.are_local else None
             if answer is None:
@@ -257,3 +250,11 @@ async def _told(
 
 def _message(ask: TransientSelect, count: int) -> str:
     return LIMIT_REACHED if ask.limit is not None and count >= ask.limit else QUERY_COMPLETED
+
+
+def _parsed(body: Body, text_name: str, properties_name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
+    """The text, properties and variables of a request."""
+    text, properties = body.get(text_name), body.get(properties_name) or {}
+    if not isinstance(text, str) or not isinstance(properties, dict):
+        raise BadRequest(f'the body has no "{text_name}"', fix=f'send {{"{text_name}": "SELECT ...;"}}')
+    return text, properties, {str(name): str(value) for name, value in (body.get("sessionVariables") or {}).items()}
