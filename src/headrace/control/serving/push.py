@@ -114,13 +114,13 @@ class PushFeed:
             return False
         began = thread_time()
         results = self.follower.step()
-        if self.timed and results is not None:
+        had_records = results is not None
+        if self.timed and had_records:
             self._pace = EventTimePace(self.follower.time, now)
-        results = self._tick(now) if results is None else results
-        if results:
+        if results := self._tick(now) if results is None else results:
             self._distribute(self.rows.render(results))
         self._charge(thread_time() - began)
-        return results is not None
+        return had_records
 
     def _charge(self, seconds: float) -> None:
         self._excess_cpu = max(0.0, self._excess_cpu + seconds - _CPU_PER_TURN)

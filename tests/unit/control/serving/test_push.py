@@ -12,7 +12,9 @@ import pytest
 from headrace.contracts import Append
 from headrace.control.node import Node
 from headrace.control.serving import push
-from headrace.control.serving.push import PushSubscription
+from headrace.control.serving.push import PushFeed, PushSubscription
+from headrace.control.serving.result_rows import ResultRowWriter
+from headrace.control.serving.transient_query import TransientQuery
 from headrace.errors import QueryTimeLimitExceeded
 from headrace.log.embedded import EmbeddedLog
 from headrace.record import Record
@@ -82,3 +84,13 @@ def test_one_that_has_much_to_read_goes_on(node: Node, monkeypatch: pytest.Monke
         news.clear()
         taken += len(reader.take())
     assert not reader.ended
+
+
+@pytest.mark.parametrize("timed", [False, True])
+def test_a_feed_without_records_says_so_and_can_sleep(node: Node, timed: bool) -> None:
+    select = node.plan_select(QUICK)
+    follower = TransientQuery(node.log, select.query, from_beginning=True)
+    feed = PushFeed(follower, ResultRowWriter(select), timed, readers=(PushSubscription(None, lambda: None),))
+    assert not feed.step(1)
+    append(node, "a row")
+    assert [feed.step(now) for now in (2, 3, 4)] == [True, False, False]
