@@ -110,9 +110,7 @@ class FoldedTopicMachine(RuleBasedStateMachine):
 
     @rule()
     def compact(self) -> None:
-        """The embedded log compacts now; the others when they like, or never."""
-        if (upkeep := getattr(self.log, "upkeep", None)) is not None:
-            upkeep.run(force_compaction=True)
+        self.world.compact(self.log)
 
     @rule(n=WHO)
     def read(self, n: int) -> None:

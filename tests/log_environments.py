@@ -21,7 +21,7 @@ from headrace.clock import Clock
 from headrace.contracts import Log, TopicSpec
 from headrace.log.embedded import EmbeddedLog
 from headrace.settings import Settings, Size
-from tests.model_log import ModelLog
+from tests.memory_log import MemoryLog
 
 Machine = TypeVar("Machine", bound=type)
 
@@ -65,15 +65,21 @@ class LogEnvironment(ABC):
         """The spec as it can be had here."""
         return spec
 
+    @abstractmethod
+    def compact(self, log: Any) -> None: ...
+
     def end(self) -> None:
         self.stack.close()
 
 
 class MemoryEnvironment(LogEnvironment):
-    """The model log, which is in no place at all."""
+    """A log in memory, which is in no place at all."""
 
-    def open(self, clock: Clock) -> Log:
-        return ModelLog(clock)
+    def open(self, clock: Clock) -> Any:
+        return MemoryLog(clock)
+
+    def compact(self, log: MemoryLog) -> None:
+        log.compact()
 
 
 class EmbeddedEnvironment(LogEnvironment):
@@ -94,6 +100,9 @@ class EmbeddedEnvironment(LogEnvironment):
     def open(self, clock: Clock) -> EmbeddedLog:
         return self.stack.enter_context(EmbeddedLog(self.folder, self.SETTINGS, clock))
 
+    def compact(self, log: EmbeddedLog) -> None:
+        assert log.maintenance.run(force_compaction=True) is not None
+
 
 class KafkaEnvironment(LogEnvironment):
     """A broker that all places share; it tidies when it likes, so topics are such that it never does."""
@@ -113,6 +122,9 @@ class KafkaEnvironment(LogEnvironment):
         from headrace.log.kafka import KafkaLog
 
         return self.stack.enter_context(KafkaLog(self._settings, clock))
+
+    def compact(self, log: Any) -> None:
+        """A broker compacts when it likes, not on demand."""
 
     def spec(self, spec: TopicSpec) -> TopicSpec:
         return replace(spec, archive=False, compact=False, retention_time=None, retention_bytes=None)

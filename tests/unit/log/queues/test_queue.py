@@ -20,7 +20,7 @@ from headrace.log.stored_rows import from_records
 from headrace.record import Record
 from headrace.schema import Schema
 from headrace.settings import Settings
-from tests.model_log import ModelLog, compact
+from tests.memory_log import MemoryLog
 
 SECOND = timedelta(seconds=1)
 START = 1_700_000_000_000
@@ -31,11 +31,11 @@ def clock() -> ManualClock:
     return ManualClock(START)
 
 
-@pytest.fixture(params=["model", "embedded"])
+@pytest.fixture(params=["memory", "embedded"])
 def log(request: pytest.FixtureRequest, tmp_path: Path, clock: ManualClock) -> Iterator[Log]:
     opened: Log = (
-        ModelLog(clock)
-        if request.param == "model"
+        MemoryLog(clock)
+        if request.param == "memory"
         else EmbeddedLog(tmp_path, Settings.of(storage_maintenance_interval=timedelta(0)), clock)
     )
     opened.create_topic("jobs", TopicSpec(partitions=2, partitioner="round-robin"))
@@ -264,12 +264,12 @@ def test_a_dead_message_whose_row_is_gone_is_lost(log: Log, clock: ManualClock) 
 
 
 def test_rows_that_compaction_removed_are_passed_over(clock: ManualClock) -> None:
-    log = ModelLog(clock)
+    log = MemoryLog(clock)
     log.create_topic("state", TopicSpec(compact=True))
     log.append([Append("state", from_records([Record(v, b"k") for v in (b"1", b"2", b"3")]))])
     queue = Queue(log, "state", "work", clock=clock)
     assert values(queue.take()) == ["1"]
-    compact(log, "state")
+    log.compact()
     clock.advance(31 * SECOND)
     assert values(queue.take(9)) == ["3"]
     assert queue.stats() == QueueStats(ready=0, in_flight=1, done=0, dead=0, lost=1)
@@ -346,7 +346,7 @@ def test_events_between_a_snapshots_state_and_its_row_are_not_lost(log: Log, wor
 
 
 def test_a_crash_between_snapshot_and_removal_harms_nothing(clock: ManualClock) -> None:
-    class Crashing(ModelLog):
+    class Crashing(MemoryLog):
         def truncate(self, topic: str, partition: int, before: int) -> None:
             raise KeyboardInterrupt
 
