@@ -1,6 +1,5 @@
-"""Materializes all views of a log in one thread: each applies some records in turn, until none has any; then it sleeps.
+"""Materializes all views of a log in one thread: in each turn every view applies some records.
 
-On the embedded log it waits for the append signal, so idle views cost nothing; on Kafka it polls a few times a second.
 A view that fails is retried with a growing delay and does not block the others.
 """
 
@@ -15,13 +14,11 @@ from datetime import timedelta
 from headrace.backoff import Backoff
 from headrace.contracts import Log
 from headrace.errors import Closed, ViewLagging
-from headrace.log.append_waiter import AppendWaiter
+from headrace.log.follow_loop import IDLE_SECONDS, FollowLoop
 from headrace.views.contract import Position, View, ViewState
 from headrace.views.materializer import ViewMaterializer
 
-_PATIENCE = 1.0
-_PAUSE = 0.01
-"""Seconds between two polls: the append signal is sent for all topics, and others may be busy."""
+_QUIET_SECONDS = 0.01
 _BACKOFF = Backoff(1.0, 60.0)
 
 _logger = logging.getLogger(__name__)
@@ -31,27 +28,25 @@ _logger = logging.getLogger(__name__)
 class ViewTask:
     """A materializer with its failure and its retries."""
 
-    keeper: ViewMaterializer
+    materializer: ViewMaterializer
     failure: Exception | None = None
-    tried: int = 0
-    not_before: float = 0.0
+    failures: int = 0
+    """Failures in a row."""
+    retry_at: float = 0.0
 
 
 class MaterializerLoop:
     """Runs the thread, and lets callers wait for a position."""
 
     def __init__(self, log: Log) -> None:
-        self._appends = AppendWaiter(log)
         self._tasks: dict[str, ViewTask] = {}
         self._changed = threading.Condition()
-        self._ended = False
-        self._thread = threading.Thread(target=self._run, name="views", daemon=True)
-        self._thread.start()
+        self._loop = FollowLoop(log, "views", self._turn, quiet_seconds=_QUIET_SECONDS).start()
 
-    def add(self, keeper: ViewMaterializer) -> None:
+    def add(self, materializer: ViewMaterializer) -> None:
         with self._changed:
-            self._tasks[keeper.name] = ViewTask(keeper)
-        self._appends.wake()
+            self._tasks[materializer.name] = ViewTask(materializer)
+        self._loop.wake()
 
     def remove(self, name: str) -> None:
         """Stops materializing a view. After it returns nothing more is applied; the view itself stays open."""
@@ -59,68 +54,63 @@ class MaterializerLoop:
             self._tasks.pop(name, None)
 
     def view(self, name: str) -> View | None:
-        kept = self._tasks.get(name)
-        return None if kept is None else kept.keeper.view
+        task = self._tasks.get(name)
+        return None if task is None else task.materializer.view
 
     def failure(self, name: str) -> Exception | None:
         """Why a view is not being materialized at the moment."""
-        kept = self._tasks.get(name)
-        return None if kept is None else kept.failure
+        task = self._tasks.get(name)
+        return None if task is None else task.failure
 
     def reached(self, name: str, position: Position, timeout: timedelta) -> ViewState:
         """Waits until a view reflects a position; raises ViewLagging on timeout."""
-        kept = self._tasks.get(name)
-        if kept is None or not kept.keeper.state.reflects(position):
+        task = self._tasks.get(name)
+        if task is None or not task.materializer.state.reflects(position):
             with self._changed:
                 self._changed.wait_for(lambda: self._has(name, position), timeout.total_seconds())
-                kept = self._tasks.get(name)
-        if kept is not None and kept.keeper.state.reflects(position):
-            return kept.keeper.state
-        at = None if kept is None else dict(kept.keeper.state.position)
+                task = self._tasks.get(name)
+        if task is not None and task.materializer.state.reflects(position):
+            return task.materializer.state
+        at = None if task is None else dict(task.materializer.state.position)
         raise ViewLagging(
             f'view "{name}" did not reach {dict(position)} in {timeout.total_seconds():g} s',
-            where=f"it is at {at}" if kept else "it is not materialized",
+            where=f"it is at {at}" if task else "it is not materialized",
             fix="try again, or check that the query that writes it runs",
-        ) from (kept.failure if kept else None)
+        ) from (task.failure if task else None)
 
     def _has(self, name: str, position: Position) -> bool:
-        kept = self._tasks.get(name)
-        return kept is None or kept.keeper.state.reflects(position)
+        task = self._tasks.get(name)
+        return task is None or task.materializer.state.reflects(position)
 
     def close(self) -> None:
-        self._ended = True
-        self._appends.wake()
-        self._thread.join()
+        self._loop.close()
 
     # -- the thread -------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while not self._ended:
-            self._appends.watch()
-            steps = [self._step(kept) for kept in list(self._tasks.values())]
-            if not any(steps) and not self._ended:
-                self._appends.wait(_PATIENCE)
-                time.sleep(_PAUSE)
+    def _turn(self) -> float:
+        return min([self._step(task) for task in list(self._tasks.values())], default=IDLE_SECONDS)
 
-    def _step(self, kept: ViewTask) -> bool:
+    def _step(self, task: ViewTask) -> float:
+        """Returns the seconds until the view's next step if nothing is appended."""
         with self._changed:
-            if self._tasks.get(kept.keeper.name) is not kept or time.monotonic() < kept.not_before:
-                return False
-            went_on = self._tried(kept)
-            if went_on:
-                self._changed.notify_all()
-            return went_on
+            if self._tasks.get(task.materializer.name) is not task:
+                return IDLE_SECONDS
+            if (retry_in := task.retry_at - time.monotonic()) > 0:
+                return min(retry_in, IDLE_SECONDS)
+            if not self._try_step(task):
+                return IDLE_SECONDS
+            self._changed.notify_all()
+            return 0.0
 
-    def _tried(self, kept: ViewTask) -> bool:
+    def _try_step(self, task: ViewTask) -> bool:
         try:
-            went_on = kept.keeper.step()
-        except Closed:
-            self._ended = True  # the log was closed meanwhile
-            return False
+            progressed = task.materializer.step()
+        except Closed:  # the log was closed meanwhile
+            raise
         except Exception as error:
-            kept.failure, kept.tried = error, kept.tried + 1
-            kept.not_before = time.monotonic() + _BACKOFF.pause(kept.tried)
-            _logger.warning("view %s is not updated until a retry succeeds: %s", kept.keeper.name, error)
+            task.failure, task.failures = error, task.failures + 1
+            task.retry_at = time.monotonic() + _BACKOFF.pause(task.failures)
+            _logger.warning("view %s is not updated until a retry succeeds: %s", task.materializer.name, error)
             return False
-        kept.failure, kept.tried = None, 0
-        return went_on
+        task.failure, task.failures = None, 0
+        return progressed

@@ -27,10 +27,10 @@ from headrace.clock import Clock
 from headrace.contracts import Log
 from headrace.control.alerts.history import DeliveryOutcome, NoticeAtOffset, read_notices
 from headrace.control.alerts.offsets import DeliveryOffset, DeliveryOffsetStore, PlannedMessage
-from headrace.errors import Closed, DeliveryRefused, HeadraceError, NotDelivered, Retry, WriterFenced
+from headrace.errors import DeliveryRefused, HeadraceError, NotDelivered, Retry, WriterFenced
 from headrace.faultpoints import reach
-from headrace.log.append_waiter import AppendWaiter
 from headrace.log.folded_topic import topic_bounds
+from headrace.log.follow_loop import FollowLoop
 from headrace.notifiers.contract import Message, Notice, PartlyDelivered, RetryLater, Sender, SenderContext
 from headrace.notifiers.registry import make_sender
 from headrace.plan.alerts import TOPIC
@@ -85,15 +85,14 @@ class NotifierThread:
         self._attempts = DeliveryAttempts()
         self._ends: deque[tuple[int, float]] = deque(maxlen=_MAX_OBSERVATIONS)
         """End offsets of the topic and when they were observed: a record does not have its arrival time."""
-        self._appends = AppendWaiter(log)
-        self._stopping = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=f"notifier-{notifier.name}", daemon=True)
+        name = f"notifier {notifier.name}"
+        self._loop = FollowLoop(log, name, self._turn, quiet_seconds=_READ_INTERVAL)
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
         """Stop the thread; a message without a stored outcome is sent again later, under its id."""
-        self._stopping.set()
-        self._appends.wake()
+        self._loop.stop()
 
     def join(self, timeout: float | None = None) -> None:
         self._thread.join(timeout)
@@ -106,30 +105,18 @@ class NotifierThread:
         if self._predecessor is not None:  # it is stopping, and may still be sending a message
             self._predecessor.join()
             self._predecessor = None
+        self._loop.run()
+        self._offsets.close()
+
+    def _turn(self) -> float:
         try:
-            while not self._stopping.is_set():
-                self._appends.watch()
-                if not self._try_step():
-                    self._appends.wait(_IDLE_WAIT)
-                    self._stopping.wait(_READ_INTERVAL)
-        except Closed:
-            return
+            return 0.0 if self._step() else _IDLE_WAIT
         except WriterFenced:
             _logger.error(
                 "notifier %s: another server delivers its messages now, so this one stops", self.notifier.name
             )
-        finally:
-            self._offsets.close()
-
-    def _try_step(self) -> bool:
-        try:
-            return self._step()
-        except (Closed, WriterFenced):
-            raise
-        except Exception as error:  # for example a full disk; the stored plan is executed later
-            known = isinstance(error, HeadraceError)
-            _logger.warning("notifier %s will retry: %s", self.notifier.name, error, exc_info=not known)
-            return False
+            self._loop.stop()
+            return _IDLE_WAIT
 
     def _step(self) -> bool:
         """Send the next planned message, or plan messages for new notices; False if there is nothing to do."""
@@ -141,7 +128,7 @@ class NotifierThread:
         own, upto = self._own_notices(offset.next)
         if own:
             if (pause := self._grouping_pause(own[0][0], upto - offset.next)) > 0:
-                self._stopping.wait(pause)  # wait for more notices, to send them together
+                self._loop.pause(pause)  # wait for more notices, to send them together
                 own, upto = self._own_notices(offset.next)
             self._plan(offset, own, upto)
             return True
@@ -227,7 +214,7 @@ class NotifierThread:
     def _failed(self, message: Message, error: HeadraceError) -> DeliveryOutcome | None:
         pause = _pause(error, self._attempts.count)
         if isinstance(error, Retry) and time.monotonic() + pause <= self._attempts.deadline:
-            self._stopping.wait(pause)
+            self._loop.pause(pause)
             return None
         reason = redact(f"{error.code}: {error.what}")[:_MAX_REASON_LENGTH]
         _logger.warning("notifier %s could not deliver message %s: %s", self.notifier.name, message.id, reason)

@@ -27,13 +27,12 @@ from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.serving.result_rows import ResultRow, ResultRowWriter
 from headrace.control.serving.transient_query import TransientQuery
 from headrace.errors import Closed, HeadraceError, QueryFailed, QueryTimeLimitExceeded, SlowConsumer, TooManyReaders
-from headrace.log.append_waiter import AppendWaiter
+from headrace.log.follow_loop import IDLE_SECONDS, FollowLoop
 from headrace.plan.actions import TransientSelect
 from headrace.plan.nodes import walk
 
 MAX_BUFFERED_ROWS = 10_000
 """Limit of the rows buffered for a reader."""
-_IDLE_WAIT = 1.0
 _TICK_INTERVAL = 0.1
 """Seconds between ticks of queries with deadlines."""
 _CPU_PER_TURN, _CPU_BUDGET = 0.1, 10.0
@@ -155,12 +154,9 @@ class PushQueries:
         self._log, self._clock = log, clock
         self.max_queries = max_queries
         """Limit of concurrent push queries; 0 is no limit."""
-        self._appends = AppendWaiter(log)
         self._lock = threading.Lock()
         self.feeds: list[PushFeed] = []
-        self._closed = False
-        self._thread = threading.Thread(target=self._run, name="pushes", daemon=True)
-        self._thread.start()
+        self._loop = FollowLoop(log, "pushes", self._turn).start()
 
     def __len__(self) -> int:
         """The number of readers."""
@@ -179,7 +175,7 @@ class PushQueries:
                 feed = PushFeed(follower, ResultRowWriter(select), is_timed(select.query), key)
                 self.feeds.append(feed)
             feed.readers = (*feed.readers, reader)
-        self._appends.wake()
+        self._loop.wake()
         return reader
 
     def print(self, printer: TopicPrinter, *, notify: Callable[[], None]) -> PushSubscription:
@@ -187,7 +183,7 @@ class PushQueries:
         with self._lock:
             self._check_limit()
             self.feeds.append(PushFeed(printer, printer, timed=False, readers=(reader,)))
-        self._appends.wake()
+        self._loop.wake()
         return reader
 
     def _check_limit(self) -> None:
@@ -203,24 +199,21 @@ class PushQueries:
             self.feeds = [feed for feed in self.feeds if feed.readers]
 
     def close(self) -> None:
-        self._closed = True
-        self._appends.wake()
-        self._thread.join()
+        self._loop.close()
         for feed in self.feeds:
             for reader in feed.readers:
                 reader.end(Closed("the server is stopping", fix="send the query again after the server has restarted"))
 
     # -- the thread -------------------------------------------------------------------------------------------------
 
-    def _run(self) -> None:
-        while not self._closed:
-            self._appends.watch()
-            with self._lock:
-                feeds = [feed for feed in self.feeds if not all(reader.ended for reader in feed.readers)]
-            had_records = [self._step(feed) for feed in feeds]
-            if not any(had_records) and not self._closed:
-                is_urgent = any(feed.timed or feed.is_blocked for feed in feeds)
-                self._appends.wait(_TICK_INTERVAL if is_urgent else _IDLE_WAIT)
+    def _turn(self) -> float:
+        """A step of each feed; returns the seconds until the next turn if nothing is appended."""
+        with self._lock:
+            feeds = [feed for feed in self.feeds if not all(reader.ended for reader in feed.readers)]
+        had_records = [self._step(feed) for feed in feeds]
+        if any(had_records):
+            return 0.0
+        return _TICK_INTERVAL if any(feed.timed or feed.is_blocked for feed in feeds) else IDLE_SECONDS
 
     def _step(self, feed: PushFeed) -> bool:
         try:

@@ -1,7 +1,4 @@
-"""Wakes live readers when something was appended: one thread waits on the log's commit signal for all of them.
-
-The thread runs while there are readers. A log without a commit signal (Kafka) is polled a few times a second.
-"""
+"""Wakes live readers when something was appended: one thread, which runs while there are readers, waits for all."""
 
 from __future__ import annotations
 
@@ -12,10 +9,9 @@ from contextlib import contextmanager
 
 from headrace.contracts import Log
 from headrace.errors import TooManyReaders
-from headrace.log.append_waiter import AppendWaiter
+from headrace.log.follow_loop import IDLE_SECONDS, FollowLoop
 
 MAX_READERS = 500
-_PATIENCE = 1.0  # seconds until the thread notices that there are no readers left
 
 
 class AppendSignal:
@@ -25,7 +21,7 @@ class AppendSignal:
         """How often the readers were woken."""
         self._guard = threading.Lock()
         self._readers: dict[asyncio.Event, asyncio.AbstractEventLoop] = {}
-        self._thread: threading.Thread | None = None
+        self._loop: FollowLoop | None = None
 
     @property
     def readers(self) -> int:
@@ -41,25 +37,21 @@ class AppendSignal:
                     f"the server already has {MAX_READERS} live readers", fix="try again later, or read page by page"
                 )
             self._readers[woken] = asyncio.get_running_loop()
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name="headrace-append-signal", daemon=True)
-                self._thread.start()
+            if self._loop is None:
+                self._loop = FollowLoop(self._log, "append-signal", self._turn).start()
         try:
             yield woken
         finally:
             with self._guard:
                 del self._readers[woken]
+                if not self._readers and self._loop is not None:
+                    self._loop.stop()
+                    self._loop = None
 
-    def _run(self) -> None:
-        news = AppendWaiter(self._log)
-        while True:
-            news.watch()
-            with self._guard:
-                if not self._readers:
-                    self._thread = None
-                    return
-                self.turn += 1
-                for woken, loop in self._readers.items():
-                    if not loop.is_closed():
-                        loop.call_soon_threadsafe(woken.set)
-            news.wait(_PATIENCE)
+    def _turn(self) -> float:
+        with self._guard:
+            self.turn += 1
+            for woken, loop in self._readers.items():
+                if not loop.is_closed():
+                    loop.call_soon_threadsafe(woken.set)
+        return IDLE_SECONDS
