@@ -2,7 +2,46 @@
 
 from __future__ import annotations
 
-from tests.spark.batch_runner import SamplePlan
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from headrace.plan.chain.pipeline import Pipeline
+from headrace.plan.chain.records import RawRecord
+from headrace.plan.nodes import Query
+from headrace.testing.world import World
+
+
+@dataclass(frozen=True)
+class SamplePlan:
+    """Statements, of which the last is a query, and records: topic, key, value, time."""
+
+    name: str
+    statements: str
+    inputs: Sequence[tuple[str, str | None, str | None, int]]
+
+    @cached_property
+    def query(self) -> Query:
+        world = World(live=False)
+        world.execute(self.statements)
+        return list(world.running.values())[-1].query
+
+    @cached_property
+    def records(self) -> list[tuple[str, RawRecord]]:
+        return [
+            (topic, RawRecord(_bytes(key), _bytes(value), time, offset=offset))
+            for offset, (topic, key, value, time) in enumerate(self.inputs)
+        ]
+
+    @property
+    def in_memory(self) -> list[RawRecord]:
+        """What the chain writes."""
+        return Pipeline(self.query).run(self.records)
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode()
+
 
 CLICKS = (
     "CREATE STREAM clicks (id INT KEY, page STRING, spent BIGINT, tags ARRAY<STRING>, at STRUCT<x INT, y DOUBLE>)"
@@ -138,3 +177,24 @@ SAMPLE_PLANS = (
         for kind, key in (("INNER", "u.id"), ("LEFT", "u.id"), ("FULL", "ROWKEY"))
     ),
 )
+
+RECORD_MODE_PLANS = (
+    clicks(
+        "session", "CREATE TABLE o AS SELECT id, COUNT(*) AS n FROM clicks WINDOW SESSION (30 SECONDS) GROUP BY id;"
+    ),
+    clicks(
+        "final",
+        "CREATE TABLE o AS SELECT id, COUNT(*) AS n FROM clicks WINDOW TUMBLING (SIZE 1 SECOND, GRACE PERIOD 1 SECOND)"
+        " GROUP BY id EMIT FINAL;",
+    ),
+    SamplePlan(
+        "streams",
+        CLICKS
+        + "CREATE STREAM d AS SELECT * FROM clicks;"
+        + "CREATE STREAM o AS SELECT c.id AS id, c.page, d.spent"
+        + " FROM clicks c LEFT JOIN d WITHIN 1 MINUTE ON c.id = d.id;",
+        [*CLICKED, *(("D", *rest) for _, *rest in CLICKED)],
+    ),
+    SamplePlan("table-count", USERS + "CREATE TABLE o AS SELECT name, COUNT(*) AS n FROM users GROUP BY name;", MIXED),
+)
+"""Plans that Spark's own operators cannot run."""

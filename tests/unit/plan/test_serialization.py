@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headrace.plan.functions import SCALARS
 from headrace.plan.serialization import deserialize_plan, serialize_plan
 from tests.conformance import corpus_functions
+from tests.spark.sample_plans import RECORD_MODE_PLANS, SAMPLE_PLANS, SamplePlan
 
 
 def test_functions_that_are_declared_later_travel_too() -> None:
@@ -12,3 +15,8 @@ def test_functions_that_are_declared_later_travel_too() -> None:
     with corpus_functions.installed():
         declared = SCALARS["TEST_UDF"].overloads[0]
         assert deserialize_plan(serialize_plan(declared)) is declared
+
+
+@pytest.mark.parametrize("sample", [*SAMPLE_PLANS, *RECORD_MODE_PLANS], ids=lambda sample: sample.name)
+def test_a_plan_is_the_same_after_its_way_to_a_worker(sample: SamplePlan) -> None:
+    assert deserialize_plan(serialize_plan(sample.query)) == sample.query

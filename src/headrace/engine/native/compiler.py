@@ -3,8 +3,8 @@
     compiled = compile_native_query(spark, log, query, adapter, folder, run, on_report)
     compiled.rows.writeStream.outputMode(compiled.mode).foreachBatch(compiled.write) ...
 
-Stateless nodes are compiled as for a bounded read (`sparksql.operators`). The state of groups is Spark's; each batch
-emits the last result of every group that it changed, which is EMIT CHANGES with the changes of a batch merged.
+Stateless nodes are compiled in `sparksql.operators`. The state of groups is Spark's; each batch emits the last result
+of every group that it changed, which is EMIT CHANGES with the changes of a batch merged.
 
 A window's state is removed when the window has closed. Lateness is decided before, row by row (see `input_rows`);
 Spark's watermark only cleans up, and never drops a row: it trails the ends of windows, which are at most a window's
@@ -36,9 +36,8 @@ from headrace.engine.native.sink import NativeSink, StreamTimeProvider
 from headrace.engine.native.task_spec import NativeTaskSpec, WindowSpec, native_task_spec
 from headrace.engine.sparksql import aggregation
 from headrace.engine.sparksql.column_types import natural_sql, quote_name, sql_type
-from headrace.engine.sparksql.frames import frame_columns, type_of
-from headrace.engine.sparksql.operators import FrameSource, RelationFrame, compile_node
-from headrace.engine.sparksql.serde import row_columns
+from headrace.engine.sparksql.frames import frame_columns, row_columns, type_of
+from headrace.engine.sparksql.operators import FrameSource, compile_node
 from headrace.engine.task_report import OnTaskReports
 from headrace.errors import SchemaMismatch
 from headrace.plan import nodes as n
@@ -140,7 +139,7 @@ def compile_plan(read: DataFrame, spec: NativeTaskSpec) -> DataFrame:
 
     return compile_node(
         rewrite_nodes(spec.above, streaming), source_frame(read, spec) if spec.partial is None else read
-    ).frame
+    )
 
 
 def _fields(node: n.Node) -> dict[str, Any]:
@@ -174,37 +173,31 @@ def _null_column(name: str, relation: Relation) -> Column:
 
 
 @compile_node.register
-def _(node: StreamingAggregate, records: DataFrame) -> RelationFrame:
-    output, by, forms = (
-        _rows_to_aggregate(node, records) if node.partial is None else _partial_results(node.partial, records)
-    )
+def _(node: StreamingAggregate, rows: DataFrame) -> DataFrame:
+    output, by, forms = _rows_to_aggregate(node, rows) if node.partial is None else _partial_results(node.partial, rows)
     if node.hops is None:
-        return RelationFrame(
-            aggregation.as_frame(aggregation.aggregate_in_spark(output, forms, by), node), node.relation, settled=True
-        )
+        return aggregation.as_frame(aggregation.aggregate_in_spark(output, forms, by), node)
     results = aggregation.aggregate_in_spark(_with_windows(output, node), forms, [*by, "closes"])
     end = f.unix_millis("closes")
     bounds = results.withColumns({"window_end": end, "window_start": end - node.hops.size})
-    return RelationFrame(aggregation.as_frame(bounds, node), node.relation, settled=True)
+    return aggregation.as_frame(bounds, node)
 
 
-def _rows_to_aggregate(node: StreamingAggregate, records: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
+def _rows_to_aggregate(node: StreamingAggregate, rows: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
     """The rows to aggregate, the columns to group by, and the aggregates in SQL."""
     group = aggregation.with_groups if node.final else aggregation.group_rows
-    output, by = group(compile_node(node.input, records).frame, node, "headers")
-    forms = aggregation.aggregates_sql(node)
-    assert forms is not None  # ensured by `planning.native_support`
-    return output, by, forms
+    output, by = group(compile_node(node.input, rows), node, "headers")
+    return output, by, aggregation.aggregates_sql(node)
 
 
-def _partial_results(partial: PartialAggregation, records: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
-    return records, [f"g{i}" for i in range(len(partial.groups))], partial.merging_sql()
+def _partial_results(partial: PartialAggregation, rows: DataFrame) -> tuple[DataFrame, list[str], list[str]]:
+    return rows, [f"g{i}" for i in range(len(partial.groups))], partial.merging_sql()
 
 
 @compile_node.register
-def _(node: n.Final, records: DataFrame) -> RelationFrame:
+def _(node: n.Final, rows: DataFrame) -> DataFrame:
     """Implemented by Spark's watermark."""
-    return compile_node(node.input, records)
+    return compile_node(node.input, rows)
 
 
 def _with_windows(rows: DataFrame, node: Any) -> DataFrame:

@@ -17,7 +17,7 @@ from pyspark.sql import functions as f
 
 from headrace.engine.native.task_spec import WindowSpec
 from headrace.engine.sparksql.frames import frame_columns, key_columns
-from headrace.engine.sparksql.operators import RelationFrame, compile_node, distinct_rows
+from headrace.engine.sparksql.operators import compile_node, distinct_rows
 from headrace.plan import nodes as n
 from headrace.plan.relations import Relation
 
@@ -30,15 +30,15 @@ class StreamingDistinct(n.Distinct):
 
 
 @compile_node.register
-def _(node: StreamingDistinct, records: DataFrame) -> RelationFrame:
-    made, by = distinct_rows(node, records)
+def _(node: StreamingDistinct, rows: DataFrame) -> DataFrame:
+    made, by = distinct_rows(node, rows)
     if node.hops is not None:
         size = node.hops.size
         made, by = made.selectExpr("*", f"timestamp_millis(time - time % {size} + {size}) as closes"), [*by, "closes"]
     firsts = made.repartition(*by).mapInArrow(first_of_batch(by), made.schema)
     if node.hops is not None:
         firsts = firsts.withWatermark("closes", f"{node.hops.size + node.hops.grace} milliseconds")
-    return RelationFrame(firsts.dropDuplicates(by).select(*frame_columns(node.relation)), node.relation)
+    return firsts.dropDuplicates(by).select(*frame_columns(node.relation))
 
 
 def first_of_batch(by: Sequence[str]) -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

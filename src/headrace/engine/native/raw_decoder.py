@@ -18,7 +18,7 @@ from headrace.contracts import Batch
 from headrace.engine.native.header_codec import pack_headers
 from headrace.engine.native.schema_match import to_column_type
 from headrace.engine.native.task_spec import NativeTaskSpec
-from headrace.engine.sparksql.serde import row_arrays, row_columns
+from headrace.engine.sparksql.frames import row_arrays, row_columns
 from headrace.plan.analysis.columnar import MIN_COLUMNAR_RECORDS, ColumnarBatch, ColumnarDecoder, columnar_decoder
 from headrace.plan.analysis.record_layout import raw_records
 from headrace.plan.chain.contract import Problem

@@ -26,8 +26,8 @@ from headrace.engine.io.kafka_source import java_client_options, subscribe
 from headrace.engine.realtime import envelope, formats, task_slots
 from headrace.engine.realtime.json_values import quote_text
 from headrace.engine.realtime.progress_tracker import COUNTS_METRIC
-from headrace.engine.sparksql.frames import frame_columns, with_expressions
-from headrace.engine.sparksql.operators import FrameSource, RelationFrame, compile_node
+from headrace.engine.sparksql.frames import frame_columns
+from headrace.engine.sparksql.operators import FrameSource, compile_node, filter_rows
 from headrace.log.kafka.client import client_options
 from headrace.log.kafka.log import KafkaLog
 from headrace.plan import nodes as n
@@ -97,7 +97,7 @@ def compile_realtime_query(
         own.conf.set(name, value)
     reader = subscribe(own.readStream.format("kafka"), log.settings, [log.topic(source.topic)])
     read = source_frame(reader.option("startingOffsets", json.dumps(start) if start else "earliest").load(), source)
-    made = compile_node(rewrite_nodes(sink, _passing), read).frame
+    made = compile_node(rewrite_nodes(sink, _passing), read)
     codes = [f.expr(f"count_if(headers.code = {quote_text(code)})").alias(code) for code in envelope.CODES]
     counted = made.observe(COUNTS_METRIC, f.count("*").alias("all"), *codes)
     return CompiledRealtimeQuery(_written(counted, plan, run), _options(log, sink), log, source.topic, every)
@@ -141,11 +141,8 @@ class DeadLetterPassingFilter(n.Filter):
 
 
 @compile_node.register
-def _(node: DeadLetterPassingFilter, records: DataFrame) -> RelationFrame:
-    below = compile_node(node.input, records)
-    held = with_expressions(below.frame, below.relation, {"holds": node.condition})
-    fits = "headers.code is not null or (valued and coalesce(holds, false))"
-    return RelationFrame(held.where(fits).drop("holds"), node.relation)
+def _(node: DeadLetterPassingFilter, rows: DataFrame) -> DataFrame:
+    return filter_rows(node, rows, "headers.code is not null or (valued and coalesce(holds, false))")
 
 
 def _passing(node: n.Node) -> n.Node:

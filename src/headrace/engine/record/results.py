@@ -44,9 +44,6 @@ class Results:
         headers = None if self.headers is None else [self.headers[place] for place in places]
         return Results([self.entries[place] for place in places], headers)
 
-    def headers_at(self, place: int) -> Headers:
-        return () if self.headers is None else self.headers[place]
-
     def __len__(self) -> int:
         return len(self.entries)
 

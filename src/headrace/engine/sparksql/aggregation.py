@@ -1,31 +1,22 @@
 """GROUP BY with Spark's operators: the last result of every group and of every tumbling or hopping window.
 
-Aggregates that have an equivalent in Spark use it; if one aggregate of a statement has none, all run as the chain's own
-fold, in Python, over the rows of each group in order of arrival. Whether a row is late is decided first, per row, from
-the time of the rows before it.
+Whether a row is late is decided before, per row, from the time of the rows before it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
-from pyspark.sql.pandas.types import from_arrow_schema
 
-from headrace.engine.sparksql.column_types import column_type, from_column, to_column
-from headrace.engine.sparksql.frames import BOUNDS, ORDER, frame_columns, with_expressions
+from headrace.engine.sparksql.frames import ORDER, frame_columns, with_expressions
 from headrace.plan import types as ty
 from headrace.plan.chain.aggregation.windows import grace_of, milliseconds
-from headrace.plan.chain.codegen.fold import Fold, fold
-from headrace.plan.chain.contract import Context
 from headrace.plan.nodes import Aggregate, AggregateCall
-from headrace.plan.relations import Window as PlanWindow
-from headrace.plan.serialization import deserialize_plan, serialize_plan
+from headrace.plan.relations import Window
 
 _ORDERED = (ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
 """Types that Spark sorts as the chain does: not DOUBLE, where NaN is the greatest."""
@@ -74,15 +65,6 @@ def aggregate_sql(call: AggregateCall, argument: str) -> str | None:
     return form(argument, kind) if kinds is None or kind in kinds else None
 
 
-def aggregate(rows: DataFrame, node: Any) -> DataFrame:
-    """The table of the aggregate, from the frame of its input."""
-    made, by = group_rows(rows, node)
-    if node.relation.window is not None:
-        made, by = in_windows(made, node.relation.window), [*by, *BOUNDS]
-    forms = aggregates_sql(node)
-    return as_frame(_in_python(made, node, by) if forms is None else aggregate_in_spark(made, forms, by), node)
-
-
 def group_rows(rows: DataFrame, node: Any, *carried: str) -> tuple[DataFrame, list[str]]:
     """The rows that have a group, with its columns (g0 ...) and the arguments (a0 ...); and the names of the groups."""
     made, groups = with_groups(rows.where("valued"), node, *carried)
@@ -98,14 +80,8 @@ def with_groups(rows: DataFrame, node: Any, *carried: str) -> tuple[DataFrame, l
     return made.select(*ORDER, "time", *groups, *arguments, *carried), list(groups)
 
 
-def in_windows(rows: DataFrame, window: PlanWindow) -> DataFrame:
-    """Assigns each row to every window that contains its time and was open when the row arrived."""
-    arrivals = Window.orderBy(*ORDER).rowsBetween(Window.unboundedPreceding, 0)
-    return in_open_windows(rows.withColumn("now", f.max("time").over(arrivals)), window)
-
-
-def in_open_windows(rows: DataFrame, window: PlanWindow) -> DataFrame:
-    """As `in_windows`, where the column `now` is the stream time when the row arrived."""
+def in_open_windows(rows: DataFrame, window: Window) -> DataFrame:
+    """Assigns each row to every window that contains its time and was open when it arrived, at stream time `now`."""
     size, grace = milliseconds(window.size), grace_of(window)
     advance = milliseconds(window.advance) or size
     first = f"greatest(time - {size} + {advance}, 0L) div {advance} * {advance}"
@@ -114,11 +90,10 @@ def in_open_windows(rows: DataFrame, window: PlanWindow) -> DataFrame:
     return timed.withColumn("window_end", f.expr(f"window_start + {size}")).where(f"window_end > now - {grace}")
 
 
-def aggregates_sql(node: Aggregate) -> list[str] | None:
-    """All aggregates in SQL; None if one has no equivalent."""
+def aggregates_sql(node: Aggregate) -> list[str]:
+    """All aggregates in SQL: `planning.native_support` has ensured that each has an equivalent."""
     places = iter(range(len(node.calls)))
-    forms = [aggregate_sql(call, f"a{next(places)}" if call.arguments else "") for call in node.calls]
-    return None if None in forms else [str(form) for form in forms]
+    return [str(aggregate_sql(call, f"a{next(places)}" if call.arguments else "")) for call in node.calls]
 
 
 def aggregate_in_spark(rows: DataFrame, forms: list[str], by: list[str]) -> DataFrame:
@@ -138,52 +113,3 @@ def as_frame(results: DataFrame, node: Any) -> DataFrame:
     }
     keys = {f"k{i}": f.col(f"g{i}") for i in range(len(node.groups))}
     return results.withColumns({**constant, **keys}).select(*frame_columns(node.relation))
-
-
-# -- the fold in Python ---------------------------------------------------------------------------------------------
-
-
-def _in_python(rows: DataFrame, node: Any, by: list[str]) -> DataFrame:
-    groups, results = (tuple(item.type for item in items) for items in (node.groups, node.relation.value))
-    folding = GroupFold(serialize_plan(node.calls), tuple(by), groups, results)
-
-    def fold_group(key: tuple[pa.Scalar, ...], group: pa.Table) -> pa.Table:
-        return folding(key, group)
-
-    return rows.groupBy(*by).applyInArrow(fold_group, from_arrow_schema(folding.schema))
-
-
-@dataclass(frozen=True)
-class GroupFold:
-    """In a worker: folds all rows of a group into its last result."""
-
-    calls: bytes
-    by: tuple[str, ...]
-    """The columns of a group: those of GROUP BY, then the window's bounds."""
-    groups: tuple[pa.DataType, ...]
-    results: tuple[pa.DataType, ...]
-
-    @property
-    def schema(self) -> pa.Schema:
-        bounds = [pa.int64()] * (len(self.by) - len(self.groups))
-        fields = [*zip(self.by, [*map(column_type, self.groups), *bounds], strict=True), ("time", pa.int64())]
-        return pa.schema([*fields, *((f"v{i}", column_type(kind)) for i, kind in enumerate(self.results))])
-
-    def __call__(self, key: tuple[pa.Scalar, ...], group: pa.Table) -> pa.Table:
-        calls, work = _fold(self.calls)
-        rows = group.combine_chunks()
-        order = sorted(range(len(rows)), key=list(zip(*(rows[n].to_pylist() for n in ORDER), strict=True)).__getitem__)
-        kinds = [argument.type for call in calls for argument in call.arguments]
-        arguments = [from_column(rows[f"a{i}"], kind) for i, kind in enumerate(kinds)]
-        entry = work.blank()
-        for place in order:
-            work.add(entry, tuple(argument[place] for argument in arguments), 0)
-        results = [to_column([v], kind) for v, kind in zip(work.result(entry), self.results, strict=True)]
-        keys = [pa.array([k.as_py()], kind) for k, kind in zip(key, self.schema.types, strict=False)]
-        return pa.Table.from_arrays([*keys, pa.array([max(rows["time"].to_pylist())]), *results], schema=self.schema)
-
-
-@lru_cache(256)
-def _fold(data: bytes) -> tuple[tuple[AggregateCall, ...], Fold]:
-    calls = deserialize_plan(data)
-    return calls, fold(calls, Context(), first=1, at=0)

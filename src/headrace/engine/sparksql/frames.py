@@ -28,7 +28,7 @@ from headrace.engine.sparksql.arithmetic import NotExpressible
 from headrace.engine.sparksql.column_types import column_type, from_column, to_column
 from headrace.engine.sparksql.expressions import column_name, to_sql
 from headrace.plan.chain.codegen.compiler import Evaluate, evaluator
-from headrace.plan.chain.contract import Context
+from headrace.plan.chain.contract import Context, Event
 from headrace.plan.expressions import PSEUDO, Call, Expression, column_names
 from headrace.plan.functions import SCALARS
 from headrace.plan.relations import Relation
@@ -49,6 +49,11 @@ def value_columns(relation: Relation) -> list[str]:
 
 def frame_columns(relation: Relation) -> list[str]:
     return [*ORDER, "time", *key_columns(relation), *value_columns(relation), "headers"]
+
+
+def row_columns(relation: Relation) -> list[str]:
+    """The columns of the row itself: its time, key and values."""
+    return ["time", *key_columns(relation), *value_columns(relation)]
 
 
 def type_of(name: str, relation: Relation) -> pa.DataType:
@@ -140,6 +145,19 @@ def row_tuples(given: Mapping[str, pa.Array], prefix: str, relation: Relation, p
         columns.append(list(zip(*(given[bound].to_pylist() for bound in BOUNDS), strict=True)))
     tuples = zip(*columns, strict=True) if columns else [()] * len(nulls)
     return (row if is_there else None for row, is_there in zip(tuples, given[present].to_pylist(), strict=True))
+
+
+def row_arrays(events: Sequence[Event], relation: Relation) -> Iterator[pa.Array]:
+    """Events as the columns of `row_columns`."""
+    yield pa.array([time for time, _, _ in events], pa.int64())
+    yield pa.array([key is not None for _, key, _ in events], pa.bool_())
+    for i, field in enumerate(relation.key):
+        yield to_column([key and key[i] for _, key, _ in events], field.type)
+    for bound in (0, 1) if relation.window else ():
+        yield pa.array([key and key[-1][bound] for _, key, _ in events], pa.int64())
+    yield pa.array([row is not None for _, _, row in events], pa.bool_())
+    for i, field in enumerate(relation.value):
+        yield to_column([row and row[i] for _, _, row in events], field.type)
 
 
 @lru_cache(256)

@@ -11,7 +11,7 @@ undetected.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -22,7 +22,7 @@ from pyspark.sql.pandas.types import from_arrow_schema
 
 from headrace.contracts import Batch, Topic
 from headrace.engine.io.embedded_source import open_view
-from headrace.engine.record.chain_operator import gc_paused, run_records
+from headrace.engine.record.chain_operator import Output, gc_paused, run_records
 from headrace.engine.record.result_writer import read_written as unpacked_rows
 from headrace.engine.record.shuffle.partitioner import partition_batch
 from headrace.engine.record.shuffle.payloads import ArrivedRecords, read_payloads
@@ -87,7 +87,7 @@ def expected_results(
     *,
     independent: bool,
 ) -> DataFrame:
-    """What should be in the sink's topic, as RESULTS; `apart` if each record is independent."""
+    """What should be in the sink's topic, as RESULTS; `independent` if each record is."""
 
     def run(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         wanted = (parts[number] for batch in batches for number in batch.column("id").to_pylist())
@@ -117,16 +117,22 @@ def actual_results(spark: SparkSession, log_reader: LogReader, pieces: Sequence[
 def _run_parts(
     log_reader: LogReader, parts: Iterator[ReadPart], spec: RecordTaskSpec, sink: Topic
 ) -> Iterator[pa.RecordBatch]:
-    """Runs parts through one chain."""
-    stores: defaultdict[str, Store] = defaultdict(dict)
+    """The results for the sink's topic, as RESULTS."""
     count = 0
-    for part in parts:
-        with gc_paused():
-            written = run_records(spec, _read_part(log_reader, part, spec), stores.__getitem__, TaskReport(0))
-        for payload in (payload for topic, payload in written if topic == sink.name):
+    for topic, payload in recompute_parts(log_reader, parts, spec):
+        if topic == sink.name:
             rows = prepare_rows(unpacked_rows(payload, sink), sink, 0)
             yield _results(rows, sink, pa.array(np.arange(count, count + rows.num_rows)))
             count += rows.num_rows
+
+
+def recompute_parts(log_reader: LogReader, parts: Iterable[ReadPart], spec: RecordTaskSpec) -> Iterator[Output]:
+    """Runs parts through one chain; yields the rows that it writes, as payloads with their topics."""
+    stores: defaultdict[str, Store] = defaultdict(dict)
+    for part in parts:
+        with gc_paused():
+            written = run_records(spec, _read_part(log_reader, part, spec), stores.__getitem__, TaskReport(0))
+        yield from written
 
 
 def _read_part(log_reader: LogReader, part: ReadPart, spec: RecordTaskSpec) -> ArrivedRecords:

@@ -13,7 +13,7 @@ from headrace.contracts import Topic, TopicSpec
 from headrace.engine.native.sink import RowEncoder, encode_columns
 from headrace.engine.native.task_spec import NativeTaskSpec, native_task_spec
 from headrace.engine.sparksql.column_types import to_column
-from headrace.engine.sparksql.serde import row_columns
+from headrace.engine.sparksql.frames import row_columns
 from headrace.testing.world import World
 
 TOPICS = [Topic("O", TopicSpec(), 0), Topic("dead", TopicSpec(), 0)]

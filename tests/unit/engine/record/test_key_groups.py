@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -33,6 +34,7 @@ from headrace.plan.nodes import Query
 from headrace.plan.relations import Kind
 from headrace.testing.world import World
 from tests.ksql_strategies import Example, examples
+from tests.spark.sample_plans import RECORD_MODE_PLANS, SAMPLE_PLANS, SamplePlan
 from tests.unit.engine.record.memory_state_storage import MemoryStateStorage
 
 quick = settings(deadline=None, suppress_health_check=list(HealthCheck))
@@ -106,6 +108,16 @@ def by_key(records: Iterable[Record]) -> dict[bytes | None, list[Record]]:
     return dict(found)
 
 
+def assert_same(query: Query, found: Sequence[Record], wanted: Sequence[Record]) -> None:
+    parted = key_group_assigner(query, timed=True)
+    if not parted.are_several:
+        assert found == wanted
+    elif parted.finders:
+        assert by_key(found) == by_key(wanted)
+    else:  # stateless: rows that get a new key have an order under the old one
+        assert Counter(found) == Counter(wanted)
+
+
 @quick
 @given(examples(), st.sampled_from([1, 3]), st.sets(st.integers(1, 40), max_size=4), st.integers(1, 3))
 def test_key_groups_give_what_one_chain_gives(drawn: Example, key_groups: int, cuts: set[int], tasks: int) -> None:
@@ -114,12 +126,7 @@ def test_key_groups_give_what_one_chain_gives(drawn: Example, key_groups: int, c
     wanted, reported = in_memory(example)
     found, told = in_key_groups(example, key_groups if parted.are_several else 1, cuts, tasks)
     assert told == reported
-    if not parted.are_several:
-        assert found == wanted
-    elif parted.finders:
-        assert by_key(found) == by_key(wanted)
-    else:  # nothing is kept: rows that get a new key have an order under the old one
-        assert Counter(found) == Counter(wanted)
+    assert_same(example.query, found, wanted)
 
 
 @quick
@@ -135,6 +142,26 @@ def test_merged_changes_come_to_the_same_table(drawn: Example, key_groups: int, 
         assert {key: of[-1] for key, of in by_key(found).items()} == {key: of[-1] for key, of in by_key(every).items()}
         assert all(set(of) <= set(by_key(every)[key]) for key, of in by_key(found).items())
     assert told_too == told
+
+
+SAMPLES = (*SAMPLE_PLANS, *RECORD_MODE_PLANS)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=[sample.name for sample in SAMPLES])
+def test_sample_plans_give_what_one_chain_gives(sample: SamplePlan) -> None:
+    example, several = Case(sample.query, sample.records), key_group_assigner(sample.query, timed=True).are_several
+    wanted, reported = in_memory(example)
+    assert in_key_groups(example, 1, [4, 9], tasks=2) == (wanted, reported)
+    found, told = in_key_groups(example, 3 if several else 1, [4, 9], tasks=2)
+    assert told == reported
+    assert_same(example.query, found, wanted)
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=[sample.name for sample in SAMPLES])
+def test_only_plans_that_follow_one_key_have_several_key_groups(sample: SamplePlan) -> None:
+    single = {"distinct-on", "count-by-table", "streams", "table-count", "distinct-windows"}
+    single |= {"tumbling", "hopping", "session", "final"}
+    assert key_group_assigner(sample.query).are_several is (sample.name not in single)
 
 
 SOURCE = """
