@@ -29,9 +29,9 @@ class ProgramLock:
         except BlockingIOError:
             os.close(self._fd)
             raise self._taken(name) from None
-        who = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+        owner = {"pid": os.getpid(), "since": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
         os.ftruncate(self._fd, 0)
-        os.pwrite(self._fd, json.dumps(who).encode(), 0)
+        os.pwrite(self._fd, json.dumps(owner).encode(), 0)
 
     def __enter__(self) -> Self:
         return self
@@ -47,8 +47,8 @@ class ProgramLock:
 
     def _taken(self, name: str) -> ProgramRunning:
         try:
-            who = json.loads(self._path.read_text())
-            holder = f"process {who['pid']}, since {who['since']}"
+            owner = json.loads(self._path.read_text())
+            holder = f"process {owner['pid']}, since {owner['since']}"
         except (OSError, ValueError, KeyError, TypeError):
             holder = "another process"
         return ProgramRunning(

@@ -251,9 +251,9 @@ def _as_headrace_error(error: Exception) -> HeadraceError:
 
 
 def _pause(error: HeadraceError, tries: int) -> float:
-    asked = error.seconds if isinstance(error, RetryLater) else None
+    requested = error.seconds if isinstance(error, RetryLater) else None
     usual = _BACKOFF.pause(tries)
-    return usual if asked is None else min(max(asked, usual), _MAX_RETRY_AFTER)
+    return usual if requested is None else min(max(requested, usual), _MAX_RETRY_AFTER)
 
 
 # -- all notifiers --------------------------------------------------------------------------------------------------

@@ -205,8 +205,8 @@ class Client:
         return found
 
     def translate(self, error: KafkaError | KafkaException, where: str | None = None) -> HeadraceError:
-        said = translate(error, self.servers, where)
-        return self._denied(where) or said if isinstance(said, BrokerUnreachable) else said
+        translated = translate(error, self.servers, where)
+        return self._denied(where) or translated if isinstance(translated, BrokerUnreachable) else translated
 
     def _denied(self, where: str | None) -> HeadraceError | None:
         """The broker may have denied the request: the library reports that separately and the request times out."""

@@ -103,17 +103,19 @@ class Broker:
         """`server.properties` of a node in a cluster of these brokers."""
         copies = min(len(brokers), 3)
         in_sync = 2 if copies == 3 else 1
-        ways = [Listener("PLAINTEXT", "PLAINTEXT", self.port), *self.listeners]
+        listeners = [Listener("PLAINTEXT", "PLAINTEXT", self.port), *self.listeners]
         controller = Listener("CONTROLLER", "PLAINTEXT", self.controller_port)
         return {
             "process.roles": "broker,controller",
             "node.id": self.node,
             "controller.quorum.voters": ",".join(f"{b.node}@{HOST}:{b.controller_port}" for b in brokers),
-            "listeners": ",".join(f"{way.name}://{way.address}" for way in (*ways, controller)),
-            "advertised.listeners": ",".join(f"{way.name}://{way.address}" for way in ways),
+            "listeners": ",".join(f"{listener.name}://{listener.address}" for listener in (*listeners, controller)),
+            "advertised.listeners": ",".join(f"{listener.name}://{listener.address}" for listener in listeners),
             "controller.listener.names": controller.name,
-            "listener.security.protocol.map": ",".join(f"{way.name}:{way.protocol}" for way in (*ways, controller)),
-            **{name: value for way in ways for name, value in way.properties().items()},
+            "listener.security.protocol.map": ",".join(
+                f"{listener.name}:{listener.protocol}" for listener in (*listeners, controller)
+            ),
+            **{name: value for listener in listeners for name, value in listener.properties().items()},
             "log.dirs": self.folder / "data",
             "auto.create.topics.enable": "false",
             "default.replication.factor": copies,

@@ -66,7 +66,7 @@ class MessageDecoder:
             if not new:
                 return
             self._ensure(topic)
-            self._post([_letter(topic.name, origin, misfit) for origin, misfit in new.items()])
+            self._post([_dead_letter(topic.name, origin, misfit) for origin, misfit in new.items()])
             self.dead[topic.name] += len(new)
             self._posted.update(dict.fromkeys(new))
             while len(self._posted) > _REMEMBERED:
@@ -82,12 +82,12 @@ class MessageDecoder:
                     name, replace(dead_letter_spec(topic.spec), compact=True, replication=topic.spec.replication)
                 )
 
-    def _post(self, letters: Sequence[Outgoing]) -> None:
+    def _post(self, messages: Sequence[Outgoing]) -> None:
         if self._producer is None:
             self._producer = Producer(self._client.config(enable_idempotence=True, **PRODUCER))
         reports = DeliveryReports()
-        for letter in letters:
-            send(self._producer, letter, reports.take)
+        for message in messages:
+            send(self._producer, message, reports.take)
         left = self._producer.flush(DELIVERY_TIMEOUT.total_seconds())
         if reports.error is not None:
             raise self._client.translate(*reports.error)
@@ -95,7 +95,7 @@ class MessageDecoder:
             raise BrokerUnreachable(f"Kafka at {self._client.servers} did not respond in time", fix="read again")
 
 
-def _letter(topic: str, origin: str, misfit: RejectedMessage) -> Outgoing:
+def _dead_letter(topic: str, origin: str, misfit: RejectedMessage) -> Outgoing:
     message, reason = misfit
     headers = [
         *message.headers,

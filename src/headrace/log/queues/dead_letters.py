@@ -71,16 +71,16 @@ class DeadLetterWriter:
 
     def _append(self, writer: Writer, rows: dict[MessageId, Batch]) -> None:
         ensure_topic(self._log, self._dead_letters, dead_letter_spec(self._log.topic(self._topic).spec))
-        letters = [self._letter(item, row) for item, row in rows.items()]
+        records = [self._dead_letter(item, row) for item, row in rows.items()]
         event = self._journal.row("dead", items=list(rows))
-        writer.append((writer.last or 0) + 1, [Append(self._dead_letters, from_records(letters)), event])
+        writer.append((writer.last or 0) + 1, [Append(self._dead_letters, from_records(records)), event])
         self._journal.sync()
 
-    def _letter(self, item: MessageId, row: Batch) -> Record:
+    def _dead_letter(self, item: MessageId, row: Batch) -> Record:
         held = self._journal.state.held[item]
         is_raw = self._log.topic(self._topic).schema.is_raw
         record = next(row.records()).record if is_raw else self._typed_record(row)
-        return Record(record.value, record.key, record.headers + self._why(item, held))
+        return Record(record.value, record.key, record.headers + self._headers(item, held))
 
     def _typed_record(self, row: Batch) -> Record:
         schema = self._log.topic(self._topic).schema
@@ -88,7 +88,7 @@ class DeadLetterWriter:
         headers = tuple((h["name"], h["value"]) for h in row.rows.column("$headers")[0].as_py() or ())
         return Record(JsonRows().encode(row.rows, schema)[0].as_py(), key, headers)
 
-    def _why(self, item: MessageId, held: InFlight) -> Headers:
+    def _headers(self, item: MessageId, held: InFlight) -> Headers:
         code = "rejected" if held.refused else "max-deliveries"
         how = "was rejected" if held.refused else "failed"
         reason = f'queue "{self._name}": the message {how} after {held.deliveries} deliveries'
