@@ -47,7 +47,7 @@ def statements(work: Work) -> Outcome:
 
 
 def _parked(there: Server) -> int:
-    return sum(query["state"] == "parked" for query in there.get("/api/v1/queries"))
+    return sum(query["state"] == "suspended" for query in there.get("/api/v1/queries"))
 
 
 def _idle(there: Server, seconds: float) -> float:

@@ -33,9 +33,9 @@ def test_concurrent_changes_of_access_are_both_applied(log: KafkaLog, kafka_sett
             book.refresh()
         assert books[0].state == books[1].state
         assert {f"kafka-{number}-{at}" for number in range(2) for at in range(4)} <= set(books[0].state.users)
-    noted = [entry for entry in read_audit(log) if str(entry.facts.get("user", "")).startswith("kafka-")]
+    noted = [entry for entry in read_audit(log) if str(entry.details.get("user", "")).startswith("kafka-")]
     assert len(noted) == 8
     assert verify_audit(log).count >= 8
     Audit(log, clock).note("deed", "local")
-    assert list(read_audit(log))[-1].did == "deed"
+    assert list(read_audit(log))[-1].action == "deed"
     verify_audit(log)

@@ -51,9 +51,9 @@ def _buried(ask: Client) -> None:
     """A record that cannot be read."""
     path = "/dead-letters/LARGE.dead"
     ask.done("POST", "/topics/orders/records", [order(6, "many")])
-    wait_until(lambda: ask.done("GET", path)["letters"])
-    (letter,) = ask.done("GET", path)["letters"]
-    assert (letter["code"], letter["query"], letter["state"]) == ("bad-record", "CSAS_LARGE_1", "open")
-    assert ask.done("POST", f"{path}/0/{letter['offset']}/replay")["topic"] == "orders"
-    wait_until(lambda: len(ask.done("GET", f"{path}?state=all")["letters"]) == 2)  # it still cannot be read
-    assert len(ask.done("GET", path)["letters"]) == 1
+    wait_until(lambda: ask.done("GET", path)["dead_letters"])
+    (dead_letter,) = ask.done("GET", path)["dead_letters"]
+    assert (dead_letter["code"], dead_letter["query"], dead_letter["state"]) == ("bad-record", "CSAS_LARGE_1", "open")
+    assert ask.done("POST", f"{path}/0/{dead_letter['offset']}/replay")["topic"] == "orders"
+    wait_until(lambda: len(ask.done("GET", f"{path}?state=all")["dead_letters"]) == 2)  # it still cannot be read
+    assert len(ask.done("GET", path)["dead_letters"]) == 1

@@ -1,6 +1,6 @@
 """Audit log with a hash chain: an entry cannot be changed, removed or inserted unnoticed.
 
-    audit.note("statement", who.name, text="DROP STREAM ...")
+    audit.note("statement", principal.name, text="DROP STREAM ...")
     verify_audit(log)   number of entries, and the hash of the last; raises where the chain is broken
 
 Each entry holds the hash of the previous one. A named writer of the log numbers the entries. Opening that writer fences
@@ -46,13 +46,13 @@ _WHERE, _FIX = f"topic {TOPIC}", "check who had write access to the log's files,
 
 @dataclass(frozen=True)
 class AuditEntry:
-    """`at` is the time in ms; `facts` are further details, depending on the action."""
+    """`at` is the time in ms; `details` depend on the action."""
 
     number: int
     at: int
-    did: str
-    who: str
-    facts: Mapping[str, Any]
+    action: str
+    principal: str
+    details: Mapping[str, Any]
     hash: str
 
 
@@ -90,16 +90,16 @@ class Audit:
         """The number and the hash of the last entry that this process has written."""
         self._refusals = RefusalLimiter()
 
-    def note(self, did: str, who: str, **facts: Any) -> None:
+    def note(self, action: str, principal: str, **facts: Any) -> None:
         """Record an entry; it is durable on return."""
         shortened = {name: value[:_LONGEST] if isinstance(value, str) else value for name, value in facts.items()}
         with self._lock:
-            self._append({"at": self._clock.now(), "did": did, "who": who[:_LONGEST], **shortened})
+            self._append({"at": self._clock.now(), "did": action, "who": principal[:_LONGEST], **shortened})
 
-    def note_once(self, did: str, who: str, **facts: Any) -> None:
+    def note_once(self, action: str, principal: str, **facts: Any) -> None:
         """Record at most once a minute, and a limited number per principal: a loop must not fill the disk."""
-        if (unsaid := self._refusals.add((did, who), tuple(sorted(facts.items())))) is not None:
-            self.note(did, who, **facts, **({"not_noted": unsaid} if unsaid else {}))
+        if (unsaid := self._refusals.add((action, principal), tuple(sorted(facts.items())))) is not None:
+            self.note(action, principal, **facts, **({"not_noted": unsaid} if unsaid else {}))
 
     def _append(self, facts: Mapping[str, Any]) -> None:
         """Numbers continue from the writer's last number, so a missing entry is detected."""
@@ -193,8 +193,8 @@ def _written(log: Log) -> int:
 def _entry(text: bytes) -> AuditEntry:
     try:
         facts = json.loads(text)
-        told = {name: value for name, value in facts.items() if name not in ("number", "at", "did", "who", "before")}
-        return AuditEntry(facts["number"], facts["at"], facts["did"], facts["who"], told, _hash(text))
+        details = {name: value for name, value in facts.items() if name not in ("number", "at", "did", "who", "before")}
+        return AuditEntry(facts["number"], facts["at"], facts["did"], facts["who"], details, _hash(text))
     except (ValueError, KeyError, TypeError) as error:
         raise AuditBroken("an entry cannot be read", where=_WHERE, fix=_FIX) from error
 

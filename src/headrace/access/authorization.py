@@ -1,6 +1,6 @@
 """Authorization: decides what a principal may do. Everything that is not granted is denied; there are no deny rules.
 
-rights = Rights(who, grants)
+rights = Rights(principal, grants)
 rights.check(Privilege.WRITE, topic_resource("orders"))
 rights.rows("ORDERS", "orders")     the row filters that apply
 """
@@ -17,35 +17,39 @@ from headrace.errors import NotAllowed, RowsHidden
 class Rights:
     """The rights of one principal at one moment."""
 
-    def __init__(self, who: Principal, grants: Iterable[Grant] = ()) -> None:
-        self.who = who
+    def __init__(self, principal: Principal, grants: Iterable[Grant] = ()) -> None:
+        self.principal = principal
         self.grants = tuple(grants)
-        self.is_admin = ADMIN in who.roles
+        self.is_admin = ADMIN in principal.roles
 
     def same(self, others: Rights) -> bool:
         """Whether principal, roles and grants are the same."""
-        return (self.who.name, self.who.roles, self.grants) == (others.who.name, others.who.roles, others.grants)
+        return (self.principal.name, self.principal.roles, self.grants) == (
+            others.principal.name,
+            others.principal.roles,
+            others.grants,
+        )
 
     # -- resources --------------------------------------------------------------------------------------------------
 
-    def may(self, deed: Privilege, thing: Resource) -> bool:
+    def may(self, privilege: Privilege, resource: Resource) -> bool:
         """Whether the privilege is granted without a row filter."""
-        return self.is_admin or any(one.where is None and one.covers(deed, thing) for one in self.grants)
+        return self.is_admin or any(one.where is None and one.covers(privilege, resource) for one in self.grants)
 
-    def check(self, deed: Privilege, thing: Resource) -> None:
-        if not self.may(deed, thing):
-            raise self.refused(deed, thing)
+    def check(self, privilege: Privilege, resource: Resource) -> None:
+        if not self.may(privilege, resource):
+            raise self.refused(privilege, resource)
 
     def check_admin(self, what: str) -> None:
         if not self.is_admin:
             raise NotAllowed(
-                f"{self.who.name} may not {what}", fix=f"ask an admin; the role {ADMIN} has this privilege"
+                f"{self.principal.name} may not {what}", fix=f"ask an admin; the role {ADMIN} has this privilege"
             )
 
-    def refused(self, deed: Privilege, thing: Resource) -> NotAllowed:
+    def refused(self, privilege: Privilege, resource: Resource) -> NotAllowed:
         return NotAllowed(
-            f"{self.who.name} may not {deed} {thing}",
-            fix=f"ask an admin to grant it: headrace role grant ROLE {deed} {thing.kind} '{thing.name}'",
+            f"{self.principal.name} may not {privilege} {resource}",
+            fix=f"ask an admin to grant it: headrace role grant ROLE {privilege} {resource.kind} '{resource.name}'",
         )
 
     # -- row filters of streams and tables --------------------------------------------------------------------------
@@ -68,7 +72,7 @@ class Rights:
         """Require access to all rows: for queries that keep running without their creator."""
         if self.rows(name, of):
             raise RowsHidden(
-                f"{self.who.name} may read only some rows of {source_resource(name)}",
+                f"{self.principal.name} may read only some rows of {source_resource(name)}",
                 fix="ask a user who may read all rows",
             )
 

@@ -57,44 +57,44 @@ def source_resource(name: str) -> Resource:
 class Grant:
     """`where` is a KSQL condition over the source's columns."""
 
-    deed: Privilege
+    privilege: Privilege
     kind: ResourceType
     pattern: str
     where: str | None = None
 
     @classmethod
-    def of(cls, deed: str, kind: str, pattern: str, where: str | None = None) -> Grant:
+    def of(cls, privilege: str, kind: str, pattern: str, where: str | None = None) -> Grant:
         """Parse a grant; raises an error that says what is invalid."""
-        if deed not in list(Privilege) or kind not in list(ResourceType):
+        if privilege not in list(Privilege) or kind not in list(ResourceType):
             known = f"privileges are {', '.join(Privilege)}; resource types are {', '.join(ResourceType)}"
-            raise BadGrant(f'the privilege "{deed}" on "{kind}" does not exist', fix=known)
+            raise BadGrant(f'the privilege "{privilege}" on "{kind}" does not exist', fix=known)
         if not _PATTERN.fullmatch(pattern):
             raise BadGrant(
                 f'"{pattern[:80]}" is not a valid name pattern',
                 fix="write a name, a prefix followed by *, or * for all names",
             )
-        if where is not None and (deed, kind) != (Privilege.READ, ResourceType.SOURCE):
+        if where is not None and (privilege, kind) != (Privilege.READ, ResourceType.SOURCE):
             raise BadGrant("a condition is valid only for reading streams and tables", fix="grant: read source NAME")
         if where is not None and not where.strip():
             raise BadGrant("the condition is empty", fix="write a condition such as REGION = 'EU', or omit it")
-        return cls(Privilege(deed), ResourceType(kind), pattern, where)
+        return cls(Privilege(privilege), ResourceType(kind), pattern, where)
 
-    def covers(self, deed: Privilege, thing: Resource) -> bool:
-        return self.deed is deed and self.kind is thing.kind and self._names(thing)
+    def covers(self, privilege: Privilege, resource: Resource) -> bool:
+        return self.privilege is privilege and self.kind is resource.kind and self._names(resource)
 
-    def _names(self, thing: Resource) -> bool:
+    def _names(self, resource: Resource) -> bool:
         """A prefix does not cover dead-letter topics: they hold rows of topics with rights of their own."""
-        if self.pattern == "*" or self.pattern == thing.name:
+        if self.pattern == "*" or self.pattern == resource.name:
             return True
-        is_dead = thing.kind is ResourceType.TOPIC and thing.name.endswith(_DEAD)
-        return self.pattern.endswith("*") and not is_dead and thing.name.startswith(self.pattern[:-1])
+        is_dead = resource.kind is ResourceType.TOPIC and resource.name.endswith(_DEAD)
+        return self.pattern.endswith("*") and not is_dead and resource.name.startswith(self.pattern[:-1])
 
     def __str__(self) -> str:
-        return f"{self.deed} {self.kind} {self.pattern}" + (f" where {self.where}" if self.where else "")
+        return f"{self.privilege} {self.kind} {self.pattern}" + (f" where {self.where}" if self.where else "")
 
 
-def _all(*deeds: Privilege) -> tuple[Grant, ...]:
-    return tuple(Grant(deed, kind, "*") for deed in deeds for kind in ResourceType)
+def _all(*privileges: Privilege) -> tuple[Grant, ...]:
+    return tuple(Grant(privilege, kind, "*") for privilege in privileges for kind in ResourceType)
 
 
 ROLES: Mapping[str, tuple[Grant, ...]] = {

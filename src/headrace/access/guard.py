@@ -1,8 +1,8 @@
 """Authenticates clients and returns their rights: users, tokens, passwords and sessions behind one class.
 
     with Guard(log, settings, clock) as guard:
-        who = guard.by_token(text)
-        guard.rights(who).check(...)
+        principal = guard.by_token(text)
+        guard.rights(principal).check(...)
 
 Changes by the command line or by another server take effect within a second.
 """
@@ -47,12 +47,12 @@ class Guard:
             raise BadSetting(f'setting "auth.mode" cannot be "{settings.auth.mode}"', fix=f"choose {' or '.join(AUTH)}")
         self.settings = settings
         self.audit = Audit(log, clock)
-        self.book = UserStore(log, clock, self.audit)
+        self.users = UserStore(log, clock, self.audit)
         self.tokens = Tokens(settings)
         self.sessions = Sessions()
-        self.tries = LoginThrottle()
+        self.throttle = LoginThrottle()
         self._salt = secrets.token_bytes(32)
-        self._right: dict[bytes, tuple[int, float]] = {}
+        self._verified: dict[bytes, tuple[int, float]] = {}
         self._ending = threading.Event()
         self._thread = threading.Thread(target=self._follow, name="headrace-access", daemon=True)
         self._thread.start()
@@ -61,19 +61,19 @@ class Guard:
     def is_required(self) -> bool:
         return self.settings.auth.mode == REQUIRED
 
-    def rights(self, who: Principal) -> Rights:
-        return self.book.state.rights(who)
+    def rights(self, principal: Principal) -> Rights:
+        return self.users.state.rights(principal)
 
     # -- authentication ---------------------------------------------------------------------------------------------
 
     def by_password(self, name: str, password: str, address: str) -> Principal:
         """Clients send the password with every request, so a verified one is cached for a while."""
-        user = self.book.state.users.get(name)
-        mark = hmac.digest(self._salt, f"{name}\0{password}".encode(errors="surrogatepass"), hashlib.sha256)
-        known = self._right.get(mark)
+        user = self.users.state.users.get(name)
+        digest = hmac.digest(self._salt, f"{name}\0{password}".encode(errors="surrogatepass"), hashlib.sha256)
+        known = self._verified.get(digest)
         if user is not None and known is not None and known[0] == user.generation and known[1] > time.monotonic():
-            return _shown(user, "password")
-        with self.tries.one(name, address) as right:
+            return _principal(user, "password")
+        with self.throttle.one(name, address) as right:
             is_right = verify_password(password, None if user is None else user.password)
             if user is None or not is_right:
                 self.audit.note("log-in-failed", name, address=address)
@@ -81,46 +81,46 @@ class Guard:
                     "the user name or password is wrong", fix="try again, or ask an admin to set a new password"
                 )
             right()
-        if len(self._right) >= _CACHE_SIZE:
-            self._right.clear()
-        self._right[mark] = (user.generation, time.monotonic() + _REMEMBERED)
-        return _shown(user, "password")
+        if len(self._verified) >= _CACHE_SIZE:
+            self._verified.clear()
+        self._verified[digest] = (user.generation, time.monotonic() + _REMEMBERED)
+        return _principal(user, "password")
 
     def by_token(self, token: str, claims: Claims | None = None) -> Principal:
         """`claims` are the token's claims, if they were verified already."""
         claims = claims or self.tokens.claims(token)
-        if claims.id is not None and claims.id in self.book.state.revoked:
+        if claims.id is not None and claims.id in self.users.state.revoked:
             raise NotAuthenticated("the token was revoked", fix="ask an admin for a new token")
         if claims.roles is not None:
             return Principal(claims.name, claims.roles, "token")
-        return self.still(Principal(claims.name, how="token", generation=claims.generation))
+        return self.revalidate(Principal(claims.name, credential="token", generation=claims.generation))
 
     def by_session(self, cookie: str) -> tuple[Principal, Session] | None:
         session = self.sessions.find(cookie)
         if session is None:
             return None
-        return self.still(replace(session.who, how="session")), session
+        return self.revalidate(replace(session.principal, credential="session")), session
 
     def make_token(self, name: str, life: timedelta | None = None) -> tuple[str, str, float]:
         """Create a token for an existing user; returns the token, its id and its expiry."""
-        user = self.book.state.users.get(name)
+        user = self.users.state.users.get(name)
         if user is None:
             raise NotAuthenticated(f'user "{name}" does not exist', fix="`headrace user list` shows all users")
         return self.tokens.make(name, user.generation, life or self.settings.auth.token_ttl)
 
-    def still(self, who: Principal) -> Principal:
+    def revalidate(self, principal: Principal) -> Principal:
         """The principal with its current roles; credentials from before a password change are rejected."""
-        user = self.book.state.users.get(who.name)
-        if user is None or who.generation not in (None, user.generation):
+        user = self.users.state.users.get(principal.name)
+        if user is None or principal.generation not in (None, user.generation):
             raise NotAuthenticated("the credentials are no longer valid", fix="log in again")
-        return _shown(user, who.how)
+        return _principal(user, principal.credential)
 
     # -- changes by other processes ---------------------------------------------------------------------------------
 
     def _follow(self) -> None:
         while not self._ending.wait(_PAUSE):
             try:
-                self.book.refresh()
+                self.users.refresh()
             except HeadraceError as error:  # for example a log that does not respond: the next refresh may succeed
                 _logger.warning("users and grants were not refreshed: %s", error)
 
@@ -136,5 +136,5 @@ class Guard:
         self.close()
 
 
-def _shown(user: User, how: str) -> Principal:
-    return Principal(user.name, user.roles, how, user.generation)
+def _principal(user: User, credential: str) -> Principal:
+    return Principal(user.name, user.roles, credential, user.generation)

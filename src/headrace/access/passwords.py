@@ -30,13 +30,13 @@ def hash_password(password: str) -> str:
     return "$".join([_KIND, str(_COST), str(_BLOCK), str(_LANES), _text(salt), _text(_hash(password, salt))])
 
 
-def verify_password(password: str, kept: str | None) -> bool:
+def verify_password(password: str, hashed: str | None) -> bool:
     """Whether the password matches the stored hash; None stands for an unknown user."""
-    kind, cost, block, lanes, salt, digest = (kept or _NOBODY).split("$")
+    kind, cost, block, lanes, salt, digest = (hashed or _NOBODY).split("$")
     if kind != _KIND:
         raise ValueError(f"the password hash {kind} is not supported")
     found = _hash(password[:MAX_LENGTH], base64.b64decode(salt), int(cost), int(block), int(lanes))
-    return hmac.compare_digest(found, base64.b64decode(digest)) and kept is not None
+    return hmac.compare_digest(found, base64.b64decode(digest)) and hashed is not None
 
 
 def _hash(password: str, salt: bytes, cost: int = _COST, block: int = _BLOCK, lanes: int = _LANES) -> bytes:

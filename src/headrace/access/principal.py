@@ -11,14 +11,14 @@ RESERVED = ("local", "nobody")
 
 @dataclass(frozen=True)
 class Principal:
-    """A user or a program. `how` is the kind of credential: token, password, session, or local.
+    """A user or a program. `credential` is the kind of credential: token, password, session, or local.
 
     `generation` is the generation of the user's password: credentials from before a password change are rejected.
     """
 
     name: str
     roles: frozenset[str] = frozenset()
-    how: str = ""
+    credential: str = ""
     generation: int | None = None
 
 

@@ -21,7 +21,7 @@ _MAX_SESSIONS = 10_000
 
 @dataclass(frozen=True)
 class Session:
-    who: Principal
+    principal: Principal
     csrf: str
     ends_at: float
 
@@ -35,10 +35,10 @@ class Sessions:
         self._lock = threading.Lock()
         self._open: dict[bytes, Session] = {}
 
-    def begin(self, who: Principal, seconds: float) -> tuple[str, Session]:
+    def begin(self, principal: Principal, seconds: float) -> tuple[str, Session]:
         """Returns the cookie's value and the session."""
         cookie = secrets.token_urlsafe(32)
-        session = Session(who, secrets.token_urlsafe(32), self._now() + seconds)
+        session = Session(principal, secrets.token_urlsafe(32), self._now() + seconds)
         with self._lock:
             self._open = {key: one for key, one in self._open.items() if one.ends_at > self._now()}
             while len(self._open) >= _MAX_SESSIONS:

@@ -69,11 +69,11 @@ class AccessState:
     def has_admin(self) -> bool:
         return any(ADMIN in user.roles for user in self.users.values())
 
-    def rights(self, who: Principal) -> Rights:
-        if (found := self._granted.get(who.roles)) is None:
-            every = (grant for role in sorted(who.roles) for grant in self.roles.get(role, ()))
-            found = self._granted[who.roles] = tuple(dict.fromkeys(every))
-        return Rights(who, found)
+    def rights(self, principal: Principal) -> Rights:
+        if (found := self._granted.get(principal.roles)) is None:
+            every = (grant for role in sorted(principal.roles) for grant in self.roles.get(role, ()))
+            found = self._granted[principal.roles] = tuple(dict.fromkeys(every))
+        return Rights(principal, found)
 
 
 class UserStore:
@@ -112,8 +112,8 @@ class UserStore:
     # -- changes ----------------------------------------------------------------------------------------------------
 
     def add_user(self, name: str, password: str | None, roles: Iterable[str], *, by: str) -> None:
-        kept = None if password is None else hash_password(password)
-        self._change("user-added", by, user=_checked(name), password=kept, roles=sorted(set(roles)))
+        hashed = None if password is None else hash_password(password)
+        self._change("user-added", by, user=_checked(name), password=hashed, roles=sorted(set(roles)))
 
     def remove_user(self, name: str, *, by: str) -> None:
         """All credentials of the user become invalid."""
@@ -132,10 +132,10 @@ class UserStore:
 
     def grant(self, role: str, grant: Grant, *, by: str) -> None:
         """Grant to a role; the first grant creates the role."""
-        self._change("granted", by, role=_checked(role), grant=asdict(grant))
+        self._change("granted", by, role=_checked(role), grant=grant)
 
     def revoke(self, role: str, grant: Grant, *, by: str) -> None:
-        self._change("revoked", by, role=role, grant=asdict(grant))
+        self._change("revoked", by, role=role, grant=grant)
 
     def revoke_token(self, token: str, until: int, *, by: str) -> None:
         """`until` (ms) is when the token expires anyway."""
@@ -145,13 +145,16 @@ class UserStore:
             )
         self._change("token-revoked", by, token=token, until=until)
 
-    def _change(self, did: str, by: str, **facts: Any) -> None:
+    def _change(self, action: str, by: str, grant: Grant | None = None, **facts: Any) -> None:
         """The change is durable and applied on return. The audit entry is written first, so no change lacks one."""
         mark = uuid.uuid4().hex
-        told = {"version": _VERSION, "id": mark, "did": did, "by": by, "at": self._clock.now(), **facts}
-        _CHANGES[did](self.state, 0, told)  # an invalid change is not written
-        self.audit.note(did, by, **{name: fact for name, fact in facts.items() if name != "password"})
-        self._topic.append([Record(json.dumps(told).encode())])
+        change = {"version": _VERSION, "id": mark, "did": action, "by": by, "at": self._clock.now(), **facts}
+        if grant is not None:
+            change["grant"] = _stored(grant)
+            facts["grant"] = asdict(grant)
+        _CHANGES[action](self.state, 0, change)  # an invalid change is not written
+        self.audit.note(action, by, **{name: fact for name, fact in facts.items() if name != "password"})
+        self._topic.append([Record(json.dumps(change).encode())])
         self.refresh()
         if (error := self._failed.pop(mark, None)) is not None:
             raise error
@@ -190,15 +193,25 @@ def _roles_set(state: AccessState, offset: int, change: AccessChange) -> AccessS
     return _with(state, replace(_user(state, change), roles=frozenset(change["roles"])))
 
 
+def _stored(grant: Grant) -> dict[str, Any]:
+    """A grant as it is stored. Earlier versions called the privilege a deed; the topic keeps that name."""
+    return {"deed": grant.privilege, "kind": grant.kind, "pattern": grant.pattern, "where": grant.where}
+
+
+def _grant(change: AccessChange) -> Grant:
+    stored = change["grant"]
+    return Grant.of(stored["deed"], stored["kind"], stored["pattern"], stored["where"])
+
+
 def _granted(state: AccessState, offset: int, change: AccessChange) -> AccessState:
     del offset
-    role, grant = _role(change), Grant.of(**change["grant"])
+    role, grant = _role(change), _grant(change)
     return replace(state, roles={**state.roles, role: (*_others(state, role, grant), grant)})
 
 
 def _revoked(state: AccessState, offset: int, change: AccessChange) -> AccessState:
     del offset
-    role, grant = _role(change), Grant.of(**change["grant"])
+    role, grant = _role(change), _grant(change)
     if grant not in state.roles.get(role, ()):
         raise UnknownRole(f'role "{role}" has no grant "{grant}"', fix="`headrace role list` shows its grants")
     return replace(state, roles={**state.roles, role: _others(state, role, grant)})

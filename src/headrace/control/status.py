@@ -22,12 +22,12 @@ from headrace.engine.log_adapter import log_adapter_for
 from headrace.errors import HeadraceError, ServerFailed
 from headrace.plan.catalog import SourceInfo
 
-RUNNING, STARTING, PAUSED, SUSPENDED, FAILED = STATES = ("running", "starting", "paused", "parked", "failed")
+RUNNING, STARTING, PAUSED, SUSPENDED, FAILED = STATES = ("running", "starting", "paused", "suspended", "failed")
 
 
 @dataclass(frozen=True)
 class QueryStatus:
-    """The status of a query. A suspended query (state `parked`) is idle, and not on Spark until it has new input.
+    """The status of a query. A suspended query is idle, and not on Spark until it has new input.
 
     Totals count since the last start. `watermark` is the latest event time that the query has seen, in ms; `rate` is in
     records per second, `lag` in records, and `state_rows` is the number of rows in its state. `batch_split` is the

@@ -23,4 +23,4 @@ PANELS: tuple[Mapping[str, object], ...] = (
 
 def create_dashboard(node: Node) -> None:
     request = SaveDashboardRequest(dashboard=NAME, title="Clicks", panels=[dict(panel) for panel in PANELS])
-    save_dashboard(RequestContext(node).by(ALL_RIGHTS), request)
+    save_dashboard(RequestContext(node).with_rights(ALL_RIGHTS), request)

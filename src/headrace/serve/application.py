@@ -39,12 +39,12 @@ _STARTS = ("http.response.start", "websocket.http.response.start")
 
 
 def application(node: Node, *, dashboard: bool = False) -> Any:
-    site = RequestContext(node)
-    routes, lifespan = [*api_routes(site), *ksql_routes(node, site.budget)], None
+    context = RequestContext(node)
+    routes, lifespan = [*api_routes(context), *ksql_routes(node, context.budget)], None
     if dashboard:
         from headrace.serve.console.mount import Console  # the import takes a second
 
-        board = Console(site)
+        board = Console(context)
         routes, lifespan = [*routes, *board.routes], board.lifespan
     return SecurityHeaders(
         AuthenticationMiddleware(Starlette(routes=routes, lifespan=lifespan), node.guard, PUBLIC_ROUTES)

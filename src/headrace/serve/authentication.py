@@ -44,8 +44,8 @@ class AuthenticationMiddleware:
             return
         shown = RequestCredentials(scope)
         try:
-            who = await self._who(scope, shown)
-            if who is NOBODY and (scope.get("method", "GET"), scope["path"]) not in self._open:
+            principal = await self._principal(scope, shown)
+            if principal is NOBODY and (scope.get("method", "GET"), scope["path"]) not in self._open:
                 raise NotAuthenticated(
                     "credentials are missing or invalid", fix="send a token: Authorization: Bearer ..."
                 )
@@ -53,22 +53,22 @@ class AuthenticationMiddleware:
             await self._note(error, scope, shown)
             await _refused(error, scope, shown)(scope, receive, send)
             return
-        if who is LOCAL:
+        if principal is LOCAL:
             scope["rights"] = ALL_RIGHTS
             await self._app(scope, receive, send)
             return
-        scope["rights"] = self._guard.rights(who)
+        scope["rights"] = self._guard.rights(principal)
         counts = self._while_it_counts(scope, shown)
         await self._app(scope, _receiving(receive, counts), _sending(send, counts))
 
     # -- the principal ----------------------------------------------------------------------------------------------
 
-    async def _who(self, scope: Any, shown: RequestCredentials) -> Principal:
+    async def _principal(self, scope: Any, shown: RequestCredentials) -> Principal:
         if (given := shown.get(b"authorization")) is not None:
             return await self._by_header(given, scope)
         cookie = session_cookie(shown)
         if cookie is not None and (found := self._guard.by_session(cookie)) is not None:
-            who, session = found
+            principal, session = found
             if _changes(scope) and not session.allows(shown.get(CSRF.encode())):
                 raise CsrfMissing(
                     "the request changes something, but lacks the session's CSRF token",
@@ -79,7 +79,7 @@ class AuthenticationMiddleware:
                     "a WebSocket with a session cookie requires the header Origin",
                     fix="send a token instead of a cookie",
                 )
-            return who
+            return principal
         return LOCAL if not self._guard.is_required and is_local_request(scope, shown) else NOBODY
 
     async def _by_header(self, given: str, scope: Any) -> Principal:
@@ -109,15 +109,15 @@ class AuthenticationMiddleware:
 
     def _while_it_counts(self, scope: Any, shown: RequestCredentials) -> Revalidate:
         """Check the credentials again during a response: rights can change, tokens expire and users log out."""
-        guard, rights, state = self._guard, scope["rights"], self._guard.book.state
+        guard, rights, state = self._guard, scope["rights"], self._guard.users.state
         is_known = _is_known(guard, shown)
 
         async def counts() -> None:
             nonlocal state
-            if guard.book.state is state and is_known():
+            if guard.users.state is state and is_known():
                 return
-            now = guard.book.state
-            if not now.rights(await self._who(scope, shown)).same(rights):
+            now = guard.users.state
+            if not now.rights(await self._principal(scope, shown)).same(rights):
                 raise NotAuthenticated(
                     "the privileges have changed since the connection was opened", fix="connect again"
                 )

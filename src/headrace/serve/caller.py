@@ -52,23 +52,23 @@ def request_rights(connection: HTTPConnection) -> Rights:
 async def audit_refusal(guard: Guard, connection: HTTPConnection, error: HeadraceError) -> None:
     """Record a denial in the audit log."""
     if isinstance(error, NotAllowed):
-        who = request_rights(connection).who.name
-        await run_in_threadpool(lambda: guard.audit.note_once("refused", who, what=error.what))
+        principal = request_rights(connection).principal.name
+        await run_in_threadpool(lambda: guard.audit.note_once("refused", principal, what=error.what))
 
 
 def current_rights(guard: Guard, connection: HTTPConnection) -> Rights:
     """The caller's current rights, for work that outlives the request; raises when the credentials become invalid."""
-    who = request_rights(connection).who
-    if who is LOCAL:
+    principal = request_rights(connection).principal
+    if principal is LOCAL:
         return ALL_RIGHTS
-    if who.how == "session":
+    if principal.credential == "session":
         found = guard.by_session(session_cookie(RequestCredentials(connection.scope)) or "")
         if found is None:
             raise NotAuthenticated("the session has ended", fix="log in again")
         return guard.rights(found[0])
-    if who.how == "token":
+    if principal.credential == "token":
         return guard.rights(guard.by_token(connection.headers["authorization"].split()[-1]))
-    return guard.rights(guard.still(who))
+    return guard.rights(guard.revalidate(principal))
 
 
 def session_cookie(shown: RequestCredentials) -> str | None:

@@ -40,7 +40,7 @@ def _written(log: EmbeddedLog, count: int = 6) -> None:
 def test_what_was_noted_is_told(log: EmbeddedLog) -> None:
     _written(log, 2)
     found = list(read_audit(log))
-    assert [(e.number, e.at, e.did, e.who, e.facts["text"]) for e in found] == [
+    assert [(e.number, e.at, e.action, e.principal, e.details["text"]) for e in found] == [
         (0, 1000, "statement", "alice", "CREATE STREAM S0;"),
         (1, 1000, "statement", "alice", "CREATE STREAM S1;"),
     ]
@@ -87,7 +87,7 @@ def test_two_who_write_at_once_make_one_chain(log: EmbeddedLog) -> None:
             thread.join()
     assert verify_audit(log).count == 50
     for number in range(2):
-        assert [e.facts["at_turn"] for e in read_audit(log) if e.who == str(number)] == list(range(25))
+        assert [e.details["at_turn"] for e in read_audit(log) if e.principal == str(number)] == list(range(25))
 
 
 _ENDLESS = """
@@ -124,7 +124,7 @@ def test_killed_in_the_middle_the_chain_is_whole_and_goes_on(log: EmbeddedLog) -
     acknowledged = told.count(b"\n")
     Audit(log, SystemClock()).note("deed", "parent")
     assert verify_audit(log).count in (acknowledged + 1, acknowledged + 2)
-    assert list(read_audit(log))[-1].who == "parent"
+    assert list(read_audit(log))[-1].principal == "parent"
 
 
 # -- tampering ------------------------------------------------------------------------------------------------------

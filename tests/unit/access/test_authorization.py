@@ -35,7 +35,7 @@ def _named(pattern: str, kind: ResourceType) -> set[str]:
 @given(_grants)
 def test_exactly_what_is_granted_is_allowed(grants: list[Grant]) -> None:
     rights = Rights(ALICE, grants)
-    allowed = {(g.deed, g.kind, name) for g in grants if g.where is None for name in _named(g.pattern, g.kind)}
+    allowed = {(g.privilege, g.kind, name) for g in grants if g.where is None for name in _named(g.pattern, g.kind)}
     for deed in Privilege:
         for kind in ResourceType:
             for name in NAMES:
@@ -48,12 +48,12 @@ def test_rows_are_those_of_any_grant(grants: list[Grant], name: str, of: str) ->
     mine = [
         g
         for g in grants
-        if g.deed is Privilege.READ and g.kind is ResourceType.SOURCE and name in _named(g.pattern, g.kind)
+        if g.privilege is Privilege.READ and g.kind is ResourceType.SOURCE and name in _named(g.pattern, g.kind)
     ]
     behind = [
         g
         for g in grants
-        if g.deed is Privilege.READ and g.kind is ResourceType.TOPIC and of in _named(g.pattern, g.kind)
+        if g.privilege is Privilege.READ and g.kind is ResourceType.TOPIC and of in _named(g.pattern, g.kind)
     ]
     every = bool(behind) or any(g.where is None for g in mine)
     assert rights.sees_all(name, of) == every

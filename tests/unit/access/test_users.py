@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from contextlib import suppress
 
 import pytest
 
 from headrace.access.audit import Audit, read_audit
-from headrace.access.grants import Grant, Privilege, source_resource, topic_resource
+from headrace.access.grants import Grant, Privilege, ResourceType, source_resource, topic_resource
 from headrace.access.principal import Principal
 from headrace.access.users import TOPIC, UserStore
 from headrace.clock import SystemClock
+from headrace.contracts import Append
 from headrace.errors import BadGrant, BadUserName, HeadraceError, UnknownRole, UnknownUser, UserExists
 from headrace.log.embedded import EmbeddedLog
+from headrace.record import Record
 
 READ = Grant.of("read", "source", "ORDERS")
 
@@ -35,14 +38,23 @@ def test_what_was_changed_is_there_again(log: EmbeddedLog) -> None:
     assert again.roles["clerks"] == (READ,)
     assert not again.has_admin
     assert "a long password" not in str([r.value for r in log.read(TOPIC, 0, 0).records()])
-    assert [(e.did, e.who) for e in read_audit(log)] == [
+    assert [(e.action, e.principal) for e in read_audit(log)] == [
         ("user-added", "local"),
         ("user-added", "local"),
         ("granted", "alice"),
         ("roles-set", "alice"),
         ("user-removed", "bob"),
     ]
-    assert "scrypt" not in str([e.facts for e in read_audit(log)])
+    assert "scrypt" not in str([e.details for e in read_audit(log)])
+
+
+def test_grants_that_an_earlier_version_stored_are_read(log: EmbeddedLog) -> None:
+    grant = {"deed": "read", "kind": "topic", "pattern": "orders", "where": None}
+    stored = {"version": 1, "id": "a", "did": "granted", "by": "local", "at": 0, "role": "clerks", "grant": grant}
+    users = _book(log)
+    log.append([Append(TOPIC, [Record(json.dumps(stored).encode())])])
+    users.refresh()
+    assert users.state.roles["clerks"] == (Grant(Privilege.READ, ResourceType.TOPIC, "orders"),)
 
 
 def test_what_another_process_changes_is_seen(log: EmbeddedLog) -> None:

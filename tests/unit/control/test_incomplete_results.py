@@ -29,7 +29,7 @@ def test_a_result_depends_on_queries_before_its_own() -> None:
         ("running", {"lag": 3, "batches": 1, "records": 9}, ""),
         ("failed", {"failure": {"code": "out-of-memory"}}, "query Q has failed (out-of-memory)"),
         ("paused", {}, "query Q is paused"),
-        ("parked", {"lag": 0}, ""),
+        ("suspended", {"lag": 0}, ""),
     ],
 )
 def test_a_notice_names_the_query_and_what_it_waits_for(state: str, figures: dict[str, Any], told: str) -> None:

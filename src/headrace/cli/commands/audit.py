@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from headrace.cli.context import CommandContext
 from headrace.cli.io import output
+
+if TYPE_CHECKING:
+    from headrace.access.audit import AuditEntry
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -16,7 +19,7 @@ app = typer.Typer(no_args_is_help=True)
 def show(
     ctx: typer.Context,
     last: Annotated[int, typer.Option(min=1, help="Number of entries; the newest are shown.")] = 100,
-    who: Annotated[str | None, typer.Option(help="Show only entries of this user.", show_default=False)] = None,
+    user: Annotated[str | None, typer.Option(help="Show only entries of this user.", show_default=False)] = None,
     as_json: output.Json = False,
 ) -> None:
     """Show the audit log.
@@ -25,7 +28,7 @@ def show(
 
     Example: headrace audit show --last 20
 
-    Example: headrace audit show --who alice --json
+    Example: headrace audit show --user alice --json
     """
     from collections import deque
 
@@ -34,17 +37,29 @@ def show(
     call: CommandContext = ctx.obj
     call.json |= as_json
     with call.log() as log:
-        found = deque((one for one in read_audit(log) if who in (None, one.who)), maxlen=last)
-    facts = [
-        (one, {"number": one.number, "at": output.time_text(one.at), "who": one.who, "did": one.did}) for one in found
-    ]
+        entries = deque((entry for entry in read_audit(log) if user in (None, entry.principal)), maxlen=last)
     if call.json:
-        output.print_json([{**row, "facts": dict(one.facts), "hash": one.hash} for one, row in facts])
+        output.print_json([{**_row(entry), "details": dict(entry.details), "hash": entry.hash} for entry in entries])
         return
-    rows = [{**row, "facts": ", ".join(f"{name}: {fact}" for name, fact in one.facts.items())} for one, row in facts]
     output.print_rows(
-        rows, as_json=False, columns=("number", "at", "who", "did", "facts"), empty="the audit log is empty"
+        [{**_row(entry), "details": _details(entry)} for entry in entries],
+        as_json=False,
+        columns=("number", "at", "principal", "action", "details"),
+        empty="the audit log is empty",
     )
+
+
+def _row(entry: AuditEntry) -> dict[str, object]:
+    return {
+        "number": entry.number,
+        "at": output.time_text(entry.at),
+        "principal": entry.principal,
+        "action": entry.action,
+    }
+
+
+def _details(entry: AuditEntry) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in entry.details.items())
 
 
 @app.command()

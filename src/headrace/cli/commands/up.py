@@ -55,7 +55,7 @@ def up(
     settings = call.settings()
     tls = tls_files(settings)
     with call.log(create=True, long=True) as log, _alone(call, settings, partial(Node, log, settings)) as node:
-        check_bind(settings, has_admin=node.guard.book.state.has_admin)
+        check_bind(settings, has_admin=node.guard.users.state.has_admin)
         limits = ConnectionLimits(settings.server.max_connections, settings.server.max_connections_per_address)
         server = Server(application(node, dashboard=True), settings.server.host, port, limits=limits, tls=tls)
         server.stop_on_signals()

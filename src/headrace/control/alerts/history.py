@@ -167,7 +167,7 @@ def user_can_see_notices(guard: Guard, catalog: Catalog, owner: str, query: str)
     """Whether a user, by their current rights, may see an alert's notices. An unknown user may not."""
     if owner == LOCAL.name:
         return True
-    user, found = guard.book.state.users.get(owner), catalog.queries.get(query)
+    user, found = guard.users.state.users.get(owner), catalog.queries.get(query)
     if user is None or found is None:
         return False
     return can_see_notices(guard.rights(Principal(user.name, user.roles)), found)

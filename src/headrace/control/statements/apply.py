@@ -185,8 +185,8 @@ class StatementExecutor:
         runtime = LogRuntime(self._log, self.settings, self._supervisor, self._clock, rights)
         interpreter = Interpreter(runtime, execution, answers.append)
         if action.journaled:
-            _logger.info("statement by %s: %s", rights.who.name, " ".join(text.split()))
-            self._guard.audit.note("statement", rights.who.name, text=text)
+            _logger.info("statement by %s: %s", rights.principal.name, " ".join(text.split()))
+            self._guard.audit.note("statement", rights.principal.name, text=text)
             return self._journal_and_apply(action, text, execution, interpreter)
         if (refused := _refused(action)) is not None:
             raise refused

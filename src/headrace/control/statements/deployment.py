@@ -63,7 +63,7 @@ class AppDeployer:
                 changed = self._changed_by(replay, before, deployed)
                 left = "\n".join(deployed.unapplied_statements(before, {entry.text for entry in replay.needed()}))
                 self._check_statements(left, replay.catalog.copy())
-                self._guard.audit.note("code", rights.who.name, app=deployed.name)
+                self._guard.audit.note("code", rights.principal.name, app=deployed.name)
                 entry = self._state.journal.add_code(deployed.name, {"source": code.source, "path": code.path})
             replay.add_code(entry)
             self._state.replay = replay
@@ -108,7 +108,7 @@ class AppDeployer:
                 raise AppInUse(
                     f'queries use functions or operators of app "{app}": {", ".join(users)}', fix="terminate them first"
                 )
-            self._guard.audit.note("code-withdrawn", rights.who.name, app=app)
+            self._guard.audit.note("code-withdrawn", rights.principal.name, app=app)
             entry = self._state.journal.add_code(app, None)
             self._state.replay.add_code(entry)
             self._state.apps.withdraw(app)

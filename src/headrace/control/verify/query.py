@@ -121,10 +121,10 @@ def _manifest_of(target: VerifyTarget, checkpoint: Checkpoint) -> Manifest:
 # -- verifiable queries ---------------------------------------------------------------------------------------------
 
 
-def unverifiable_reasons(query: Query, way: str) -> Iterator[str]:
+def unverifiable_reasons(query: Query, execution_mode: str) -> Iterator[str]:
     """Why the results of a query cannot be recomputed."""
     nodes = list(walk(query.sink))
-    if way == REALTIME:
+    if execution_mode == REALTIME:
         yield "realtime mode delivers at least once, so a result may appear several times"
     if any(_uses_current_time(vars(node)) for node in nodes):
         yield "it uses the current time"

@@ -1,6 +1,6 @@
 """The routes of all resources: parses requests, writes responses and errors.
 
-routes = [*api_routes(site), ...]
+routes = [*api_routes(context), ...]
 """
 
 from __future__ import annotations
@@ -65,62 +65,62 @@ ROUTES: tuple[Route, ...] = (
 )
 
 
-def api_routes(site: RequestContext) -> list[BaseRoute]:
+def api_routes(context: RequestContext) -> list[BaseRoute]:
     """The routes of the API. They must come before, or next to, other routes."""
-    inner = Starlette(routes=_routes(site), exception_handlers={HTTPException: _elsewhere, Exception: _failed})
-    return [Mount(PREFIX, inner), _endpoint(site, [metrics.ROUTE])]
+    inner = Starlette(routes=_routes(context), exception_handlers={HTTPException: _elsewhere, Exception: _failed})
+    return [Mount(PREFIX, inner), _endpoint(context, [metrics.ROUTE])]
 
 
-def _routes(site: RequestContext) -> list[BaseRoute]:
+def _routes(context: RequestContext) -> list[BaseRoute]:
     by_path: dict[str, list[Route]] = {}
     for route in ROUTES:
         by_path.setdefault(route.path, []).append(route)
 
     async def live(socket: WebSocket) -> None:
-        await topic_tail.tail_socket(site.by(request_rights(socket)), socket)
+        await topic_tail.tail_socket(context.with_rights(request_rights(socket)), socket)
 
     async def watched(socket: WebSocket) -> None:
-        await push_query.watch_query_socket(site.by(request_rights(socket)), socket)
+        await push_query.watch_query_socket(context.with_rights(request_rights(socket)), socket)
 
     async def described(request: Request) -> Response:
         return Response(orjson.dumps(openapi(ROUTES, PREFIX)), media_type="application/json")
 
     return [
         Endpoint("/openapi.json", described, methods=["GET"]),
-        *(_endpoint(site, same) for same in by_path.values()),
+        *(_endpoint(context, same) for same in by_path.values()),
         WebSocketRoute(topic_tail.TAIL_PATH, live),
         WebSocketRoute(push_query.WATCH_PATH, watched),
     ]
 
 
-def _endpoint(site: RequestContext, routes: list[Route]) -> Endpoint:
+def _endpoint(context: RequestContext, routes: list[Route]) -> Endpoint:
     """One endpoint for all methods of a path."""
     by_method = {route.method: route for route in routes}
 
     async def endpoint(request: Request) -> Response:
         route = by_method["GET" if request.method == "HEAD" else request.method]
         try:
-            return await _respond(site, route, request)
+            return await _respond(context, route, request)
         except HeadraceError as error:
-            await audit_refusal(site.node.guard, request, error)
+            await audit_refusal(context.node.guard, request, error)
             return error_response(error)
 
     return Endpoint(routes[0].path, endpoint, methods=list(by_method))
 
 
-async def _respond(site: RequestContext, route: Route, request: Request) -> Response:
+async def _respond(context: RequestContext, route: Route, request: Request) -> Response:
     if route.is_code:
-        check_code_origin(request, site.node.settings)
-    site = site.by(request_rights(request))
+        check_code_origin(request, context.node.settings)
+    context = context.with_rights(request_rights(request))
     if isinstance(route.needs, AccessLevel):  # before the body is read
-        route.needs.check(site.rights, None)
-    with site.budget.share() as take:
+        route.needs.check(context.rights, None)
+    with context.budget.share() as take:
         given = () if route.parameters is None else (await _read_parameters(route, route.parameters, request, take),)
         if isinstance(route.needs, RequiredPrivilege):
-            route.needs.check(site.rights, *given)
+            route.needs.check(context.rights, *given)
         if route.is_live:
-            return await route.do(site, *given, request)
-        return _response(await run_in_threadpool(route.do, site, *given), route.status)
+            return await route.do(context, *given, request)
+        return _response(await run_in_threadpool(route.do, context, *given), route.status)
 
 
 async def _read_parameters(route: Route, kind: type, request: Request, take: Callable[[int], None]) -> Any:

@@ -48,17 +48,17 @@ class Metric:
     labels: LabelValues = ()
 
 
-def render_metrics(site: RequestContext) -> RawResponse:
+def render_metrics(context: RequestContext) -> RawResponse:
     """Get all metrics, in the text format of Prometheus."""
     registry = CollectorRegistry(auto_describe=False)  # per request: the rights of the caller limit the series
-    registry.register(MetricsCollector(_measure(site)))
+    registry.register(MetricsCollector(_measure(context)))
     return RawResponse(generate_latest(registry), PROMETHEUS_TYPE)
 
 
-def _measure(site: RequestContext) -> MetricsSample:
-    rights = site.rights
-    bounds = {name: of for name, of in site.bounds().items() if rights.may(Privilege.READ, topic_resource(name))}
-    return MetricsSample(query_statuses(site.node, site.sampler, rights), bounds, site.append_signal.readers)
+def _measure(context: RequestContext) -> MetricsSample:
+    rights = context.rights
+    bounds = {name: of for name, of in context.bounds().items() if rights.may(Privilege.READ, topic_resource(name))}
+    return MetricsSample(query_statuses(context.node, context.sampler, rights), bounds, context.append_signal.readers)
 
 
 class MetricsCollector(Collector):

@@ -3,7 +3,7 @@
     @dataclass(frozen=True, kw_only=True)
     class Page:
         topic: str = in_path("The topic's name.")
-        limit: int = in_query("At most so many records.", 100)
+        limit: int = in_query("Maximum number of records to return.", 100)
 
 Undeclared parameters are refused, so that a misspelt name is not ignored.
 """

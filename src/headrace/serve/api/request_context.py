@@ -33,15 +33,15 @@ class RequestContext:
         self.budget = BodyBudget(_HELD)
         self.rights = NO_RIGHTS
 
-    def by(self, rights: Rights) -> RequestContext:
+    def with_rights(self, rights: Rights) -> RequestContext:
         """The same context with a caller's rights."""
-        site = copy(self)
-        site.rights = rights
-        return site
+        context = copy(self)
+        context.rights = rights
+        return context
 
-    def note(self, did: str, **facts: Any) -> None:
+    def audit(self, action: str, **details: Any) -> None:
         """Write to the audit log, before the action is executed."""
-        self.node.guard.audit.note(did, self.rights.who.name, **facts)
+        self.node.guard.audit.note(action, self.rights.principal.name, **details)
 
     @property
     def log(self) -> Log:

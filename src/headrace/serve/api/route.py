@@ -32,15 +32,15 @@ class RawResponse:
 class RequiredPrivilege:
     """A privilege on the resource that a parameter names."""
 
-    deed: Privilege
+    privilege: Privilege
     kind: ResourceType
     parameter: str
 
     def check(self, rights: Rights, params: Any) -> None:
-        rights.check(self.deed, Resource(self.kind, getattr(params, self.parameter)))
+        rights.check(self.privilege, Resource(self.kind, getattr(params, self.parameter)))
 
     def __str__(self) -> str:
-        return f"may {self.deed} the {self.kind}"
+        return f"may {self.privilege} the {self.kind}"
 
 
 class AccessLevel(StrEnum):

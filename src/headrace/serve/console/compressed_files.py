@@ -27,25 +27,25 @@ class CompressedFiles:
     def __init__(self, app: Any, budget: int = MAX_CACHE_BYTES) -> None:
         self._app = app
         self._room = budget
-        self._kept: dict[str, _File] = {}
+        self._cache: dict[str, _File] = {}
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if not _is_wanted(scope):
             await self._app(scope, receive, send)
             return
-        file = self._kept.get(scope["path"])
+        file = self._cache.get(scope["path"])
         if file is None:
             file = _File()
             await self._app(_plainly(scope), receive, file.take)
-            if file.may_be_kept:
+            if file.is_cacheable:
                 await run_in_threadpool(file.pack)
                 self._keep(scope["path"], file)
         await file.send(send)
 
     def _keep(self, path: str, file: _File) -> None:
-        if len(file.body) <= self._room and path not in self._kept:
+        if len(file.body) <= self._room and path not in self._cache:
             self._room -= len(file.body)
-            self._kept[path] = file
+            self._cache[path] = file
 
 
 def _is_wanted(scope: Any) -> bool:
@@ -78,7 +78,7 @@ class _File:
             self.body += message.get("body", b"")
 
     @property
-    def may_be_kept(self) -> bool:
+    def is_cacheable(self) -> bool:
         """Whether it may be cached. HTML pages may not: each has its own nonce."""
         return self.status == 200 and not self.headers.get("content-type", "").startswith("text/html")
 

@@ -65,7 +65,7 @@ _LOGIN_POLICY = "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; fo
 class Console:
     """The console; the server's application includes its `routes` and `lifespan`."""
 
-    def __init__(self, site: RequestContext) -> None:
+    def __init__(self, context: RequestContext) -> None:
         register_pages()
         self._inner = FastAPI(openapi_url=None)
         ui.run_with(
@@ -83,7 +83,9 @@ class Console:
         nicegui_app.colors(primary="#0b6e75", positive="#18703a", dark="#17242a", dark_page="#0f181b")
         nicegui_app.add_static_files("/static", STATIC)
         ui.add_head_html(_HEAD, shared=True)
-        pages = GZipMiddleware(ConsoleMiddleware(self._inner, site), compresslevel=1)  # fast, as the user waits for it
+        pages = GZipMiddleware(
+            ConsoleMiddleware(self._inner, context), compresslevel=1
+        )  # fast, as the user waits for it
         self.routes: list[BaseRoute] = [
             Route("/", _begin, methods=["GET"]),
             Route(LOGIN_PATH, _login_page, methods=["GET"]),
@@ -108,13 +110,13 @@ async def _login_page(_: Any) -> FileResponse:
 class ConsoleMiddleware:
     """Passes the server's context to the pages, and sets the security headers."""
 
-    def __init__(self, app: Any, site: RequestContext) -> None:
+    def __init__(self, app: Any, context: RequestContext) -> None:
         self._app = app
-        self._site = site
-        self._pulse = SnapshotPoller(site)
+        self._context = context
+        self._poller = SnapshotPoller(context)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        scope[SCOPE_KEY] = self._site, self._pulse
+        scope[SCOPE_KEY] = self._context, self._poller
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -24,35 +24,35 @@ SCOPE_KEY = "headrace.console"
 class PageContext:
     def __init__(self, request: Request) -> None:
         self.request = request
-        site, pulse = request.scope[SCOPE_KEY]
-        self._site: RequestContext = site
-        self._pulse: SnapshotPoller = pulse
-        self.who = request_rights(request).who
+        server, poller = request.scope[SCOPE_KEY]
+        self._server: RequestContext = server
+        self._poller: SnapshotPoller = poller
+        self.principal = request_rights(request).principal
 
     @property
     def rights(self) -> Rights:
         """The current rights: a page may be open for a long time."""
-        return current_rights(self._site.node.guard, self.request)
+        return current_rights(self._server.node.guard, self.request)
 
     @property
-    def site(self) -> RequestContext:
-        return self._site.by(self.rights)
+    def api(self) -> RequestContext:
+        return self._server.with_rights(self.rights)
 
     @property
     def prefers_dark(self) -> bool | None:
         """None: the browser's preference."""
         return {"dark": True, "light": False}.get(self.request.cookies.get("headrace-colours", ""))
 
-    async def now(self) -> ServerSnapshot:
+    async def snapshot(self) -> ServerSnapshot:
         """The latest snapshot, limited to what the user may see."""
-        return (await self._pulse.now()).seen_by(self.rights)
+        return (await self._poller.snapshot()).seen_by(self.rights)
 
-    async def share(self, params: SharedRequest) -> Any:
+    async def cached(self, params: SharedRequest) -> Any:
         """A response that is computed once for all users with the same request and the same rights."""
-        return await self._pulse.answers.of(self.site, params)
+        return await self._poller.answers.of(self.api, params)
 
-    async def ask(self, do: Callable[..., Any], *given: Any) -> Any:
+    async def call(self, do: Callable[..., Any], *given: Any) -> Any:
         """Call the function of a route, if the user may; on a thread, since it may block on the log."""
-        site = self.site
-        _NEEDS[do].check(site.rights, *(given or (None,)))
-        return await run_in_threadpool(do, site, *given)
+        api = self.api
+        _NEEDS[do].check(api.rights, *(given or (None,)))
+        return await run_in_threadpool(do, api, *given)

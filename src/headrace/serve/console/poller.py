@@ -24,7 +24,7 @@ from headrace.serve.api.request_context import RequestContext
 POLL_SECONDS = 1.0
 """Seconds between two polls."""
 _REST = 4  # pause before an answer is computed again, as a multiple of the time it took
-_KEPT = 10.0  # seconds that an unused answer is cached
+_CACHE_SECONDS = 10.0  # seconds that an unused answer is cached
 
 
 @dataclass(frozen=True)
@@ -80,11 +80,11 @@ class ServerSnapshot:
 class SharedRequest(Protocol):
     """A request that several pages repeat. Equal requests with equal rights share one answer."""
 
-    def stamp(self, site: RequestContext) -> object:
+    def stamp(self, context: RequestContext) -> object:
         """A version of the answer: while it is equal, so is the answer. None if there is no such version."""
         ...
 
-    def answer(self, site: RequestContext) -> Any: ...
+    def answer(self, context: RequestContext) -> Any: ...
 
 
 class SharedRequestCache:
@@ -97,12 +97,12 @@ class SharedRequestCache:
         self._turns: dict[Any, asyncio.Lock] = {}
         self._known: dict[Any, tuple[float, object, Any]] = {}
 
-    async def of(self, site: RequestContext, request: SharedRequest) -> Any:
-        key = request, site.rights.is_admin or site.rights.grants
+    async def of(self, context: RequestContext, request: SharedRequest) -> Any:
+        key = request, context.rights.is_admin or context.rights.grants
         async with self._turns.setdefault(key, asyncio.Lock()):
             again_at, stamp, answer = self._known.get(key, (-math.inf, None, None))
             if (begun := time.monotonic()) >= again_at:
-                stamp, answer = await run_in_threadpool(_answer, site, request, stamp, answer)
+                stamp, answer = await run_in_threadpool(_answer, context, request, stamp, answer)
                 done = time.monotonic()
                 self._known[key] = done + max(0.9 * POLL_SECONDS, _REST * (done - begun)), stamp, answer
                 self._forget()
@@ -110,27 +110,27 @@ class SharedRequestCache:
 
     def _forget(self) -> None:
         """Evict answers that were not requested for some time."""
-        old = time.monotonic() - _KEPT
+        old = time.monotonic() - _CACHE_SECONDS
         for key in [one for one, (again_at, _, _) in self._known.items() if again_at < old]:
             del self._known[key]
             self._turns.pop(key, None)
 
 
-def _answer(site: RequestContext, request: SharedRequest, stamp: object, answer: Any) -> tuple[object, Any]:
+def _answer(context: RequestContext, request: SharedRequest, stamp: object, answer: Any) -> tuple[object, Any]:
     """The stamp is taken before the answer: a change in between is found by the next poll."""
-    now = request.stamp(site)
-    return (stamp, answer) if now is not None and now == stamp else (now, request.answer(site))
+    now = request.stamp(context)
+    return (stamp, answer) if now is not None and now == stamp else (now, request.answer(context))
 
 
 class SnapshotPoller:
-    def __init__(self, site: RequestContext) -> None:
-        self._site = site
+    def __init__(self, context: RequestContext) -> None:
+        self._context = context
         self._turn = asyncio.Lock()
         self._courses: dict[str, MetricsWindow] = {}
         self._moment: ServerSnapshot | None = None
         self.answers = SharedRequestCache()
 
-    async def now(self) -> ServerSnapshot:
+    async def snapshot(self) -> ServerSnapshot:
         """The latest snapshot, at most about a second old."""
         async with self._turn:
             if self._moment is None or time.monotonic() - self._moment.at >= 0.9 * POLL_SECONDS:
@@ -138,9 +138,9 @@ class SnapshotPoller:
             return self._moment
 
     def _take_snapshot(self) -> ServerSnapshot:
-        at, node = time.monotonic(), self._site.node
+        at, node = time.monotonic(), self._context.node
         topics: dict[str, TopicSnapshot] = {}
-        for name, bounds in self._site.bounds().items():
+        for name, bounds in self._context.bounds().items():
             end = sum(one.end for one in bounds.values())
             held = end - sum(one.start for one in bounds.values())
             course = self._courses.setdefault(name, MetricsWindow(deque([(at, end)])))
@@ -149,5 +149,5 @@ class SnapshotPoller:
             del self._courses[gone]
         broken = {number: str(error) for number, error in node.broken.items()}
         plans = {name: one.query for name, one in list(node.supervisor.queries.items())}
-        queries = query_statuses(node, self._site.sampler)
+        queries = query_statuses(node, self._context.sampler)
         return ServerSnapshot(at, topics, queries, view_statuses(node), dict(node.catalog.sources), broken, plans)

@@ -19,7 +19,7 @@ _MAX_SCANNED = 20_000
 
 @dataclass(frozen=True)
 class DeadLetterList:
-    letters: list[dead_letters.DeadLetter]
+    dead_letters: list[dead_letters.DeadLetter]
     are_more: bool
 
 
@@ -32,37 +32,41 @@ class RecentDeadLetters:
     settled: int = 0
     """Resolved by the requesting page: part of the cache key, so that no earlier answer is used."""
 
-    def stamp(self, site: RequestContext) -> object:
+    def stamp(self, context: RequestContext) -> object:
         """None: dead letters are resolved without a record in their topic."""
         return None
 
-    def answer(self, site: RequestContext) -> DeadLetterList:
-        boxes = dead_letters.list_dead_letter_topics(site, dead_letters.ListTopicsRequest(query=self.query))
-        each = [self._of(site, box.topic, partition) for box in boxes for partition in site.log.bounds(box.topic)]
-        merged = heapq.merge(*each, key=lambda letter: -letter.timestamp)
+    def answer(self, context: RequestContext) -> DeadLetterList:
+        topics = dead_letters.list_dead_letter_topics(context, dead_letters.ListTopicsRequest(query=self.query))
+        each = [
+            self._of(context, one.topic, partition) for one in topics for partition in context.log.bounds(one.topic)
+        ]
+        merged = heapq.merge(*each, key=lambda dead_letter: -dead_letter.timestamp)
         found = list(islice(merged, self.most + 1))
         return DeadLetterList(found[: self.most], len(found) > self.most)
 
-    def _of(self, site: RequestContext, box: str, partition: int) -> Iterator[dead_letters.DeadLetter]:
+    def _of(self, context: RequestContext, name: str, partition: int) -> Iterator[dead_letters.DeadLetter]:
         """From the end backwards, a batch at a time, up to a limit."""
-        topic = site.log.topic(box)
-        start, end = site.log.bounds(box)[partition]
+        topic = context.log.topic(name)
+        start, end = context.log.bounds(name)[partition]
         start = max(start, end - _MAX_SCANNED)
         while end > start:
             first = max(start, end - _AT_ONCE)
-            yield from reversed([one for one in _between(site, topic, partition, first, end) if self._is_wanted(one)])
+            yield from reversed(
+                [one for one in _between(context, topic, partition, first, end) if self._is_wanted(one)]
+            )
             end = first
 
-    def _is_wanted(self, letter: dead_letters.DeadLetter) -> bool:
-        return letter.query == self.query and letter.state == dead_letters.UNRESOLVED
+    def _is_wanted(self, dead_letter: dead_letters.DeadLetter) -> bool:
+        return dead_letter.query == self.query and dead_letter.state == dead_letters.UNRESOLVED
 
 
 def _between(
-    site: RequestContext, topic: Topic, partition: int, first: int, end: int
+    context: RequestContext, topic: Topic, partition: int, first: int, end: int
 ) -> Iterator[dead_letters.DeadLetter]:
     while first < end:
-        batch = site.log.read(topic.name, partition, first, max_records=end - first)
-        yield from dead_letters.dead_letters_in(site, topic, batch)
+        batch = context.log.read(topic.name, partition, first, max_records=end - first)
+        yield from dead_letters.dead_letters_in(context, topic, batch)
         if batch.next_offset == first:
             return
         first = batch.next_offset

@@ -78,11 +78,11 @@ def register_pages() -> None:
 
 def _shown(page: PageRoute) -> Callable[..., Awaitable[None]]:
     async def shown(request: Request) -> None:
-        desk, named = PageContext(request), request.path_params
+        context, named = PageContext(request), request.path_params
         title = next(iter(named.values()), page.place.name)
-        with page_layout(desk, NAV_ITEMS, page.place, title):
+        with page_layout(context, NAV_ITEMS, page.place, title):
             try:
-                await page.show(desk, **named)
+                await page.show(context, **named)
             except HeadraceError as error:
                 error_text(error)
                 if named:

@@ -55,18 +55,18 @@ class ViewRows:
     times: frozenset[int]
 
 
-def view_version(site: RequestContext, view: str, where: str) -> object:
+def view_version(context: RequestContext, view: str, where: str) -> object:
     """The version of the view; None if it is unknown, or if the result also depends on the clock."""
-    described: ViewDescription = get_view(site, ViewRequest(view=view))
+    described: ViewDescription = get_view(context, ViewRequest(view=view))
     return None if described.position is None or _CLOCK in where.upper() else described
 
 
-def run_select(site: RequestContext, params: ViewSelect) -> ViewRows:
-    name = get_view(site, ViewRequest(view=params.view)).name
-    ask = site.node.plan_select(params.text(name), rights=site.rights)
+def run_select(context: RequestContext, params: ViewSelect) -> ViewRows:
+    name = get_view(context, ViewRequest(view=params.view)).name
+    ask = context.node.plan_select(params.text(name), rights=context.rights)
     if ask.push or {one.name for one in ask.query.sources} != {name} or ask.limit != params.limit:
         raise BadRequest("a filter or a sort order is not a single expression", fix="run other queries as statements")
-    with site.node.pull_queries.execute(ask) as pulled:
+    with context.node.pull_queries.execute(ask) as pulled:
         rows = [parse_row(row.text, ask.columns) for batch in pulled.batches for row in batch]
     return ViewRows([column.name for column in ask.columns], rows, time_columns(ask.columns))
 
@@ -109,13 +109,13 @@ class GridRequest:
     text: str = ""
     limit: int = 1_000
 
-    def stamp(self, site: RequestContext) -> object:
-        return view_version(site, self.view, self.where)
+    def stamp(self, context: RequestContext) -> object:
+        return view_version(context, self.view, self.where)
 
-    def answer(self, site: RequestContext) -> ViewRows:
+    def answer(self, context: RequestContext) -> ViewRows:
         both = [f"({self.where})"] if self.where else []
-        both += [f"({_holds(_relation(site, self.view), self.text)})"] if self.text else []
-        return run_select(site, ViewSelect(self.view, "*", " AND ".join(both), "", self.order, self.limit))
+        both += [f"({_holds(_relation(context, self.view), self.text)})"] if self.text else []
+        return run_select(context, ViewSelect(self.view, "*", " AND ".join(both), "", self.order, self.limit))
 
 
 def _holds(relation: Relation, wanted: str) -> str:
@@ -125,8 +125,8 @@ def _holds(relation: Relation, wanted: str) -> str:
     return " OR ".join(f"INSTR(LCASE(CAST({quoted(one.name)} AS STRING)), {literal}) > 0" for one in shown) or "FALSE"
 
 
-def _relation(site: RequestContext, view: str) -> Relation:
-    return site.node.catalog.sources[get_view(site, ViewRequest(view=view)).name].relation
+def _relation(context: RequestContext, view: str) -> Relation:
+    return context.node.catalog.sources[get_view(context, ViewRequest(view=view)).name].relation
 
 
 # -- charts ---------------------------------------------------------------------------------------------------------
@@ -138,13 +138,13 @@ class ChartRequest:
 
     panel: ChartPanel
 
-    def stamp(self, site: RequestContext) -> object:
-        return view_version(site, self.panel.view, self.panel.where)
+    def stamp(self, context: RequestContext) -> object:
+        return view_version(context, self.panel.view, self.panel.where)
 
-    def answer(self, site: RequestContext) -> DrawnChart:
-        relation = _relation(site, self.panel.view)
+    def answer(self, context: RequestContext) -> DrawnChart:
+        relation = _relation(context, self.panel.view)
         params = chart_select(self.panel, relation)
-        found = run_select(site, params)
+        found = run_select(context, params)
         places = [found.columns.index(name) if name in found.columns else None for name in ("x", "y", "by")]
         rows = [[None if place is None else row[place] for place in places] for row in found.rows[:MAX_ROWS]]
         return draw_chart(self.panel, rows, time_fields(relation), is_cut=len(found.rows) > MAX_ROWS)

@@ -24,7 +24,7 @@ def check_bind(settings: Settings, *, has_admin: bool) -> None:
         "authentication": (settings.auth.mode == REQUIRED, f"export HEADRACE_AUTH_MODE={REQUIRED}"),
         "an admin": (has_admin, "headrace user add NAME --role admin"),
     }
-    missing = {what: mend for what, (is_there, mend) in needed.items() if not is_there}
+    missing = {what: fix for what, (is_set, fix) in needed.items() if not is_set}
     if missing:
         raise PublicBind(
             f'other machines can reach "{settings.server.host}", and there is no {" and no ".join(missing)}'.replace(

@@ -69,8 +69,8 @@ class ConnectionLimits:
 
 def _refusal(what: str, setting: str) -> bytes:
     error = TooManyConnections(what, fix=f"close some, try again later, or raise the setting {setting}")
-    told = json.dumps({**error.as_dict(), "status": 503}).encode()
-    return _FULL + b"content-length: %d\r\n\r\n" % len(told) + told
+    document = json.dumps({**error.as_dict(), "status": 503}).encode()
+    return _FULL + b"content-length: %d\r\n\r\n" % len(document) + document
 
 
 def _peer(protocol: Any) -> str:

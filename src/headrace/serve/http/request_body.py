@@ -16,7 +16,7 @@ MAX_BODY_BYTES = 16 << 20
 """Maximum bytes of a body, by default."""
 MAX_STATEMENTS_BYTES = 1 << 20
 """Maximum bytes of a body with statements."""
-_STILL = 30.0  # seconds in which a part of a body must arrive
+_IDLE_SECONDS = 30.0  # seconds in which a part of a body must arrive
 _SLOWEST = 1024  # minimum bytes per second of a body, on average, after the first seconds
 
 
@@ -58,15 +58,17 @@ async def read_body(
     now = asyncio.get_running_loop().time
     began = now()
     try:
-        async with asyncio.timeout(_STILL) as still:
+        async with asyncio.timeout(_IDLE_SECONDS) as timeout:
             async for part in request.stream():
                 take(len(part))
                 received += part
-                still.reschedule(min(now(), began + len(received) / _SLOWEST) + _STILL)
+                timeout.reschedule(min(now(), began + len(received) / _SLOWEST) + _IDLE_SECONDS)
                 if len(received) > most:
                     raise BodyTooLarge(f"the body is larger than {most} bytes", fix="send it in parts")
     except TimeoutError:
-        raise BadRequest(f"the rest of the body did not arrive within {_STILL:g} s", fix="send it again") from None
+        raise BadRequest(
+            f"the rest of the body did not arrive within {_IDLE_SECONDS:g} s", fix="send it again"
+        ) from None
     except ClientDisconnect:
         raise BadRequest("the client closed the connection", fix="send it again") from None
     return bytes(received)

@@ -32,7 +32,7 @@ from headrace.serve.http.connections import (
 
 _logger = logging.getLogger(__name__)
 LOOPBACK_HOSTS = ("127.0.0.1", "localhost")
-_STILL = 30.0  # seconds after which the kernel drops a connection whose peer does not acknowledge data
+_ACK_TIMEOUT = 30.0  # seconds after which the kernel drops a connection whose peer does not acknowledge data
 
 
 class Server:
@@ -56,7 +56,7 @@ class Server:
                 f"cannot listen on {host}:{port}: {error}",
                 fix="stop the process that uses the port, or choose another with --port",
             ) from error
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _STILL))
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * _ACK_TIMEOUT))
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.host = host
         self.port: int = self._socket.getsockname()[1]

@@ -59,13 +59,13 @@ def statements(node: Node, body: Body, rights: Rights) -> Answered:
         node.execute(text, properties, named, rights=rights, on_done=done.append)
     except HeadraceError as error:
         if isinstance(error, NotAllowed):
-            node.guard.audit.note_once("refused", rights.who.name, what=error.what)
+            node.guard.audit.note_once("refused", rights.principal.name, what=error.what)
         return error_document(error, text, _entities(done))
     return 200, _entities(done)
 
 
 def _entities(outcomes: list[Any]) -> list[Any]:
-    return [told for told in map(statement_entity, outcomes) if told is not None]
+    return [entity for entity in map(statement_entity, outcomes) if entity is not None]
 
 
 def status(node: Node, body: Body, rights: Rights) -> Answered:
@@ -87,13 +87,13 @@ def _commands(node: Node, rights: Rights) -> list[str]:
 
 def info(node: Node, body: Body, rights: Rights) -> Answered:
     """GET /info."""
-    told = {
+    info = {
         "version": version("headrace"),
         "kafkaClusterId": PROGRAM_NAME,
         "ksqlServiceId": PROGRAM_NAME,
         "serverStatus": "RUNNING",
     }
-    return 200, {"KsqlServerInfo": told}
+    return 200, {"KsqlServerInfo": info}
 
 
 def healthcheck(node: Node, body: Body, rights: Rights) -> Answered:

@@ -76,8 +76,8 @@ def _named(kind: str, name: str, verb: str, done: str) -> EntityFacts:
     return f"{kind}/`{name}`/{verb}", f"{kind.capitalize()} {name} {done}", None
 
 
-def _command(source: SourceInfo, deed: str) -> str:
-    return f"{source.kind}/`{source.name}`/{deed}"
+def _command(source: SourceInfo, verb: str) -> str:
+    return f"{source.kind}/`{source.name}`/{verb}"
 
 
 _FACTS: Mapping[type, Callable[[Any], EntityFacts]] = {

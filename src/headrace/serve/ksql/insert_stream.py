@@ -144,11 +144,11 @@ class AcknowledgementResponse(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
-        async for text in self._told():
+        async for text in self._acknowledgements():
             await send({"type": "http.response.body", "body": text, "more_body": True})
         await send({"type": "http.response.body", "body": b"]" if self._as_array else b""})
 
-    async def _told(self) -> AsyncIterator[bytes]:
+    async def _acknowledgements(self) -> AsyncIterator[bytes]:
         if self._as_array:
             yield b"["
         try:
@@ -160,16 +160,16 @@ class AcknowledgementResponse(Response):
             yield self._text([json.dumps(error_document(error)[1]).encode()])
 
     async def _appended(self, lines: list[bytes]) -> bytes:
-        told = await run_in_threadpool(self._taken, lines)
+        acknowledgements = await run_in_threadpool(self._taken, lines)
         self._take(-_size(lines))
-        return told
+        return acknowledgements
 
     def _taken(self, lines: list[bytes]) -> bytes:
         """Append the valid rows; returns an acknowledgement or an error for each row."""
         failures = self._inserter.insert(lines)
-        told = [self._ack(self._number + number, failures.get(number)) for number in range(len(lines))]
+        acknowledgements = [self._ack(self._number + number, failures.get(number)) for number in range(len(lines))]
         self._number += len(lines)
-        return self._text(told)
+        return self._text(acknowledgements)
 
     def _ack(self, number: int, failure: HeadraceError | None) -> bytes:
         if failure is None:

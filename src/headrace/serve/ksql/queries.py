@@ -85,16 +85,16 @@ class QueryEndpoints:
             return ""
         text, properties, variables = _parsed(body, "sql", "properties")
         with suppress(HeadraceError):  # the query itself reports it
-            ask = self._node.plan_transient_query(text, properties, variables, rights=rights)
-            if isinstance(ask, TransientSelect):
-                return incomplete_results(self._node, {source.name for source in ask.query.sources}, rights)
+            select = self._node.plan_transient_query(text, properties, variables, rights=rights)
+            if isinstance(select, TransientSelect):
+                return incomplete_results(self._node, {source.name for source in select.query.sources}, rights)
         return ""
 
     async def close_query(self, request: Request, body: Body) -> Response:
         """POST /close-query."""
-        subscription, who = self._open.get(str(body.get("queryId")), (None, None))
+        subscription, principal = self._open.get(str(body.get("queryId")), (None, None))
         rights = request_rights(request)
-        if subscription is None or not (rights.is_admin or rights.who.name == who):
+        if subscription is None or not (rights.is_admin or rights.principal.name == principal):
             raise UnknownQuery(f"query {body.get('queryId')} is not running", fix="it may have already ended")
         subscription.end()
         return Response(b"{}", media_type=OBJECTS)
@@ -115,16 +115,16 @@ class QueryEndpoints:
                 answer = await run_in_threadpool(self._at_once, text, rights, shape)
             if answer is not None:
                 return Response(answer, media_type=shape.content_type)
-        ask = await run_in_threadpool(
+        select = await run_in_threadpool(
             partial(self._node.plan_transient_query, text, properties, variables, rights=rights)
         )
-        who = rights.who.name
-        if isinstance(ask, TopicPrinter):
-            return await self._printed(ask, printed, who)
-        if ask.push:
+        principal = rights.principal.name
+        if isinstance(select, TopicPrinter):
+            return await self._printed(select, printed, principal)
+        if select.push:
             from_beginning = str(properties.get(OFFSET_RESET, "latest")).lower() == "earliest"
-            return await self._pushed(ask, shape, who, from_beginning=from_beginning)
-        return await self._pulled(ask, shape)
+            return await self._pushed(select, shape, principal, from_beginning=from_beginning)
+        return await self._pulled(select, shape)
 
     # -- pull queries -----------------------------------------------------------------------------------------------
 
@@ -143,20 +143,20 @@ class QueryEndpoints:
             begin = shape.begin(ResponseHeader.of(prepared.select, self._name(prepared.select)))
             return begin + shape.rows(batches[0] if batches else ()) + shape.end()
 
-    async def _pulled(self, ask: TransientSelect, shape: ResponseFormat) -> Response:
+    async def _pulled(self, select: TransientSelect, shape: ResponseFormat) -> Response:
         """Most results are short: they are computed on a thread in one go."""
         seconds = self._node.pull_queries.settings.query.pull_timeout.total_seconds()
         ends_at = anyio.current_time() + seconds + PULL_READ_GRACE if seconds else math.inf
-        parts = self._parts(ask, shape)
+        parts = self._parts(select, shape)
         begun = await run_in_threadpool(lambda: list(itertools.islice(parts, 2)))
         if len(begun) < 2:
             return Response(b"".join(begun), media_type=shape.content_type)
         return PullResponse(begun, parts, ends_at, shape.content_type)
 
-    def _parts(self, ask: TransientSelect, shape: ResponseFormat) -> Generator[bytes, None, None]:
+    def _parts(self, select: TransientSelect, shape: ResponseFormat) -> Generator[bytes, None, None]:
         """The text batch by batch. The last batch includes the end, and is sent after the snapshot is released."""
-        buffered, count, failure = shape.begin(ResponseHeader.of(ask, self._name(ask))), 0, None
-        with self._node.pull_queries.execute(ask) as answer:
+        buffered, count, failure = shape.begin(ResponseHeader.of(select, self._name(select))), 0, None
+        with self._node.pull_queries.execute(select) as answer:
             try:
                 for rows in answer.batches:
                     if count:
@@ -168,36 +168,38 @@ class QueryEndpoints:
                 if not count:
                     raise
                 failure = error
-        yield buffered + shape.end(None if failure or is_table(ask) else _message(ask, count), failure)
+        yield buffered + shape.end(None if failure or is_table(select) else _message(select, count), failure)
 
     # -- push queries -----------------------------------------------------------------------------------------------
 
-    async def _pushed(self, ask: TransientSelect, shape: ResponseFormat, who: str, *, from_beginning: bool) -> Response:
-        head = ResponseHeader.of(ask, self._name(ask, shared=not from_beginning))
-        subscribe = partial(self._node.push_queries.subscribe, ask, from_beginning=from_beginning)
-        return await self._going(head, shape, who, subscribe)
+    async def _pushed(
+        self, select: TransientSelect, shape: ResponseFormat, principal: str, *, from_beginning: bool
+    ) -> Response:
+        head = ResponseHeader.of(select, self._name(select, shared=not from_beginning))
+        subscribe = partial(self._node.push_queries.subscribe, select, from_beginning=from_beginning)
+        return await self._going(head, shape, principal, subscribe)
 
-    async def _printed(self, printing: TopicPrinter, shape: ResponseFormat, who: str) -> Response:
+    async def _printed(self, printing: TopicPrinter, shape: ResponseFormat, principal: str) -> Response:
         head = ResponseHeader.of_records(f"print_{next(self._numbers)}", printing.formats)
-        return await self._going(head, shape, who, partial(self._node.push_queries.print, printing))
+        return await self._going(head, shape, principal, partial(self._node.push_queries.print, printing))
 
     async def _going(
-        self, head: ResponseHeader, shape: ResponseFormat, who: str, subscribe: Callable[..., PushSubscription]
+        self, head: ResponseHeader, shape: ResponseFormat, principal: str, subscribe: Callable[..., PushSubscription]
     ) -> Response:
         """Subscribe before the response starts, so that the client misses nothing."""
         news = asyncio.Event()
         reader = await run_in_threadpool(subscribe, notify=thread_safe_setter(news))
-        self._open[head.query] = reader, who
+        self._open[head.query] = reader, principal
 
         def close() -> None:
             del self._open[head.query]
             self._node.push_queries.unsubscribe(reader)
 
-        return PushResponse(_told(reader, news, shape, shape.begin(head)), close, shape.content_type)
+        return PushResponse(_events(reader, news, shape, shape.begin(head)), close, shape.content_type)
 
-    def _name(self, ask: TransientSelect, *, shared: bool = False) -> str:
+    def _name(self, select: TransientSelect, *, shared: bool = False) -> str:
         """The name of a query. ksqlDB calls push queries that share their work scalable."""
-        begun = "SCALABLE_PUSH_QUERY" if ask.push and shared and is_stateless(ask) else ask.query.id
+        begun = "SCALABLE_PUSH_QUERY" if select.push and shared and is_stateless(select) else select.query.id
         return f"{begun}_{next(self._numbers)}"
 
 
@@ -239,7 +241,7 @@ class PushResponse(StreamingResponse):
             self._close()
 
 
-async def _told(
+async def _events(
     reader: PushSubscription, news: asyncio.Event, shape: ResponseFormat, begin: bytes
 ) -> AsyncIterator[bytes]:
     yield begin
@@ -248,8 +250,8 @@ async def _told(
     yield shape.end(LIMIT_REACHED if reader.failure is None else None, reader.failure)
 
 
-def _message(ask: TransientSelect, count: int) -> str:
-    return LIMIT_REACHED if ask.limit is not None and count >= ask.limit else QUERY_COMPLETED
+def _message(select: TransientSelect, count: int) -> str:
+    return LIMIT_REACHED if select.limit is not None and count >= select.limit else QUERY_COMPLETED
 
 
 def _parsed(body: Body, text_name: str, properties_name: str) -> tuple[str, dict[str, Any], dict[str, str]]:

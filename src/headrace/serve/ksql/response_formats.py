@@ -43,10 +43,10 @@ class ResponseHeader:
     facts: Sequence[Fact] = ()
 
     @classmethod
-    def of(cls, ask: TransientSelect, query: str) -> ResponseHeader:
+    def of(cls, select: TransientSelect, query: str) -> ResponseHeader:
         """The key is marked if the query reads a table, as in ksqlDB."""
-        marked = is_table(ask)
-        return cls(query, ask.columns if marked else [replace(column, in_key=False) for column in ask.columns])
+        marked = is_table(select)
+        return cls(query, select.columns if marked else [replace(column, in_key=False) for column in select.columns])
 
     @classmethod
     def of_records(cls, query: str, formats: Sequence[Fact]) -> ResponseHeader:
@@ -66,9 +66,9 @@ class ResponseFormat(Protocol):
     def end(self, message: str | None = None, failure: HeadraceError | None = None) -> bytes: ...
 
 
-def is_table(ask: TransientSelect) -> bool:
+def is_table(select: TransientSelect) -> bool:
     """Whether the query reads a materialized table."""
-    return not ask.push and ask.query.sources[0].relation.kind is Kind.TABLE
+    return not select.push and select.query.sources[0].relation.kind is Kind.TABLE
 
 
 class JsonObjects:

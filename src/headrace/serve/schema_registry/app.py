@@ -68,7 +68,7 @@ class RegistryRequest:
             raise UnknownSchema(f'"{text[:40]}" is not a schema id')
         return int(text)
 
-    def asks_for(self, name: str) -> bool:
+    def has_flag(self, name: str) -> bool:
         return self.query.get(name, "").lower() == "true"
 
     def schema(self) -> tuple[str, Kind]:
@@ -97,57 +97,59 @@ def _kind_of(kind: Kind) -> dict[str, str]:
     return {} if kind == "AVRO" else {"schemaType": kind}
 
 
-def subjects(ask: RegistryRequest) -> Any:
-    found = ask.registry.subjects(deleted=ask.asks_for("deleted") or ask.asks_for("deletedOnly"))
-    if ask.asks_for("deletedOnly"):
-        found = sorted({*found} - {*ask.registry.subjects()})
-    return [name for name in found if name.startswith(ask.query.get("subjectPrefix", ""))]
+def subjects(request: RegistryRequest) -> Any:
+    found = request.registry.subjects(deleted=request.has_flag("deleted") or request.has_flag("deletedOnly"))
+    if request.has_flag("deletedOnly"):
+        found = sorted({*found} - {*request.registry.subjects()})
+    return [name for name in found if name.startswith(request.query.get("subjectPrefix", ""))]
 
 
-def lookup_schema(ask: RegistryRequest) -> Any:
-    return _shown(ask.registry.find(ask.subject, *ask.schema(), deleted=ask.asks_for("deleted")))
+def lookup_schema(request: RegistryRequest) -> Any:
+    return _shown(request.registry.find(request.subject, *request.schema(), deleted=request.has_flag("deleted")))
 
 
-def delete_subject(ask: RegistryRequest) -> Any:
-    return ask.registry.delete_subject(ask.subject, permanent=ask.asks_for("permanent"))
+def delete_subject(request: RegistryRequest) -> Any:
+    return request.registry.delete_subject(request.subject, permanent=request.has_flag("permanent"))
 
 
-def versions(ask: RegistryRequest) -> Any:
-    shows_all = ask.asks_for("deleted") or ask.asks_for("deletedOnly")
-    found = ask.registry.versions(ask.subject, deleted=shows_all)
-    return [version.number for version in found if version.deleted or not ask.asks_for("deletedOnly")]
+def versions(request: RegistryRequest) -> Any:
+    shows_all = request.has_flag("deleted") or request.has_flag("deletedOnly")
+    found = request.registry.versions(request.subject, deleted=shows_all)
+    return [version.number for version in found if version.deleted or not request.has_flag("deletedOnly")]
 
 
-def register(ask: RegistryRequest) -> Any:
-    if ask.body.get("id", -1) not in (-1, None) or ask.body.get("version", -1) not in (-1, None, 0):
+def register(request: RegistryRequest) -> Any:
+    if request.body.get("id", -1) not in (-1, None) or request.body.get("version", -1) not in (-1, None, 0):
         raise BadMode("the registry assigns ids and versions", fix='remove "id" and "version"')
-    return {"id": ask.registry.register(ask.subject, *ask.schema())}
+    return {"id": request.registry.register(request.subject, *request.schema())}
 
 
-def version(ask: RegistryRequest) -> Any:
-    return _shown(ask.registry.version(ask.subject, ask.version, deleted=ask.asks_for("deleted")))
+def version(request: RegistryRequest) -> Any:
+    return _shown(request.registry.version(request.subject, request.version, deleted=request.has_flag("deleted")))
 
 
-def version_text(ask: RegistryRequest) -> Any:
-    return _as_value(ask.registry.version(ask.subject, ask.version, deleted=ask.asks_for("deleted")).text)
+def version_text(request: RegistryRequest) -> Any:
+    return _as_value(
+        request.registry.version(request.subject, request.version, deleted=request.has_flag("deleted")).text
+    )
 
 
-def list_referrers(ask: RegistryRequest) -> Any:
-    ask.registry.version(ask.subject, ask.version)
+def list_referrers(request: RegistryRequest) -> Any:
+    request.registry.version(request.subject, request.version)
     return []  # references are refused, so there are none
 
 
-def delete_version(ask: RegistryRequest) -> Any:
-    return ask.registry.delete_version(ask.subject, ask.version, permanent=ask.asks_for("permanent"))
+def delete_version(request: RegistryRequest) -> Any:
+    return request.registry.delete_version(request.subject, request.version, permanent=request.has_flag("permanent"))
 
 
-def schema(ask: RegistryRequest) -> Any:
-    text, kind = ask.registry.schema(ask.id)
+def schema(request: RegistryRequest) -> Any:
+    text, kind = request.registry.schema(request.id)
     return {**_kind_of(kind), "schema": text}
 
 
-def schema_text(ask: RegistryRequest) -> Any:
-    return _as_value(ask.registry.schema(ask.id)[0])
+def schema_text(request: RegistryRequest) -> Any:
+    return _as_value(request.registry.schema(request.id)[0])
 
 
 def _as_value(text: str) -> Any:
@@ -158,66 +160,66 @@ def _as_value(text: str) -> Any:
         return text
 
 
-def subjects_of_id(ask: RegistryRequest) -> Any:
-    return sorted({use.subject for use in ask.registry.uses(ask.id, deleted=ask.asks_for("deleted"))})
+def subjects_of_id(request: RegistryRequest) -> Any:
+    return sorted({use.subject for use in request.registry.uses(request.id, deleted=request.has_flag("deleted"))})
 
 
-def versions_of_id(ask: RegistryRequest) -> Any:
-    found = ask.registry.uses(ask.id, deleted=ask.asks_for("deleted"))
+def versions_of_id(request: RegistryRequest) -> Any:
+    found = request.registry.uses(request.id, deleted=request.has_flag("deleted"))
     return [{"subject": use.subject, "version": use.number} for use in found]
 
 
 # -- compatibility and configuration --------------------------------------------------------------------------------
 
 
-def check_compatibility(ask: RegistryRequest) -> Any:
-    version = ask.version if "version" in ask.path else None
-    found = ask.registry.problems(ask.subject, *ask.schema(), version)
-    return {"is_compatible": not found, **({"messages": found} if ask.asks_for("verbose") else {})}
+def check_compatibility(request: RegistryRequest) -> Any:
+    version = request.version if "version" in request.path else None
+    found = request.registry.problems(request.subject, *request.schema(), version)
+    return {"is_compatible": not found, **({"messages": found} if request.has_flag("verbose") else {})}
 
 
-def get_compatibility(ask: RegistryRequest) -> Any:
-    or_default = ask.subject == REGISTRY or ask.asks_for("defaultToGlobal")
-    return {"compatibilityLevel": ask.registry.level(ask.subject, or_default=or_default)}
+def get_compatibility(request: RegistryRequest) -> Any:
+    or_default = request.subject == REGISTRY or request.has_flag("defaultToGlobal")
+    return {"compatibilityLevel": request.registry.level(request.subject, or_default=or_default)}
 
 
-def set_compatibility(ask: RegistryRequest) -> Any:
-    wanted = ask.body.get("compatibility")
-    if not isinstance(wanted, str) or {*ask.body} - {"compatibility"}:
+def set_compatibility(request: RegistryRequest) -> Any:
+    wanted = request.body.get("compatibility")
+    if not isinstance(wanted, str) or {*request.body} - {"compatibility"}:
         raise BadCompatibility('the body must be {"compatibility": LEVEL}', fix="remove everything else")
-    ask.registry.set_level(wanted.upper(), ask.subject)
+    request.registry.set_level(wanted.upper(), request.subject)
     return {"compatibility": wanted.upper()}
 
 
-def clear_compatibility(ask: RegistryRequest) -> Any:
-    return {"compatibilityLevel": ask.registry.clear_level(ask.subject)}
+def clear_compatibility(request: RegistryRequest) -> Any:
+    return {"compatibilityLevel": request.registry.clear_level(request.subject)}
 
 
-def mode(ask: RegistryRequest) -> Any:
-    or_default = ask.subject == REGISTRY or ask.asks_for("defaultToGlobal")
-    return {"mode": ask.registry.mode(ask.subject, or_default=or_default)}
+def mode(request: RegistryRequest) -> Any:
+    or_default = request.subject == REGISTRY or request.has_flag("defaultToGlobal")
+    return {"mode": request.registry.mode(request.subject, or_default=or_default)}
 
 
-def set_mode(ask: RegistryRequest) -> Any:
-    wanted = str(ask.body.get("mode")).upper()
-    ask.registry.set_mode(wanted, ask.subject)
+def set_mode(request: RegistryRequest) -> Any:
+    wanted = str(request.body.get("mode")).upper()
+    request.registry.set_mode(wanted, request.subject)
     return {"mode": wanted}
 
 
-def clear_mode(ask: RegistryRequest) -> Any:
-    return {"mode": ask.registry.clear_mode(ask.subject)}
+def clear_mode(request: RegistryRequest) -> Any:
+    return {"mode": request.registry.clear_mode(request.subject)}
 
 
 Handle = Callable[[RegistryRequest], Any]
 ROUTES: Mapping[str, Mapping[str, Handle]] = {
-    "/": {"GET": lambda ask: {}},
+    "/": {"GET": lambda request: {}},
     "/subjects": {"GET": subjects},
     "/subjects/{subject}": {"POST": lookup_schema, "DELETE": delete_subject},
     "/subjects/{subject}/versions": {"GET": versions, "POST": register},
     "/subjects/{subject}/versions/{version}": {"GET": version, "DELETE": delete_version},
     "/subjects/{subject}/versions/{version}/schema": {"GET": version_text},
     "/subjects/{subject}/versions/{version}/referencedby": {"GET": list_referrers},
-    "/schemas/types": {"GET": lambda ask: list(KINDS)},
+    "/schemas/types": {"GET": lambda request: list(KINDS)},
     "/schemas/ids/{id}": {"GET": schema},
     "/schemas/ids/{id}/schema": {"GET": schema_text},
     "/schemas/ids/{id}/subjects": {"GET": subjects_of_id},
@@ -255,12 +257,12 @@ def _endpoint(registry: StoredRegistry, path: str, handles: Mapping[str, Handle]
     async def endpoint(request: Request) -> Response:
         body = await _body(request) if request.method in ("POST", "PUT") else {}
         named = {name: unquote(text) for name, text in request.path_params.items()}
-        ask = RegistryRequest(registry, named, request.query_params, body)
+        parsed = RegistryRequest(registry, named, request.query_params, body)
         handle = handles["GET" if request.method == "HEAD" else request.method]
         try:
-            return _response(200, await run_in_threadpool(handle, ask))
+            return _response(200, await run_in_threadpool(handle, parsed))
         except HeadraceError as error:
-            return _told(error_code(error, codes), error_message(error))
+            return _error_response(error_code(error, codes), error_message(error))
 
     return endpoint
 
@@ -279,14 +281,14 @@ def _response(status: int, value: Any) -> Response:
     return Response(json.dumps(value), status, media_type=CONTENT_TYPE)
 
 
-def _told(code: int, message: str) -> Response:
+def _error_response(code: int, message: str) -> Response:
     return _response(http_status(code), {"error_code": code, "message": message})
 
 
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return _told(error.status_code, error.detail)
+    return _error_response(error.status_code, error.detail)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    return _told(50001, "the registry failed; its log file says why")
+    return _error_response(50001, "the registry failed; its log file says why")

@@ -35,8 +35,8 @@ def test_users(headrace: Program) -> None:
     assert _typed(headrace, "another password\n", "user", "password", "alice") == 0
     headrace("user", "remove", "shop")
     with EmbeddedLog(headrace.data) as log, Guard(log, Settings.of(storage_data=headrace.data), SystemClock()) as guard:
-        assert list(guard.book.state.users) == ["alice"]
-        assert verify_password("another password", guard.book.state.users["alice"].password)
+        assert list(guard.users.state.users) == ["alice"]
+        assert verify_password("another password", guard.users.state.users["alice"].password)
     assert _typed(headrace, "short\n", "user", "password", "alice") == 1
     assert "user-exists" in headrace("user", "add", "alice", "--no-password", code=1).err
     assert "unknown-user" in headrace("user", "remove", "bob", code=1).err
@@ -66,7 +66,7 @@ def test_tokens(headrace: Program) -> None:
         assert guard.by_token(plain).name == guard.by_token(made["token"]).name == "shop"
     headrace("token", "revoke", made["id"])
     with EmbeddedLog(headrace.data) as log, Guard(log, Settings.of(storage_data=headrace.data), SystemClock()) as guard:
-        assert made["id"] in guard.book.state.revoked
+        assert made["id"] in guard.users.state.revoked
     headrace("token", "revoke", "--user", "shop")
     headrace("token", "revoke", code=2)
     assert "unknown-user" in headrace("token", "create", "nobody-there", code=1).err
@@ -76,7 +76,7 @@ def test_audit(headrace: Program) -> None:
     headrace("user", "add", "shop", "--no-password")
     headrace("role", "grant", "clerks", "read", "topic", "x")
     shown = headrace("audit", "show", "--json").json
-    assert [(one["number"], one["who"], one["did"]) for one in shown] == [
+    assert [(one["number"], one["principal"], one["action"]) for one in shown] == [
         (0, "local", "user-added"),
         (1, "local", "granted"),
     ]

@@ -101,7 +101,9 @@ def _seen(grants: list[Grant], name: str) -> set[tuple[int, int]]:
     """The oracle: the union of what each grant shows of a stream."""
     seen: set[tuple[int, int]] = set()
     for grant in grants:
-        of_source = grant.kind is ResourceType.SOURCE and grant.deed is Privilege.READ and _matches(grant.pattern, name)
+        of_source = (
+            grant.kind is ResourceType.SOURCE and grant.privilege is Privilege.READ and _matches(grant.pattern, name)
+        )
         if of_source and grant.where is not None:
             seen |= {row for row in ROWS[name] if row[1] == int(grant.where.removeprefix("G = "))}
         elif of_source or (grant.kind is ResourceType.TOPIC and _matches(grant.pattern, name.lower())):
@@ -112,7 +114,7 @@ def _seen(grants: list[Grant], name: str) -> set[tuple[int, int]]:
 def _is_named(grants: list[Grant], name: str) -> bool:
     """Whether any grant shows the stream at all, perhaps without a row of today."""
     return any(
-        (g.kind is ResourceType.SOURCE and g.deed is Privilege.READ and _matches(g.pattern, name))
+        (g.kind is ResourceType.SOURCE and g.privilege is Privilege.READ and _matches(g.pattern, name))
         or (g.kind is ResourceType.TOPIC and _matches(g.pattern, name.lower()))
         for g in grants
     )
@@ -196,7 +198,7 @@ def _prints(node: Node, topic: str, rights: Rights) -> bool:
 def test_queries_that_go_on_are_made_by_who_sees_everything(node: Node, grants: list[Grant], name: str) -> None:
     rights = Rights(Principal("alice"), grants)
     everything = any(
-        ((g.deed, g.kind, g.where) == (Privilege.READ, ResourceType.SOURCE, None) and _matches(g.pattern, name))
+        ((g.privilege, g.kind, g.where) == (Privilege.READ, ResourceType.SOURCE, None) and _matches(g.pattern, name))
         or (g.kind is ResourceType.TOPIC and _matches(g.pattern, name.lower()))
         for g in grants
     )

@@ -92,7 +92,7 @@ class Place:
 
     def user(self, name: str, *roles: str) -> Person:
         """One who shows a token."""
-        self.node.guard.book.add_user(name, PASSWORD, roles, by="local")
+        self.node.guard.users.add_user(name, PASSWORD, roles, by="local")
         return self.nobody.showing(authorization=f"Bearer {self.node.guard.make_token(name)[0]}")
 
 
@@ -110,7 +110,7 @@ def place(tmp_path: Path) -> Iterator[Place]:
         for role, grants in GRANTS.items():
             for text in grants:
                 words, _, where = text.partition(" where ")
-                node.guard.book.grant(role, Grant.of(*words.split(), where=where or None), by="local")
+                node.guard.users.grant(role, Grant.of(*words.split(), where=where or None), by="local")
         with Server(application(node)).running() as server:
             yield Place(node, server)
 

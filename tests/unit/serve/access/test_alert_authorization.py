@@ -20,7 +20,7 @@ def alerting(declared: Place) -> Place:
     declared.node.execute(
         "CREATE NOTIFIER BROWSERS TYPE PUSH; CREATE ALERT MANY ON ORDERS WHEN ID > 1 NOTIFY BROWSERS;"
     )
-    declared.node.guard.book.grant("hands", Grant.of("control", "source", "MANY"), by="local")
+    declared.node.guard.users.grant("hands", Grant.of("control", "source", "MANY"), by="local")
     write(declared.node, "n1", alert="MANY", target="a-key-of-the-us", notify=())
     return declared
 
@@ -71,5 +71,5 @@ def test_rights_are_those_of_the_moment_at_which_something_is_sent(alerting: Pla
     query = alerting.node.catalog.alerts["MANY"].id
     assert alerting.node.alerts.is_shown("alice", query)
     assert not alerting.node.alerts.is_shown("nobody-here", query)
-    alerting.node.guard.book.remove_user("alice", by="local")
+    alerting.node.guard.users.remove_user("alice", by="local")
     assert not alerting.node.alerts.is_shown("alice", query)

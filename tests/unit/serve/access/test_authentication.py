@@ -51,7 +51,7 @@ def test_tokens(place: Place) -> None:
     assert logged_in.status == 201
     assert logged_in.headers["cache-control"] == "no-store"
     other = place.nobody.showing(authorization=f"bearer {logged_in.told['token']}")
-    assert other("GET", SESSION).told["how"] == "token"
+    assert other("GET", SESSION).told["credential"] == "token"
     for shown in ("Bearer x.y.z", "Bearer ", "Digest x", "Basic ???", "Basic bm9jb2xvbg==", f"Bearer {PASSWORD}"):
         assert place.nobody("GET", "/api/v1/topics", authorization=shown).status == 401, shown
 
@@ -91,7 +91,7 @@ def test_passwords_as_ksqldbs_clients_send_them(place: Place) -> None:
     assert alice("POST", "/ksql", {"ksql": "LIST STREAMS;"}).status == 200
     for name, password in (("alice", "a wrong password"), ("bob", PASSWORD), ("", ""), ("alice", "")):
         assert place.nobody("GET", "/info", authorization=basic(name, password)).status == 401
-    place.node.guard.book.set_password("alice", "another password", by="local")
+    place.node.guard.users.set_password("alice", "another password", by="local")
     assert alice("GET", "/info").status == 401  # though it was right a moment ago
 
 
@@ -149,7 +149,7 @@ def test_a_session_ends(place: Place) -> None:
     assert browser("DELETE", SESSION).status == 403
     assert browser("DELETE", SESSION, x_csrf_token=csrf).status == 204
     assert [browser("GET", SESSION).status, other("GET", SESSION).status] == [401, 200]
-    place.node.guard.book.sign_out("alice", by="local")
+    place.node.guard.users.sign_out("alice", by="local")
     assert other("GET", SESSION).status == 401
     assert place.nobody.showing(cookie="headrace_session=x")("GET", SESSION).status == 401
 
@@ -212,7 +212,7 @@ def test_what_was_done_is_noted(place: Place) -> None:
     assert alice("DELETE", "/api/v1/topics/s").status == 403
     for _ in range(5):
         assert place.nobody("GET", "/info", authorization="Bearer x.y.z").status == 401
-    noted = [(entry.did, entry.who) for entry in read_audit(place.node.log)]
+    noted = [(entry.action, entry.principal) for entry in read_audit(place.node.log)]
     assert noted[-7:] == [
         ("log-in-failed", "alice"),
         ("log-in", "alice"),
@@ -222,7 +222,7 @@ def test_what_was_done_is_noted(place: Place) -> None:
         ("refused", "alice"),
         ("token-refused", "nobody"),
     ]
-    assert PASSWORD not in json.dumps([dict(entry.facts) for entry in read_audit(place.node.log)])
+    assert PASSWORD not in json.dumps([dict(entry.details) for entry in read_audit(place.node.log)])
     head = verify_audit(place.node.log).head
     assert admin("GET", f"/api/v1/audit/verification?known={head}").status == 200
     assert admin("GET", "/api/v1/audit?from=1&limit=1").told[0]["number"] == 1
@@ -233,7 +233,7 @@ def test_what_was_done_is_noted(place: Place) -> None:
 def test_names_in_paths_are_names(place: Place, name: str) -> None:
     admin = place.user("root", "admin")
     assert admin("POST", f"/api/v1/users/{name}/tokens", {}).status in (400, 404)
-    grant = {"deed": "read", "kind": "topic", "pattern": "x"}
+    grant = {"privilege": "read", "kind": "topic", "pattern": "x"}
     assert admin("POST", f"/api/v1/roles/{name}/grants", grant).status in (400, 404)
 
 

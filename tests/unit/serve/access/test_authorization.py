@@ -261,7 +261,7 @@ def test_pushes_are_not_shared_between_those_who_see_other_rows(declared: Place)
 
 
 def test_a_push_query_ends_when_its_right_is_revoked(declared: Place) -> None:
-    alice, book = declared.user("alice", "clerks"), declared.node.guard.book
+    alice, book = declared.user("alice", "clerks"), declared.node.guard.users
     declared.user("bob")
     with closing(Pushed(alice, "SELECT ID FROM ORDERS EMIT CHANGES;")) as pushed:
         _insert(declared, "(4, 'US')")
@@ -291,7 +291,7 @@ def test_a_websocket_ends_with_the_user(declared: Place) -> None:
     path, shown = "/api/v1/topics/orders/tail", [("authorization", clerk.headers["authorization"])]
     with Socket("127.0.0.1", declared.server.port, path, shown) as socket:
         assert socket.message()["records"] == []
-        declared.node.guard.book.remove_user("clerk", by="local")
+        declared.node.guard.users.remove_user("clerk", by="local")
         _insert(declared, "(4, 'US')")
         assert _last(socket) is None
 
@@ -353,7 +353,7 @@ def test_a_user_cannot_change_another_users_dashboard(declared: Place) -> None:
 
 def _grant(place: Place, role: str, *texts: str) -> None:
     for text in texts:
-        place.node.guard.book.grant(role, Grant.of(*text.split()), by="local")
+        place.node.guard.users.grant(role, Grant.of(*text.split()), by="local")
 
 
 @pytest.fixture
@@ -423,7 +423,7 @@ def test_who_makes_topics_does_not_empty_them(declared: Place) -> None:
     _grant(declared, "maker", "drop topic orders")
     assert maker("PATCH", path, {"options": {"retention_bytes": "1MB"}}).status == 200
     assert maker("PATCH", path, {"options": {"retention_bytes": None}}).status == 200
-    noted = [entry.facts["options"] for entry in read_audit(declared.node.log) if entry.did == "topic-altered"]
+    noted = [entry.details["options"] for entry in read_audit(declared.node.log) if entry.action == "topic-altered"]
     assert [list(options) for options in noted] == [["partitions"], ["retention_bytes"], ["retention_bytes"]]
 
 
@@ -431,7 +431,7 @@ def test_tokens_by_chance_do_not_fill_the_audit(declared: Place) -> None:
     for number in range(60):
         shown = declared.nobody.showing(authorization=f"Bearer {'x' * number}.y.z")
         assert shown("GET", "/api/v1/topics").status == 401
-    noted = [entry for entry in read_audit(declared.node.log) if entry.did == "token-refused"]
+    noted = [entry for entry in read_audit(declared.node.log) if entry.action == "token-refused"]
     assert 1 <= len(noted) <= MAX_DISTINCT_REFUSALS
 
 

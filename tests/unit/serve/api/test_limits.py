@@ -245,7 +245,7 @@ def test_a_head_without_end_is_refused(client: Client, before: bytes, line: byte
 
 
 def test_a_body_that_trickles_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(request_body, "_STILL", 1.0)
+    monkeypatch.setattr(request_body, "_IDLE_SECONDS", 1.0)
     with connected(client) as wire:
         wire.sendall(b"POST /ksql HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 100000\r\n\r\n")
         began = time.monotonic()

@@ -54,7 +54,7 @@ def log(tmp_path: Path) -> Iterator[EmbeddedLog]:
 @pytest.fixture
 def site(log: EmbeddedLog) -> Iterator[RequestContext]:
     with Node(log, Settings.of(storage_data=log.folder), isolation=Nowhere()) as node:
-        yield RequestContext(node).by(ALL_RIGHTS)
+        yield RequestContext(node).with_rights(ALL_RIGHTS)
 
 
 # -- what a grid shows ----------------------------------------------------------------------------------------------
@@ -112,7 +112,7 @@ def test_a_figure_sorts_by_its_number_and_shows_its_text() -> None:
 
 
 def by(site: RequestContext, *grants: tuple[str, str, str]) -> RequestContext:
-    return site.by(Rights(Principal("ann"), [Grant.of(*one) for one in grants]))
+    return site.with_rights(Rights(Principal("ann"), [Grant.of(*one) for one in grants]))
 
 
 @pytest.mark.parametrize(
@@ -130,13 +130,13 @@ def test_pages_and_the_interface_agree_on_queries(
 ) -> None:
     site.node.execute(CLICKS + COUNTS + "CREATE ALERT busy ON counts WHEN n > 3;")
     who = by(site, *grants)
-    moment = asyncio.run(SnapshotPoller(site).now()).seen_by(who.rights)
+    moment = asyncio.run(SnapshotPoller(site).snapshot()).seen_by(who.rights)
     assert [one.name for one in moment.queries] == [one.name for one in list_queries(who)]
 
 
 def test_the_system_has_no_boxes(site: RequestContext) -> None:
     site.node.execute(CLICKS + COUNTS + "CREATE ALERT busy ON counts WHEN n > 3;")
-    drawn = layout_flow(asyncio.run(SnapshotPoller(site).now()))
+    drawn = layout_flow(asyncio.run(SnapshotPoller(site).snapshot()))
     assert not [box for box in drawn.boxes if box.id.name.startswith("__")]
 
 
@@ -293,9 +293,9 @@ def test_the_newest_letters_of_one_query(site: RequestContext, log: EmbeddedLog)
         query = "CTAS_COUNTS_1" if number % 2 else "another"
         log.append([Append("COUNTS.dead", [Record(str(number).encode(), None, why(query), occurred_at=number)])])
     found = RecentDeadLetters("CTAS_COUNTS_1", 3).answer(site)
-    assert ([one.value for one in found.letters], found.are_more) == (["699", "697", "695"], True)
+    assert ([one.value for one in found.dead_letters], found.are_more) == (["699", "697", "695"], True)
     every = RecentDeadLetters("CTAS_COUNTS_1", 1_000).answer(site)
-    assert (len(every.letters), every.are_more) == (350, False)
+    assert (len(every.dead_letters), every.are_more) == (350, False)
 
 
 # -- rows that go on ------------------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RequestContext]:
     with EmbeddedLog(folder) as log, Node(log, Settings.of(storage_data=folder), isolation=Nowhere()) as node:
         node.execute(DECLARED)
         append(node, *map(sale, range(ROWS)))
-        yield RequestContext(node).by(ALL_RIGHTS)
+        yield RequestContext(node).with_rights(ALL_RIGHTS)
 
 
 def append(node: Node, *records: Record) -> None:
@@ -151,7 +151,7 @@ def seen_by(site: RequestContext, grants: list[str] | None = None) -> RequestCon
     """Grants are of reading, each with its condition."""
     if grants is None:
         return site
-    return site.by(Rights(Principal("ann"), [Grant.of("read", "source", "SALES", where) for where in grants]))
+    return site.with_rights(Rights(Principal("ann"), [Grant.of("read", "source", "SALES", where) for where in grants]))
 
 
 def test_a_query_with_a_time_condition_is_not_cached(site: RequestContext) -> None:

@@ -43,21 +43,21 @@ class DeadLetterResolutions:
     def __init__(self, log: Log) -> None:
         self._topic = FoldedTopic[_ById](log, TOPIC, dict, _fold, TopicSpec(compact=True), writer=_WRITER)
 
-    def of(self, letters: Sequence[DeadLetterId]) -> list[str | None]:
-        return self._topic.read(lambda known: [known.get(letter) for letter in letters])
+    def of(self, dead_letters: Sequence[DeadLetterId]) -> list[str | None]:
+        return self._topic.read(lambda known: [known.get(dead_letter) for dead_letter in dead_letters])
 
-    def settle(self, letter: DeadLetterId, resolution: str, appends: Sequence[Append] = ()) -> list[Appended]:
+    def settle(self, dead_letter: DeadLetterId, resolution: str, appends: Sequence[Append] = ()) -> list[Appended]:
         """Record the resolution of a dead letter, and append the given records with it. Raises if it is resolved
         already.
         """
-        document = json.dumps({"letter": asdict(letter), "fate": resolution}).encode()
+        document = json.dumps({"letter": asdict(dead_letter), "fate": resolution}).encode()
 
         def decide(known: _ById) -> tuple[list[Record], None]:
-            if letter in known:
+            if dead_letter in known:
                 raise DeadLetterResolved(
-                    f"dead letter {letter} was already {known[letter]}", fix="nothing needs to be done"
+                    f"dead letter {dead_letter} was already {known[dead_letter]}", fix="nothing needs to be done"
                 )
-            return [Record(document, str(letter).encode())], None
+            return [Record(document, str(dead_letter).encode())], None
 
         return self._topic.change(decide, appends)[1]
 

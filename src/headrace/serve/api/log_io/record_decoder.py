@@ -34,7 +34,7 @@ from headrace.serve.api.parameters import Payload
 JSON, NDJSON, ARROW = "application/json", "application/x-ndjson", "application/vnd.apache.arrow.stream"
 MAX_PRODUCE_BYTES = 64 << 20
 """Maximum bytes of a body, and of the rows decoded from it."""
-_TOLD = 5  # at most so many rows are reported in an error
+_MAX_REPORTED = 5  # at most so many rows are reported in an error
 _PLAIN = {"key", "value"}
 _SPACES = b" \t\n\r"
 _NOTHING: Element = (None, "")
@@ -85,8 +85,8 @@ def _typed(lines: list[bytes], schema: Schema) -> pa.RecordBatch:
 
 
 def _misfits(rejects: Sequence[Reject], of: int) -> WrongType:
-    first = "; ".join(f"record {reject.index}: {reject.reason}" for reject in rejects[:_TOLD])
-    more = f"; and {len(rejects) - _TOLD} more" if len(rejects) > _TOLD else ""
+    first = "; ".join(f"record {reject.index}: {reject.reason}" for reject in rejects[:_MAX_REPORTED])
+    more = f"; and {len(rejects) - _MAX_REPORTED} more" if len(rejects) > _MAX_REPORTED else ""
     what = f"{len(rejects)} of {of} records do not match the topic's schema: {first}{more}"
     return WrongType(
         what, where=f"record {rejects[0].index}", fix="nothing was appended: correct these records and send all again"
@@ -100,8 +100,8 @@ def _own_columns(documents: Sequence[Mapping[str, Any]]) -> dict[str, pa.Array]:
     deleted = [one.get("$deleted") is True for one in documents]
     columns = {"$timestamp": pa.array(times, pa.int64()), "$deleted": pa.array(deleted, pa.bool_())}
     if any(headers):
-        told = [[{"name": n, "value": v} for n, v in one] or None for one in headers]
-        columns["$headers"] = pa.array(told, HEADERS_TYPE)
+        named = [[{"name": n, "value": v} for n, v in one] or None for one in headers]
+        columns["$headers"] = pa.array(named, HEADERS_TYPE)
     return columns
 
 

@@ -67,7 +67,7 @@ class NoticeDelivery:
     notifier: str
     state: str
     at: int | None = None
-    tries: int = 0
+    attempts: int = 0
     reason: str | None = None
 
 
@@ -75,7 +75,7 @@ class NoticeDelivery:
 class NoticeEntry:
     """A notice, with its position in the history."""
 
-    place: int
+    position: int
     id: str
     alert: str
     key: str
@@ -119,65 +119,66 @@ class ListNoticesRequest:
     alert: str | None = in_query("Only those of an alert.", None)
     state: str | None = in_query("Only raised, cleared, or event (of EACH ROW).", None)
     key: str | None = in_query("Only those of a key.", None)
-    before: int | None = in_query("Only those before this place.", None)
-    limit: int = in_query("At most so many.", 100, most=1_000)
+    before: int | None = in_query("Only notices before this position.", None)
+    limit: int = in_query("Maximum number of notices to return.", 100, most=1_000)
 
 
 # -- alerts ---------------------------------------------------------------------------------------------------------
 
 
-def list_alerts(site: RequestContext) -> list[AlertDescription]:
+def list_alerts(context: RequestContext) -> list[AlertDescription]:
     """List all alerts, with the keys for which they are raised."""
-    alerts = sorted(site.node.catalog.alerts.items())
-    return [_alert(site, query) for _, query in alerts if can_see_query(site.rights, query)]
+    alerts = sorted(context.node.catalog.alerts.items())
+    return [_alert(context, query) for _, query in alerts if can_see_query(context.rights, query)]
 
 
-def get_alert(site: RequestContext, params: AlertRequest) -> AlertDescription:
+def get_alert(context: RequestContext, params: AlertRequest) -> AlertDescription:
     """Get one alert."""
-    return _alert(site, _query(site, params.alert))
+    return _alert(context, _query(context, params.alert))
 
 
-def drop_alert(site: RequestContext, params: AlertRequest) -> None:
+def drop_alert(context: RequestContext, params: AlertRequest) -> None:
     """Drop an alert.
 
     Its notices stay in the history. Notices that have not been sent are dropped.
     """
-    site.node.execute(f"DROP ALERT {_name(site, params.alert)};", rights=site.rights)
+    context.node.execute(f"DROP ALERT {_name(context, params.alert)};", rights=context.rights)
 
 
-def mute_alert(site: RequestContext, params: MuteRequest) -> AlertDescription:
+def mute_alert(context: RequestContext, params: MuteRequest) -> AlertDescription:
     """Mute an alert for some time. Its notices stay in the history."""
-    site.node.execute(
-        f"MUTE ALERT {_name(site, params.alert)}{_key(params.key)} FOR {params.seconds} SECONDS;", rights=site.rights
+    context.node.execute(
+        f"MUTE ALERT {_name(context, params.alert)}{_key(params.key)} FOR {params.seconds} SECONDS;",
+        rights=context.rights,
     )
-    return get_alert(site, AlertRequest(alert=params.alert))
+    return get_alert(context, AlertRequest(alert=params.alert))
 
 
-def unmute_alert(site: RequestContext, params: UnmuteRequest) -> AlertDescription:
+def unmute_alert(context: RequestContext, params: UnmuteRequest) -> AlertDescription:
     """Unmute an alert, from the next notice on."""
-    site.node.execute(f"UNMUTE ALERT {_name(site, params.alert)}{_key(params.key)};", rights=site.rights)
-    return get_alert(site, AlertRequest(alert=params.alert))
+    context.node.execute(f"UNMUTE ALERT {_name(context, params.alert)}{_key(params.key)};", rights=context.rights)
+    return get_alert(context, AlertRequest(alert=params.alert))
 
 
-def _alert(site: RequestContext, query: Query) -> AlertDescription:
-    alert, found = query.alert, query_status(site.node, site.sampler, query.id)
+def _alert(context: RequestContext, query: Query) -> AlertDescription:
+    alert, found = query.alert, query_status(context.node, context.sampler, query.id)
     assert alert is not None
-    raised = site.node.alerts.history.raised(query.id) if can_see_notices(site.rights, query) else []
+    raised = context.node.alerts.history.raised(query.id) if can_see_notices(context.rights, query) else []
     shown = [ActiveAlert(one.target, one.id, one.message, one.value, one.since, one.at) for one in raised[-1_000:]]
-    mutes = [Mute(key, until) for key, until in site.node.alerts.mutes(alert.name).items()]
+    mutes = [Mute(key, until) for key, until in context.node.alerts.mutes(alert.name).items()]
     facts = (alert.name, alert.source, str(alert.rule), alert.severity, list(alert.notify), query.id)
     return AlertDescription(*facts, found.state if found else "ended", query.text, len(raised), shown, mutes)
 
 
-def _query(site: RequestContext, alert: str) -> Query:
-    found = site.node.catalog.alerts.get(alert)
-    if found is None or not can_see_query(site.rights, found):
+def _query(context: RequestContext, alert: str) -> Query:
+    found = context.node.catalog.alerts.get(alert)
+    if found is None or not can_see_query(context.rights, found):
         raise UnknownAlert(f'alert "{alert}" does not exist', fix="GET /api/v1/alerts lists them")
     return found
 
 
-def _name(site: RequestContext, alert: str) -> str:
-    _query(site, alert)
+def _name(context: RequestContext, alert: str) -> str:
+    _query(context, alert)
     return identifier_text(alert)
 
 
@@ -188,19 +189,19 @@ def _key(key: str | None) -> str:
 # -- notices --------------------------------------------------------------------------------------------------------
 
 
-def list_notices(site: RequestContext, params: ListNoticesRequest) -> NoticePage:
+def list_notices(context: RequestContext, params: ListNoticesRequest) -> NoticePage:
     """List the history of notices, newest first.
 
     It contains notices of alerts over sources of which the caller may read all rows. Continue with `before` until it is
     null; a page may be short or empty.
     """
     found: list[NoticeEntry] = []
-    seen = {query.id for query in site.node.catalog.alerts.values() if can_see_notices(site.rights, query)}
-    for scanned, (place, notice) in enumerate(newest_notices(site.log, params.before)):
+    seen = {query.id for query in context.node.catalog.alerts.values() if can_see_notices(context.rights, query)}
+    for scanned, (position, notice) in enumerate(newest_notices(context.log, params.before)):
         if len(found) == params.limit or scanned == _MAX_SCANNED:
-            return NoticePage(found, place + 1)
-        if _is_wanted(notice, params) and (site.rights.is_admin or notice.query in seen):
-            found.append(_told(site, place, notice))
+            return NoticePage(found, position + 1)
+        if _is_wanted(notice, params) and (context.rights.is_admin or notice.query in seen):
+            found.append(_notice_entry(context, position, notice))
     return NoticePage(found, None)
 
 
@@ -209,19 +210,21 @@ def _is_wanted(notice: Notice, params: ListNoticesRequest) -> bool:
     return all(wanted in (None, actual) for wanted, actual in pairs)
 
 
-def _told(site: RequestContext, place: int, notice: Notice) -> NoticeEntry:
+def _notice_entry(context: RequestContext, position: int, notice: Notice) -> NoticeEntry:
     settled = {
         one.notifier: NoticeDelivery(one.notifier, one.state, one.at, one.tries, one.reason)
-        for one in site.node.alerts.history.outcomes(notice.id)
+        for one in context.node.alerts.history.outcomes(notice.id)
     }
-    deliveries = [settled.get(name) or NoticeDelivery(name, _unsettled(site, place, name)) for name in notice.notify]
+    deliveries = [
+        settled.get(name) or NoticeDelivery(name, _unsettled(context, position, name)) for name in notice.notify
+    ]
     facts = {name: value for name, value in asdict(notice).items() if name not in ("target", "query", "notify")}
-    return NoticeEntry(place=place, key=notice.target, deliveries=deliveries, **facts)
+    return NoticeEntry(position=position, key=notice.target, deliveries=deliveries, **facts)
 
 
-def _unsettled(site: RequestContext, place: int, notifier: str) -> str:
+def _unsettled(context: RequestContext, position: int, notifier: str) -> str:
     """The state without a stored outcome: old outcomes are discarded, but their completion stays recorded."""
-    return "unknown" if site.node.alerts.history.is_done(place, notifier) else "open"
+    return "unknown" if context.node.alerts.history.is_done(position, notifier) else "open"
 
 
 ROUTES = (

@@ -48,18 +48,18 @@ class AppRequest:
     app: str = in_path("The app's name.")
 
 
-def list_apps(site: RequestContext) -> list[AppSummary]:
+def list_apps(context: RequestContext) -> list[AppSummary]:
     """List all apps."""
-    return [AppSummary(**_facts(site, deployed)) for deployed in list(site.node.apps.deployed_apps.values())]
+    return [AppSummary(**_facts(context, deployed)) for deployed in list(context.node.apps.deployed_apps.values())]
 
 
-def get_app(site: RequestContext, params: AppRequest) -> AppSource:
+def get_app(context: RequestContext, params: AppRequest) -> AppSource:
     """Get an app, with its code."""
-    deployed = site.node.apps.get(params.app)
-    return AppSource(**_facts(site, deployed), path=deployed.code.path, source=deployed.code.source)
+    deployed = context.node.apps.get(params.app)
+    return AppSource(**_facts(context, deployed), path=deployed.code.path, source=deployed.code.source)
 
 
-def deploy_app(site: RequestContext, params: DeployRequest) -> DeployResult:
+def deploy_app(context: RequestContext, params: DeployRequest) -> DeployResult:
     """Deploy an app, and execute its statements.
 
     Deploying again replaces the code, and executes only the statements that are new.
@@ -67,24 +67,26 @@ def deploy_app(site: RequestContext, params: DeployRequest) -> DeployResult:
     done: list[ExecutedStatement] = []
     dry_run(code := AppCode(params.source, params.path))
     try:
-        deployed = site.node.deploy(code, rights=site.rights, on_done=lambda outcome: done.append(result_of(outcome)))
+        deployed = context.node.deploy(
+            code, rights=context.rights, on_done=lambda outcome: done.append(result_of(outcome))
+        )
     except HeadraceError as error:
         error.done = done  # type: ignore[attr-defined] - reported with the error
         raise
-    return DeployResult(**_facts(site, deployed), done=done)
+    return DeployResult(**_facts(context, deployed), done=done)
 
 
-def delete_app(site: RequestContext, params: AppRequest) -> None:
+def delete_app(context: RequestContext, params: AppRequest) -> None:
     """Delete an app's code.
 
     What its statements created stays. Refused while a query calls the code.
     """
-    site.node.withdraw(params.app, rights=site.rights)
+    context.node.withdraw(params.app, rights=context.rights)
 
 
-def _facts(site: RequestContext, deployed: DeployedApp) -> dict[str, Any]:
-    queries = [registered.query for registered in list(site.node.supervisor.queries.values())]
-    users = site.node.apps.dependent_queries(deployed.name, queries)
+def _facts(context: RequestContext, deployed: DeployedApp) -> dict[str, Any]:
+    queries = [registered.query for registered in list(context.node.supervisor.queries.values())]
+    users = context.node.apps.dependent_queries(deployed.name, queries)
     return {"name": deployed.name, "declares": sorted(deployed.declares), "queries": users}
 
 

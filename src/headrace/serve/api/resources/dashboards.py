@@ -38,54 +38,54 @@ class PanelRequest(DashboardRequest):
     place: int | None = None
 
 
-def list_dashboards(site: RequestContext) -> list[Dashboard]:
+def list_dashboards(context: RequestContext) -> list[Dashboard]:
     """List all dashboards."""
-    return site.dashboards.read(lambda known: [dashboard for _, dashboard in sorted(known.items())])
+    return context.dashboards.read(lambda known: [dashboard for _, dashboard in sorted(known.items())])
 
 
-def get_dashboard(site: RequestContext, params: DashboardRequest) -> Dashboard:
+def get_dashboard(context: RequestContext, params: DashboardRequest) -> Dashboard:
     """Get one dashboard."""
-    return site.dashboards.read(lambda known: _found(known, params.dashboard))
+    return context.dashboards.read(lambda known: _found(known, params.dashboard))
 
 
-def save_dashboard(site: RequestContext, params: SaveDashboardRequest) -> Dashboard:
+def save_dashboard(context: RequestContext, params: SaveDashboardRequest) -> Dashboard:
     """Save a dashboard. It replaces one of the same name."""
     return _change(
-        site, params.dashboard, lambda before: replace(before, title=params.title, panels=list(params.panels))
+        context, params.dashboard, lambda before: replace(before, title=params.title, panels=list(params.panels))
     )
 
 
-def delete_dashboard(site: RequestContext, params: DashboardRequest) -> None:
+def delete_dashboard(context: RequestContext, params: DashboardRequest) -> None:
     """Delete a dashboard. The views that it shows stay."""
 
     def decide(known: DashboardsByName) -> tuple[list[Record], None]:
-        _check_owner(site, _found(known, params.dashboard))
+        _check_owner(context, _found(known, params.dashboard))
         return [Record(None, params.dashboard.encode())], None
 
-    site.dashboards.change(decide)
+    context.dashboards.change(decide)
 
 
-def add_panel(site: RequestContext, params: PanelRequest) -> Dashboard:
+def add_panel(context: RequestContext, params: PanelRequest) -> Dashboard:
     """Add a chart to the current version of a dashboard, which is created if it does not exist."""
 
     def change(before: Dashboard) -> Dashboard:
         place = len(before.panels) if params.place is None else params.place
         return replace(before, panels=[*before.panels[:place], params.panel, *before.panels[place:]])
 
-    return _change(site, params.dashboard, change)
+    return _change(context, params.dashboard, change)
 
 
-def remove_panel(site: RequestContext, params: PanelRequest) -> Dashboard:
+def remove_panel(context: RequestContext, params: PanelRequest) -> Dashboard:
     """Remove a chart equal to the given one. Does nothing if it does not exist."""
 
     def change(before: Dashboard) -> Dashboard:
         return replace(before, panels=_without(before.panels, params.panel))
 
-    return _change(site, params.dashboard, change, must_exist=True)
+    return _change(context, params.dashboard, change, must_exist=True)
 
 
 def _change(
-    site: RequestContext, name: str, change: Callable[[Dashboard], Dashboard], *, must_exist: bool = False
+    context: RequestContext, name: str, change: Callable[[Dashboard], Dashboard], *, must_exist: bool = False
 ) -> Dashboard:
     """Save the changed dashboard; a new one is empty before, and belongs to the caller."""
     if not _NAME.fullmatch(name):
@@ -93,16 +93,16 @@ def _change(
         raise BadRequest(f'"{name[:80]}" is not a valid dashboard name', fix=fix)
 
     def decide(known: DashboardsByName) -> tuple[list[Record], Dashboard]:
-        new = Dashboard(name, "", [], site.rights.who.name)
+        new = Dashboard(name, "", [], context.rights.principal.name)
         before = _found(known, name) if must_exist else known.get(name, new)
         after = change(before)
         if len(after.panels) > MAX_PANELS:
             raise BadRequest(f"a dashboard has at most {MAX_PANELS} charts", fix="create another dashboard")
-        _check_owner(site, before)
+        _check_owner(context, before)
         saved = replace(after, title=after.title or name)
         return [saved.record()], saved
 
-    return site.dashboards.change(decide)[0]
+    return context.dashboards.change(decide)[0]
 
 
 def _without(panels: list[dict[str, Any]], panel: dict[str, Any]) -> list[dict[str, Any]]:
@@ -118,8 +118,8 @@ def _found(known: DashboardsByName, name: str) -> Dashboard:
     return known[name]
 
 
-def _check_owner(site: RequestContext, dashboard: Dashboard) -> None:
-    if not site.rights.is_admin and site.rights.who.name != dashboard.owner:
+def _check_owner(context: RequestContext, dashboard: Dashboard) -> None:
+    if not context.rights.is_admin and context.rights.principal.name != dashboard.owner:
         raise NotAllowed(f'dashboard "{dashboard.name}" belongs to {dashboard.owner}', fix="save it under another name")
 
 

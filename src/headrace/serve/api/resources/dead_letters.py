@@ -11,8 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.access.grants import Privilege, ResourceType
-from headrace.access.grants import topic_resource as thing
+from headrace.access.grants import Privilege, ResourceType, topic_resource
 from headrace.contracts import INTERNAL_PREFIX, Append, Batch, Log, Topic, dead_letter_topic
 from headrace.control.statements.permissions import can_see_query
 from headrace.errors import (
@@ -47,8 +46,8 @@ class DeadLetterTopic:
     """A dead-letter topic, the topic it belongs to, and the queries that write it."""
 
     topic: str
-    of: str
-    letters: int
+    belongs_to: str
+    dead_letters: int
     queries: list[str]
 
 
@@ -71,7 +70,7 @@ class DeadLetter:
 
 @dataclass(frozen=True)
 class DeadLetterPage:
-    letters: list[DeadLetter]
+    dead_letters: list[DeadLetter]
     next: str
 
 
@@ -79,7 +78,7 @@ class DeadLetterPage:
 class DeadLetterResolution:
     """How a dead letter was resolved, and where its record was appended if it was replayed."""
 
-    letter: str
+    dead_letter: str
     state: str
     topic: str | None = None
     partition: int | None = None
@@ -98,40 +97,40 @@ class ListDeadLettersRequest:
     code: str | None = in_query("Only those with this code.", None)
     state: str = in_query("open, replayed, discarded or all.", UNRESOLVED)
     start: str = in_query(
-        "Where to begin: beginning, end, a time, -10m, or what `next` said.", "beginning", name="from"
+        "Where to start: beginning, end, a time, -10m, or what `next` said.", "beginning", name="from"
     )
-    limit: int = in_query("At most so many letters.", 100, most=1_000)
+    limit: int = in_query("Maximum number of dead letters to return.", 100, most=1_000)
 
 
 @dataclass(frozen=True, kw_only=True)
 class DeadLetterRequest:
     topic: str = in_path("A topic of dead letters.")
-    partition: int = in_path("The letter's partition.")
+    partition: int = in_path("The dead letter's partition.")
     offset: int = in_path("Its offset.")
 
 
 # -- reading --------------------------------------------------------------------------------------------------------
 
 
-def list_dead_letter_topics(site: RequestContext, params: ListTopicsRequest) -> list[DeadLetterTopic]:
+def list_dead_letter_topics(context: RequestContext, params: ListTopicsRequest) -> list[DeadLetterTopic]:
     """List the dead-letter topics, with the number of dead letters in each."""
-    seen = [one.query for one in site.node.supervisor.queries.values() if can_see_query(site.rights, one.query)]
+    seen = [one.query for one in context.node.supervisor.queries.values() if can_see_query(context.rights, one.query)]
     queries = {query.id: dead_letter_topic(query.sink.topic) for query in seen}
     if params.query is not None and params.query not in queries:
         raise UnknownQuery(f'query "{params.query}" does not exist', fix="GET /api/v1/queries lists them")
-    names = [topic.name for topic in site.log.topics() if topic.name.endswith(SUFFIX)]
-    names = [name for name in names if site.rights.may(Privilege.READ, thing(name))]
+    names = [topic.name for topic in context.log.topics() if topic.name.endswith(SUFFIX)]
+    names = [name for name in names if context.rights.may(Privilege.READ, topic_resource(name))]
     wanted = [name for name in names if params.query is None or queries[params.query] == name]
     return [
-        DeadLetterTopic(n, n.removesuffix(SUFFIX), _count(site.log, n), [q for q in queries if queries[q] == n])
+        DeadLetterTopic(n, n.removesuffix(SUFFIX), _count(context.log, n), [q for q in queries if queries[q] == n])
         for n in wanted
     ]
 
 
-def list_dead_letters(site: RequestContext, params: ListDeadLettersRequest) -> DeadLetterPage:
+def list_dead_letters(context: RequestContext, params: ListDeadLettersRequest) -> DeadLetterPage:
     """List dead letters with their reasons. Continue from `next` until it no longer changes."""
-    topic = _box(site.log, params.topic)
-    reading = PartitionReader(site.log, start_positions(site.log, topic.name, params.start))
+    topic = _dead_letter_topic(context.log, params.topic)
+    reading = PartitionReader(context.log, start_positions(context.log, topic.name, params.start))
     found: list[DeadLetter] = []
     scanned = 0
     while len(found) < params.limit and scanned < _MAX_SCANNED:
@@ -140,17 +139,20 @@ def list_dead_letters(site: RequestContext, params: ListDeadLettersRequest) -> D
             break
         scanned += sum(map(len, batches))
         found += [
-            letter for batch in batches for letter in dead_letters_in(site, topic, batch) if _is_wanted(letter, params)
+            dead_letter
+            for batch in batches
+            for dead_letter in dead_letters_in(context, topic, batch)
+            if _is_wanted(dead_letter, params)
         ]
     return DeadLetterPage(found, format_positions(reading.positions))
 
 
-def get_dead_letter(site: RequestContext, params: DeadLetterRequest) -> DeadLetter:
+def get_dead_letter(context: RequestContext, params: DeadLetterRequest) -> DeadLetter:
     """Get one dead letter."""
-    return next(dead_letters_in(site, _box(site.log, params.topic), _found(site.log, params)))
+    return next(dead_letters_in(context, _dead_letter_topic(context.log, params.topic), _found(context.log, params)))
 
 
-def _box(log: Log, name: str) -> Topic:
+def _dead_letter_topic(log: Log, name: str) -> Topic:
     if not name.endswith(SUFFIX):
         raise UnknownTopic(f'"{name}" is not a dead-letter topic', fix=f'dead-letter topics end with "{SUFFIX}"')
     return log.topic(name)
@@ -160,19 +162,26 @@ def _count(log: Log, topic: str) -> int:
     return sum(bounds.end - bounds.start for bounds in log.bounds(topic).values())
 
 
-def dead_letters_in(site: RequestContext, topic: Topic, batch: Batch) -> Iterator[DeadLetter]:
+def dead_letters_in(context: RequestContext, topic: Topic, batch: Batch) -> Iterator[DeadLetter]:
     records = list(batch.records())
-    resolutions = site.resolutions.of([_id(topic, record.partition, record.offset) for record in records])
+    resolutions = context.resolutions.of([_id(topic, record.partition, record.offset) for record in records])
     for record, resolution in zip(records, resolutions, strict=True):
         yield _shown(record, resolution or UNRESOLVED)
 
 
 def _shown(record: StoredRecord, state: str) -> DeadLetter:
-    why = {n: _text(record.record.header(n)) for n in ("code", "reason", "where", "origin", "query")}
-    where = why.pop("where") or why.pop("origin", None)
+    headers = {n: _text(record.record.header(n)) for n in ("code", "reason", "where", "origin", "query")}
+    where = headers.pop("where") or headers.pop("origin", None)
     place = record.topic, record.partition, record.offset, record.timestamp
     return DeadLetter(
-        *place, state, why["code"], why["reason"], where, why["query"], _text(record.key), _text(record.value)
+        *place,
+        state,
+        headers["code"],
+        headers["reason"],
+        where,
+        headers["query"],
+        _text(record.key),
+        _text(record.value),
     )
 
 
@@ -180,8 +189,8 @@ def _text(data: bytes | None) -> str | None:
     return None if data is None else data.decode(errors="replace")
 
 
-def _is_wanted(letter: DeadLetter, params: ListDeadLettersRequest) -> bool:
-    pairs = ((params.query, letter.query), (params.code, letter.code), (params.state, letter.state))
+def _is_wanted(dead_letter: DeadLetter, params: ListDeadLettersRequest) -> bool:
+    pairs = ((params.query, dead_letter.query), (params.code, dead_letter.code), (params.state, dead_letter.state))
     return all(wanted in (None, "all", actual) for wanted, actual in pairs)
 
 
@@ -205,57 +214,57 @@ def _found(log: Log, params: DeadLetterRequest) -> Batch:
 # -- resolving ------------------------------------------------------------------------------------------------------
 
 
-def replay_dead_letter(site: RequestContext, params: DeadLetterRequest) -> DeadLetterResolution:
+def replay_dead_letter(context: RequestContext, params: DeadLetterRequest) -> DeadLetterResolution:
     """Replay a dead letter, once: append its original record to its topic, with its headers and timestamp."""
-    topic = _box(site.log, params.topic)
-    letter = next(_found(site.log, params).records())
-    origin = _origin(site.log, letter)
-    site.rights.check(Privilege.WRITE, thing(origin.topic))
-    site.note("dead-letter-replayed", letter=f"{params.topic}/{params.partition}/{params.offset}")
+    topic = _dead_letter_topic(context.log, params.topic)
+    dead_letter = next(_found(context.log, params).records())
+    origin = _origin(context.log, dead_letter)
+    context.rights.check(Privilege.WRITE, topic_resource(origin.topic))
+    context.audit("dead-letter-replayed", dead_letter=f"{params.topic}/{params.partition}/{params.offset}")
     rows = origin.rows.select([n for n in origin.rows.schema.names if not n.startswith("$") or n in CLIENT_COLUMNS])
-    settled = _id(topic, params.partition, params.offset)
-    (went,) = site.resolutions.settle(settled, REPLAYED, [Append(origin.topic, rows)])
-    return DeadLetterResolution(str(settled), REPLAYED, went.topic, went.partition, went.offset)
+    resolved = _id(topic, params.partition, params.offset)
+    (appended,) = context.resolutions.settle(resolved, REPLAYED, [Append(origin.topic, rows)])
+    return DeadLetterResolution(str(resolved), REPLAYED, appended.topic, appended.partition, appended.offset)
 
 
-def discard_dead_letter(site: RequestContext, params: DeadLetterRequest) -> DeadLetterResolution:
+def discard_dead_letter(context: RequestContext, params: DeadLetterRequest) -> DeadLetterResolution:
     """Discard a dead letter. It stays in its topic until retention removes it."""
-    topic = _box(site.log, params.topic)
-    _found(site.log, params)
-    settled = _id(topic, params.partition, params.offset)
-    site.resolutions.settle(settled, DISCARDED)
-    return DeadLetterResolution(str(settled), DISCARDED)
+    topic = _dead_letter_topic(context.log, params.topic)
+    _found(context.log, params)
+    resolved = _id(topic, params.partition, params.offset)
+    context.resolutions.settle(resolved, DISCARDED)
+    return DeadLetterResolution(str(resolved), DISCARDED)
 
 
-def _origin(log: Log, letter: StoredRecord) -> Batch:
+def _origin(log: Log, dead_letter: StoredRecord) -> Batch:
     """The original record of a dead letter, which must still exist."""
-    where = _text(letter.record.header("where") or letter.record.header("origin")) or ""
+    where = _text(dead_letter.record.header("where") or dead_letter.record.header("origin")) or ""
     match = next((found for pattern in _ORIGINS if (found := pattern.fullmatch(where))), None)
     if match is None or match["topic"].startswith(
         INTERNAL_PREFIX
     ):  # a writer of dead letters must not write internal topics
-        raise _lost(letter, f'its origin "{where}" is not a record of a topic')
+        raise _lost(dead_letter, f'its origin "{where}" is not a record of a topic')
     place: tuple[str, int, int] = match["topic"], int(match["partition"]), int(match["offset"])
     try:
         batch = log.read(*place, max_records=1)
     except (OffsetOutOfRange, UnknownTopic, UnknownPartition):
-        raise _lost(letter, f"the record at {where} was removed") from None
-    if not len(batch) or batch.rows.column("$offset")[0].as_py() != place[2] or not _is_same(log, batch, letter):
-        raise _lost(letter, f"the record at {where} was removed")
+        raise _lost(dead_letter, f"the record at {where} was removed") from None
+    if not len(batch) or batch.rows.column("$offset")[0].as_py() != place[2] or not _is_same(log, batch, dead_letter):
+        raise _lost(dead_letter, f"the record at {where} was removed")
     return batch
 
 
-def _is_same(log: Log, batch: Batch, letter: StoredRecord) -> bool:
+def _is_same(log: Log, batch: Batch, dead_letter: StoredRecord) -> bool:
     """A dead letter of an undecodable record contains its bytes: in a recreated topic, the record at that offset may
     differ.
     """
-    if not log.topic(batch.topic).schema.is_raw or letter.record.header("code") != b"bad-record":
+    if not log.topic(batch.topic).schema.is_raw or dead_letter.record.header("code") != b"bad-record":
         return True
-    return next(batch.records()).value == letter.value
+    return next(batch.records()).value == dead_letter.value
 
 
-def _lost(letter: StoredRecord, what: str) -> NotReplayable:
-    place = f"{letter.topic}/{letter.partition}/{letter.offset}"
+def _lost(dead_letter: StoredRecord, what: str) -> NotReplayable:
+    place = f"{dead_letter.topic}/{dead_letter.partition}/{dead_letter.offset}"
     return NotReplayable(
         f"dead letter {place} cannot be replayed: {what}",
         where=place,

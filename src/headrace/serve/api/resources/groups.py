@@ -58,35 +58,37 @@ class ResetOffsetsRequest(GroupRequest):
     topics: list[str] = in_body("Only these; by default all of which the group has offsets.", ())
 
 
-def list_groups(site: RequestContext) -> list[GroupSummary]:
+def list_groups(context: RequestContext) -> list[GroupSummary]:
     """List all consumer groups, with their lag."""
-    names = [name for name in site.log.groups() if site.rights.may(Privilege.READ, Resource(ResourceType.GROUP, name))]
-    return [_listed(site.log.group(name)) for name in names]
+    names = [
+        name for name in context.log.groups() if context.rights.may(Privilege.READ, Resource(ResourceType.GROUP, name))
+    ]
+    return [_listed(context.log.group(name)) for name in names]
 
 
-def get_group(site: RequestContext, params: GroupRequest) -> GroupDescription:
+def get_group(context: RequestContext, params: GroupRequest) -> GroupDescription:
     """Get a group's members, committed offsets and lag."""
-    return _described(site.log.group(params.group))
+    return _described(context.log.group(params.group))
 
 
-def reset_group(site: RequestContext, params: ResetOffsetsRequest) -> GroupDescription:
+def reset_group(context: RequestContext, params: ResetOffsetsRequest) -> GroupDescription:
     """Reset a group's offsets. It must have no members; a group that does not exist is created."""
-    site.log.reset_group(params.group, _offsets(site, params))
-    return _described(site.log.group(params.group))
+    context.log.reset_group(params.group, _offsets(context, params))
+    return _described(context.log.group(params.group))
 
 
-def delete_group(site: RequestContext, params: GroupRequest) -> None:
+def delete_group(context: RequestContext, params: GroupRequest) -> None:
     """Delete a group with its offsets. It must have no members."""
-    site.log.delete_group(params.group)
+    context.log.delete_group(params.group)
 
 
-def _offsets(site: RequestContext, params: ResetOffsetsRequest) -> dict[TopicPartition, int]:
+def _offsets(context: RequestContext, params: ResetOffsetsRequest) -> dict[TopicPartition, int]:
     if "/" in params.to:
         return parse_positions(params.to)
     topics = params.topics
     if not topics:
-        topics = sorted({place.topic for place in site.log.group(params.group).offsets})
-    found = {place: at for topic in topics for place, at in start_positions(site.log, topic, params.to).items()}
+        topics = sorted({place.topic for place in context.log.group(params.group).offsets})
+    found = {place: at for topic in topics for place, at in start_positions(context.log, topic, params.to).items()}
     if not found:
         raise BadRequest(f'group "{params.group}" has no offsets yet', fix='set "topics"')
     return found

@@ -56,9 +56,9 @@ class SubscriptionRequest:
 # -- notifiers ------------------------------------------------------------------------------------------------------
 
 
-def list_notifiers(site: RequestContext) -> list[NotifierDescription]:
+def list_notifiers(context: RequestContext) -> list[NotifierDescription]:
     """List all notifiers, with the alerts that use them."""
-    catalog = site.node.catalog
+    catalog = context.node.catalog
     alerts = [query.alert for query in catalog.alerts.values() if query.alert is not None]
     return [
         NotifierDescription(name, one.kind, dict(one.options), sorted(a.name for a in alerts if name in a.notify))
@@ -66,73 +66,75 @@ def list_notifiers(site: RequestContext) -> list[NotifierDescription]:
     ]
 
 
-def send_test_message(site: RequestContext, params: NotifierRequest) -> None:
+def send_test_message(context: RequestContext, params: NotifierRequest) -> None:
     """Send a test message now, once. A failure is reported."""
-    site.node.alerts.send_test_message(params.notifier)
+    context.node.alerts.send_test_message(params.notifier)
 
 
-def drop_notifier(site: RequestContext, params: NotifierRequest) -> None:
+def drop_notifier(context: RequestContext, params: NotifierRequest) -> None:
     """Drop a notifier. Refused while alerts use it."""
-    site.node.execute(
-        f"DROP NOTIFIER {identifier_text(site.node.alerts.notifier(params.notifier).name)};", rights=site.rights
+    context.node.execute(
+        f"DROP NOTIFIER {identifier_text(context.node.alerts.notifier(params.notifier).name)};", rights=context.rights
     )
 
 
 # -- web push -------------------------------------------------------------------------------------------------------
 
 
-def get_push_key(site: RequestContext) -> PushKey:
+def get_push_key(context: RequestContext) -> PushKey:
     """Get the `applicationServerKey` with which a browser subscribes."""
-    return PushKey(public_key(site.node.alerts.sender_context))
+    return PushKey(public_key(context.node.alerts.sender_context))
 
 
-def subscribe(site: RequestContext, params: SubscribeRequest) -> SubscribeResponse:
+def subscribe(context: RequestContext, params: SubscribeRequest) -> SubscribeResponse:
     """Subscribe a browser to a notifier of type PUSH.
 
     The fields are those of the browser's PushSubscription. The caller must be allowed to read all rows of the sources
     of its alerts.
     """
-    notifier = site.node.alerts.notifier(params.notifier)
+    notifier = context.node.alerts.notifier(params.notifier)
     if notifier.kind != PUSH.name:
         raise BadRequest(
             f'notifier "{notifier.name}" is not of type PUSH', fix="create one with CREATE NOTIFIER ... TYPE PUSH"
         )
     keys = params.keys.get("p256dh", ""), params.keys.get("auth", "")
     subscription = check_subscription(
-        PushSubscription(notifier.name, params.endpoint, *keys, owner=site.rights.who.name)
+        PushSubscription(notifier.name, params.endpoint, *keys, owner=context.rights.principal.name)
     )
-    _check_sees_all(site, notifier.name)
-    _check_owner(site, subscription.id)
-    site.node.alerts.sender_context.subscriptions.add(subscription)
+    _check_sees_all(context, notifier.name)
+    _check_owner(context, subscription.id)
+    context.node.alerts.sender_context.subscriptions.add(subscription)
     return SubscribeResponse(subscription.id)
 
 
-def unsubscribe(site: RequestContext, params: SubscriptionRequest) -> None:
+def unsubscribe(context: RequestContext, params: SubscriptionRequest) -> None:
     """Unsubscribe a browser.
 
     Users can remove their own subscriptions, admins any. A subscription that the browser has cancelled is removed
     automatically.
     """
-    site.node.alerts.notifier(params.notifier)
-    _check_owner(site, params.subscription)
-    site.node.alerts.sender_context.subscriptions.remove(params.subscription)
+    context.node.alerts.notifier(params.notifier)
+    _check_owner(context, params.subscription)
+    context.node.alerts.sender_context.subscriptions.remove(params.subscription)
 
 
-def _check_sees_all(site: RequestContext, notifier: str) -> None:
+def _check_sees_all(context: RequestContext, notifier: str) -> None:
     """Check the rights that are checked again at every delivery."""
-    owner = site.rights.who.name
-    for query in site.node.catalog.alerts.values():
-        if query.alert and notifier in query.alert.notify and not site.node.alerts.is_shown(owner, query.id):
+    owner = context.rights.principal.name
+    for query in context.node.catalog.alerts.values():
+        if query.alert and notifier in query.alert.notify and not context.node.alerts.is_shown(owner, query.id):
             raise NotAllowed(
                 f'{owner} may not read all rows that notifier "{notifier}" reports',
                 fix="ask an admin for a role that may read all rows of the sources of its alerts",
             )
 
 
-def _check_owner(site: RequestContext, subscription: str) -> None:
-    found = site.node.alerts.sender_context.subscriptions.get(subscription)
-    if found is not None and not site.rights.is_admin and found.owner != site.rights.who.name:
-        raise NotAllowed(f"{site.rights.who.name} does not own this subscription", fix="ask its owner or an admin")
+def _check_owner(context: RequestContext, subscription: str) -> None:
+    found = context.node.alerts.sender_context.subscriptions.get(subscription)
+    if found is not None and not context.rights.is_admin and found.owner != context.rights.principal.name:
+        raise NotAllowed(
+            f"{context.rights.principal.name} does not own this subscription", fix="ask its owner or an admin"
+        )
 
 
 ROUTES = (

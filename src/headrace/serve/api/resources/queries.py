@@ -18,62 +18,62 @@ class QueryRequest:
     query: str = in_path("The query's name.")
 
 
-def list_queries(site: RequestContext) -> list[QueryStatus]:
+def list_queries(context: RequestContext) -> list[QueryStatus]:
     """List all queries, with their status."""
-    return query_statuses(site.node, site.sampler, site.rights)
+    return query_statuses(context.node, context.sampler, context.rights)
 
 
-def get_query(site: RequestContext, params: QueryRequest) -> QueryStatus:
+def get_query(context: RequestContext, params: QueryRequest) -> QueryStatus:
     """Get one query."""
-    _check(site, params.query)
-    found = query_status(site.node, site.sampler, params.query)
+    _check(context, params.query)
+    found = query_status(context.node, context.sampler, params.query)
     if found is None:
         raise _unknown(params.query)
     return found
 
 
-def get_status(site: RequestContext) -> dict[str, Any]:
+def get_status(context: RequestContext) -> dict[str, Any]:
     """Get the status of the server: its version, its log, its queries, and statements that failed on replay."""
-    return server_status(site.node, site.sampler, site.rights)
+    return server_status(context.node, context.sampler, context.rights)
 
 
-def pause_query(site: RequestContext, params: QueryRequest) -> QueryStatus:
+def pause_query(context: RequestContext, params: QueryRequest) -> QueryStatus:
     """Pause a query after the batch in progress. It stays paused after a restart of the server."""
-    return _done(site, params.query, "PAUSE")
+    return _done(context, params.query, "PAUSE")
 
 
-def resume_query(site: RequestContext, params: QueryRequest) -> QueryStatus:
+def resume_query(context: RequestContext, params: QueryRequest) -> QueryStatus:
     """Resume a query that is paused or has failed."""
-    return _done(site, params.query, "RESUME")
+    return _done(context, params.query, "RESUME")
 
 
-def restart_query(site: RequestContext, params: QueryRequest) -> QueryStatus:
+def restart_query(context: RequestContext, params: QueryRequest) -> QueryStatus:
     """Restart a query from its checkpoint. A paused query stays paused."""
-    _check(site, params.query)
-    site.node.restart(params.query, rights=site.rights)
-    return get_query(site, params)
+    _check(context, params.query)
+    context.node.restart(params.query, rights=context.rights)
+    return get_query(context, params)
 
 
-def terminate_query(site: RequestContext, params: QueryRequest) -> None:
+def terminate_query(context: RequestContext, params: QueryRequest) -> None:
     """Terminate a query for good. Its output stays."""
-    _check(site, params.query)
-    site.node.execute(_statement("TERMINATE", params.query), rights=site.rights)
+    _check(context, params.query)
+    context.node.execute(_statement("TERMINATE", params.query), rights=context.rights)
 
 
-def _done(site: RequestContext, query: str, verb: str) -> QueryStatus:
-    _check(site, query)
-    site.node.execute(_statement(verb, query), rights=site.rights)
-    return get_query(site, QueryRequest(query=query))
+def _done(context: RequestContext, query: str, verb: str) -> QueryStatus:
+    _check(context, query)
+    context.node.execute(_statement(verb, query), rights=context.rights)
+    return get_query(context, QueryRequest(query=query))
 
 
 def _statement(verb: str, query: str) -> str:
     return f"{verb} `{query}`;"
 
 
-def _check(site: RequestContext, query: str) -> None:
+def _check(context: RequestContext, query: str) -> None:
     """Raise as if the query did not exist if the caller may not see it."""
-    registered = site.node.supervisor.queries.get(query)
-    if registered is None or not can_see_query(site.rights, registered.query):
+    registered = context.node.supervisor.queries.get(query)
+    if registered is None or not can_see_query(context.rights, registered.query):
         raise _unknown(query)
 
 

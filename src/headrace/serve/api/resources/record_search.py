@@ -38,13 +38,13 @@ class SearchRequest(TopicRequest):
     start: str = in_query("Not older than this: beginning, a time or -10m.", "beginning", name="from")
     before: str = in_query("Older than this: end, a time, -10m, or what `next` said.", "end")
     partition: int | None = in_query("Only this one.", None)
-    limit: int = in_query("At most so many records.", 100, most=MAX_HITS)
+    limit: int = in_query("Maximum number of records to return.", 100, most=MAX_HITS)
 
 
-def search_records(site: RequestContext, params: SearchRequest) -> RawResponse:
+def search_records(context: RequestContext, params: SearchRequest) -> RawResponse:
     """Search records that contain a text, newest first. Continue with `next` as `before` until `done`."""
-    topic = user_topic(site.log, params.topic)
-    search = ReverseSearch(site.log, topic, params)
+    topic = user_topic(context.log, params.topic)
+    search = ReverseSearch(context.log, topic, params)
     lines = search.found()
     facts = {"next": format_positions(search.ends), "scanned": search.scanned, "done": search.is_done}
     return RawResponse(json_page(lines, facts), JSON)
@@ -85,10 +85,10 @@ class ReverseSearch:
             if self.scanned >= MAX_SCANNED_RECORDS or time.monotonic() > deadline:
                 break
         merged = heapq.merge(*hits.values(), key=lambda hit: -hit.time)
-        kept = list(islice(merged, self._params.limit))
+        newest = list(islice(merged, self._params.limit))
         for place, offset in {hit.place: hit.offset for hit in reversed(list(merged))}.items():
             self.ends[place] = offset + 1  # the remaining matches belong to the next page
-        return [hit.line for hit in kept]
+        return [hit.line for hit in newest]
 
     def _piece(self, place: TopicPartition) -> list[SearchHit]:
         """The matches of the batch before `ends`, last one first. Moves `ends` to the start of the batch."""

@@ -46,7 +46,9 @@ class ProduceResponse:
 
 @dataclass(frozen=True, kw_only=True)
 class ProduceRequest(TopicRequest):
-    partition: int | None = in_query("All go there; by default each goes where the topic's partitioner sends it.", None)
+    partition: int | None = in_query(
+        "The partition of all records; by default the topic's partitioner chooses one for each record.", None
+    )
     producer: str | None = in_header(
         "A producer's name: its numbered requests count once.", None, name="headrace-producer"
     )
@@ -57,24 +59,24 @@ class ProduceRequest(TopicRequest):
 @dataclass(frozen=True, kw_only=True)
 class ReadRecordsRequest(TopicRequest):
     partition: int | None = in_query("Only this one.", None)
-    offset: int | None = in_query("Begin there; for one partition.", None)
+    offset: int | None = in_query("The first offset; requires `partition`.", None)
     start: str = in_query(
-        "Where to begin: beginning, end, a time, -10m, or what `next` said.", "beginning", name="from"
+        "Where to start: beginning, end, a time, -10m, or what `next` said.", "beginning", name="from"
     )
-    limit: int = in_query("At most so many records.", 100, most=MAX_PAGE_RECORDS)
+    limit: int = in_query("Maximum number of records to return.", 100, most=MAX_PAGE_RECORDS)
     accept: str = in_header(f"{JSON} or {ARROW}.", JSON, name="accept")
 
 
 # -- produce --------------------------------------------------------------------------------------------------------
 
 
-def produce(site: RequestContext, params: ProduceRequest) -> ProduceResponse:
+def produce(context: RequestContext, params: ProduceRequest) -> ProduceResponse:
     """Append records: all or none. They are durable when the response is sent.
 
     With `headrace-producer` and `headrace-sequence`, the request is idempotent and can be retried until a response
     arrives.
     """
-    topic = user_topic(site.log, params.topic)
+    topic = user_topic(context.log, params.topic)
     appends = [Append(topic.name, decode_records(params.content, topic), params.partition)]
     if (params.producer is None) != (params.sequence is None):
         raise BadRequest(
@@ -82,15 +84,15 @@ def produce(site: RequestContext, params: ProduceRequest) -> ProduceResponse:
             fix="send headrace-producer and headrace-sequence",
         )
     if params.producer is None or params.sequence is None:
-        return _produced(topic, site.log.append(appends))
-    appended = site.producers.append(_own_name(site, params.producer), params.sequence, appends)
-    return _produced(topic, appended) if appended is not None else _repeated(site, topic)
+        return _produced(topic, context.log.append(appends))
+    appended = context.producers.append(_own_name(context, params.producer), params.sequence, appends)
+    return _produced(topic, appended) if appended is not None else _repeated(context, topic)
 
 
-def _own_name(site: RequestContext, producer: str) -> str:
+def _own_name(context: RequestContext, producer: str) -> str:
     """The producer's name, scoped to the user: otherwise a user could make another user's records count as repeats."""
-    who = site.rights.who
-    return producer if who == LOCAL else f"{who.name}/{producer}"
+    principal = context.rights.principal
+    return producer if principal == LOCAL else f"{principal.name}/{producer}"
 
 
 def _produced(topic: Topic, appended: list[Appended]) -> ProduceResponse:
@@ -100,21 +102,21 @@ def _produced(topic: Topic, appended: list[Appended]) -> ProduceResponse:
     )
 
 
-def _repeated(site: RequestContext, topic: Topic) -> ProduceResponse:
+def _repeated(context: RequestContext, topic: Topic) -> ProduceResponse:
     """The response to a repeated request. Its records are somewhere before the current end offsets."""
     return ProduceResponse(
-        topic.name, 0, [], format_positions(start_positions(site.log, topic.name, "end")), repeated=True
+        topic.name, 0, [], format_positions(start_positions(context.log, topic.name, "end")), repeated=True
     )
 
 
 # -- consume --------------------------------------------------------------------------------------------------------
 
 
-def read_records(site: RequestContext, params: ReadRecordsRequest) -> RawResponse:
+def read_records(context: RequestContext, params: ReadRecordsRequest) -> RawResponse:
     """Read a page of records. Pass `next` as `from` to read the following page; an empty page is the current end."""
-    topic = user_topic(site.log, params.topic)
-    positions = start_positions(site.log, topic.name, _start(params), params.partition)
-    reading = PartitionReader(site.log, positions, grows=params.partition is None)
+    topic = user_topic(context.log, params.topic)
+    positions = start_positions(context.log, topic.name, _start(params), params.partition)
+    reading = PartitionReader(context.log, positions, grows=params.partition is None)
     batches = reading.page(params.limit)
     following = format_positions(reading.positions)
     if ARROW in params.accept:

@@ -58,19 +58,19 @@ class ExecuteRequest:
     language: str = in_body("The dialect of the statements.", KSQL)
 
 
-def execute_statements(site: RequestContext, params: ExecuteRequest) -> StatementResults:
+def execute_statements(context: RequestContext, params: ExecuteRequest) -> StatementResults:
     """Execute statements in order.
 
     The first error stops the execution. Statements executed before it keep their effect, and are listed in the error.
     """
     done: list[ExecutedStatement] = []
     try:
-        site.node.execute(
+        context.node.execute(
             params.text,
             params.properties or {},
             dict(params.variables or {}),
             language=params.language,
-            rights=site.rights,
+            rights=context.rights,
             on_done=lambda outcome: done.append(result_of(outcome)),
         )
     except HeadraceError as error:
@@ -79,9 +79,9 @@ def execute_statements(site: RequestContext, params: ExecuteRequest) -> Statemen
     return StatementResults(done)
 
 
-def list_journal(site: RequestContext) -> list[JournalEntry]:
+def list_journal(context: RequestContext) -> list[JournalEntry]:
     """List the statements that created the current catalog, in order."""
-    broken = site.node.broken
+    broken = context.node.broken
     return [
         JournalEntry(
             entry.number,
@@ -92,7 +92,7 @@ def list_journal(site: RequestContext) -> list[JournalEntry]:
             entry.at,
             str(broken[entry.number]) if entry.number in broken else None,
         )
-        for entry in read_journal(site.log)[0]
+        for entry in read_journal(context.log)[0]
     ]
 
 

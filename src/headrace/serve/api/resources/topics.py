@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, get_args, get_type_hints
 
-from headrace.access.grants import Privilege, ResourceType
-from headrace.access.grants import topic_resource as thing
+from headrace.access.grants import Privilege, ResourceType, topic_resource
 from headrace.contracts import INTERNAL_PREFIX, TOPIC_OPTIONS, Log, Topic, TopicSpec
 from headrace.errors import BadTopicName, BadTopicOption, TopicInUse, UnknownTopic, suggestion
 from headrace.log.embedded import EmbeddedLog
@@ -68,33 +67,35 @@ class AlterTopicRequest(TopicRequest):
 # -- requests -------------------------------------------------------------------------------------------------------
 
 
-def list_topics(site: RequestContext) -> list[TopicSummary]:
+def list_topics(context: RequestContext) -> list[TopicSummary]:
     """List all topics, except internal ones."""
-    topics = [t for t in site.log.topics() if site.rights.may(Privilege.READ, thing(t.name))]
+    topics = [t for t in context.log.topics() if context.rights.may(Privilege.READ, topic_resource(t.name))]
     return [TopicSummary(t.name, t.partitions, _schema(t), t.created_at) for t in topics]
 
 
-def get_topic(site: RequestContext, params: TopicRequest) -> TopicDescription:
+def get_topic(context: RequestContext, params: TopicRequest) -> TopicDescription:
     """Get one topic: its options, and the offsets, rows and bytes of each partition."""
-    return _described(site.log, user_topic(site.log, params.topic))
+    return _described(context.log, user_topic(context.log, params.topic))
 
 
-def create_topic(site: RequestContext, params: CreateTopicRequest) -> TopicDescription:
+def create_topic(context: RequestContext, params: CreateTopicRequest) -> TopicDescription:
     """Create a topic."""
     if params.name.startswith(INTERNAL_PREFIX):
         raise BadTopicName(
             f'"{params.name}" begins with "{INTERNAL_PREFIX}"', fix="such names are reserved; choose another"
         )
-    return _described(site.log, site.log.create_topic(params.name, TopicSpec(**_options(params.options or {}))))
+    return _described(context.log, context.log.create_topic(params.name, TopicSpec(**_options(params.options or {}))))
 
 
-def alter_topic(site: RequestContext, params: AlterTopicRequest) -> TopicDescription:
+def alter_topic(context: RequestContext, params: AlterTopicRequest) -> TopicDescription:
     """Change options of a topic. Partitions can be added; a schema can gain columns and wider types."""
-    topic, options = user_topic(site.log, params.topic), _options(params.options)
+    topic, options = user_topic(context.log, params.topic), _options(params.options)
     if any(_shrinks(getattr(topic.spec, name), options[name]) for name in _KEEPING & options.keys()):
-        site.rights.check(Privilege.DROP, thing(topic.name))  # it deletes records
-    site.note("topic-altered", topic=topic.name, options={name: _told(value) for name, value in options.items()})
-    return _described(site.log, site.log.alter_topic(params.topic, **options))
+        context.rights.check(Privilege.DROP, topic_resource(topic.name))  # it deletes records
+    context.audit(
+        "topic-altered", topic=topic.name, options={name: _option_value(value) for name, value in options.items()}
+    )
+    return _described(context.log, context.log.alter_topic(params.topic, **options))
 
 
 _KEEPING = {"retention_time", "retention_bytes", "compact"}
@@ -105,14 +106,14 @@ def _shrinks(before: Any, after: Any) -> bool:
     return after is not None and after is not False and (before is None or before is False or after < before)
 
 
-def delete_topic(site: RequestContext, params: TopicRequest) -> None:
+def delete_topic(context: RequestContext, params: TopicRequest) -> None:
     """Delete a topic with all its records. Refused while a stream, a table or a query uses it."""
-    user_topic(site.log, params.topic)
-    users = sorted(name for name, source in site.node.catalog.sources.items() if source.topic == params.topic)
+    user_topic(context.log, params.topic)
+    users = sorted(name for name, source in context.node.catalog.sources.items() if source.topic == params.topic)
     if users:
         raise TopicInUse(f'topic "{params.topic}" is used by {", ".join(users)}', fix="drop these first")
-    site.note("topic-deleted", topic=params.topic)
-    site.log.delete_topic(params.topic)
+    context.audit("topic-deleted", topic=params.topic)
+    context.log.delete_topic(params.topic)
 
 
 ROUTES = (
@@ -145,7 +146,7 @@ def user_topic(log: Log, name: str) -> Topic:
 
 
 def _described(log: Log, topic: Topic) -> TopicDescription:
-    options = {f.name: _told(getattr(topic.spec, f.name)) for f in dataclasses.fields(TopicSpec)}
+    options = {f.name: _option_value(getattr(topic.spec, f.name)) for f in dataclasses.fields(TopicSpec)}
     return TopicDescription(topic.name, topic.created_at, _schema(topic), options, _partitions(log, topic.name))
 
 
@@ -153,7 +154,7 @@ def _schema(topic: Topic) -> str:
     return "raw" if topic.schema.is_raw else str(topic.schema)
 
 
-def _told(value: Any) -> Any:
+def _option_value(value: Any) -> Any:
     if isinstance(value, Schema):
         return "raw" if value.is_raw else str(value)
     return duration_text(value) if isinstance(value, timedelta) else value

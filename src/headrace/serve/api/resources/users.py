@@ -45,56 +45,60 @@ class LoginRequest:
     password: str = in_body("The user's password.")
 
 
-async def log_in(site: RequestContext, params: LoginRequest, request: Request) -> Response:
+async def log_in(context: RequestContext, params: LoginRequest, request: Request) -> Response:
     """Get a token for a name and a password. It expires after the setting `auth.token_ttl`."""
-    who = await _known(site, params, request)
-    made = await run_in_threadpool(_token, site.by(Rights(who)), who.name, None)
+    principal = await _known(context, params, request)
+    made = await run_in_threadpool(_token, context.with_rights(Rights(principal)), principal.name, None)
     return _json(made, 201)
 
 
-async def begin_session(site: RequestContext, params: LoginRequest, request: Request) -> Response:
+async def begin_session(context: RequestContext, params: LoginRequest, request: Request) -> Response:
     """Log in with a browser: sets a cookie, and returns the session's CSRF token.
 
     Send it as `x-csrf-token` with every request that changes something.
     """
-    who = await _known(site, params, request)
-    guard = site.node.guard
-    cookie, session = guard.sessions.begin(who, guard.settings.auth.session_ttl.total_seconds())
-    answer = _json({"name": who.name, "roles": sorted(who.roles), "csrf": session.csrf}, 201)
+    principal = await _known(context, params, request)
+    guard = context.node.guard
+    cookie, session = guard.sessions.begin(principal, guard.settings.auth.session_ttl.total_seconds())
+    answer = _json({"name": principal.name, "roles": sorted(principal.roles), "csrf": session.csrf}, 201)
     life = int(guard.settings.auth.session_ttl.total_seconds())
     _set_cookie(answer, request, cookie, life)
     return answer
 
 
-async def end_session(site: RequestContext, request: Request) -> Response:
+async def end_session(context: RequestContext, request: Request) -> Response:
     """Log out: invalidates the cookie."""
     if (cookie := request.cookies.get(COOKIE)) is not None:
-        site.node.guard.sessions.end(cookie)
+        context.node.guard.sessions.end(cookie)
     answer = Response(status_code=204)
     _set_cookie(answer, request, "", 0)
     return answer
 
 
-async def get_session(site: RequestContext, request: Request) -> Response:
+async def get_session(context: RequestContext, request: Request) -> Response:
     """Get the current user and their permissions; for a browser session, also its CSRF token."""
-    who = site.rights.who
-    told: dict[str, Any] = {"name": who.name, "roles": sorted(who.roles), "how": who.how}
-    told["grants"] = [str(grant) for grant in site.rights.grants]
+    principal = context.rights.principal
+    document: dict[str, Any] = {
+        "name": principal.name,
+        "roles": sorted(principal.roles),
+        "credential": principal.credential,
+    }
+    document["grants"] = [str(grant) for grant in context.rights.grants]
     cookie = request.cookies.get(COOKIE)
-    session = None if cookie is None else site.node.guard.sessions.find(cookie)
-    return _json({**told, "csrf": None if session is None else session.csrf})
+    session = None if cookie is None else context.node.guard.sessions.find(cookie)
+    return _json({**document, "csrf": None if session is None else session.csrf})
 
 
-async def _known(site: RequestContext, params: LoginRequest, request: Request) -> Principal:
+async def _known(context: RequestContext, params: LoginRequest, request: Request) -> Principal:
     address = request.client.host if request.client else ""
-    guard = site.node.guard
-    who = await run_in_threadpool(guard.by_password, params.user, params.password, address)
-    await run_in_threadpool(lambda: guard.audit.note("log-in", who.name, address=address))
-    return who
+    guard = context.node.guard
+    principal = await run_in_threadpool(guard.by_password, params.user, params.password, address)
+    await run_in_threadpool(lambda: guard.audit.note("log-in", principal.name, address=address))
+    return principal
 
 
-def _json(told: Any, status: int = 200) -> Response:
-    return Response(orjson.dumps(told), status, {"cache-control": "no-store"}, "application/json")
+def _json(document: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(document), status, {"cache-control": "no-store"}, "application/json")
 
 
 def _set_cookie(answer: Response, request: Request, value: str, life: int) -> None:
@@ -116,24 +120,24 @@ class RevokeTokenRequest:
     id: str = in_path("The token's id.")
 
 
-def create_token(site: RequestContext, params: CreateTokenRequest) -> TokenResponse:
+def create_token(context: RequestContext, params: CreateTokenRequest) -> TokenResponse:
     """Create a token for a user, for example for a program."""
-    _user(site, params.user)
-    return _token(site, params.user, params.life)
+    _user(context, params.user)
+    return _token(context, params.user, params.life)
 
 
-def revoke_token(site: RequestContext, params: RevokeTokenRequest) -> None:
+def revoke_token(context: RequestContext, params: RevokeTokenRequest) -> None:
     """Revoke a token."""
-    site.node.guard.book.revoke_token(params.id, latest_expiry(), by=site.rights.who.name)
+    context.node.guard.users.revoke_token(params.id, latest_expiry(), by=context.rights.principal.name)
 
 
-def _token(site: RequestContext, user: str, life: str | None) -> TokenResponse:
+def _token(context: RequestContext, user: str, life: str | None) -> TokenResponse:
     try:
         lives = None if life is None else parse_duration(life)
     except ValueError as error:
         raise BadAccessToken(f'"{life}" is not a valid lifetime: {error}', fix="for example 12h or 30d") from None
-    made = TokenResponse(*site.node.guard.make_token(user, lives))
-    site.note("token-made", user=user, token=made.id)
+    made = TokenResponse(*context.node.guard.make_token(user, lives))
+    context.audit("token-made", user=user, token=made.id)
     return made
 
 
@@ -167,61 +171,61 @@ class ChangeUserRequest(UserRequest):
 
 @dataclass(frozen=True, kw_only=True)
 class ChangePasswordRequest:
-    old: str = in_body("The password of now.")
-    new: str = in_body("The new one.")
+    old: str = in_body("The current password.")
+    new: str = in_body("The new password.")
 
 
-def list_users(site: RequestContext) -> list[UserDescription]:
+def list_users(context: RequestContext) -> list[UserDescription]:
     """List all users."""
-    return [_told(user) for _, user in sorted(site.node.guard.book.state.users.items())]
+    return [_describe(user) for _, user in sorted(context.node.guard.users.state.users.items())]
 
 
-def add_user(site: RequestContext, params: AddUserRequest) -> UserDescription:
+def add_user(context: RequestContext, params: AddUserRequest) -> UserDescription:
     """Add a user."""
-    site.node.guard.book.add_user(params.name, params.password, params.roles, by=site.rights.who.name)
-    return _user(site, params.name)
+    context.node.guard.users.add_user(params.name, params.password, params.roles, by=context.rights.principal.name)
+    return _user(context, params.name)
 
 
-def change_user(site: RequestContext, params: ChangeUserRequest) -> UserDescription:
+def change_user(context: RequestContext, params: ChangeUserRequest) -> UserDescription:
     """Change a user's password or roles."""
-    book, by = site.node.guard.book, site.rights.who.name
+    users, by = context.node.guard.users, context.rights.principal.name
     if params.roles is not None:
-        book.set_roles(params.user, params.roles, by=by)
+        users.set_roles(params.user, params.roles, by=by)
     if params.password is not None:
-        book.set_password(params.user, params.password, by=by)
-    return _user(site, params.user)
+        users.set_password(params.user, params.password, by=by)
+    return _user(context, params.user)
 
 
-def remove_user(site: RequestContext, params: UserRequest) -> None:
+def remove_user(context: RequestContext, params: UserRequest) -> None:
     """Remove a user. Their tokens and sessions become invalid."""
-    site.node.guard.book.remove_user(params.user, by=site.rights.who.name)
+    context.node.guard.users.remove_user(params.user, by=context.rights.principal.name)
 
 
-def revoke_sessions(site: RequestContext, params: UserRequest) -> None:
+def revoke_sessions(context: RequestContext, params: UserRequest) -> None:
     """Revoke all tokens and sessions of a user."""
-    site.node.guard.book.sign_out(params.user, by=site.rights.who.name)
+    context.node.guard.users.sign_out(params.user, by=context.rights.principal.name)
 
 
-async def change_password(site: RequestContext, params: ChangePasswordRequest, request: Request) -> Response:
+async def change_password(context: RequestContext, params: ChangePasswordRequest, request: Request) -> Response:
     """Change the caller's own password. Existing tokens and sessions become invalid."""
-    who = site.rights.who
-    if who.generation is None:
-        raise NotAuthenticated(f"{who.name} has no password on this server", fix="log in as a user")
+    principal = context.rights.principal
+    if principal.generation is None:
+        raise NotAuthenticated(f"{principal.name} has no password on this server", fix="log in as a user")
     address = request.client.host if request.client else ""
-    await run_in_threadpool(site.node.guard.by_password, who.name, params.old, address)
-    change = partial(site.node.guard.book.set_password, who.name, params.new, by=who.name)
+    await run_in_threadpool(context.node.guard.by_password, principal.name, params.old, address)
+    change = partial(context.node.guard.users.set_password, principal.name, params.new, by=principal.name)
     await run_in_threadpool(change)
     return Response(status_code=204)
 
 
-def _user(site: RequestContext, name: str) -> UserDescription:
-    user = site.node.guard.book.state.users.get(name)
+def _user(context: RequestContext, name: str) -> UserDescription:
+    user = context.node.guard.users.state.users.get(name)
     if user is None:
         raise UnknownUser(f'user "{name}" does not exist', fix="GET /api/v1/users lists them")
-    return _told(user)
+    return _describe(user)
 
 
-def _told(user: User) -> UserDescription:
+def _describe(user: User) -> UserDescription:
     return UserDescription(user.name, sorted(user.roles), user.password is not None)
 
 
@@ -237,27 +241,29 @@ class RoleDescription:
 @dataclass(frozen=True, kw_only=True)
 class GrantRequest:
     role: str = in_path("The role's name; a new one is made by its first grant.")
-    deed: str = in_body("read, write, create, drop or control.")
+    privilege: str = in_body("read, write, create, drop or control.")
     kind: str = in_body("topic, source (a stream or table), type or group.")
-    pattern: str = in_body("A name, how names begin and *, or * for all.")
+    pattern: str = in_body("A name, a name prefix followed by *, or * for all names.")
     where: str | None = in_body("Only rows for which this condition of KSQL holds; for: read source.", None)
 
 
-def list_roles(site: RequestContext) -> list[RoleDescription]:
+def list_roles(context: RequestContext) -> list[RoleDescription]:
     """List all roles, with their grants."""
-    return [RoleDescription(name, list(grants)) for name, grants in sorted(site.node.guard.book.state.roles.items())]
+    return [
+        RoleDescription(name, list(grants)) for name, grants in sorted(context.node.guard.users.state.roles.items())
+    ]
 
 
-def grant(site: RequestContext, params: GrantRequest) -> None:
+def grant(context: RequestContext, params: GrantRequest) -> None:
     """Grant a privilege to a role."""
-    given = Grant.of(params.deed, params.kind, params.pattern, params.where)
-    site.node.guard.book.grant(params.role, given, by=site.rights.who.name)
+    given = Grant.of(params.privilege, params.kind, params.pattern, params.where)
+    context.node.guard.users.grant(params.role, given, by=context.rights.principal.name)
 
 
-def revoke(site: RequestContext, params: GrantRequest) -> None:
+def revoke(context: RequestContext, params: GrantRequest) -> None:
     """Revoke a grant."""
-    given = Grant.of(params.deed, params.kind, params.pattern, params.where)
-    site.node.guard.book.revoke(params.role, given, by=site.rights.who.name)
+    given = Grant.of(params.privilege, params.kind, params.pattern, params.where)
+    context.node.guard.users.revoke(params.role, given, by=context.rights.principal.name)
 
 
 # -- audit log ------------------------------------------------------------------------------------------------------
@@ -269,9 +275,9 @@ class AuditEntryDescription:
 
     number: int
     at: int
-    did: str
-    who: str
-    facts: dict[str, Any]
+    action: str
+    principal: str
+    details: dict[str, Any]
     hash: str
 
 
@@ -284,23 +290,23 @@ class AuditVerificationResult:
 @dataclass(frozen=True, kw_only=True)
 class ListAuditRequest:
     start: int = in_query("The first number.", 0, name="from")
-    limit: int = in_query("At most so many entries.", 100, most=_MOST_ENTRIES)
+    limit: int = in_query("Maximum number of entries to return.", 100, most=_MOST_ENTRIES)
 
 
 @dataclass(frozen=True, kw_only=True)
 class VerifyAuditRequest:
-    known: str | None = in_query("The hash of an entry that must be there.", None)
+    known: str | None = in_query("The hash of an entry that the log must contain.", None)
 
 
-def list_audit(site: RequestContext, params: ListAuditRequest) -> list[AuditEntryDescription]:
+def list_audit(context: RequestContext, params: ListAuditRequest) -> list[AuditEntryDescription]:
     """List the audit log: each action and its user."""
-    found = read_audit(site.log, params.start, params.limit)
-    return [AuditEntryDescription(e.number, e.at, e.did, e.who, dict(e.facts), e.hash) for e in found]
+    found = read_audit(context.log, params.start, params.limit)
+    return [AuditEntryDescription(e.number, e.at, e.action, e.principal, dict(e.details), e.hash) for e in found]
 
 
-def verify_audit_chain(site: RequestContext, params: VerifyAuditRequest) -> AuditVerificationResult:
+def verify_audit_chain(context: RequestContext, params: VerifyAuditRequest) -> AuditVerificationResult:
     """Verify that no audit entry was changed, removed or inserted."""
-    found = verify_audit(site.log, params.known)
+    found = verify_audit(context.log, params.known)
     return AuditVerificationResult(found.count, found.head)
 
 

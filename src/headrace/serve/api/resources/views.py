@@ -64,56 +64,56 @@ class ReadViewRequest(ViewRequest):
     select: str = in_query("Columns and expressions.", "*")
     where: str | None = in_query("A condition.", None)
     order: str | None = in_query("Columns to order by.", None)
-    limit: int = in_query("At most so many rows.", 1_000, most=MAX_ROWS)
+    limit: int = in_query("Maximum number of rows to return.", 1_000, most=MAX_ROWS)
     token: str | None = in_query("What a write answered: the table must reflect it.", None)
     wait: str = in_query("How long to wait for that.", "10s")
 
 
-def list_views(site: RequestContext) -> list[ViewDescription]:
+def list_views(context: RequestContext) -> list[ViewDescription]:
     """List all views, with their progress."""
-    sources = [site.node.catalog.sources[name] for name in site.node.tables.names]
-    return [_described(site, one.name) for one in sources if site.rights.sees(one.name, one.topic)]
+    sources = [context.node.catalog.sources[name] for name in context.node.tables.names]
+    return [_described(context, one.name) for one in sources if context.rights.sees(one.name, one.topic)]
 
 
-def get_view(site: RequestContext, params: ViewRequest) -> ViewDescription:
+def get_view(context: RequestContext, params: ViewRequest) -> ViewDescription:
     """Get one view."""
-    return _described(site, _source(site, params.view).name)
+    return _described(context, _source(context, params.view).name)
 
 
-async def read_view(site: RequestContext, params: ReadViewRequest, request: Request) -> Response:
+async def read_view(context: RequestContext, params: ReadViewRequest, request: Request) -> Response:
     """Read rows of a view: `{"columns": [...], "rows": [[...], ...], "position": "..."}`."""
     del request
-    source = await run_in_threadpool(_source, site, params.view)
+    source = await run_in_threadpool(_source, context, params.view)
     if params.token:
-        await _reflects(site, source, parse_positions(params.token), _seconds(params.wait))
-    return Response(await run_in_threadpool(_rows, site, source, params), media_type=JSON)
+        await _reflects(context, source, parse_positions(params.token), _seconds(params.wait))
+    return Response(await run_in_threadpool(_rows, context, source, params), media_type=JSON)
 
 
-def read_view_now(site: RequestContext, params: ReadViewRequest) -> bytes:
+def read_view_now(context: RequestContext, params: ReadViewRequest) -> bytes:
     """Like `read_view`, but does not wait: the current state of the view."""
-    return _rows(site, _source(site, params.view), params)
+    return _rows(context, _source(context, params.view), params)
 
 
 # -- descriptions ---------------------------------------------------------------------------------------------------
 
 
-def _source(site: RequestContext, name: str) -> SourceInfo:
-    found = next((one for one in (name, name.upper()) if one in site.node.tables.names), None)
+def _source(context: RequestContext, name: str) -> SourceInfo:
+    found = next((one for one in (name, name.upper()) if one in context.node.tables.names), None)
     if found is None:
         raise UnknownView(f'materialized table "{name}" does not exist', fix="GET /api/v1/views lists them")
-    source = site.node.catalog.sources[found]
-    site.rights.rows(source.name, source.topic)
+    source = context.node.catalog.sources[found]
+    context.rights.rows(source.name, source.topic)
     return source
 
 
-def _described(site: RequestContext, name: str) -> ViewDescription:
-    source, failure = site.node.catalog.sources[name], site.node.tables.failure(name)
+def _described(context: RequestContext, name: str) -> ViewDescription:
+    source, failure = context.node.catalog.sources[name], context.node.tables.failure(name)
     relation = source.relation
     columns = [field.name for field in (*relation.key, *relation.value)]
     facts = name, source.topic, columns
     with suppress(ViewLagging):
-        state = site.node.tables.state(name)
-        position = _told(source, state.position)
+        state = context.node.tables.state(name)
+        position = _position_text(source, state.position)
         figures = position, state.version, state.stream_time, state.skipped, state.rebuilt, state.reason or None
         return ViewDescription(*facts, *figures, _reason(failure))
     return ViewDescription(*facts, None, None, None, None, None, None, _reason(failure))
@@ -125,25 +125,25 @@ def _reason(failure: Exception | None) -> dict[str, Any] | None:
     return {"code": ServerFailed.code, "what": str(failure), "where": None, "fix": None}
 
 
-def _told(source: SourceInfo, position: Mapping[int, int]) -> str:
+def _position_text(source: SourceInfo, position: Mapping[int, int]) -> str:
     return format_positions({TopicPartition(source.topic, partition): at for partition, at in position.items()})
 
 
 # -- rows -----------------------------------------------------------------------------------------------------------
 
 
-def _rows(site: RequestContext, source: SourceInfo, params: ReadViewRequest) -> bytes:
-    ask = site.node.plan_select(_text(source, params), rights=site.rights)
-    if {one.name for one in ask.query.sources} != {source.name} or ask.limit != params.limit:
+def _rows(context: RequestContext, source: SourceInfo, params: ReadViewRequest) -> bytes:
+    planned = context.node.plan_select(_text(source, params), rights=context.rights)
+    if {one.name for one in planned.query.sources} != {source.name} or planned.limit != params.limit:
         raise BadRequest(
             '"select", "where" and "order" must each be a complete clause', fix="send other queries to /query"
         )
-    if ask.push:
+    if planned.push:
         raise BadRequest("a page of rows does not support EMIT CHANGES", fix="send the query to /query-stream")
-    with site.node.pull_queries.execute(ask) as pulled:
+    with context.node.pull_queries.execute(planned) as pulled:
         rows = [row.text for batch in pulled.batches for row in batch]
-        position = None if pulled.state is None else _told(source, pulled.state.position)
-    names = [column.name for column in ask.columns]
+        position = None if pulled.state is None else _position_text(source, pulled.state.position)
+    names = [column.name for column in planned.columns]
     facts = {"columns": names, "position": position}
     return b'{"rows":[' + b",".join(rows) + b"]," + orjson.dumps(facts)[1:]
 
@@ -165,10 +165,10 @@ def _seconds(text: str) -> float:
         raise BadRequest(f'"wait" cannot be "{text[:40]}": {error}', fix="for example 10s") from None
 
 
-async def _reflects(site: RequestContext, source: SourceInfo, written: Positions, seconds: float) -> None:
+async def _reflects(context: RequestContext, source: SourceInfo, written: Positions, seconds: float) -> None:
     """Wait on the event loop: threads are scarce."""
-    tracker, deadline = WriteTracker(site.node, written), time.monotonic() + seconds
-    while not await run_in_threadpool(_has, site, source, tracker):
+    tracker, deadline = WriteTracker(context.node, written), time.monotonic() + seconds
+    while not await run_in_threadpool(_has, context, source, tracker):
         if time.monotonic() > deadline:
             query = (
                 f"query {tracker.lagging_query} has not read so far" if tracker.lagging_query else "its view is behind"
@@ -181,10 +181,10 @@ async def _reflects(site: RequestContext, source: SourceInfo, written: Positions
         await asyncio.sleep(_PAUSE)
 
 
-def _has(site: RequestContext, source: SourceInfo, tracker: WriteTracker) -> bool:
+def _has(context: RequestContext, source: SourceInfo, tracker: WriteTracker) -> bool:
     position = tracker.position(source.topic)
     with suppress(ViewLagging):
-        return position is not None and site.node.tables.state(source.name).reflects(position)
+        return position is not None and context.node.tables.state(source.name).reflects(position)
     return False
 
 

@@ -19,7 +19,7 @@ from headrace.serve.api.log_io.record_encoder import encode_json, json_page
 MAX_PAGE_RECORDS = 500
 """Maximum records in a page."""
 _BYTES = 1 << 20
-_KEPT = 16
+_MAX_PAGES = 16
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class TailPageCache:
         if key not in self._read:
             reading = run_in_threadpool(read_tail_page, self._log, topic, dict(positions), grows=grows)
             self._read[key] = asyncio.ensure_future(reading)
-            while len(self._read) > _KEPT:
+            while len(self._read) > _MAX_PAGES:
                 self._read.popitem(last=False)
         return await asyncio.shield(self._read[key])  # cancelling one reader must not cancel the read of the others
 

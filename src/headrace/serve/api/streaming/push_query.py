@@ -35,7 +35,7 @@ _BEAT = 15.0  # seconds without a change until an empty message is sent
 @dataclass(frozen=True, kw_only=True)
 class WatchRequest:
     sql: str = in_query("SELECT ... EMIT CHANGES.")
-    start: str = in_query("Where to begin: end, or beginning.", "end", name="from")
+    start: str = in_query("Where to start: end, or beginning.", "end", name="from")
 
 
 class PushMessage(NamedTuple):
@@ -52,31 +52,31 @@ class PushMessage(NamedTuple):
         return self.text.decode()
 
 
-async def watch_query(site: RequestContext, params: WatchRequest, request: Request) -> Response:
+async def watch_query(context: RequestContext, params: WatchRequest, request: Request) -> Response:
     """Run a push query, as server-sent events or over a WebSocket.
 
     The first event has the columns, each further event an array of changes. An event `error` ends the stream.
     """
     del request
-    return await event_stream(_messages(site, params))
+    return await event_stream(_messages(context, params))
 
 
-async def watch_query_socket(site: RequestContext, socket: WebSocket) -> None:
+async def watch_query_socket(context: RequestContext, socket: WebSocket) -> None:
     """Run a push query over a WebSocket."""
 
     async def pages() -> AsyncGenerator[PushMessage, None]:
-        return _messages(site, read_parameters(WatchRequest, {QUERY: socket.query_params}))
+        return _messages(context, read_parameters(WatchRequest, {QUERY: socket.query_params}))
 
     await socket_stream(socket, pages)
 
 
-async def _messages(site: RequestContext, params: WatchRequest) -> AsyncGenerator[PushMessage, None]:
-    ask = await run_in_threadpool(_plan_push_query, site, params.sql)
-    news, pushes = asyncio.Event(), site.node.push_queries
+async def _messages(context: RequestContext, params: WatchRequest) -> AsyncGenerator[PushMessage, None]:
+    select = await run_in_threadpool(_plan_push_query, context, params.sql)
+    news, pushes = asyncio.Event(), context.node.push_queries
     notify, from_beginning = thread_safe_setter(news), params.start == "beginning"
-    reader = await run_in_threadpool(lambda: pushes.subscribe(ask, from_beginning=from_beginning, notify=notify))
+    reader = await run_in_threadpool(lambda: pushes.subscribe(select, from_beginning=from_beginning, notify=notify))
     try:
-        yield _columns(ask)
+        yield _columns(select)
         async for rows in subscription_rows(reader, news, _BEAT):
             yield _changes(rows)
         yield _end(reader)
@@ -84,15 +84,15 @@ async def _messages(site: RequestContext, params: WatchRequest) -> AsyncGenerato
         pushes.unsubscribe(reader)
 
 
-def _plan_push_query(site: RequestContext, text: str) -> TransientSelect:
-    ask = site.node.plan_select(text, rights=site.rights)
-    if not ask.push:
+def _plan_push_query(context: RequestContext, text: str) -> TransientSelect:
+    select = context.node.plan_select(text, rights=context.rights)
+    if not select.push:
         raise BadQuery("a pull query cannot be watched", fix="add EMIT CHANGES, or use GET /views/{view}/rows")
-    return ask
+    return select
 
 
-def _columns(ask: TransientSelect) -> PushMessage:
-    columns: list[dict[str, Any]] = [{"name": one.name, "type": type_text(one.type)} for one in ask.columns]
+def _columns(select: TransientSelect) -> PushMessage:
+    columns: list[dict[str, Any]] = [{"name": one.name, "type": type_text(one.type)} for one in select.columns]
     return PushMessage(orjson.dumps({"columns": columns}))
 
 

@@ -36,7 +36,7 @@ _BEAT = 15.0  # seconds without a record until an empty page is sent
 @dataclass(frozen=True, kw_only=True)
 class TailRequest(TopicRequest):
     partition: int | None = in_query("Only this one.", None)
-    start: str = in_query("Where to begin: end, beginning, a time, -10m, or positions.", "end", name="from")
+    start: str = in_query("Where to start: end, beginning, a time, -10m, or positions.", "end", name="from")
     last: str | None = in_header(
         "Positions to continue from; browsers send them automatically.", None, name="last-event-id"
     )
@@ -45,18 +45,18 @@ class TailRequest(TopicRequest):
 class TopicTail:
     """The records of a topic from some positions on, without end."""
 
-    def __init__(self, site: RequestContext, params: TailRequest) -> None:
-        self._topic: Topic = user_topic(site.log, params.topic)
+    def __init__(self, context: RequestContext, params: TailRequest) -> None:
+        self._topic: Topic = user_topic(context.log, params.topic)
         self._positions: Positions = start_positions(
-            site.log, params.topic, params.last or params.start, params.partition
+            context.log, params.topic, params.last or params.start, params.partition
         )
         self._grows = params.partition is None
-        self._site = site
+        self._context = context
         self._was_at_end = False
 
     async def pages(self) -> AsyncGenerator[TailPage, None]:
         """The pages. The first one has no records, nor has a page that is sent after a quiet period."""
-        with self._site.append_signal.joined() as woken:
+        with self._context.append_signal.joined() as woken:
             yield TailPage([], dict(self._positions))
             while True:
                 woken.clear()
@@ -68,8 +68,8 @@ class TopicTail:
                     yield page
 
     async def _next(self) -> TailPage:
-        turn = self._site.append_signal.turn
-        page = await self._site.pages.next(turn, self._topic, self._positions, grows=self._grows)
+        turn = self._context.append_signal.turn
+        page = await self._context.pages.next(turn, self._topic, self._positions, grows=self._grows)
         if self._was_at_end and page.behind > MAX_LAG:
             raise SlowConsumer(
                 f"{page.behind} records are unread, more than {MAX_LAG}",
@@ -84,28 +84,28 @@ class TopicTail:
 # -- server-sent events ---------------------------------------------------------------------------------------------
 
 
-async def tail_topic(site: RequestContext, params: TailRequest, request: Request) -> Response:
+async def tail_topic(context: RequestContext, params: TailRequest, request: Request) -> Response:
     """Stream the records of a topic as they arrive, as server-sent events or over a WebSocket.
 
     Each event has an array of records, and the next position as its id. An event `error` ends the stream.
     """
     del request
-    following = await run_in_threadpool(TopicTail, site, params)
+    following = await run_in_threadpool(TopicTail, context, params)
     return await event_stream(following.pages())
 
 
 # -- WebSocket ------------------------------------------------------------------------------------------------------
 
 
-async def tail_socket(site: RequestContext, socket: WebSocket) -> None:
+async def tail_socket(context: RequestContext, socket: WebSocket) -> None:
     """Tail a topic over a WebSocket: messages are `{"records": [...], "next": "..."}`; the last may be `{"error":
     {...}}`.
     """
 
     async def pages() -> AsyncGenerator[TailPage, None]:
         params = _tail_parameters(socket)
-        NEEDS.check(site.rights, params)
-        return (await run_in_threadpool(TopicTail, site, params)).pages()
+        NEEDS.check(context.rights, params)
+        return (await run_in_threadpool(TopicTail, context, params)).pages()
 
     await socket_stream(socket, pages)
 

@@ -38,7 +38,7 @@ PATIENCE = 120.0
 _SEVERITIES = ["info", "warning", "critical"]
 
 
-async def alerts(desk: PageContext) -> None:
+async def alerts(context: PageContext) -> None:
     html_text("h2", "Active alerts")
     raised = Grid(
         Column("alert", "Alert"),
@@ -63,50 +63,54 @@ async def alerts(desk: PageContext) -> None:
         label="Notification history",
         empty="No notifications yet.",
     )
-    _browsers(desk)
+    _browsers(context)
     html_text("h2", "Create an alert")
-    AlertForm(desk)
+    AlertForm(context)
     shown: list[Any] = [None]  # nothing is shown yet
 
     async def show(_: ServerSnapshot) -> None:
-        found: list[api.AlertDescription] = await desk.share(AlertsRequest())
+        found: list[api.AlertDescription] = await context.cached(AlertsRequest())
         raised.show([_raised(alert, one) for alert in found for one in alert.raised])
-        told = [(a.name, a.rule, a.state, tuple(a.mutes)) for a in found]
-        if told != shown:
-            shown[:] = told
+        rule_states = [(a.name, a.rule, a.state, tuple(a.mutes)) for a in found]
+        if rule_states != shown:
+            shown[:] = rule_states
             rules.clear()
             with rules:
                 for alert in found:
-                    _rule(desk, alert)
+                    _rule(context, alert)
                 if not found:
-                    html_text("p", "No alerts are defined. Create one below.").classes("hr-told")
-        notices: api.NoticePage = await desk.share(NoticesRequest())
-        history.show([_told(one) for one in notices.notices])
+                    html_text("p", "No alerts are defined. Create one below.").classes("hr-rule_states")
+        notices: api.NoticePage = await context.cached(NoticesRequest())
+        history.show([_notice_row(one) for one in notices.notices])
 
-    await auto_refresh(desk, show)
+    await auto_refresh(context, show)
 
 
 @dataclass(frozen=True)
 class AlertsRequest:
     """All alerts that the user may see, fetched once a second for all pages."""
 
-    def stamp(self, site: RequestContext) -> object:
+    def stamp(self, context: RequestContext) -> object:
         """None: states of queries and mutes change without a new version."""
         return None
 
-    def answer(self, site: RequestContext) -> list[api.AlertDescription]:
-        return api.list_alerts(site)
+    def answer(self, context: RequestContext) -> list[api.AlertDescription]:
+        return api.list_alerts(context)
 
 
 @dataclass(frozen=True)
 class NoticesRequest:
     """The latest notices, fetched again when there are new notices or deliveries."""
 
-    def stamp(self, site: RequestContext) -> object:
-        return topic_bounds(site.log, TOPIC), topic_bounds(site.log, OUTCOMES_TOPIC), tuple(site.node.catalog.alerts)
+    def stamp(self, context: RequestContext) -> object:
+        return (
+            topic_bounds(context.log, TOPIC),
+            topic_bounds(context.log, OUTCOMES_TOPIC),
+            tuple(context.node.catalog.alerts),
+        )
 
-    def answer(self, site: RequestContext) -> api.NoticePage:
-        return api.list_notices(site, api.ListNoticesRequest(limit=50))
+    def answer(self, context: RequestContext) -> api.NoticePage:
+        return api.list_notices(context, api.ListNoticesRequest(limit=50))
 
 
 def _raised(alert: api.AlertDescription, one: api.ActiveAlert) -> dict[str, object]:
@@ -119,29 +123,29 @@ def _raised(alert: api.AlertDescription, one: api.ActiveAlert) -> dict[str, obje
     }
 
 
-def _told(one: api.NoticeEntry) -> dict[str, object]:
+def _notice_row(one: api.NoticeEntry) -> dict[str, object]:
     sent = ", ".join(f"{delivery.notifier}: {delivery.state}" for delivery in one.deliveries)
     facts = {"id": one.id, "alert": one.alert, "key": cell(one.key), "state": one.state, "message": one.message}
     return {**facts, "at": number_format.format_time(one.at), "sent": sent}
 
 
-def _rule(desk: PageContext, alert: api.AlertDescription) -> None:
+def _rule(context: PageContext, alert: api.AlertDescription) -> None:
     with html_tag("div").classes("hr-entry"):
         muted = ", muted" if alert.mutes else ""
         state = STATE_NAMES.get(alert.state, alert.state)
         html_text("pre", f"{alert.name} ({alert.severity}, {state}{muted})\n{alert.text}").classes("hr-text")
         if alert.mutes:
-            _button("Unmute", alert, desk, lambda: (api.unmute_alert, api.UnmuteRequest(alert=alert.name)))
+            _button("Unmute", alert, context, lambda: (api.unmute_alert, api.UnmuteRequest(alert=alert.name)))
         else:
-            _button("Mute", alert, desk, lambda: (api.mute_alert, api.MuteRequest(alert=alert.name, seconds=HOUR)))
+            _button("Mute", alert, context, lambda: (api.mute_alert, api.MuteRequest(alert=alert.name, seconds=HOUR)))
         drop = f"Drop alert {alert.name}? Its notification history remains."
-        _button("Drop", alert, desk, lambda: (api.drop_alert, api.AlertRequest(alert=alert.name)), drop)
+        _button("Drop", alert, context, lambda: (api.drop_alert, api.AlertRequest(alert=alert.name)), drop)
 
 
 def _button(
     name: str,
     alert: api.AlertDescription,
-    desk: PageContext,
+    context: PageContext,
     request: Callable[[], tuple[Any, Any]],
     question: str = "",
 ) -> None:
@@ -151,16 +155,16 @@ def _button(
         if question and not await confirm(question, name):
             return
         with notify_errors():
-            await desk.ask(*request())
+            await context.call(*request())
             ui.notify(f"{name} {alert.name}: done", type="positive")
 
     button = ui.button(name, on_click=done).props("flat dense no-caps")
     button._props["aria-label"] = f"{name} {alert.name}"
 
 
-def _browsers(desk: PageContext) -> None:
+def _browsers(context: PageContext) -> None:
     """For each notifier of type PUSH, a button to subscribe this browser."""
-    names = [one.name for one in desk.site.node.catalog.notifiers.values() if one.kind == PUSH.name]
+    names = [one.name for one in context.api.node.catalog.notifiers.values() if one.kind == PUSH.name]
 
     def subscribing(name: str) -> Callable[[], Any]:
         async def subscribe() -> None:
@@ -181,10 +185,10 @@ def _browsers(desk: PageContext) -> None:
 class AlertForm:
     """A form that becomes a CREATE ALERT statement."""
 
-    def __init__(self, desk: PageContext) -> None:
-        self._desk = desk
-        sources = sorted(desk.site.node.catalog.sources) if desk.rights.is_admin else []
-        notifiers = sorted(desk.site.node.catalog.notifiers) if desk.rights.is_admin else []
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        sources = sorted(context.api.node.catalog.sources) if context.rights.is_admin else []
+        notifiers = sorted(context.api.node.catalog.notifiers) if context.rights.is_admin else []
         with html_tag("form").classes("hr-row").on("submit.prevent", self._create):
             self._name = ui.input("Name").props("dense outlined")
             self._on = ui.select(sources, label="Stream or table", with_input=True, new_value_mode="add").props(
@@ -206,5 +210,5 @@ class AlertForm:
             notify = ", ".join(map(identifier_text, self._notify.value or ()))
             statement = f"CREATE ALERT {named[0]} ON {named[1]} WHEN {self._when.value or ''}"
             statement += f" SEVERITY '{self._severity.value}'" + (f" NOTIFY {notify}" if notify else "")
-            await self._desk.ask(execute_statements, ExecuteRequest(text=f"{statement};"))
+            await self._context.call(execute_statements, ExecuteRequest(text=f"{statement};"))
             ui.notify(f"Alert {named[0]} created", type="positive")

@@ -44,8 +44,8 @@ from headrace.serve.console.widgets.layout import (
 _BOUNDS = ["WINDOWSTART", "WINDOWEND"]
 
 
-async def dashboards(desk: PageContext) -> None:
-    found: list[Dashboard] = await desk.ask(list_dashboards)
+async def dashboards(context: PageContext) -> None:
+    found: list[Dashboard] = await context.call(list_dashboards)
     grid = Grid(
         Column("title", "Dashboard"),
         Column("charts", "Charts", right=True),
@@ -60,36 +60,36 @@ async def dashboards(desk: PageContext) -> None:
         ui.link("Go to the views", "/views")
 
 
-async def dashboard(desk: PageContext, dashboard: str) -> None:
-    found: Dashboard = await desk.ask(get_dashboard, DashboardRequest(dashboard=dashboard))
+async def dashboard(context: PageContext, dashboard: str) -> None:
+    found: Dashboard = await context.call(get_dashboard, DashboardRequest(dashboard=dashboard))
     with html_tag("div").classes("hr-dashboard"):
-        panels = [SavedPanel(desk, dashboard, panel, place) for place, panel in enumerate(found.panels)]
+        panels = [SavedPanel(context, dashboard, panel, place) for place, panel in enumerate(found.panels)]
     if not panels:
         html_text("p", "This dashboard has no charts. Open a view and build one.")
         ui.link("Go to the views", "/views")
     with html_tag("div").classes("hr-row"):
-        delete = ui.button("Delete dashboard", on_click=lambda: _delete(desk, dashboard))
+        delete = ui.button("Delete dashboard", on_click=lambda: _delete(context, dashboard))
         delete.props("flat no-caps color=negative")
 
     async def show(_: ServerSnapshot) -> None:
         for panel in panels:
             await panel.show()
 
-    await auto_refresh(desk, show)
+    await auto_refresh(context, show)
 
 
-async def _delete(desk: PageContext, dashboard: str) -> None:
+async def _delete(context: PageContext, dashboard: str) -> None:
     if await confirm(f"Delete dashboard {dashboard}? The views that it shows are not affected.", "Delete"):
         with notify_errors():
-            await desk.ask(delete_dashboard, DashboardRequest(dashboard=dashboard))
+            await context.call(delete_dashboard, DashboardRequest(dashboard=dashboard))
             ui.navigate.to("/dashboards")
 
 
 class SavedPanel:
     """A chart of a dashboard; when it is removed, a button in its place brings it back."""
 
-    def __init__(self, desk: PageContext, dashboard: str, saved: dict[str, Any], place: int) -> None:
-        self._desk, self._dashboard, self._saved, self._place = desk, dashboard, saved, place
+    def __init__(self, context: PageContext, dashboard: str, saved: dict[str, Any], place: int) -> None:
+        self._context, self._dashboard, self._saved, self._place = context, dashboard, saved, place
         panel = ChartPanel.of(saved)
         with html_tag("section").classes("hr-panel"):
             self._shown, self._removed = html_tag("div"), html_tag("div").classes("hr-row")
@@ -98,7 +98,7 @@ class SavedPanel:
                 html_text("h2", panel.name)
                 remove = ui.button(icon="close", on_click=self._remove).props("flat dense round")
                 remove._props["aria-label"] = f"Remove {panel.name}"
-            self._chart = LiveChart(desk, panel)
+            self._chart = LiveChart(context, panel)
         with self._removed:
             html_text("p", f"{panel.name} was removed.").props("role=status")
             ui.button("Undo", on_click=self._restore).props("flat no-caps")
@@ -117,7 +117,7 @@ class SavedPanel:
 
     async def _change(self, do: Callable[..., Any], params: PanelRequest) -> None:
         with notify_errors():
-            await self._desk.ask(do, params)
+            await self._context.call(do, params)
             self._shown.set_visibility(do is add_panel)
             self._removed.set_visibility(do is remove_panel)
 
@@ -125,14 +125,14 @@ class SavedPanel:
 class LiveChart:
     """A drawn panel; `show` redraws it if its rows have changed."""
 
-    def __init__(self, desk: PageContext, panel: ChartPanel) -> None:
-        self._desk, self.panel = desk, panel
+    def __init__(self, context: PageContext, panel: ChartPanel) -> None:
+        self._context, self.panel = context, panel
         self._drawn: DrawnChart | None = None
         self._kind: str | None = None
         self._place = html_tag("div")
-        self._note = html_text("p", "").classes("hr-told").props("role=note")
-        self._told = html_text("p", "").classes("hr-refusal").props("role=status")
-        for one in (self._note, self._told):
+        self._note = html_text("p", "").classes("hr-note").props("role=note")
+        self._problem = html_text("p", "").classes("hr-refusal").props("role=status")
+        for one in (self._note, self._problem):
             one.set_visibility(False)
 
     async def show(self) -> None:
@@ -140,14 +140,14 @@ class LiveChart:
         try:
             drawn = await self._found()
         except HeadraceError as error:
-            _say(self._told, error.what)
+            _say(self._problem, error.what)
             return
         except Exception as error:
             logging.getLogger(__name__).exception("cannot draw the chart %s", self.panel.name)
-            _say(self._told, f"Cannot draw this chart: {error}")
+            _say(self._problem, f"Cannot draw this chart: {error}")
             return
-        _say(self._told, "")
-        starting = starting_text(starting_queries(await self._desk.now(), [self.panel.view]))
+        _say(self._problem, "")
+        starting = starting_text(starting_queries(await self._context.snapshot(), [self.panel.view]))
         _say(self._note, ". ".join(filter(None, (drawn.note, starting))))
         if drawn != self._drawn:
             self._drawn = drawn
@@ -156,7 +156,7 @@ class LiveChart:
     async def _found(self) -> DrawnChart:
         """Draws a placeholder, without a query, while columns are missing."""
         why = missing_columns(self.panel)
-        return placeholder(self.panel, why) if why else await self._desk.share(ChartRequest(self.panel))
+        return placeholder(self.panel, why) if why else await self._context.cached(ChartRequest(self.panel))
 
     def _draw(self, drawn: DrawnChart) -> None:
         if self._kind != self.panel.kind:  # ECharts would retain parts of the previous kind
@@ -178,9 +178,9 @@ def _say(where: TextElement, what: str) -> None:
 class ChartBuilder:
     """A form that builds a chart over a view, and saves it on a dashboard."""
 
-    def __init__(self, desk: PageContext, described: ViewDescription) -> None:
-        self._desk = desk
-        source = desk.site.node.catalog.sources.get(described.name)
+    def __init__(self, context: PageContext, described: ViewDescription) -> None:
+        self._context = context
+        source = context.api.node.catalog.sources.get(described.name)
         is_windowed = source is not None and source.relation.window is not None
         columns = [*described.columns, *(_BOUNDS if is_windowed else ()), "ROWTIME"]
         self._chosen = ChartPanel("bar", described.name)
@@ -191,7 +191,7 @@ class ChartBuilder:
             ui.number("Top", value=10, min=1, max=100, on_change=self._choose("top")).props("dense outlined")
             where = ui.input("Chart filter (WHERE)", placeholder="n > 10", on_change=self._choose("where"))
             where.props("dense outlined clearable debounce=600")
-        self._chart = LiveChart(desk, self._chosen)
+        self._chart = LiveChart(context, self._chosen)
         with html_tag("form").classes("hr-row").on("submit.prevent", self._save):
             self._title = ui.input("Chart title").props("dense outlined")
             self._dashboard = ui.input("Dashboard name").props("dense outlined")
@@ -217,7 +217,7 @@ class ChartBuilder:
         with notify_errors():
             name = (self._dashboard.value or "").strip()
             panel = replace(self._chosen, title=self._title.value or "")
-            await self._desk.ask(add_panel, PanelRequest(dashboard=name, panel=asdict(panel)))
+            await self._context.call(add_panel, PanelRequest(dashboard=name, panel=asdict(panel)))
             ui.notify(f"Saved to dashboard {name}", type="positive")
             self._saved.clear()
             with self._saved:

@@ -18,8 +18,8 @@ from headrace.serve.console.widgets.layout import Column, Grid, html_tag, html_t
 class DeadLetterGrid:
     """Dead letters of a query, newest first, with their reasons; each can be replayed."""
 
-    def __init__(self, desk: PageContext, query: QueryStatus) -> None:
-        self._desk, self._query = desk, query
+    def __init__(self, context: PageContext, query: QueryStatus) -> None:
+        self._context, self._query = context, query
         self._count = -1
         self._pages, self._settled = 1, 0
         self._root = html_tag("section")
@@ -47,14 +47,14 @@ class DeadLetterGrid:
         self._count = count
         with notify_errors():
             try:
-                found: DeadLetterList = await self._desk.share(
+                found: DeadLetterList = await self._context.cached(
                     RecentDeadLetters(self._query.name, self._pages * PAGE_SIZE, self._settled)
                 )
             except UnknownQuery:
                 return
-            self._grid.show([_letter(one) for one in found.letters])
+            self._grid.show([_row(one) for one in found.dead_letters])
             self._more.set_visibility(found.are_more)
-            self._root.set_visibility(bool(found.letters))
+            self._root.set_visibility(bool(found.dead_letters))
 
     async def _older(self) -> None:
         self._pages += 1
@@ -65,7 +65,7 @@ class DeadLetterGrid:
         topic, partition, offset = event.args["topic"], event.args["partition"], event.args["offset"]
         with notify_errors():
             one = dead_letters.DeadLetterRequest(topic=str(topic), partition=int(partition), offset=int(offset))
-            await self._desk.ask(dead_letters.replay_dead_letter, one)
+            await self._context.call(dead_letters.replay_dead_letter, one)
             ui.notify("Record replayed", type="positive")
             self._settled += 1
             self._count = -1
@@ -78,15 +78,15 @@ _REPLAY = """
 """
 
 
-def _letter(letter: dead_letters.DeadLetter) -> dict[str, object]:
+def _row(dead_letter: dead_letters.DeadLetter) -> dict[str, object]:
     return {
-        "place": f"{letter.topic}/{letter.partition}/{letter.offset}",
-        "at": number_format.format_time(letter.timestamp),
-        "code": letter.code,
-        "reason": letter.reason,
-        "where": letter.where,
-        "value": letter.value,
-        "topic": letter.topic,
-        "partition": letter.partition,
-        "offset": letter.offset,
+        "place": f"{dead_letter.topic}/{dead_letter.partition}/{dead_letter.offset}",
+        "at": number_format.format_time(dead_letter.timestamp),
+        "code": dead_letter.code,
+        "reason": dead_letter.reason,
+        "where": dead_letter.where,
+        "value": dead_letter.value,
+        "topic": dead_letter.topic,
+        "partition": dead_letter.partition,
+        "offset": dead_letter.offset,
     }

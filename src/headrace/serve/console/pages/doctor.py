@@ -16,25 +16,25 @@ from headrace.serve.console.widgets.number_format import plain_text
 from headrace.settings import Settings, resolve_settings
 
 
-async def doctor(desk: PageContext) -> None:
+async def doctor(context: PageContext) -> None:
     """For admins: it shows folders and addresses."""
-    desk.rights.check_admin("see this page")
-    settings = desk.site.node.settings
-    told = html_text("p", "Running the checks…").props("role=status")
+    context.rights.check_admin("see this page")
+    settings = context.api.node.settings
+    summary = html_text("p", "Running the checks…").props("role=status")
     result, fix = Column("found", "Result", wraps=True), Column("fix", "Fix", wraps=True)
     checks = Grid(Column("check", "Check"), Column("state", "State"), result, fix, empty="")
 
     async def refresh() -> None:
         found = [_own(), *await run_in_threadpool(_findings, settings)]
         bad = [finding for finding in found if finding.state != OK]
-        told.set_text(f"{len(bad)} of {len(found)} checks need attention." if bad else "All checks passed.")
+        summary.set_text(f"{len(bad)} of {len(found)} checks need attention." if bad else "All checks passed.")
         checks.show([dataclasses.asdict(finding) for finding in [*bad, *(one for one in found if one.state == OK)]])
 
     ui.timer(0, refresh, once=True)  # after the page is shown: a check that does not respond would delay it
     html_text("h2", "Settings")
     value, doc = Column("value", "Value", wraps=True), Column("doc", "Description", wraps=True)
     grid = Grid(Column("name", "Setting"), value, Column("origin", "Origin"), doc)
-    grid.show(_told(settings))
+    grid.show(_setting_rows(settings))
 
 
 def _own() -> CheckResult:
@@ -45,7 +45,7 @@ def _findings(settings: Settings) -> list[CheckResult]:
     return [finding for check in CHECKS for finding in check(settings)]
 
 
-def _told(settings: Settings) -> list[dict[str, object]]:
+def _setting_rows(settings: Settings) -> list[dict[str, object]]:
     """The settings with their origins. A value that differs from file and environment was given as a flag."""
     rows: list[dict[str, object]] = []
     for one in resolve_settings():

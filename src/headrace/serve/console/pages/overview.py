@@ -13,7 +13,7 @@ from headrace.serve.console.widgets.flow_diagram import FlowDiagram
 from headrace.serve.console.widgets.layout import Tile, auto_refresh, html_tag, html_text
 
 
-async def overview(desk: PageContext) -> None:
+async def overview(context: PageContext) -> None:
     with html_tag("div").classes("hr-tiles"):
         tiles = {name: Tile(name) for name in ("records in", "queries", "records of lag", "dead letters")}
     attention = Attention()
@@ -34,7 +34,7 @@ async def overview(desk: PageContext) -> None:
         flow.show(moment)
         empty.set_visibility(not moment.topics)
 
-    await auto_refresh(desk, show)
+    await auto_refresh(context, show)
 
 
 def _queries_label(moment: ServerSnapshot) -> str:
@@ -47,21 +47,21 @@ class Attention:
 
     def __init__(self) -> None:
         self._root = html_tag("ul").classes("hr-attention").props("aria-live=polite")
-        self._told: list[str] = []
+        self._shown: list[str] = []
 
     def show(self, moment: ServerSnapshot) -> None:
         failed = [query for query in moment.queries if query.state == FAILED and query.failure]
-        told = [f"Query {query.name} failed: {query.failure['what']}" for query in failed if query.failure]
-        told += [
+        problems = [f"Query {query.name} failed: {query.failure['what']}" for query in failed if query.failure]
+        problems += [
             f"View {view['name']} is not updated: {view['failure']['what']}" for view in moment.views if view["failure"]
         ]
-        told += [
+        problems += [
             f"Statement {number} of the journal could not be replayed: {why}" for number, why in moment.broken.items()
         ]
-        if told == self._told:
+        if problems == self._shown:
             return
-        self._told = told
+        self._shown = problems
         self._root.clear()
         with self._root:
-            for one in told:
+            for one in problems:
                 html_text("li", one)

@@ -38,7 +38,7 @@ from headrace.serve.console.widgets.layout import (
 )
 
 
-async def queries(desk: PageContext) -> None:
+async def queries(context: PageContext) -> None:
     grid = Grid(
         Column("name", "Query"),
         Column("state", "State"),
@@ -56,7 +56,7 @@ async def queries(desk: PageContext) -> None:
     def show(moment: ServerSnapshot) -> None:
         grid.show([_row(query) for query in moment.queries])
 
-    await auto_refresh(desk, show)
+    await auto_refresh(context, show)
 
 
 def _row(query: QueryStatus) -> dict[str, object]:
@@ -74,16 +74,16 @@ def _row(query: QueryStatus) -> dict[str, object]:
     }
 
 
-async def query(desk: PageContext, query: str) -> None:
-    first: QueryStatus = await desk.ask(get_query, QueryRequest(query=query))
+async def query(context: PageContext, query: str) -> None:
+    first: QueryStatus = await context.call(get_query, QueryRequest(query=query))
     html_text("pre", first.text).classes("hr-text")
-    buttons = ControlButtons(desk, query)
+    buttons = ControlButtons(context, query)
     failure = html_text("p", "").classes("hr-refusal").props("role=alert")
-    starting = html_text("p", "").classes("hr-told").props("role=status")
+    starting = html_text("p", "").classes("hr-note").props("role=status")
     facts = Facts(**_facts(first))
     split = BatchPhases()
-    await _sources_and_sink(desk, first)
-    box = DeadLetterGrid(desk, first)
+    await _sources_and_sink(context, first)
+    box = DeadLetterGrid(context, first)
 
     async def show(moment: ServerSnapshot) -> None:
         now = next((one for one in moment.queries if one.name == query), None)
@@ -100,24 +100,24 @@ async def query(desk: PageContext, query: str) -> None:
         split.show(now.batch_split)
         await box.show(sum(now.dead_letters.values()))
 
-    await auto_refresh(desk, show)
+    await auto_refresh(context, show)
 
 
 def _failure_text(query: QueryStatus) -> str:
     """Why the query has failed, and when it is tried again; empty if it has not."""
     if query.state != FAILED or query.failure is None:
         return ""
-    told = [query.failure["what"], query.failure.get("fix") or ""]
+    parts = [query.failure["what"], query.failure.get("fix") or ""]
     wait = query.next_try_seconds
-    told.append("Restart it when the cause is fixed." if wait is None else f"Next attempt in {wait:.0f} s.")
-    return " – ".join(filter(None, told))
+    parts.append("Restart it when the cause is fixed." if wait is None else f"Next attempt in {wait:.0f} s.")
+    return " – ".join(filter(None, parts))
 
 
-async def _sources_and_sink(desk: PageContext, query: QueryStatus) -> None:
+async def _sources_and_sink(context: PageContext, query: QueryStatus) -> None:
     """What the query reads and writes, with links to the topics."""
-    sources = (await desk.now()).sources
+    sources = (await context.snapshot()).sources
     topics = {name: sources[name].topic for name in query.sources if name in sources}
-    with html_tag("p").classes("hr-told"):
+    with html_tag("p").classes("hr-note"):
         html_text("span", "Reads ")
         for number, name in enumerate(query.sources):
             html_text("span", ", " if number else "")
@@ -154,8 +154,8 @@ class BatchPhases:
     def show(self, split: Mapping[str, int]) -> None:
         self._title.set_visibility(bool(split))
         self._bar.set_visibility(bool(split))
-        told = ", ".join(f"{name} {ms:,} ms" for name, ms in split.items())
-        self._bar.props["aria-label"] = f"The last batch: {told}"
+        phases = ", ".join(f"{name} {ms:,} ms" for name, ms in split.items())
+        self._bar.props["aria-label"] = f"The last batch: {phases}"
         for (name, ms), part in zip(split.items(), self._parts, strict=False):
             part.set_text(f"{name} {ms:,} ms")
             part.style(f"flex-grow: {ms}")
@@ -168,8 +168,8 @@ _MAX_PHASES = 4
 class ControlButtons:
     """Buttons to control a query: those that apply to its state."""
 
-    def __init__(self, desk: PageContext, query: str) -> None:
-        self._desk, self._query = desk, query
+    def __init__(self, context: PageContext, query: str) -> None:
+        self._context, self._query = context, query
         with html_tag("div").classes("hr-row"):
             self._pause = self._button("Pause", pause_query, "paused")
             self._resume = self._button("Resume", resume_query, "resumed")
@@ -183,7 +183,7 @@ class ControlButtons:
     def _button(self, name: str, do: Callable[..., Any], outcome: str) -> ui.button:
         async def done() -> None:
             with notify_errors():
-                await self._desk.ask(do, QueryRequest(query=self._query))
+                await self._context.call(do, QueryRequest(query=self._query))
                 ui.notify(f"Query {self._query} {outcome}", type="positive")
 
         return ui.button(name, on_click=done).props("outline no-caps")
@@ -191,5 +191,5 @@ class ControlButtons:
     async def _terminate(self) -> None:
         if await confirm(f"Terminate query {self._query}? The results it has written remain.", "Terminate"):
             with notify_errors():
-                await self._desk.ask(terminate_query, QueryRequest(query=self._query))
+                await self._context.call(terminate_query, QueryRequest(query=self._query))
                 ui.navigate.to("/queries")

@@ -23,7 +23,7 @@ class ResultGrid:
         self._times = times
         self._held: list[dict[str, object]] = []
         self._count = 0
-        self._told = html_text("p", "Waiting for rows…").classes("hr-told").props("role=status")
+        self._summary = html_text("p", "Waiting for rows…").classes("hr-summary").props("role=status")
         numbered = [Column(f"c{i}", name) for i, name in enumerate(columns)]
         self._grid = Grid(Column("$", "#", right=True), *numbered, label="Rows", empty="")
 
@@ -34,21 +34,21 @@ class ResultGrid:
         del self._held[MAX_SHOWN_ROWS:]
         self._grid.show(list(self._held))
         newest = f", newest {MAX_SHOWN_ROWS} shown" if self._count > MAX_SHOWN_ROWS else ""
-        self._told.set_text(f"{plural(self._count, 'row')} so far{newest}")
+        self._summary.set_text(f"{plural(self._count, 'row')} so far{newest}")
 
     def wait(self, reason: str) -> None:
         """Say why there are no rows yet."""
         if not self._count:
-            self._told.set_text(reason)
+            self._summary.set_text(reason)
 
     def end(self, failure: HeadraceError | None = None, *, are_more: bool = False, starting: str = "") -> None:
         """Say how many rows there are; `starting` says which queries they still wait for."""
-        told = f"The first {plural(self._count, 'row')}" if are_more else plural(self._count, "row")
+        summary = f"The first {plural(self._count, 'row')}" if are_more else plural(self._count, "row")
         if starting:
-            told = f"{starting}: the result is not complete yet, run it again later. {told} so far"
+            summary = f"{starting}: the result is not complete yet, run it again later. {summary} so far"
         if failure is not None:
-            told += f"; {failure.what}" + (f": {failure.fix}" if failure.fix else "")
-        self._told.set_text(told)
+            summary += f"; {failure.what}" + (f": {failure.fix}" if failure.fix else "")
+        self._summary.set_text(summary)
 
 
 def show_result(outcome: StatementResult) -> None:

@@ -41,18 +41,18 @@ _FROM_NOW_ON = f"Shows rows from now on. To start at the beginning, put SET '{_R
 _REMEMBERED = 20  # statements in the history of a page
 
 
-async def statements(desk: PageContext) -> None:
-    page = StatementsPage(desk)
+async def statements(context: PageContext) -> None:
+    page = StatementsPage(context)
     page.build()
     await page.look_through()
     await page.history()
 
 
 class StatementsPage:
-    def __init__(self, desk: PageContext) -> None:
-        self._desk = desk
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
         self._live: asyncio.Task[None] | None = None
-        self._turn = 0
+        self._run_number = 0
         """Incremented by each run, and when the page closes: results of earlier runs are discarded."""
         self._ran: list[str] = []
         self._executed: set[str] = set()
@@ -70,7 +70,7 @@ class StatementsPage:
             ui.button("Explain", on_click=self.explain).props("outline no-caps")
             self._stop = ui.button("Stop", icon="stop", on_click=self.stop).props("outline no-caps")
             self._stop.set_visibility(False)
-            html_text("span", "Ctrl+Enter runs all statements, Ctrl+Space completes a word").classes("hr-told")
+            html_text("span", "Ctrl+Enter runs all statements, Ctrl+Space completes a word").classes("hr-note")
         self._answers = html_tag("div").classes("hr-answers").props("role=log aria-label=Results")
         self._history = html_tag("div")
         ui.context.client.on_delete(self._end)
@@ -80,7 +80,7 @@ class StatementsPage:
         return self._editor.value or ""
 
     def _offer_words(self) -> None:
-        words = dialect_of().completions(visible_catalog(self._desk.site.node.catalog, self._desk.rights))
+        words = dialect_of().completions(visible_catalog(self._context.api.node.catalog, self._context.rights))
         ui.run_javascript(f"headrace.words = {json.dumps([asdict(word) for word in words])}")
 
     # -- while typing -----------------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ class StatementsPage:
         """Check the text: underline errors, and show their messages."""
         checked = self._text
         with suppress(NotAuthenticated):  # an expired log-in is reported when the user runs something
-            found = await run_in_threadpool(_checked, self._desk.site, checked, frozenset(self._executed))
+            found = await run_in_threadpool(_checked, self._context.api, checked, frozenset(self._executed))
             if checked == self._text:
                 self._underline(checked, found)
 
@@ -119,11 +119,11 @@ class StatementsPage:
     def _begin(self) -> int:
         self.stop()
         self._answers.clear()
-        return self._turn
+        return self._run_number
 
     async def run(self) -> None:
         """Execute statements in order. The first query ends the run, and its rows follow."""
-        turn = self._begin()
+        number = self._begin()
         properties, variables = dict[str, str](), dict[str, str]()
         with self._answers:
             try:
@@ -132,28 +132,28 @@ class StatementsPage:
                         raise reading.error
                     self._note(reading.text)
                     if reading.returns_rows:
-                        await self._ask(turn, reading.text, properties, variables)
+                        await self._run_query(number, reading.text, properties, variables)
                         break
-                    done = await run_in_threadpool(_done, self._desk.site, reading.text, properties, variables)
-                    if turn != self._turn:
+                    done = await run_in_threadpool(_done, self._context.api, reading.text, properties, variables)
+                    if number != self._run_number:
                         return
                     for outcome in done:
                         show_result(outcome)
                         _remember(outcome.action, properties)
                     self._executed.add(normalized(reading.text))
             except HeadraceError as error:
-                if turn == self._turn:
+                if number == self._run_number:
                     error_text(error)
-        if turn == self._turn:
+        if number == self._run_number:
             self._offer_words()
             await self.history()
             await self.look_through()
 
     async def explain(self) -> None:
-        turn = self._begin()
+        number = self._begin()
         with self._answers, notify_errors():
-            found = await run_in_threadpool(_checked, self._desk.site, self._text, frozenset(self._executed))
-            if turn != self._turn:
+            found = await run_in_threadpool(_checked, self._context.api, self._text, frozenset(self._executed))
+            if number != self._run_number:
                 return
             for error in found.errors:
                 error_text(error)
@@ -162,38 +162,38 @@ class StatementsPage:
                 html_text("h2", planned.text.strip().splitlines()[0])
                 html_text("pre", tree(query) if query else "This statement runs no query.").classes("hr-text")
 
-    async def _ask(self, turn: int, question: str, properties: dict[str, str], variables: dict[str, str]) -> None:
-        site = self._desk.site
+    async def _run_query(self, number: int, text: str, properties: dict[str, str], variables: dict[str, str]) -> None:
+        context = self._context.api
         planned = await run_in_threadpool(
-            lambda: site.node.plan_transient_query(question, properties, variables, rights=site.rights)
+            lambda: context.node.plan_transient_query(text, properties, variables, rights=context.rights)
         )
-        if turn != self._turn:
+        if number != self._run_number:
             return
         if isinstance(planned, TopicPrinter):
             rows = ResultGrid([column.name for column in RECORDS])
         else:
             rows = ResultGrid([column.name for column in planned.columns], time_columns(planned.columns))
         if isinstance(planned, TransientSelect) and not planned.push:
-            found = await run_in_threadpool(_pulled, site, planned)
-            if turn == self._turn:
+            found = await run_in_threadpool(_pulled, context, planned)
+            if number == self._run_number:
                 rows.add(found[:MAX_SHOWN_ROWS])
                 rows.end(are_more=len(found) > MAX_SHOWN_ROWS, starting=await self._starting(planned))
             return
         from_beginning = properties.get(_RESET) == "earliest"
         if isinstance(planned, TransientSelect) and not from_beginning:
-            html_text("p", _FROM_NOW_ON).classes("hr-told")
-        self._live = asyncio.create_task(self._follow(turn, planned, rows, from_beginning=from_beginning))
+            html_text("p", _FROM_NOW_ON).classes("hr-note")
+        self._live = asyncio.create_task(self._follow(number, planned, rows, from_beginning=from_beginning))
         self._stop.set_visibility(True)
 
     async def _follow(
-        self, turn: int, planned: TransientSelect | TopicPrinter, rows: ResultGrid, *, from_beginning: bool
+        self, number: int, planned: TransientSelect | TopicPrinter, rows: ResultGrid, *, from_beginning: bool
     ) -> None:
-        site, news = self._desk.site, asyncio.Event()  # with the rights at the time of the run
-        pushes, notify = site.node.push_queries, thread_safe_setter(news)
+        context, news = self._context.api, asyncio.Event()  # with the rights at the time of the run
+        pushes, notify = context.node.push_queries, thread_safe_setter(news)
         try:
             async with push_subscription(pushes, planned, notify, from_beginning=from_beginning) as reader:
                 async for some in subscription_rows(reader, news, 1.0):
-                    if not self._desk.rights.same(site.rights):
+                    if not self._context.rights.same(context.rights):
                         raise NotAuthenticated("your rights have changed", fix="run the query again")
                     if not some:
                         rows.wait(await self._starting(planned) or "Waiting for rows")
@@ -205,7 +205,7 @@ class StatementsPage:
         except HeadraceError as error:
             rows.end(error)
         finally:
-            if turn == self._turn:
+            if number == self._run_number:
                 self._stop.set_visibility(False)
 
     async def _starting(self, planned: TransientSelect | TopicPrinter) -> str:
@@ -213,7 +213,7 @@ class StatementsPage:
         if isinstance(planned, TopicPrinter):
             return ""
         sources = [source.name for source in planned.query.sources]
-        return starting_text(starting_queries(await self._desk.now(), sources))
+        return starting_text(starting_queries(await self._context.snapshot(), sources))
 
     def stop(self) -> None:
         self._end()
@@ -221,7 +221,7 @@ class StatementsPage:
 
     def _end(self) -> None:
         """Also called after the page has closed, when nothing can be shown."""
-        self._turn += 1
+        self._run_number += 1
         if self._live is not None:
             self._live.cancel()
             self._live = None
@@ -230,12 +230,12 @@ class StatementsPage:
 
     def _note(self, statement: str) -> None:
         """Add a statement to the top of the page's history."""
-        told = statement.strip()
-        self._ran = [told, *(one for one in self._ran if one != told)][:_REMEMBERED]
+        text = statement.strip()
+        self._ran = [text, *(one for one in self._ran if one != text)][:_REMEMBERED]
 
     async def history(self) -> None:
         """Show the statements run on this page; for admins, also the journal."""
-        entries = await self._desk.ask(list_journal) if self._desk.rights.is_admin else []
+        entries = await self._context.call(list_journal) if self._context.rights.is_admin else []
         self._executed |= {normalized(entry.text) for entry in entries if entry.text}
         self._history.clear()
         with self._history:
@@ -253,10 +253,10 @@ class StatementsPage:
 
 
 def _done(
-    site: RequestContext, text: str, properties: dict[str, str], variables: dict[str, str]
+    context: RequestContext, text: str, properties: dict[str, str], variables: dict[str, str]
 ) -> list[StatementResult]:
     done: list[StatementResult] = []
-    site.node.execute(text, properties, variables, rights=site.rights, on_done=done.append)
+    context.node.execute(text, properties, variables, rights=context.rights, on_done=done.append)
     return done
 
 
@@ -275,13 +275,13 @@ def _code_units(text: str, span: Span) -> tuple[int, int]:
     return len(text[:start].encode("utf-16-le")) // 2, len(text[:end].encode("utf-16-le")) // 2
 
 
-def _checked(site: RequestContext, text: str, executed: Collection[str]) -> CheckedScript:
-    return check_unexecuted(text, visible_catalog(site.node.catalog, site.rights), executed)
+def _checked(context: RequestContext, text: str, executed: Collection[str]) -> CheckedScript:
+    return check_unexecuted(text, visible_catalog(context.node.catalog, context.rights), executed)
 
 
-def _pulled(site: RequestContext, planned: TransientSelect) -> list[list[Any]]:
+def _pulled(context: RequestContext, planned: TransientSelect) -> list[list[Any]]:
     found: list[list[Any]] = []
-    with site.node.pull_queries.execute(planned) as pulled:
+    with context.node.pull_queries.execute(planned) as pulled:
         for batch in pulled.batches:
             found += [parse_row(row.text, planned.columns) for row in batch]
             if len(found) > MAX_SHOWN_ROWS:

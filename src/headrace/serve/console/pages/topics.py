@@ -43,7 +43,7 @@ MAX_SHOWN_RECORDS = 500
 """Maximum records that a page shows while it follows a topic."""
 
 
-async def topics(desk: PageContext) -> None:
+async def topics(context: PageContext) -> None:
     grid = Grid(
         Column("name", "Topic"),
         Column("rate", "Records in/s", right=True),
@@ -72,34 +72,36 @@ async def topics(desk: PageContext) -> None:
             ]
         )
 
-    await auto_refresh(desk, show)
+    await auto_refresh(context, show)
 
 
-async def topic(desk: PageContext, topic: str) -> None:
-    described = await desk.ask(get_topic, TopicRequest(topic=topic))
-    schema = _schema(desk, topic, described.schema)
+async def topic(context: PageContext, topic: str) -> None:
+    described = await context.call(get_topic, TopicRequest(topic=topic))
+    schema = _schema(context, topic, described.schema)
     facts = Facts(records="", records_per_second="", **_options(described.options), schema=schema)
     html_text("h2", "Records")
-    records = RecordSearch(desk, topic)
+    records = RecordSearch(context, topic)
     await records.search()
     html_text("h2", "Produce a record")
-    RecordForm(desk, topic, typed=described.schema != "raw", then=records.search)
-    groups = TopicGroups(desk, topic)
+    RecordForm(context, topic, typed=described.schema != "raw", then=records.search)
+    groups = TopicGroups(context, topic)
 
     async def refresh(moment: ServerSnapshot) -> None:
         if (now := moment.topics.get(topic)) is None:  # deleted, or not yet in a snapshot
-            await desk.ask(get_topic, TopicRequest(topic=topic))
+            await context.call(get_topic, TopicRequest(topic=topic))
             return
         facts.show(records=f"{now.records:,}", records_per_second=number_format.format_rate(now.rate))
         await records.follow(now.end)
         await groups.show()
 
-    await auto_refresh(desk, refresh)
+    await auto_refresh(context, refresh)
 
 
-def _schema(desk: PageContext, topic: str, schema: str) -> str:
+def _schema(context: PageContext, topic: str, schema: str) -> str:
     """The schema; for a raw topic, those of the streams and tables over it."""
-    over = [one for one in visible_catalog(desk.site.node.catalog, desk.rights).sources.values() if one.topic == topic]
+    over = [
+        one for one in visible_catalog(context.api.node.catalog, context.rights).sources.values() if one.topic == topic
+    ]
     if schema != "raw" or not over:
         return schema
     return "; ".join(f"{one.name} ({', '.join(map(_column, one.relation.columns))})" for one in over)
@@ -111,15 +113,15 @@ def _column(field: Field) -> str:
 
 def _options(options: Mapping[str, Any]) -> dict[str, Any]:
     bounded = options.get("retention_bytes") or options.get("compact")
-    kept = {"retention_time": options.get("retention_time") or ("no limit" if bounded else "forever")}
-    return {name: value for name, value in options.items() if value not in (None, False, "raw")} | kept
+    retention = {"retention_time": options.get("retention_time") or ("no limit" if bounded else "forever")}
+    return {name: value for name, value in options.items() if value not in (None, False, "raw")} | retention
 
 
 class RecordSearch:
     """The results of a search, newest first."""
 
-    def __init__(self, desk: PageContext, topic: str) -> None:
-        self._desk, self._topic = desk, topic
+    def __init__(self, context: PageContext, topic: str) -> None:
+        self._context, self._topic = context, topic
         self._found: list[dict[str, Any]] = []
         self._reached = self._next = ""
         self._scanned = 0
@@ -130,8 +132,8 @@ class RecordSearch:
             self._to = ui.input("To", placeholder="-5m, or a time").props("clearable dense outlined")
             ui.button("Search").props("type=submit unelevated no-caps")
             self._live = ui.switch("Follow new records", on_change=self.search)
-        self._told = html_text("p", "").classes("hr-told").props("role=status")
-        self._rows = RecordRows(visible_catalog(desk.site.node.catalog, desk.rights), topic)
+        self._summary = html_text("p", "").classes("hr-note").props("role=status")
+        self._rows = RecordRows(visible_catalog(context.api.node.catalog, context.rights), topic)
         window = [Column("window", "Window (UTC)")] if self._rows.is_windowed else []
         self._grid = Grid(
             Column("at", "Time (UTC)"),
@@ -166,23 +168,23 @@ class RecordSearch:
             self._show(page, [])
         elif page["records"]:
             self._found = [*page["records"], *self._found][:MAX_SHOWN_RECORDS]
-            self._told.set_text(f"{number_format.plural(len(self._found), 'record')}, following new ones")
+            self._summary.set_text(f"{number_format.plural(len(self._found), 'record')}, following new ones")
             self._grid.show([self._rows.row(one) for one in self._found])
 
     async def _ends(self) -> str:
-        site = self._desk.site
-        return await run_in_threadpool(lambda: format_positions(start_positions(site.log, self._topic, "end")))
+        context = self._context.api
+        return await run_in_threadpool(lambda: format_positions(start_positions(context.log, self._topic, "end")))
 
     async def _page(self, start: str, before: str) -> dict[str, Any]:
         params = SearchRequest(
             topic=self._topic, text=self._text.value or "", start=start, before=before, limit=PAGE_SIZE
         )
-        return json.loads((await self._desk.ask(search_records, params)).content)
+        return json.loads((await self._context.call(search_records, params)).content)
 
     def _show(self, page: dict[str, Any], before: list[dict[str, Any]]) -> None:
         self._found, self._next = [*before, *page["records"]], page["next"]
         self._scanned = page["scanned"] + (self._scanned if before else 0)
-        self._told.set_text(search_summary(len(self._found), self._scanned, self._text.value, is_done=page["done"]))
+        self._summary.set_text(search_summary(len(self._found), self._scanned, self._text.value, is_done=page["done"]))
         self._more.set_visibility(not page["done"])
         self._grid.show([self._rows.row(one) for one in self._found])
 
@@ -199,8 +201,8 @@ def search_summary(found: int, scanned: int, text: str | None, *, is_done: bool)
 class RecordForm:
     """A form that produces one record."""
 
-    def __init__(self, desk: PageContext, topic: str, *, typed: bool, then: Any) -> None:
-        self._desk, self._topic, self._typed, self._then = desk, topic, typed, then
+    def __init__(self, context: PageContext, topic: str, *, typed: bool, then: Any) -> None:
+        self._context, self._topic, self._typed, self._then = context, topic, typed, then
         with html_tag("form").classes("hr-row").on("submit.prevent", self._send):
             if not typed:
                 self._key = ui.input("Key").props("dense outlined")
@@ -213,7 +215,9 @@ class RecordForm:
         row = value if self._typed else json.dumps({"key": self._key.value or None, "value": value})
         with notify_errors():
             content = Payload(f"[{row}]".encode(), "application/json")
-            done: ProduceResponse = await self._desk.ask(produce, ProduceRequest(topic=self._topic, content=content))
+            done: ProduceResponse = await self._context.call(
+                produce, ProduceRequest(topic=self._topic, content=content)
+            )
             where = ", ".join(f"partition {one.partition}, offset {one.offset}" for one in done.parts)
             ui.notify(f"Record produced: {where}", type="positive")
             await self._then()
@@ -225,12 +229,12 @@ class TopicGroupsRequest:
 
     topic: str
 
-    def stamp(self, site: RequestContext) -> object:
+    def stamp(self, context: RequestContext) -> object:
         """None: groups advance without a new version."""
         return None
 
-    def answer(self, site: RequestContext) -> list[dict[str, object]]:
-        groups = [get_group(site, Group(group=one.name)) for one in list_groups(site)]
+    def answer(self, context: RequestContext) -> list[dict[str, object]]:
+        groups = [get_group(context, Group(group=one.name)) for one in list_groups(context)]
         return [_group(group.name, at) for group in groups for at in group.offsets if at.topic == self.topic]
 
 
@@ -240,8 +244,8 @@ def _group(name: str, at: CommittedOffset) -> dict[str, object]:
 
 
 class TopicGroups:
-    def __init__(self, desk: PageContext, topic: str) -> None:
-        self._desk, self._topic = desk, topic
+    def __init__(self, context: PageContext, topic: str) -> None:
+        self._context, self._topic = context, topic
         self._root = html_tag("section")
         with self._root:
             html_text("h2", "Consumer groups")
@@ -256,6 +260,6 @@ class TopicGroups:
             )
 
     async def show(self) -> None:
-        rows: list[dict[str, object]] = await self._desk.share(TopicGroupsRequest(self._topic))
+        rows: list[dict[str, object]] = await self._context.cached(TopicGroupsRequest(self._topic))
         self._root.set_visibility(bool(rows))
         self._grid.show(rows)

@@ -30,7 +30,7 @@ MAX_SHOWN_ROWS = 1_000
 """Maximum rows that a grid shows."""
 
 
-async def views(desk: PageContext) -> None:
+async def views(context: PageContext) -> None:
     grid = Grid(
         Column("name", "View"),
         Column("topic", "Topic"),
@@ -43,7 +43,7 @@ async def views(desk: PageContext) -> None:
     def show(moment: ServerSnapshot) -> None:
         grid.show([_row(one, moment) for one in moment.views])
 
-    await auto_refresh(desk, show)
+    await auto_refresh(context, show)
 
 
 def _row(view: dict[str, Any], moment: ServerSnapshot) -> dict[str, object]:
@@ -58,35 +58,35 @@ def _state(view: dict[str, Any], moment: ServerSnapshot) -> str:
     return starting_note or ("catching up" if view["lag"] else "up to date")
 
 
-async def view(desk: PageContext, view: str) -> None:
-    described: ViewDescription = await desk.ask(get_view, ViewRequest(view=view))
+async def view(context: PageContext, view: str) -> None:
+    described: ViewDescription = await context.call(get_view, ViewRequest(view=view))
     facts = Facts(topic=described.topic, changes=described.version, skipped_records=described.skipped)
     html_text("h2", "Rows")
-    table = ViewGrid(desk, described)
+    table = ViewGrid(context, described)
     await table.show()
     html_text("h2", "Chart")
-    builder = ChartBuilder(desk, described)
+    builder = ChartBuilder(context, described)
 
     async def refresh(_: ServerSnapshot) -> None:
-        now: ViewDescription = await desk.ask(get_view, ViewRequest(view=view))
+        now: ViewDescription = await context.call(get_view, ViewRequest(view=view))
         facts.show(changes=now.version, skipped_records=now.skipped)
         await table.show(quiet=True)
         await builder.show()
 
-    await auto_refresh(desk, refresh)
+    await auto_refresh(context, refresh)
 
 
 class ViewGrid:
     """The current rows of a view."""
 
-    def __init__(self, desk: PageContext, described: ViewDescription) -> None:
-        self._desk, self._view = desk, described.name
+    def __init__(self, context: PageContext, described: ViewDescription) -> None:
+        self._context, self._view = context, described.name
         with html_tag("form").classes("hr-row").on("submit.prevent", self.show):
             self._search = ui.input("Search all columns").props("clearable dense outlined")
             self._where = ui.input("Filter (WHERE)", placeholder="n > 10").props("clearable dense outlined")
             self._order = ui.input("Sort (ORDER BY)", placeholder="n DESC").props("clearable dense outlined")
             ui.button("Apply").props("type=submit unelevated no-caps")
-        self._told = html_text("p", "").classes("hr-told").props("role=status")
+        self._summary = html_text("p", "").classes("hr-summary").props("role=status")
         self._place = html_tag("div")
         self._columns: list[str] = []
         self._shown: ViewRows | None = None
@@ -94,9 +94,11 @@ class ViewGrid:
     async def show(self, *, quiet: bool = False) -> None:
         with notify_errors(quiet=quiet):
             where, order, wanted = (one.value or "" for one in (self._where, self._order, self._search))
-            found: ViewRows = await self._desk.share(GridRequest(self._view, where, order, wanted, MAX_SHOWN_ROWS + 1))
-            starting = starting_text(starting_queries(await self._desk.now(), [self._view]))
-            self._told.set_text(_summary(found, starting))
+            found: ViewRows = await self._context.cached(
+                GridRequest(self._view, where, order, wanted, MAX_SHOWN_ROWS + 1)
+            )
+            starting = starting_text(starting_queries(await self._context.snapshot(), [self._view]))
+            self._summary.set_text(_summary(found, starting))
             if found is self._shown:  # unchanged
                 return
             self._shown, rows = found, found.rows[:MAX_SHOWN_ROWS]
@@ -112,9 +114,9 @@ class ViewGrid:
 def _summary(found: ViewRows, starting: str) -> str:
     """How many rows there are; `starting` says which queries they still wait for."""
     if len(found.rows) > MAX_SHOWN_ROWS:
-        told = f"The first {MAX_SHOWN_ROWS:,} rows; filter or search to see others"
+        summary = f"The first {MAX_SHOWN_ROWS:,} rows; filter or search to see others"
     else:
-        told = plural(len(found.rows), "row")
+        summary = plural(len(found.rows), "row")
     if starting:
-        told = f"{starting}: more results follow. {told} so far" if found.rows else f"{starting}: no results yet"
-    return told
+        summary = f"{starting}: more results follow. {summary} so far" if found.rows else f"{starting}: no results yet"
+    return summary

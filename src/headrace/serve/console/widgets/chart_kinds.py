@@ -34,7 +34,7 @@ class ChartKind:
     draw: Callable[[ChartPanel, list[Row], Collection[str]], Options]
 
 
-def message(told: str) -> Options:
+def message(text: str) -> Options:
     """A text in place of a chart."""
     style = {
         "fontWeight": "normal",
@@ -43,7 +43,7 @@ def message(told: str) -> Options:
         "width": 280,
         "overflow": "break",
     }  # fits a phone
-    return {"title": {"text": told, "left": "center", "top": "middle", "textStyle": style}}
+    return {"title": {"text": text, "left": "center", "top": "middle", "textStyle": style}}
 
 
 def _number(value: Any) -> float | None:
@@ -227,7 +227,7 @@ def _histogram(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Op
     for number in numbers:
         counts[min(int(number / width - low / width), len(counts) - 1)] += 1
     edges = [low * (1 - place / _BINS) + high * (place / _BINS) for place in range(len(counts))]
-    labels = [number_format.format_time(int(edge)) for edge in edges] if panel.x in times else _told_apart(edges)
+    labels = [number_format.format_time(int(edge)) for edge in edges] if panel.x in times else _distinct_labels(edges)
     return {
         "xAxis": _names(labels, are_times=panel.x in times),
         "yAxis": {"type": "value"},
@@ -235,7 +235,7 @@ def _histogram(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Op
     }
 
 
-def _told_apart(edges: list[float]) -> list[str]:
+def _distinct_labels(edges: list[float]) -> list[str]:
     """Labels with the fewest digits that make them distinct."""
     tries = ([f"{edge:.{digits}g}" for edge in edges] for digits in range(4, 17))
     return next((labels for labels in tries if len(set(labels)) == len(edges)), [repr(edge) for edge in edges])
@@ -246,9 +246,9 @@ def _single(panel: ChartPanel, rows: list[Row], times: Collection[str]) -> Optio
     counted = [number for number in numbers if number is not None]
     if not counted:
         return _none(panel.y)
-    told = number_format.format_number(sum(counted))
-    style = {"fontSize": 44 if len(told) <= 10 else 26}  # fits a phone
-    return {"title": {"text": told, "left": "center", "top": "middle", "textStyle": style}}
+    text = number_format.format_number(sum(counted))
+    style = {"fontSize": 44 if len(text) <= 10 else 26}  # fits a phone
+    return {"title": {"text": text, "left": "center", "top": "middle", "textStyle": style}}
 
 
 def _exactly(value: Any) -> float | None:

@@ -35,13 +35,13 @@ class ChartPanel:
 
     @property
     def name(self) -> str:
-        told = [
+        words = [
             part for part in (self.y, f"by {self.by}" if self.by else "", f"over {self.x}" if self.x else "") if part
         ]
-        return self.title or f"{self.view}: {' '.join(told)}"
+        return self.title or f"{self.view}: {' '.join(words)}"
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> ChartPanel:
+    def of(cls, saved: Mapping[str, Any]) -> ChartPanel:
         """A panel as saved by any user: unknown or invalid fields are ignored."""
         known = {one.name: type(one.default) for one in fields(cls)}
-        return cls(**{name: value for name, value in told.items() if type(value) is known.get(name)})
+        return cls(**{name: value for name, value in saved.items() if type(value) is known.get(name)})

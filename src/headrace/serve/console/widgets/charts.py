@@ -63,17 +63,17 @@ def draw_chart(
 
 
 def _note(panel: ChartPanel, rows: Sequence[Row], times: Collection[str], *, is_cut: bool) -> str:
-    told: list[str] = []
+    notes: list[str] = []
     names = len({str(row[0]) for row in rows})
     if has_more := panel.kind == "bar" and names > MAX_BARS:
         which, of = "last" if panel.x in times else "first", f"more than {MAX_ROWS:,}" if is_cut else f"{names:,}"
-        told.append(f"Shows the {which} {MAX_BARS} of {of} values of {panel.x}")
+        notes.append(f"Shows the {which} {MAX_BARS} of {of} values of {panel.x}")
     if panel.by and panel.kind in ("line", "bar") and (lines := len({str(row[2]) for row in rows})) > MAX_LINES:
-        told.append(f"Shows the {MAX_LINES} largest of {lines:,} values of {panel.by}")
+        notes.append(f"Shows the {MAX_LINES} largest of {lines:,} values of {panel.by}")
     if is_cut and not has_more:
         which, what = "last" if panel.kind == "line" else "first", "sums" if panel.kind in ("bar", "heat") else "rows"
-        told.append(f"Shows the {which} {MAX_ROWS:,} {what}")
-    return ". ".join(told)
+        notes.append(f"Shows the {which} {MAX_ROWS:,} {what}")
+    return ". ".join(notes)
 
 
 def _summary(kind: ChartKind, drawn: Options) -> str:

@@ -34,7 +34,7 @@ class FlowDiagram:
     def __init__(self) -> None:
         self._root = ui.element("div").classes("hr-flow").props('tabindex=0 role=region aria-label="Data flow"')
         self._shape: tuple[object, ...] = ()
-        self._told: dict[NodeId, TextElement] = {}
+        self._texts: dict[NodeId, TextElement] = {}
         self._boxes: dict[NodeId, ui.element] = {}
         self._lines: dict[tuple[NodeId, NodeId], ui.element] = {}
 
@@ -45,7 +45,7 @@ class FlowDiagram:
             self._shape = shape
             self._draw(drawn)
         rates = _rates(moment)
-        for id, text in self._told.items():
+        for id, text in self._texts.items():
             text.set_text(_said(id, moment))
         for id, box in self._boxes.items():
             toggle_class(box, "hr-failed", _has_failed(id, moment))
@@ -54,7 +54,7 @@ class FlowDiagram:
 
     def _draw(self, drawn: FlowGraph) -> None:
         self._root.clear()
-        for known in (self._told, self._boxes, self._lines):
+        for known in (self._texts, self._boxes, self._lines):
             known.clear()
         places = {box.id: box for box in drawn.boxes}
         size = {"viewBox": f"-4 -4 {drawn.width} {drawn.height}", "width": drawn.width, "height": drawn.height}
@@ -73,7 +73,7 @@ class FlowDiagram:
             TextElement(tag="title", text=f"{box.id.kind} {box.id.name}")
             _element("rect", width=WIDTH, height=HEIGHT, rx=HEIGHT // 2 if box.id.kind == QUERY else 8)
             _text(name, x=16, y=25).classes("hr-name")
-            self._told[box.id] = _text("", x=16, y=44).classes("hr-told")
+            self._texts[box.id] = _text("", x=16, y=44).classes("hr-note")
         self._boxes[box.id] = drawn
 
 

@@ -33,26 +33,26 @@ class NavItem:
 
 
 @contextmanager
-def page_layout(desk: PageContext, places: tuple[NavItem, ...], here: NavItem | None, title: str) -> Iterator[None]:
+def page_layout(context: PageContext, places: tuple[NavItem, ...], here: NavItem | None, title: str) -> Iterator[None]:
     """The frame of a page; its content is built in the block."""
-    dark = ui.dark_mode(desk.prefers_dark)
+    dark = ui.dark_mode(context.prefers_dark)
     with ui.header().classes("hr-head"):
         menu = ui.button(icon="menu").props('flat round aria-label="Menu"').classes("hr-menu")
         ui.link("headrace", "/").classes("hr-brand")
         ui.space()
-        if desk.who is not LOCAL:
-            ui.label(desk.who.name).classes("hr-told")
+        if context.principal is not LOCAL:
+            ui.label(context.principal.name).classes("hr-note")
             ui.button("Log out").props("flat no-caps").on("click", js_handler="() => headrace.logOut()")
         colours = ui.button(icon="contrast").props('flat round aria-label="Switch between dark and light"')
         colours.on("click", js_handler=f"() => headrace.switchColours({dark.id})")  # works while the server is offline
     with ui.left_drawer(bordered=True).props("width=200 breakpoint=800").classes("hr-side") as drawer, html_tag("nav"):
         for place in places:
-            way = ui.link(target=place.path).classes("hr-way")
-            with way:
+            link = ui.link(target=place.path).classes("hr-nav-link")
+            with link:
                 ui.icon(place.icon)
                 ui.label(place.name)
             if place is here:
-                way.props("aria-current=page")
+                link.props("aria-current=page")
     menu.on_click(drawer.toggle)
     with html_tag("div").classes("hr-main") as main:
         html_text("h1", title)
@@ -60,13 +60,13 @@ def page_layout(desk: PageContext, places: tuple[NavItem, ...], here: NavItem | 
     ui.skip_link("Skip to content", target=main)
 
 
-async def auto_refresh(desk: PageContext, show: Callable[[ServerSnapshot], Awaitable[None] | None]) -> None:
+async def auto_refresh(context: PageContext, show: Callable[[ServerSnapshot], Awaitable[None] | None]) -> None:
     """Show the current snapshot, and again every second while the page is open. Errors appear in a banner."""
-    trouble = ErrorBanner(desk)
+    trouble = ErrorBanner(context)
 
     async def refresh() -> None:
         try:
-            shown = show(await desk.now())
+            shown = show(await context.snapshot())
             if shown is not None:
                 await shown
         except HeadraceError as error:
@@ -81,23 +81,23 @@ async def auto_refresh(desk: PageContext, show: Callable[[ServerSnapshot], Await
 class ErrorBanner:
     """Shows why a page is not updating; removed when it updates again."""
 
-    def __init__(self, desk: PageContext) -> None:
-        self._desk = desk
-        self._told: tuple[str, str] | None = None
+    def __init__(self, context: PageContext) -> None:
+        self._context = context
+        self._shown: tuple[str, str] | None = None
         self._box = html_tag("div")
         self._box.move(target_index=1)  # after the heading
 
     def show(self, error: HeadraceError | None) -> None:
-        told = None if error is None else (error.code, error.what)
-        if told == self._told:
+        problem = None if error is None else (error.code, error.what)
+        if problem == self._shown:
             return
-        self._told = told
+        self._shown = problem
         self._box.clear()
         with self._box:
             if error is not None:
                 error_text(error)
             if isinstance(error, NotAuthenticated):
-                html_text("a", "Log in").props["href"] = login_redirect(self._desk.request.url.path)
+                html_text("a", "Log in").props["href"] = login_redirect(self._context.request.url.path)
 
 
 # -- widgets --------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ class Tile:
     def __init__(self, name: str) -> None:
         with html_tag("div").classes("hr-tile"):
             self._value = html_text("div", "–").classes("hr-number")
-            self._label = html_text("div", name).classes("hr-told")
+            self._label = html_text("div", name).classes("hr-note")
 
     def show(self, value: str, *, label: str = "", bad: bool = False) -> None:
         self._value.set_text(value)
@@ -208,7 +208,7 @@ class Grid:
     def __init__(
         self, *columns: Column, key: str = "", page: int = 0, label: str = "", empty: str = "No rows."
     ) -> None:
-        told = [
+        options = [
             {
                 "name": c.name,
                 "field": c.name,
@@ -219,7 +219,7 @@ class Grid:
             }
             for c in columns
         ]
-        self.table = ui.table(columns=told, rows=[], row_key=key or columns[0].name, pagination=page)
+        self.table = ui.table(columns=options, rows=[], row_key=key or columns[0].name, pagination=page)
         if not page:
             self.table.props("hide-pagination")
         self.table.classes("hr-grid").props("flat dense tabindex=0 role=region")

@@ -62,7 +62,7 @@ def test_code_takes_no_server_down(ask: Client, source: str, what: str, monkeypa
 
 def test_who_may_send_code(ask: Client, node: Node) -> None:
     body = {"source": SHOP}
-    node.guard.book.add_user("alice", None, ["admin"], by="local")
+    node.guard.users.add_user("alice", None, ["admin"], by="local")
     afar = {"x_forwarded_for": "10.1.2.3", "authorization": f"Bearer {node.guard.make_token('alice')[0]}"}
     assert ask("POST", "/apps", body, x_forwarded_for="10.1.2.3")[0] == 401  # by a proxy anybody seems to be here
     assert ask("POST", "/apps", body, **afar)[1]["code"] == "code-refused"

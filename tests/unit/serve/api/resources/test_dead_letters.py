@@ -19,7 +19,7 @@ def why(where: str, code: str = "bad-record") -> Headers:
 
 
 def buried(node: Node, log: EmbeddedLog) -> None:
-    """A record that cannot be read, its letter, and letters that are of no record."""
+    """A record that cannot be read, its dead letter, and dead letters of no record."""
     node.execute(CLICKS + COUNTS)
     log.create_topic("COUNTS.dead")
     log.append([Append("clicks", [Record(b"{", b"1", (("trace", b"7"),), occurred_at=77)])])
@@ -34,23 +34,29 @@ def buried(node: Node, log: EmbeddedLog) -> None:
 
 def test_letters_are_listed_with_their_reasons(ask: Client, node: Node, log: EmbeddedLog) -> None:
     buried(node, log)
-    box = {"topic": "COUNTS.dead", "of": "COUNTS", "letters": 4, "queries": ["CTAS_COUNTS_1"]}
+    box = {"topic": "COUNTS.dead", "belongs_to": "COUNTS", "dead_letters": 4, "queries": ["CTAS_COUNTS_1"]}
     assert ask.done("GET", "/dead-letters") == ask.done("GET", "/dead-letters?query=CTAS_COUNTS_1") == [box]
     page = ask.done("GET", f"{PATH}?code=late-record")
-    (letter,) = page["letters"]
-    assert (letter["reason"], letter["where"], letter["state"]) == ("it is no JSON", "GROUP BY", "open")
-    assert ask.done("GET", f"{PATH}/0/1") == letter
+    (dead_letter,) = page["dead_letters"]
+    assert (dead_letter["reason"], dead_letter["where"], dead_letter["state"]) == ("it is no JSON", "GROUP BY", "open")
+    assert ask.done("GET", f"{PATH}/0/1") == dead_letter
     assert page["next"] == "COUNTS.dead/0:4"
     first = ask.done("GET", f"{PATH}?limit=3")
-    assert len(first["letters"]) == 3
-    assert [one["offset"] for one in ask.done("GET", f"{PATH}?from={first['next']}")["letters"]] == [3]
-    assert ask.done("GET", f"{PATH}?query=other")["letters"] == []
+    assert len(first["dead_letters"]) == 3
+    assert [one["offset"] for one in ask.done("GET", f"{PATH}?from={first['next']}")["dead_letters"]] == [3]
+    assert ask.done("GET", f"{PATH}?query=other")["dead_letters"] == []
 
 
 def test_a_letter_is_replayed_once(ask: Client, node: Node, log: EmbeddedLog) -> None:
     buried(node, log)
     told = ask.done("POST", f"{PATH}/0/0/replay")
-    assert told == {"letter": "COUNTS.dead/0/0", "state": "replayed", "topic": "clicks", "partition": 0, "offset": 1}
+    assert told == {
+        "dead_letter": "COUNTS.dead/0/0",
+        "state": "replayed",
+        "topic": "clicks",
+        "partition": 0,
+        "offset": 1,
+    }
     first, second = log.read("clicks", 0, 0).records()
     assert (first.record, first.timestamp) == (second.record, second.timestamp)
     for method, path in (("POST", "/replay"), ("DELETE", "")):
@@ -58,10 +64,10 @@ def test_a_letter_is_replayed_once(ask: Client, node: Node, log: EmbeddedLog) ->
         assert (status, refused["code"]) == (409, "dead-letter-resolved")
     assert log.bounds("clicks")[0].end == 2
     assert ask.done("GET", f"{PATH}/0/0")["state"] == "replayed"
-    assert [one["offset"] for one in ask.done("GET", PATH)["letters"]] == [1, 2, 3]
+    assert [one["offset"] for one in ask.done("GET", PATH)["dead_letters"]] == [1, 2, 3]
     assert ask.done("DELETE", f"{PATH}/0/1")["state"] == "discarded"
-    assert [one["offset"] for one in ask.done("GET", f"{PATH}?state=discarded")["letters"]] == [1]
-    assert len(ask.done("GET", f"{PATH}?state=all")["letters"]) == 4
+    assert [one["offset"] for one in ask.done("GET", f"{PATH}?state=discarded")["dead_letters"]] == [1]
+    assert len(ask.done("GET", f"{PATH}?state=all")["dead_letters"]) == 4
 
 
 def test_another_server_knows_what_was_settled(ask: Client, node: Node, log: EmbeddedLog) -> None:
