@@ -18,7 +18,10 @@ from headrace.errors import (
     BadRowFilter,
     BadTopicName,
     HeadraceError,
+    NotifierInUse,
+    SourceInUse,
     SourceNotFound,
+    StatementError,
     UnknownAlert,
     UnknownNotifier,
     UnknownTopic,
@@ -231,13 +234,23 @@ def _invalid(source: SourceInfo, reason: str) -> BadRowFilter:
 
 @contextmanager
 def redact_errors(rights: Rights) -> Iterator[None]:
-    """Remove the names of existing objects from errors about missing ones."""
+    """Remove the names of objects that the statement does not contain from errors: the principal may not see them."""
     try:
         yield
-    except (SourceNotFound, UnknownTopic, UnknownAlert, UnknownNotifier) as error:
+    except HeadraceError as error:
         if not rights.is_admin:
-            error.fix = _REDACTED_FIX
+            _redact(error)
         raise
+
+
+def _redact(error: HeadraceError) -> None:
+    if isinstance(error, SourceNotFound | UnknownTopic | UnknownAlert | UnknownNotifier):
+        error.fix = _REDACTED_FIX
+    if isinstance(error, SourceInUse | NotifierInUse):
+        error.what = "it cannot be dropped, because queries or alerts use it"
+    if isinstance(error, StatementError):
+        for other in error.others:
+            _redact(other)
 
 
 def can_see_all_rows(select: TransientSelect, rights: Rights) -> bool:

@@ -11,14 +11,24 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.access.authorization import Rights
+from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.access.grants import Grant, Privilege, ResourceType
 from headrace.access.principal import Principal
 from headrace.control.node import Node
 from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.serving.result_rows import ResultRowWriter
 from headrace.control.serving.transient_query import TransientQuery
-from headrace.errors import BadRowFilter, BadTopicName, HeadraceError, NotAllowed, RowsHidden
+from headrace.control.statements.permissions import redact_errors
+from headrace.errors import (
+    BadRowFilter,
+    BadTopicName,
+    ColumnNotFound,
+    HeadraceError,
+    NotAllowed,
+    RowsHidden,
+    SourceNotFound,
+    StatementError,
+)
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.actions import TransientSelect
 from headrace.plan.relations import Kind as Relational
@@ -331,3 +341,15 @@ def test_an_error_does_not_tell_what_there_is(node: Node) -> None:
     with pytest.raises(HeadraceError) as refused:
         node.inserter("NOTHING", rights=_rights("read source A"))
     assert "PEOPLE" not in str(refused.value)
+
+
+def test_no_error_of_a_statement_names_a_hidden_source() -> None:
+    def fixes(rights: Rights) -> list[str | None]:
+        error: StatementError = ColumnNotFound("column X does not exist", fix="columns are: ID")
+        error.others = (SourceNotFound("Source `B` does not exist.", fix="sources are: A, HIDDEN"),)
+        with pytest.raises(ColumnNotFound) as caught, redact_errors(rights):
+            raise error
+        return [one.fix for one in (caught.value, *caught.value.others)]
+
+    assert fixes(ALL_RIGHTS) == ["columns are: ID", "sources are: A, HIDDEN"]
+    assert fixes(_rights("read source A")) == ["columns are: ID", "check the name; LIST shows what you may see"]

@@ -400,6 +400,21 @@ def test_an_error_tells_no_columns_of_what_is_hidden(declared: Place, text: str)
         assert b"WORD" not in answer.body
 
 
+def test_a_source_in_use_does_not_name_hidden_queries(declared: Place) -> None:
+    declared.node.execute("CREATE STREAM HIDDEN AS SELECT * FROM ORDERS;")
+    clerk = declared.user("alice", "clerks")
+    answer = clerk("POST", "/ksql", {"ksql": "DROP STREAM ORDERS;"})
+    assert (answer.status, answer.code) == (400, "source-in-use")
+    assert b"HIDDEN" not in answer.body
+
+
+def test_a_topic_in_use_does_not_name_hidden_sources(declared: Place) -> None:
+    declared.node.guard.users.grant("cleaners", Grant.of("drop", "topic", "secrets"), by="local")
+    answer = declared.user("alice", "cleaners")("DELETE", "/api/v1/topics/secrets")
+    assert (answer.status, answer.code) == (409, "topic-in-use")
+    assert b"SECRETS" not in answer.body
+
+
 def test_alerts_and_notifiers_that_are_hidden_are_not_there(declared: Place) -> None:
     declared.node.execute(
         "CREATE NOTIFIER HOOK TYPE WEBHOOK WITH (URL='https://hooks.example/SECRET');"

@@ -111,7 +111,10 @@ def delete_topic(context: RequestContext, params: TopicRequest) -> None:
     user_topic(context.log, params.topic)
     users = sorted(name for name, source in context.node.catalog.sources.items() if source.topic == params.topic)
     if users:
-        raise TopicInUse(f'topic "{params.topic}" is used by {", ".join(users)}', fix="drop these first")
+        visible = [name for name in users if context.rights.sees(name, params.topic)]
+        raise TopicInUse(
+            f'topic "{params.topic}" is used by {", ".join(visible) or "a stream or table"}', fix="drop these first"
+        )
     context.audit("topic-deleted", topic=params.topic)
     context.log.delete_topic(params.topic)
 
