@@ -131,6 +131,15 @@ def read_audit(log: Log, start: int = 0, limit: int | None = None) -> Iterator[A
     return map(_entry, islice(_texts(log, offset, page), limit))
 
 
+def newest_entries(log: Log, before: int | None, limit: int) -> list[AuditEntry]:
+    """The newest entries, or the newest before a number; newest first, unverified."""
+    last = _last_text(log)
+    end = 0 if last is None else _entry(last).number + 1
+    end = end if before is None else min(before, end)
+    page = read_audit(log, max(0, end - limit), limit)
+    return [entry for entry in page if entry.number < end][::-1]
+
+
 def _offset_of(log: Log, number: int) -> int:
     """The offset of the first entry with this number or a higher one.
 
@@ -204,13 +213,18 @@ def _texts(log: Log, offset: int = 0, page: int = _PAGE) -> Iterator[bytes]:
 
 
 def _last_hash(log: Log) -> str:
+    last = _last_text(log)
+    return GENESIS_HASH if last is None else _hash(last)
+
+
+def _last_text(log: Log) -> bytes | None:
     """Reads backwards: on Kafka the last offsets may hold no record."""
     (start, end), back = log.bounds(TOPIC)[0], 16
     while True:
         if found := list(_texts(log, end - back)):
-            return _hash(found[-1])
+            return found[-1]
         if end - back <= start:
-            return GENESIS_HASH
+            return None
         back *= 16
 
 

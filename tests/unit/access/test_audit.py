@@ -19,6 +19,7 @@ from headrace.access.audit import (
     TOPIC,
     Audit,
     RefusalLimiter,
+    newest_entries,
     read_audit,
     verify_audit,
 )
@@ -46,6 +47,18 @@ def test_what_was_noted_is_told(log: EmbeddedLog) -> None:
     ]
     assert verify_audit(log).count == 2
     assert verify_audit(log).head == found[-1].hash
+
+
+@pytest.mark.parametrize(
+    ("before", "limit", "numbers"),
+    [(None, 2, [4, 3]), (3, 2, [2, 1]), (1, 9, [0]), (0, 9, []), (99, 1, [4]), (None, 9, [4, 3, 2, 1, 0])],
+)
+def test_the_newest_entries_come_first(log: EmbeddedLog, before: int | None, limit: int, numbers: list[int]) -> None:
+    audit = Audit(log, SystemClock())
+    assert newest_entries(log, before, limit) == []
+    for _ in range(5):
+        audit.note("log-in", "alice")
+    assert [entry.number for entry in newest_entries(log, before, limit)] == numbers
 
 
 def test_a_page_begins_at_its_number_and_reads_nothing_before_it(log: EmbeddedLog) -> None:

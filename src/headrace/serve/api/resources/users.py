@@ -11,7 +11,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
-from headrace.access.audit import read_audit, verify_audit
+from headrace.access.audit import newest_entries, verify_audit
 from headrace.access.authorization import Rights
 from headrace.access.grants import Grant
 from headrace.access.principal import Principal
@@ -289,7 +289,7 @@ class AuditVerificationResult:
 
 @dataclass(frozen=True, kw_only=True)
 class ListAuditRequest:
-    start: int = in_query("The first number.", 0, name="from")
+    before: int | None = in_query("Only entries before this number.", None)
     limit: int = in_query("Maximum number of entries to return.", 100, most=_MOST_ENTRIES)
 
 
@@ -299,8 +299,11 @@ class VerifyAuditRequest:
 
 
 def list_audit(context: RequestContext, params: ListAuditRequest) -> list[AuditEntryDescription]:
-    """List the audit log: each action and its user."""
-    found = read_audit(context.log, params.start, params.limit)
+    """List the audit log, newest first: each action and its user.
+
+    Continue with the number of the last entry as `before`, until entry 0 or an empty list.
+    """
+    found = newest_entries(context.log, params.before, params.limit)
     return [AuditEntryDescription(e.number, e.at, e.action, e.principal, dict(e.details), e.hash) for e in found]
 
 
