@@ -18,13 +18,14 @@ from starlette.routing import Route
 
 from headrace.access.authorization import Rights
 from headrace.control.node import PROGRAM_NAME, Node
-from headrace.errors import BadRequest, HeadraceError, NotAllowed, UnknownCommand
+from headrace.errors import HeadraceError, NotAllowed, UnknownCommand
 from headrace.serve.caller import audit_refusal, request_rights
 from headrace.serve.http.request_body import MAX_STATEMENTS_BYTES, BodyBudget, parse_object, read_body
 from headrace.serve.ksql.entities import statement_entity
 from headrace.serve.ksql.errors import error_document
 from headrace.serve.ksql.insert_stream import insert_stream_endpoint
 from headrace.serve.ksql.queries import QueryEndpoints
+from headrace.serve.ksql.statement_request import StatementRequest
 
 CONTENT_TYPE = "application/vnd.ksql.v1+json"
 Body = Mapping[str, Any]
@@ -49,14 +50,10 @@ def ksql_routes(node: Node, budget: BodyBudget) -> list[Route]:
 
 def statements(node: Node, body: Body, rights: Rights) -> Answered:
     """POST /ksql: executes statements in order; those before an error keep their effect, and are listed in it."""
-    text, properties = body.get("ksql"), body.get("streamsProperties") or {}
-    variables = body.get("sessionVariables") or {}
-    if not isinstance(text, str) or not isinstance(properties, dict) or not isinstance(variables, dict):
-        raise BadRequest('the body has no "ksql"', fix='send {"ksql": "SHOW STREAMS;", "streamsProperties": {}}')
+    text, properties, variables = StatementRequest.of(body, "ksql", "streamsProperties")
     done: list[Any] = []
-    named = {str(name): str(value) for name, value in variables.items()}
     try:
-        node.execute(text, properties, named, rights=rights, on_done=done.append)
+        node.execute(text, properties, variables, rights=rights, on_done=done.append)
     except HeadraceError as error:
         if isinstance(error, NotAllowed):
             node.guard.audit.note_once("refused", rights.principal.name, what=error.what)

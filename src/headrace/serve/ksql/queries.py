@@ -29,7 +29,7 @@ from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.serving.push import PushSubscription, is_stateless
 from headrace.control.statements.permissions import can_see_all_rows
 from headrace.control.statements.runtime import OFFSET_RESET
-from headrace.errors import BadRequest, HeadraceError, UnknownQuery
+from headrace.errors import HeadraceError, UnknownQuery
 from headrace.plan.actions import TransientSelect
 from headrace.serve.caller import request_rights
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
@@ -44,6 +44,7 @@ from headrace.serve.ksql.response_formats import (
     ResponseHeader,
     is_table,
 )
+from headrace.serve.ksql.statement_request import StatementRequest
 
 LIMIT_REACHED, QUERY_COMPLETED = "Limit Reached", "Query Completed"
 PULL_READ_GRACE = 30.0
@@ -65,30 +66,14 @@ class QueryEndpoints:
 
     async def query(self, request: Request, body: Body) -> Response:
         """POST /query: SELECT as objects, PRINT as text."""
-        rights = request_rights(request)
-        return await self._answered(body, rights, "ksql", "streamsProperties", JsonObjects(), PlainText())
+        statement = StatementRequest.of(body, "ksql", "streamsProperties")
+        return await self._respond(request, statement, JsonObjects(), PlainText())
 
     async def query_stream(self, request: Request, body: Body) -> Response:
         """POST /query-stream: in the format that the client accepts."""
         accepted = request.headers.get("accept", "")
         shape = JsonObjects() if OBJECTS in accepted else JsonArray() if ARRAY in accepted else DelimitedLines()
-        rights = request_rights(request)
-        notices = await run_in_threadpool(self._notices, body, rights) if WANTS_NOTICES in request.headers else ""
-        response = await self._answered(body, rights, "sql", "properties", shape, shape)
-        if notices:
-            response.headers[NOTICES] = notices.encode("unicode_escape").decode()  # names may have line breaks
-        return response
-
-    def _notices(self, body: Body, rights: Rights) -> str:
-        """Why the result may be incomplete, for clients that ask: ksqlDB's responses have no place for it."""
-        if not incomplete_results(self._node, set(self._node.catalog.sources), rights):
-            return ""
-        text, properties, variables = _parsed(body, "sql", "properties")
-        with suppress(HeadraceError):  # the query itself reports it
-            select = self._node.plan_transient_query(text, properties, variables, rights=rights)
-            if isinstance(select, TransientSelect):
-                return incomplete_results(self._node, {source.name for source in select.query.sources}, rights)
-        return ""
+        return await self._respond(request, StatementRequest.of(body, "sql", "properties"), shape, shape)
 
     async def close_query(self, request: Request, body: Body) -> Response:
         """POST /close-query."""
@@ -99,36 +84,42 @@ class QueryEndpoints:
         subscription.end()
         return Response(b"{}", media_type=OBJECTS)
 
-    async def _answered(
-        self,
-        body: Body,
-        rights: Rights,
-        text_name: str,
-        properties_name: str,
-        shape: ResponseFormat,
-        printed: ResponseFormat,
+    async def _respond(
+        self, request: Request, statement: StatementRequest, shape: ResponseFormat, printed: ResponseFormat
     ) -> Response:
-        text, properties, variables = _parsed(body, text_name, properties_name)
+        rights, wants_notices = request_rights(request), WANTS_NOTICES in request.headers
+        text, properties, variables = statement
         if not variables and not any(name.startswith("ksql.") for name in properties):
-            answer = self._at_once(text, rights, shape, ready_only=True) if self._node.tables.are_local else None
-            if answer is None:
-                answer = await run_in_threadpool(self._at_once, text, rights, shape)
-            if answer is not None:
-                return Response(answer, media_type=shape.content_type)
-        select = await run_in_threadpool(
-            partial(self._node.plan_transient_query, text, properties, variables, rights=rights)
-        )
-        principal = rights.principal.name
+            at_once = partial(self._at_once, text, rights, shape, wants_notices=wants_notices)
+            # a notice may have to look at the log, which blocks
+            is_ready = self._node.tables.are_local and not wants_notices
+            response = at_once(ready_only=True) if is_ready else None
+            if response is None:
+                response = await run_in_threadpool(at_once)
+            if response is not None:
+                return response
+        select = await run_in_threadpool(partial(self._node.plan_transient_query, *statement, rights=rights))
         if isinstance(select, TopicPrinter):
-            return await self._printed(select, printed, principal)
+            return await self._printed(select, printed, rights.principal.name)
+        headers = await run_in_threadpool(self._notices, select, rights) if wants_notices else {}
         if select.push:
             from_beginning = str(properties.get(OFFSET_RESET, "latest")).lower() == "earliest"
-            return await self._pushed(select, shape, principal, from_beginning=from_beginning)
-        return await self._pulled(select, shape)
+            response = await self._pushed(select, shape, rights.principal.name, from_beginning=from_beginning)
+        else:
+            response = await self._pulled(select, shape)
+        response.headers.update(headers)
+        return response
+
+    def _notices(self, select: TransientSelect, rights: Rights) -> dict[str, str]:
+        """A header that says why the result may be incomplete: ksqlDB's responses have no place for it."""
+        text = incomplete_results(self._node, {source.name for source in select.query.sources}, rights)
+        return {NOTICES: text.encode("unicode_escape").decode()} if text else {}  # names may have line breaks
 
     # -- pull queries -----------------------------------------------------------------------------------------------
 
-    def _at_once(self, text: str, rights: Rights, shape: ResponseFormat, *, ready_only: bool = False) -> bytes | None:
+    def _at_once(
+        self, text: str, rights: Rights, shape: ResponseFormat, *, wants_notices: bool, ready_only: bool = False
+    ) -> Response | None:
         """The whole result of a query that can be prepared; None if it cannot, or if the result is too long.
 
         A prepared query covers all rows: users who may see only some rows are served by the general path.
@@ -136,12 +127,15 @@ class QueryEndpoints:
         with self._node.prepared_queries.borrow(text, ready_only=ready_only) as prepared:
             if prepared is None or not can_see_all_rows(prepared.select, rights):
                 return None
+            # before the rows are read: a query that starts meanwhile is not yet in them
+            headers = self._notices(prepared.select, rights) if wants_notices else {}
             with self._node.pull_queries.execute_prepared(prepared) as answer:
                 batches = list(itertools.islice(answer.batches, 2))
             if len(batches) > 1:
                 return None
             begin = shape.begin(ResponseHeader.of(prepared.select, self._name(prepared.select)))
-            return begin + shape.rows(batches[0] if batches else ()) + shape.end()
+            content = begin + shape.rows(batches[0] if batches else ()) + shape.end()
+            return Response(content, headers=headers, media_type=shape.content_type)
 
     async def _pulled(self, select: TransientSelect, shape: ResponseFormat) -> Response:
         """Most results are short: they are computed on a thread in one go."""
@@ -252,11 +246,3 @@ async def _events(
 
 def _message(select: TransientSelect, count: int) -> str:
     return LIMIT_REACHED if select.limit is not None and count >= select.limit else QUERY_COMPLETED
-
-
-def _parsed(body: Body, text_name: str, properties_name: str) -> tuple[str, dict[str, Any], dict[str, str]]:
-    """The text, properties and variables of a request."""
-    text, properties = body.get(text_name), body.get(properties_name) or {}
-    if not isinstance(text, str) or not isinstance(properties, dict):
-        raise BadRequest(f'the body has no "{text_name}"', fix=f'send {{"{text_name}": "SELECT ...;"}}')
-    return text, properties, {str(name): str(value) for name, value in (body.get("sessionVariables") or {}).items()}

@@ -70,7 +70,8 @@ def test_what_is_refused_says_why_and_what_was_done_before_it(address: str) -> N
     assert (status, told["@type"], told["error_code"]) == (400, "statement_error", 40001)
     assert told["code"] == "column-not-found"
     assert [one["commandId"] for one in told["entities"]] == ["stream/`CLICKS`/create"]
-    for body in (b"{", b"[]", {"ksql": 3}, {"ksql": "LIST STREAMS;", "streamsProperties": [1]}):
+    wrong = ({"streamsProperties": [1]}, {"sessionVariables": "a"}, {"sessionVariables": [["a", "b"]]})
+    for body in (b"{", b"[]", {"ksql": 3}, *({"ksql": "LIST STREAMS;", **one} for one in wrong)):
         status, told = asked(f"{address}/ksql", body)
         assert (status, told["@type"], told["code"]) == (400, "generic_error", "bad-request")
     status, told = asked(f"{address}/ksql", {"ksql": "RUN SCRIPT '/etc/hosts';"})

@@ -76,10 +76,10 @@ def client(tmp_path: Path) -> Iterator[Client]:
 
 
 @contextmanager
-def serving(tmp_path: Path) -> Iterator[Client]:
+def serving(tmp_path: Path, kind: type[Node] = Node) -> Iterator[Client]:
     with (
         EmbeddedLog(tmp_path / "data") as log,
-        Node(log, Settings.of(storage_data=log.folder), isolation=Nowhere()) as node,
+        kind(log, Settings.of(storage_data=log.folder), isolation=Nowhere()) as node,
         Server(application(node)).running() as server,
     ):
         node.execute(DECLARED)
@@ -130,6 +130,39 @@ def test_a_notice_on_an_incomplete_result_is_one_header_whatever_the_query_is_ca
     assert (response.headers["headrace-notice"] or "").startswith("query CTAS_per\\r\\nset-cookie: page \\xe9")
     assert "set-cookie" not in response.headers
     assert "headrace-notice" not in client.post("/query-stream", text).headers
+
+
+class CountingNode(Node):
+    """Counts how often it plans a query."""
+
+    def __init__(self, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self.planned, plan = 0, self.plan_transient_query
+
+        def counting(*args: Any, **named: Any) -> Any:
+            self.planned += 1
+            return plan(*args, **named)
+
+        self.plan_transient_query = counting
+
+
+def test_a_query_that_asks_for_notices_is_planned_once(tmp_path: Path) -> None:
+    with serving(tmp_path, CountingNode) as client:
+        client.node.execute("CREATE TABLE per AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;")
+        wait_until(lambda: client.node.reconciler.failures, list)  # nothing runs here
+        body = {"sql": "SELECT * FROM per;", "sessionVariables": {"any": "variable"}}
+        response = client.post("/query-stream", body, **{"Headrace-Notices": "1"})
+        assert (response.headers["headrace-notice"] or "").startswith("query CTAS_PER")
+        assert isinstance(client.node, CountingNode)
+        assert client.node.planned == 1
+
+
+@pytest.mark.parametrize("path", ["/query", "/query-stream"])
+@pytest.mark.parametrize("variables", ["a", [1], 3])
+def test_session_variables_must_be_an_object(client: Client, path: str, variables: Any) -> None:
+    body = {"ksql": "SELECT * FROM pages;", "sql": "SELECT * FROM pages;", "sessionVariables": variables}
+    response = client.post(path, body)
+    assert (response.status, json.loads(response.read())["code"]) == (400, "bad-request")
 
 
 @pytest.mark.parametrize(
