@@ -41,7 +41,7 @@ _FREE_SPACE = "free space or shorten retention, then start it again and it resum
 _WRAPPER_PREFIXES = ("pyspark.", "py4j.", "org.apache.", "java.")
 """Errors that only wrap another one."""
 _PYTHON_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Exit|Interrupt)|[\w.]*\.\w+): .*$", re.MULTILINE)
-_HEADRACE_ERROR = re.compile(r"^headrace\.errors\.\w+: ([a-z-]+): (.*)(?:\n  at (.*))?(?:\n  fix: (.*))?", re.MULTILINE)
+_HEADRACE_ERROR = re.compile(r"^headrace\.errors\.\S+: ([a-z-]+): (.*)(?:\n  at (.*))?(?:\n  fix: (.*))?", re.MULTILINE)
 
 
 def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:

@@ -46,10 +46,10 @@ def test_failures_have_codes(error: Exception, code: str) -> None:
 
 def test_an_error_of_ours_comes_through_as_it_was() -> None:
     ours = QueryFailed("query q failed at a record", where="topic a, partition 0, offset 7", fix="set x to false")
-    told = failure_of(Exception(TRACE.format(last=f"headrace.errors.QueryFailed: {ours}")), "q", FOLDER)
+    told = failure_of(Exception(TRACE.format(last=f"headrace.errors.queries.QueryFailed: {ours}")), "q", FOLDER)
     assert told.as_dict() == ours.as_dict()
     short = UnknownTopic('topic "a" does not exist')
-    told = failure_of(Exception(TRACE.format(last=f"headrace.errors.UnknownTopic: {short}")), "q", FOLDER)
+    told = failure_of(Exception(TRACE.format(last=f"headrace.errors.log.UnknownTopic: {short}")), "q", FOLDER)
     assert (told.as_dict(), type(told)) == (short.as_dict(), UnknownTopic)
 
 

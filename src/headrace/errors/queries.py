@@ -1,0 +1,77 @@
+"""Errors of running queries, their results and apps."""
+
+from __future__ import annotations
+
+from headrace.errors.base import Retry, Stop, UserError
+
+# -- running queries --------------------------------------------------------------------------------------------------
+
+
+class QueryFailed(Stop, code="query-failed"):
+    """A streaming query stopped with an error."""
+
+
+class ProcessLost(Retry, code="process-lost"):
+    """A query's worker process died, or did not start in time."""
+
+
+class OutOfMemory(ProcessLost, code="out-of-memory"):
+    """A query's worker process died because it ran out of memory."""
+
+
+class StateUnreadable(Stop, code="state-unreadable"):
+    """Another version of headrace wrote the query's state, or the state is damaged."""
+
+
+class PlanChanged(UserError, code="plan-changed"):
+    """A query is not compatible with the checkpoint that it would resume from."""
+
+
+class ProgramRunning(UserError, code="program-running"):
+    """A program of that name is already running on the same data folder."""
+
+
+class UnknownQuery(UserError, code="unknown-query"):
+    """There is no query of that name, or no checkpoint of it."""
+
+
+class NotVerifiable(UserError, code="not-verifiable"):
+    """The results of a query cannot be compared with a later recomputation."""
+
+
+class InputGone(UserError, code="input-gone"):
+    """Records that a query has read or written were removed, so its results cannot be recomputed."""
+
+
+# -- limits -----------------------------------------------------------------------------------------------------------
+
+
+class PatternTooSlow(UserError, code="pattern-too-slow"):
+    """A regular expression backtracked for longer than the time limit of a record."""
+
+
+class ResultTooLong(UserError, code="result-too-long"):
+    """A function would return a string or a list that is too large."""
+
+
+class QueryTimeLimitExceeded(UserError, code="query-time-limit-exceeded"):
+    """A query took more time than the limit allows."""
+
+
+class TooManyRows(UserError, code="too-many-rows"):
+    """A query result has more rows than the settings allow."""
+
+
+# -- apps -------------------------------------------------------------------------------------------------------------
+
+
+class UnknownApp(UserError, code="unknown-app"):
+    """No app of that name is deployed on the server."""
+
+
+class AppInUse(UserError, code="app-in-use"):
+    """Queries call functions or operators that the app declares."""
+
+
+class CodeRefused(UserError, code="code-refused"):
+    """The server does not accept code from that client."""
