@@ -20,9 +20,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
+from headrace.plan.steps import Context, Problem
 from tests.ksql_strategies import Example
 
 FOLDER = Path(__file__).parent / "golden"

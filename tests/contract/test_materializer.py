@@ -13,7 +13,7 @@ import pytest
 
 from headrace.contracts import Append, Log, TopicSpec
 from headrace.errors import ViewLagging
-from headrace.plan.catalog import SourceInfo
+from headrace.plan.sources import SourceInfo
 from headrace.record import Record
 from headrace.schema import Schema
 from headrace.views.contract import View

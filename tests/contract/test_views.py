@@ -17,9 +17,9 @@ from pg8000.exceptions import DatabaseError
 from headrace.contracts import Topic, TopicSpec
 from headrace.errors import Closed, ColumnNotFound
 from headrace.plan.analysis.lookup import NOTHING, Bound, Selection
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.expressions import Compare
 from headrace.plan.relations import Kind, Relation, Window, WindowKind
+from headrace.plan.sources import SourceInfo
 from headrace.plan.types import BIGINT, DOUBLE, STRING
 from headrace.schema import Field
 from headrace.settings import Settings

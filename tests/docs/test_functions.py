@@ -15,12 +15,12 @@ from headrace.lang.ksql.analyzer.scope import Scope
 from headrace.lang.ksql.analyzer.typer import Typer
 from headrace.lang.ksql.grammar.parser import parse_expression
 from headrace.plan import types as t
-from headrace.plan.chain.codegen.compiler import evaluator
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.row_codec import decode_row
+from headrace.plan.codegen.compiler import evaluator
 from headrace.plan.functions.declaration import AggregateFunction
 from headrace.plan.iso_datetime import format_date, format_time, format_timestamp
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.steps import Context, Problem
 from headrace.testing import World
 from headrace.testing.memory_query import raw_record
 

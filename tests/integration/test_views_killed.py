@@ -13,7 +13,7 @@ import pytest
 from headrace.contracts import TopicSpec
 from headrace.faultpoints import VARIABLE
 from headrace.log.embedded import EmbeddedLog
-from headrace.plan.chain.contract import Event
+from headrace.plan.steps import Event
 from headrace.settings import Settings
 from headrace.views.materializer import ViewMaterializer
 from headrace.views.stores import open_store

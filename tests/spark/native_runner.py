@@ -20,11 +20,11 @@ from headrace.engine.native.compiler import compile_native_query
 from headrace.engine.query import ensure_topic
 from headrace.engine.task_report import TaskReport
 from headrace.log.embedded import EmbeddedLog
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
 from headrace.plan.relations import Kind
+from headrace.plan.steps import Context, Problem
 from headrace.schema import Schema
 from headrace.settings import Settings
 from headrace.testing.world import World

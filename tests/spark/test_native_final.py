@@ -40,10 +40,10 @@ from headrace.engine.query import ensure_topic
 from headrace.engine.task_report import TaskReport
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.stored_rows import from_records
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
+from headrace.plan.steps import Context
 from headrace.record import Record
 from headrace.schema import Schema
 from headrace.settings import Settings

@@ -26,10 +26,10 @@ from headrace.engine.planning.mode import choose_execution_on
 from headrace.errors import QueryFailed
 from headrace.log.kafka.log import KafkaLog
 from headrace.log.stored_rows import from_records
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
+from headrace.plan.steps import Context
 from headrace.record import Record, StoredRecord
 from headrace.settings import Settings
 from tests.memory_and_spark import by_key, stored

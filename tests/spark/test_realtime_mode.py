@@ -23,9 +23,9 @@ from headrace.engine.realtime.formats import value_bytes
 from headrace.errors import BadSetting, PlanChanged
 from headrace.log.kafka.log import KafkaLog
 from headrace.log.stored_rows import from_records
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import Decoder, Encoder, RawRecord
+from headrace.plan.steps import Context, Problem
 from headrace.record import Record, StoredRecord
 from headrace.schema import Schema
 from headrace.settings import Settings

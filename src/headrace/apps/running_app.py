@@ -19,9 +19,9 @@ from headrace.lang.python.app_code import script_code
 from headrace.lang.python.dict_rows import Change, event_to_change, row_to_event, time_ms
 from headrace.lang.python.expressions import fold_name
 from headrace.log import open_log
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.row_codec import decode_row
 from headrace.plan.relations import Kind
+from headrace.plan.sources import SourceInfo
 from headrace.settings import load_settings
 
 _LATEST = 10_000

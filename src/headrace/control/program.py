@@ -32,9 +32,9 @@ from headrace.lang.interpreter import Interpreter
 from headrace.lang.listing import Listing
 from headrace.lang.registry import KSQL, dialect_of
 from headrace.plan.actions import Action
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event
 from headrace.plan.serialization import Setup, no_setup
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event
 from headrace.settings import Settings
 
 _POLL_SECONDS = 0.5  # seconds between checks of running queries

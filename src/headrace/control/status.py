@@ -20,7 +20,7 @@ from headrace.control.queries.supervisor import checkpoint_folder
 from headrace.control.statements.permissions import can_see_query
 from headrace.engine.log_adapter import log_adapter_for
 from headrace.errors import HeadraceError, ServerFailed
-from headrace.plan.catalog import SourceInfo
+from headrace.plan.sources import SourceInfo
 
 RUNNING, STARTING, PAUSED, SUSPENDED, FAILED = STATES = ("running", "starting", "paused", "suspended", "failed")
 

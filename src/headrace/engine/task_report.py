@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import orjson
 
-from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.fail_on_error import fail_if_configured
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
+from headrace.plan.steps import Problem
 
 
 @dataclass

@@ -10,10 +10,10 @@ from typing import Any
 
 from headrace.errors import AssertFailed
 from headrace.plan.actions import ExpectRecord, ExpectSource
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.chain.row_codec import decode_row
 from headrace.plan.expressions import ROWTIME, WINDOWEND, WINDOWSTART
+from headrace.plan.sources import SourceInfo
 from headrace.schema import type_name
 
 

@@ -20,9 +20,10 @@ import pyarrow as pa
 from headrace.errors import HeadraceError, StatementError, Unsupported
 from headrace.lang.listing import Listing
 from headrace.plan.actions import Action, MetadataQuery, TransientSelect
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.expressions import ParameterCell
 from headrace.plan.nodes import Filter
+from headrace.plan.sources import SourceInfo
 from headrace.span import Span, place
 
 MAX_STATEMENTS = 5_000

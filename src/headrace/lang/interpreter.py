@@ -21,10 +21,11 @@ from headrace.lang.listing import Listing
 from headrace.lang.record_printer import print_records
 from headrace.plan import actions
 from headrace.plan.actions import Action, MetadataKind, QueryVerb
-from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.chain.contract import Event
+from headrace.plan.catalog import Catalog
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event
 
 
 class Runtime(Protocol):

@@ -13,9 +13,9 @@ from typing import Any
 
 from headrace.lang.listing import Column, Fact, Listing, Table
 from headrace.plan.actions import MetadataQuery
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.records import CODEC_ERRORS, RawRecord, key_serde, serde
 from headrace.plan.relations import Format
+from headrace.plan.sources import SourceInfo
 from headrace.plan.types import STRING, type_text
 from headrace.schema import Field
 

@@ -26,13 +26,14 @@ from headrace.lang.registry import dialect_of
 from headrace.plan import types as ty
 from headrace.plan.analysis.batch_decoder import BatchDecoder
 from headrace.plan.analysis.record_layout import can_read, header_tuples
-from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.chain.codegen.compiler import predicate
-from headrace.plan.chain.contract import Context, Event, Problem
+from headrace.plan.catalog import Catalog
 from headrace.plan.chain.records import RawRecord, system_reader
+from headrace.plan.codegen.compiler import predicate
 from headrace.plan.expressions import column_names
 from headrace.plan.nodes import Filter, Source
 from headrace.plan.relations import Format, Kind, Relation, System, SystemColumn, payload
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Context, Event, Problem
 from headrace.schema import Field, Schema
 
 _KAFKA, _JSON = Format("KAFKA"), Format("JSON")

@@ -15,10 +15,10 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.expressions import Expression
 from headrace.plan.nodes import Query
 from headrace.plan.notifiers import Notifier
+from headrace.plan.sources import SourceInfo
 
 
 @dataclass(frozen=True)

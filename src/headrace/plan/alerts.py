@@ -29,10 +29,10 @@ from typing import Any, NamedTuple
 
 from headrace.clock import millis
 from headrace.plan import types as t
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.expressions import Compare
 from headrace.plan.operators import OperatorDefinition, OperatorResult
 from headrace.plan.relations import Format, Kind, Relation
+from headrace.plan.sources import SourceInfo
 from headrace.schema import Field
 from headrace.settings import duration_text
 

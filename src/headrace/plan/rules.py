@@ -14,7 +14,18 @@ from dataclasses import fields, replace
 from decimal import Decimal
 from typing import Any, cast
 
-from headrace.plan.analysis.rewrite import (
+from headrace.plan.codegen.compiler import evaluator
+from headrace.plan.expressions import Column, Expression, Lambda, Literal, Parameter, Variable, column_names, walk
+from headrace.plan.nodes import (
+    Filter,
+    Node,
+    Query,
+    Rekey,
+    Select,
+    Sink,
+)
+from headrace.plan.relations import Kind, Relation
+from headrace.plan.rewrite import (
     cannot_fail,
     column_position,
     inline_columns,
@@ -26,18 +37,7 @@ from headrace.plan.analysis.rewrite import (
     rewrite_nodes,
     with_inputs,
 )
-from headrace.plan.chain.codegen.compiler import evaluator
-from headrace.plan.chain.contract import Context, Problem
-from headrace.plan.expressions import Column, Expression, Lambda, Literal, Parameter, Variable, column_names, walk
-from headrace.plan.nodes import (
-    Filter,
-    Node,
-    Query,
-    Rekey,
-    Select,
-    Sink,
-)
-from headrace.plan.relations import Kind, Relation
+from headrace.plan.steps import Context, Problem
 from headrace.plan.traits import ValueColumns
 
 Rule = Callable[[Node], Node]

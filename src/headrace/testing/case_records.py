@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headrace.errors import BadTestCases
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.records import Headers
+from headrace.plan.sources import SourceInfo
 from headrace.testing import json_payloads
 from headrace.testing.memory_log import MemoryRecord
 from headrace.testing.world import World

@@ -24,10 +24,10 @@ from headrace.errors import BadTestCases
 from headrace.lang.python.app import App
 from headrace.lang.python.dict_rows import Change, Row, event_to_change, key_to_deletion, row_to_event, time_ms
 from headrace.lang.python.expressions import fold_name
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event, Problem
 from headrace.plan.chain.row_codec import decode_row, encode_row
 from headrace.plan.relations import Kind
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event, Problem
 from headrace.testing.memory_query import raw_record
 from headrace.testing.world import World
 

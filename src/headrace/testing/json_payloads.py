@@ -16,8 +16,8 @@ import pyarrow as pa
 
 from headrace.errors import BadTestCases
 from headrace.formats.java_numbers import double_text
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.relations import Format, WindowKind
+from headrace.plan.sources import SourceInfo
 from headrace.plan.types import BIGINT, DOUBLE, INT
 from headrace.schema import Field
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.plan.chain.contract import Context, Problem, Store
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
+from headrace.plan.steps import Context, Problem, Store
 from headrace.testing.memory_log import MemoryRecord
 
 Stores = dict[str, Store]

@@ -24,12 +24,13 @@ from headrace.lang.interpreter import Interpreter
 from headrace.lang.listing import Listing
 from headrace.lang.registry import KSQL, dialect_of
 from headrace.plan.actions import Action
-from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.chain.contract import Event, Problem
+from headrace.plan.catalog import Catalog
 from headrace.plan.chain.fail_on_error import fail_if_configured
 from headrace.plan.chain.records import Headers, RawRecord
 from headrace.plan.chain.row_codec import encode_row
 from headrace.plan.nodes import Query
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event, Problem
 from headrace.testing.memory_log import INPUT_ORIGIN, MemoryLog, MemoryRecord
 from headrace.testing.memory_query import InMemoryQuery, raw_record
 

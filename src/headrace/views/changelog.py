@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from headrace.contracts import Batch, Topic
 from headrace.plan.analysis.batch_decoder import BatchDecoder
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event, Problem
 from headrace.plan.nodes import Source
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event, Problem
 from headrace.plan.types import BIGINT_MAX
 
 

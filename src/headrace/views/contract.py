@@ -20,9 +20,9 @@ from typing import Protocol
 
 from headrace.contracts import Topic
 from headrace.plan.analysis.lookup import EVERYTHING, Selection
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event, Key
 from headrace.plan.relations import Relation
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event, Key
 
 Position = Mapping[int, int]
 """By partition of the topic, the next offset to read."""

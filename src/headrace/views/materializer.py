@@ -16,9 +16,9 @@ from typing import Any
 
 from headrace.contracts import Bounds, Log, Topic
 from headrace.errors import OffsetOutOfRange
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event
 from headrace.plan.relations import Relation
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event
 from headrace.plan.types import type_text
 from headrace.views.changelog import ChangelogDecoder
 from headrace.views.contract import Position, View, ViewState

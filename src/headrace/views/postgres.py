@@ -27,9 +27,9 @@ from headrace.contracts import Topic
 from headrace.errors import Closed, ColumnNotFound, DatabaseRefused, DatabaseUnreachable, ViewUnreadable
 from headrace.faultpoints import reach
 from headrace.plan.analysis.lookup import EVERYTHING, Selection
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event, Key
 from headrace.plan.relations import Relation
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event, Key
 from headrace.views.contract import SCAN_BATCH_ROWS, Position, ViewState
 from headrace.views.materializer import origin_fingerprint
 from headrace.views.postgres_connection import UNDEFINED_TABLE, ConnectionPool, PostgresSession, sqlstate

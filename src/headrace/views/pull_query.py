@@ -20,17 +20,17 @@ from typing import Any, cast
 from headrace.errors import BadQuery, Unsupported
 from headrace.plan import types as ty
 from headrace.plan.analysis.lookup import Bound, Selection, extract_selection
-from headrace.plan.analysis.rewrite import relation_of, rewrite_nodes
 from headrace.plan.chain.aggregation.top_n import ranker
-from headrace.plan.chain.codegen.compiler import evaluator
-from headrace.plan.chain.contract import Context, Event, Problem
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.chain.key_order import hashable
+from headrace.plan.codegen.compiler import evaluator
 from headrace.plan.expressions import Call, Compare, Expression, Like, Parameter, column_names
 from headrace.plan.expressions import walk as walk_expression
 from headrace.plan.nodes import Aggregate, Filter, Node, Query, Select, Sink, Source, walk
 from headrace.plan.relations import Kind, Relation, System
+from headrace.plan.rewrite import relation_of, rewrite_nodes
 from headrace.plan.rules import optimize
+from headrace.plan.steps import Context, Event, Problem
 from headrace.views.contract import SCAN_BATCH_ROWS, View, ViewState
 
 Order = Sequence[tuple[Expression, bool]]

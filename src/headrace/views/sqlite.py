@@ -25,8 +25,8 @@ from headrace.errors import Closed, ColumnNotFound, ViewUnreadable
 from headrace.faultpoints import reach
 from headrace.log.embedded.storage.store import transaction, translate_errors
 from headrace.plan.analysis.lookup import EVERYTHING, Selection
-from headrace.plan.chain.contract import Event, Key
 from headrace.plan.relations import Relation
+from headrace.plan.steps import Event, Key
 from headrace.views.contract import SCAN_BATCH_ROWS, Position, ViewSnapshot, ViewState
 from headrace.views.sqlite_table import SqliteTable
 

@@ -7,7 +7,7 @@ from urllib.parse import quote
 
 from headrace.contracts import Topic
 from headrace.errors import BadSetting, MissingDependency
-from headrace.plan.catalog import SourceInfo
+from headrace.plan.sources import SourceInfo
 from headrace.secrets import resolve_secrets
 from headrace.settings import Settings
 from headrace.views.contract import ViewStore

@@ -19,9 +19,9 @@ from headrace.engine.verify.recompute import ReadPart
 from headrace.errors import QueryFailed
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.stored_rows import from_records
-from headrace.plan.analysis.rewrite import rewrite_nodes
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Node, Query, Sink, Source
+from headrace.plan.rewrite import rewrite_nodes
 from headrace.record import Record
 from headrace.testing.memory_log import INPUT_ORIGIN, MemoryRecord
 from headrace.testing.world import World

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from headrace.errors import AssertFailed, HeadraceError, StatementError
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.functions.signature import type_text
 from headrace.plan.relations import Kind
+from headrace.plan.sources import SourceInfo
 from headrace.testing.case_records import case_document, produce
 from headrace.testing.world import World
 

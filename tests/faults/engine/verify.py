@@ -24,10 +24,10 @@ from headrace.engine.checkpoint import Checkpoint
 from headrace.engine.io.kafka_source import Cut
 from headrace.engine.spark.session import SparkSession
 from headrace.log.embedded import EmbeddedLog
-from headrace.plan.chain.contract import Context, Problem, Store
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
+from headrace.plan.steps import Context, Problem, Store
 from headrace.record import StoredRecord
 from headrace.settings import Settings
 from headrace.testing.world import World

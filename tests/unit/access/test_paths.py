@@ -9,8 +9,8 @@ import pytest
 from headrace.control.queries.supervisor import checkpoint_folder
 from headrace.errors import BadTopicName, HeadraceError
 from headrace.log.embedded import EmbeddedLog
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.relations import Format, Kind, Relation
+from headrace.plan.sources import SourceInfo
 from headrace.views.materializer import view_path
 
 NAMES = ["../x", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", ".", "..", "a\0b", "a\nb", "%2e%2e%2f", "~/x"]

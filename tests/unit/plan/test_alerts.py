@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 import headrace as hr
 from headrace.plan.alerts import TOPIC, Alert, AlertRule, ConditionTest
 from headrace.plan.analysis.state_shape import state_shape, user_code_versions
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.nodes import Query
+from headrace.plan.steps import Context
 
 READINGS = "CREATE STREAM readings (device STRING KEY, site STRING, t DOUBLE) WITH (kafka_topic='r', format='JSON');"
 HOUR, DAY = 3_600, 86_400

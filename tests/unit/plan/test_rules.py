@@ -10,7 +10,6 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.explain import expression_text, tree
@@ -26,6 +25,7 @@ from headrace.plan.rules import (
     prune_columns,
     push_filters,
 )
+from headrace.plan.steps import Context, Problem
 from tests.ksql_strategies import STATEMENTS, Example, conditions, examples, numbers, planned
 
 # -- each rule does what it says ------------------------------------------------------------------------------------

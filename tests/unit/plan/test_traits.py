@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import pytest
 
 from headrace.plan import nodes as n
-from headrace.plan.chain.contract import Batch, Context, Step
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.chain.step_builder import NEVER, step_of
 from headrace.plan.explain import tree
 from headrace.plan.relations import Relation
+from headrace.plan.steps import Batch, Context, Step
 from headrace.plan.traits import Traits
 from tests.ksql_strategies import planned
 

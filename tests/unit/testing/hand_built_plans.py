@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from headrace.plan.actions import CreateSource
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.expressions import Column, Compare, Comparison, Literal
 from headrace.plan.nodes import Filter, Query, Sink, Source
 from headrace.plan.relations import Format, Kind, Relation
+from headrace.plan.sources import SourceInfo
 from headrace.plan.types import BOOLEAN, INT
 from headrace.schema import Field
 

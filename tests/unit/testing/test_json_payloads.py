@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from headrace.errors import BadTestCases
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.relations import Format, Kind, Relation, Window, WindowKind
+from headrace.plan.sources import SourceInfo
 from headrace.plan.types import BIGINT, BYTES, DOUBLE, INT, STRING
 from headrace.schema import Field
 from headrace.testing import json_payloads

@@ -10,9 +10,10 @@ from headrace.contracts import Append, Log, Topic, TopicSpec
 from headrace.lang.ksql.grammar.parser import read_statements
 from headrace.lang.ksql.statements.planner import Planner
 from headrace.plan.actions import Action, TransientSelect
-from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.chain.contract import Event
+from headrace.plan.catalog import Catalog
 from headrace.plan.chain.row_codec import encode_row
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event
 from headrace.record import Record
 from headrace.views.contract import View
 from headrace.views.materializer import open_view

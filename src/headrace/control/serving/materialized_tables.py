@@ -11,7 +11,8 @@ from datetime import timedelta
 
 from headrace.contracts import Log
 from headrace.errors import HeadraceError, ViewLagging
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
+from headrace.plan.sources import SourceInfo
 from headrace.views.contract import Position, View, ViewState, ViewStore
 from headrace.views.materializer import ViewMaterializer
 from headrace.views.materializer_loop import MaterializerLoop

@@ -16,8 +16,9 @@ from headrace.errors import UnknownTopic, suggestion
 from headrace.formats.json.encoder import dumps
 from headrace.lang.record_printer import record_cells, record_formats
 from headrace.plan.actions import MetadataQuery
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.chain.records import RawRecord
+from headrace.plan.sources import SourceInfo
 
 _SAMPLE_SIZE = 100  # records from which the format of a topic without a source is guessed
 

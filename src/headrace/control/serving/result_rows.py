@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 from headrace.formats.json.encoder import dumps, row_writer
 from headrace.plan import expressions as e
 from headrace.plan.actions import TransientSelect
-from headrace.plan.chain.contract import Key
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.steps import Key
 
 Cells = Callable[[Key, Any], list[Any]]
 

@@ -18,11 +18,11 @@ from headrace.engine.record.sink_columns import sink_columns
 from headrace.errors import BadRecord, Unsupported
 from headrace.log.stored_rows import from_records
 from headrace.plan.analysis.record_layout import record_layouts
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event, Problem
 from headrace.plan.chain.records import Decoder, Encoder, RawRecord
 from headrace.plan.chain.row_codec import row_encoder, sink_node, source_node
 from headrace.plan.nodes import Query
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event, Problem
 from headrace.record import Record, StoredRecord
 
 

@@ -23,10 +23,10 @@ from headrace.contracts import Batch, Log
 from headrace.control.serving.ordered_reader import OrderedReader
 from headrace.engine.query import input_topics
 from headrace.plan.analysis.record_layout import RecordLayout, record_layouts
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import Headers, RawRecord
 from headrace.plan.nodes import Query
+from headrace.plan.steps import Context, Problem
 
 STEP_SECONDS = 0.05
 """CPU seconds of a step; it may take a few records longer."""

@@ -17,9 +17,9 @@ from headrace.engine.io.payloads import PayloadEncoder, payload_encoder
 from headrace.formats.json.column_reader import JsonColumnReader, can_read
 from headrace.log.stored_rows import binary_array
 from headrace.plan import types as ty
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.chain.row_codec import sink_node
 from headrace.plan.relations import Kind
+from headrace.plan.sources import SourceInfo
 from headrace.schema import Field
 
 MIN_BULK_LINES = 256

@@ -11,9 +11,10 @@ from headrace.control.statements.bulk_inserts import bulk_decoder_for
 from headrace.errors import BadRecord, HeadraceError, SourceNotFound, suggestion
 from headrace.formats.json.format import JsonSerde
 from headrace.plan import types as ty
-from headrace.plan.catalog import Catalog, check_insertable, check_key
-from headrace.plan.chain.contract import Event
+from headrace.plan.catalog import Catalog
 from headrace.plan.expressions import ROWTIME
+from headrace.plan.sources import check_insertable, check_key
+from headrace.plan.steps import Event
 from headrace.schema import Field
 
 

@@ -30,10 +30,11 @@ from headrace.lang.contract import ParsedStatement
 from headrace.lang.registry import dialect_of
 from headrace.plan import actions
 from headrace.plan.actions import Action, MetadataKind, TransientSelect
-from headrace.plan.analysis.rewrite import rewrite_nodes
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.expressions import PSEUDO, Expression, Or, column_names
 from headrace.plan.nodes import Filter, Node, Query, Source
+from headrace.plan.rewrite import rewrite_nodes
+from headrace.plan.sources import SourceInfo
 from headrace.plan.types import BOOLEAN
 
 _REDACTED_FIX = "check the name; LIST shows what you may see"

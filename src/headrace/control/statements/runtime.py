@@ -21,10 +21,11 @@ from headrace.errors import BadProperty, UnknownTopic
 from headrace.lang.contract import DescribeContext, TopicStatistics
 from headrace.lang.executor import ScriptExecutor
 from headrace.log.topic_spec import ensure_topic
-from headrace.plan.catalog import Catalog, SourceInfo
-from headrace.plan.chain.contract import Event
+from headrace.plan.catalog import Catalog
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event
 from headrace.settings import Settings
 
 OFFSET_RESET = "auto.offset.reset"

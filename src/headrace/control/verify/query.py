@@ -31,12 +31,12 @@ from headrace.engine.verify.position import committed_position
 from headrace.errors import NotVerifiable, PlanChanged, UnknownQuery
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan.analysis.record_layout import RecordLayout, record_layouts
-from headrace.plan.analysis.rewrite import calls_nondeterministic
-from headrace.plan.chain.contract import Event
 from headrace.plan.chain.records import WINDOW_BOUND_FIELDS, Decoder, RawRecord
 from headrace.plan.expressions import Call, Expression, NamedExpression
 from headrace.plan.nodes import AggregateCall, Emit, ProcessingTime, Query, Sink, Source, walk
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.rewrite import calls_nondeterministic
+from headrace.plan.steps import Event
 from headrace.plan.triggers import PerBatch, Results
 from headrace.settings import Settings
 from headrace.views.stores import open_store

@@ -14,9 +14,10 @@ from headrace.control.statements.journal import read_journal
 from headrace.control.statements.replay import Replay, empty_catalog
 from headrace.errors import UnknownQuery, UnknownTopic
 from headrace.plan.actions import CreateSource, StartQuery
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query
 from headrace.plan.serialization import Setup, no_setup
+from headrace.plan.sources import SourceInfo
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from typing import Any
 
 from headrace.contracts import Batch, Bounds, Log
 from headrace.errors import ViewUnreadable
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event
 from headrace.views.contract import ViewStore
 from headrace.views.materializer import ViewMaterializer, origin_fingerprint
 from headrace.views.sqlite import SqliteView

@@ -20,9 +20,9 @@ from headrace.engine.sparksql.expressions import column_name
 from headrace.plan import expressions as ex
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
-from headrace.plan.analysis.rewrite import rewrite_nodes
 from headrace.plan.expressions import Compare, Expression
 from headrace.plan.relations import Relation
+from headrace.plan.rewrite import rewrite_nodes
 
 Columns = Mapping[str, Any]
 """Arrays by their names in a frame (see `sparksql.frames`)."""

@@ -41,8 +41,8 @@ from headrace.engine.sparksql.operators import FrameSource, compile_node
 from headrace.engine.task_report import OnTaskReports
 from headrace.errors import SchemaMismatch
 from headrace.plan import nodes as n
-from headrace.plan.analysis.rewrite import rewrite_nodes
 from headrace.plan.relations import Relation
+from headrace.plan.rewrite import rewrite_nodes
 from headrace.plan.serialization import Setup, no_setup
 from headrace.plan.types import BIGINT, is_nested
 from headrace.schema import Field

@@ -25,9 +25,9 @@ from headrace.engine.native.schema_match import match_names, to_column_type
 from headrace.engine.native.task_spec import NativeTaskSpec, WindowSpec
 from headrace.engine.sparksql.frames import row_tuples, type_of
 from headrace.log.stored_rows import integer_array, integer_values
-from headrace.plan.chain.contract import Context, Event, Problem, Store
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.nodes import Query, Source
+from headrace.plan.steps import Context, Event, Problem, Store
 
 Mask = npt.NDArray[np.bool_]
 Times = npt.NDArray[np.int64]

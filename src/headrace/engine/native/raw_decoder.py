@@ -21,8 +21,8 @@ from headrace.engine.native.task_spec import NativeTaskSpec
 from headrace.engine.sparksql.frames import row_arrays, row_columns
 from headrace.plan.analysis.columnar import MIN_COLUMNAR_RECORDS, ColumnarBatch, ColumnarDecoder, columnar_decoder
 from headrace.plan.analysis.record_layout import raw_records
-from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Decoder
+from headrace.plan.steps import Problem
 from headrace.schema import Field
 
 Columns = dict[str, pa.Array]

@@ -28,8 +28,8 @@ from headrace.engine.native.watermark import DeadlineTracker
 from headrace.engine.sparksql.column_types import quote_name
 from headrace.engine.sparksql.frames import row_tuples
 from headrace.engine.task_report import OnTaskReports, TaskReport
-from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Encoder, RawRecord
+from headrace.plan.steps import Problem
 
 
 class StreamTimeProvider(Protocol):

@@ -15,10 +15,10 @@ from headrace.engine.sparksql.expressions import column_name
 from headrace.engine.sparksql.frames import type_of
 from headrace.plan import nodes as n
 from headrace.plan.analysis.pruning import values_read
-from headrace.plan.analysis.rewrite import own_expressions
 from headrace.plan.chain.aggregation.windows import grace_of, milliseconds
 from headrace.plan.expressions import Column, Expression, column_names
 from headrace.plan.relations import Relation, Window
+from headrace.plan.rewrite import own_expressions
 from headrace.plan.rules import optimize
 from headrace.plan.serialization import Setup, load_plan, no_setup, serialize_plan
 

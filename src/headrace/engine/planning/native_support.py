@@ -19,9 +19,9 @@ from headrace.engine.sparksql.aggregation import aggregate_sql
 from headrace.engine.sparksql.expressions import never_fails
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
-from headrace.plan.analysis.rewrite import cannot_fail, own_expressions, relation_of
 from headrace.plan.expressions import Call, Expression
 from headrace.plan.relations import Kind, Relation, Window
+from headrace.plan.rewrite import cannot_fail, own_expressions, relation_of
 from headrace.plan.rules import optimize
 
 _TIMES = (ty.BIGINT, ty.TIMESTAMP)

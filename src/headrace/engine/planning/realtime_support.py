@@ -14,8 +14,8 @@ from headrace.engine.realtime import formats
 from headrace.engine.sparksql.expressions import never_fails
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
-from headrace.plan.analysis.rewrite import own_expressions, relation_of
 from headrace.plan.relations import Kind, payload
+from headrace.plan.rewrite import own_expressions, relation_of
 from headrace.plan.rules import optimize
 
 DELIVERY_GUARANTEE = (

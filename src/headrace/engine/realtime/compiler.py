@@ -31,7 +31,7 @@ from headrace.engine.sparksql.operators import FrameSource, compile_node, filter
 from headrace.log.kafka.client import client_options
 from headrace.log.kafka.log import KafkaLog
 from headrace.plan import nodes as n
-from headrace.plan.analysis.rewrite import rewrite_nodes
+from headrace.plan.rewrite import rewrite_nodes
 from headrace.plan.rules import optimize
 
 _COUNTED = 32

@@ -8,8 +8,8 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
-from headrace.plan.analysis.rewrite import calls_nondeterministic
 from headrace.plan.nodes import Query
+from headrace.plan.rewrite import calls_nondeterministic
 
 _COLUMN = "batch_time"
 

@@ -30,9 +30,9 @@ from headrace.engine.record.task_spec import RecordTaskSpec
 from headrace.engine.spark.state_client import MapStateStorage
 from headrace.engine.task_report import TaskReport
 from headrace.faultpoints import reach
-from headrace.plan.chain.contract import Context, Store
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
+from headrace.plan.steps import Context, Store
 
 OUTPUT_SCHEMA = pa.schema([("topic", pa.string()), ("payload", pa.binary())])
 OUTPUT_SPARK_SCHEMA = "topic string, payload binary"

@@ -16,9 +16,9 @@ from headrace.engine.io.payloads import MIN_COLUMNAR_ROWS, entry_encoder
 from headrace.engine.io.row_payloads import columns_payload, header_items, payload_rows, rows_payload
 from headrace.engine.record.results import Results
 from headrace.engine.record.sink_columns import SinkColumns
-from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import CODEC_ERRORS, BadTime, Encoder, RawRecord, error_reason, timestamp_extractor
 from headrace.plan.nodes import Sink
+from headrace.plan.steps import Problem
 
 MAX_ROWS_PER_PAYLOAD = 100_000
 """Rows per payload."""

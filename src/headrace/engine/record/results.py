@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from headrace.plan.chain.contract import Batch
 from headrace.plan.chain.records import Headers
 from headrace.plan.nodes import Emit, Final, Query, walk
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.steps import Batch
 from headrace.plan.types import BIGINT, BOOLEAN, BYTES, DATE, INT, STRING, TIME, TIMESTAMP
 
 _ALIKE = (BOOLEAN, INT, BIGINT, STRING, BYTES, DATE, TIME, TIMESTAMP)

@@ -17,9 +17,9 @@ import pyarrow as pa
 from headrace.contracts import Topic
 from headrace.plan import types as ty
 from headrace.plan.analysis.schema_match import match_columns
-from headrace.plan.chain.contract import Row
 from headrace.plan.chain.records import WINDOW_BOUND_FIELDS, needed_bounds
 from headrace.plan.nodes import Sink
+from headrace.plan.steps import Row
 from headrace.schema import WIDER, Field
 
 _FIX = "add the columns of the result to the topic, or write to another topic"

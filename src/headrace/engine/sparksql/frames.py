@@ -27,12 +27,12 @@ from pyspark.sql.pandas.types import from_arrow_type
 from headrace.engine.sparksql.arithmetic import NotExpressible
 from headrace.engine.sparksql.column_types import column_type, from_column, to_column
 from headrace.engine.sparksql.expressions import column_name, to_sql
-from headrace.plan.chain.codegen.compiler import Evaluate, evaluator
-from headrace.plan.chain.contract import Context, Event
+from headrace.plan.codegen.compiler import Evaluate, evaluator
 from headrace.plan.expressions import PSEUDO, Call, Expression, column_names
 from headrace.plan.functions import SCALARS
 from headrace.plan.relations import Relation
 from headrace.plan.serialization import deserialize_plan, serialize_plan
+from headrace.plan.steps import Context, Event
 
 ORDER = ("sequence", "place")
 BOUNDS = ("window_start", "window_end")

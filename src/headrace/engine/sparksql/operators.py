@@ -21,9 +21,9 @@ from headrace.engine.sparksql.frames import (
     with_expressions,
 )
 from headrace.plan import nodes as n
-from headrace.plan.analysis.rewrite import relation_of
 from headrace.plan.expressions import column_names
 from headrace.plan.relations import Relation
+from headrace.plan.rewrite import relation_of
 
 
 @dataclass(frozen=True)

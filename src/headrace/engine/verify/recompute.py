@@ -30,7 +30,7 @@ from headrace.engine.record.task_spec import RecordTaskSpec
 from headrace.engine.task_report import TaskReport
 from headrace.engine.verify.position import OffsetRange
 from headrace.log.stored_rows import prepare_rows
-from headrace.plan.chain.contract import Store
+from headrace.plan.steps import Store
 from headrace.settings import Settings
 
 RESULTS = pa.schema([("key", pa.binary()), ("value", pa.binary()), ("time", pa.int64()), ("at", pa.int64())])

@@ -20,10 +20,11 @@ from headrace.lang.ksql.statement_formatter import statement_sql
 from headrace.lang.ksql.statements.planner import Planner
 from headrace.lang.listing import Listing
 from headrace.plan.actions import Action, MetadataQuery, TransientSelect
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.expressions import ParameterCell
 from headrace.plan.functions import AGGREGATES, SCALARS
 from headrace.plan.nodes import Filter
+from headrace.plan.sources import SourceInfo
 
 
 class KsqlPlanner:

@@ -14,8 +14,8 @@ from headrace.errors import BadRecord
 from headrace.lang.python.annotations import mapping_of_type
 from headrace.lang.python.expressions import fold_name
 from headrace.lang.python.operators import python_name
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event
 from headrace.plan.types import TIMESTAMP
 from headrace.schema import Field
 

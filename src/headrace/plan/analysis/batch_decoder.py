@@ -9,9 +9,9 @@ import pyarrow as pa
 from headrace.contracts import Batch, Topic
 from headrace.plan.analysis.columnar import columnar_decoder
 from headrace.plan.analysis.record_layout import RecordLayout, record_layouts
-from headrace.plan.chain.contract import Event, Problem
 from headrace.plan.chain.records import Decoder
 from headrace.plan.nodes import Query, Sink, Source
+from headrace.plan.steps import Event, Problem
 
 
 class BatchDecoder:

@@ -25,15 +25,15 @@ from zlib import crc32
 
 from headrace.plan import nodes as n
 from headrace.plan import types as ty
-from headrace.plan.analysis.rewrite import column_position, relation_of
 from headrace.plan.chain.aggregation.windows import grace_of
-from headrace.plan.chain.codegen.compiler import evaluator
-from headrace.plan.chain.contract import Batch, Context, Key, Problem
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.chain.records import Decoder, RawRecord
+from headrace.plan.codegen.compiler import evaluator
 from headrace.plan.expressions import Call, Column, Expression, NamedExpression
 from headrace.plan.functions import SCALARS
 from headrace.plan.relations import Kind, Relation, Window, payload
+from headrace.plan.rewrite import column_position, relation_of
+from headrace.plan.steps import Batch, Context, Key, Problem
 
 HASHABLE_TYPES = (ty.BOOLEAN, ty.INT, ty.BIGINT, ty.STRING, ty.BYTES, ty.DATE, ty.TIME, ty.TIMESTAMP)
 """Types whose equal values have equal texts, so that a hash of the text will do."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator
 
-from headrace.plan.analysis.rewrite import rewrite_nodes
 from headrace.plan.expressions import Column, NamedExpression
 from headrace.plan.nodes import Node, Query, Select, Source, walk
 from headrace.plan.relations import Kind
+from headrace.plan.rewrite import rewrite_nodes
 from headrace.plan.rules import optimize, prune_columns
 
 

@@ -20,12 +20,12 @@ from headrace.contracts import HEADERS_TYPE, Batch, Topic
 from headrace.plan import types as ty
 from headrace.plan.analysis.columnar import MIN_COLUMNAR_RECORDS, ColumnarBatch, columnar_decoder
 from headrace.plan.analysis.pruning import columns_read
-from headrace.plan.analysis.rewrite import calls_nondeterministic
 from headrace.plan.analysis.schema_match import match_columns
-from headrace.plan.chain.contract import Event
 from headrace.plan.chain.records import WINDOW_BOUND_FIELDS, Headers, RawRecord, needed_bounds
 from headrace.plan.nodes import Query, Source
 from headrace.plan.relations import payload
+from headrace.plan.rewrite import calls_nondeterministic
+from headrace.plan.steps import Event
 from headrace.schema import Field
 
 ENVELOPE_COLUMNS = (

@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from headrace.plan.chain.contract import Context, Store
 from headrace.plan.chain.step_builder import BuiltStep, build_steps
 from headrace.plan.explain import describe_state, relation_text
 from headrace.plan.expressions import Call, Expression, NamedExpression
@@ -18,6 +17,7 @@ from headrace.plan.expressions import walk as parts_of
 from headrace.plan.nodes import AggregateCall, Node, Query, walk
 from headrace.plan.operators import OperatorDefinition
 from headrace.plan.rules import optimize
+from headrace.plan.steps import Context, Store
 
 
 def state_shape(query: Query) -> dict[str, str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headrace.errors import QueryFailed
-from headrace.plan.chain.contract import Problem
 from headrace.plan.nodes import Query
+from headrace.plan.steps import Problem
 
 
 def fail_if_configured(problem: Problem, query: Query) -> None:

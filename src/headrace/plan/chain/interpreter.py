@@ -15,10 +15,10 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any, cast
 
-from headrace.plan.chain.contract import Batch, BatchEndStep, Context, Event, TimedStep
 from headrace.plan.chain.step_builder import BuiltStep, build_steps
 from headrace.plan.nodes import Query, Source
 from headrace.plan.rules import RULES, Rule, optimize
+from headrace.plan.steps import Batch, BatchEndStep, Context, Event, TimedStep
 
 StepPath = tuple[tuple[Callable[[int, Batch], Batch], int], ...]
 """The steps from one step to the sink, each with the number of the input that is fed."""

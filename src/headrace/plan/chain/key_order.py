@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from headrace.plan.chain.contract import Key
 from headrace.plan.nodes import Node, Source, walk
+from headrace.plan.steps import Key
 
 Order = Callable[[Key], bytes]
 

@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import groupby
 
-from headrace.plan.analysis.rewrite import calls_nondeterministic
-from headrace.plan.chain.contract import Batch, Context, Event, Problem
 from headrace.plan.chain.interpreter import Chain, SourcePath
 from headrace.plan.chain.records import Decoder, Encoder, Headers, RawRecord
 from headrace.plan.functions.replay_context import ReplayContext
 from headrace.plan.nodes import Query
+from headrace.plan.rewrite import calls_nondeterministic
 from headrace.plan.rules import RULES, Rule
+from headrace.plan.steps import Batch, Context, Event, Problem
 
 
 class Pipeline:

@@ -17,11 +17,11 @@ from headrace.errors import HeadraceError
 from headrace.formats import contract as formats
 from headrace.formats.contract import Serde
 from headrace.formats.lookup import find_format
-from headrace.plan.chain.contract import Event, Key, Problem, Row
 from headrace.plan.functions.java.datetime_format import parser
 from headrace.plan.iso_datetime import parse_timestamp
 from headrace.plan.nodes import Sink, Source
 from headrace.plan.relations import Format, Kind, Relation, System, SystemColumn, Timestamp, Window, WindowKind, payload
+from headrace.plan.steps import Event, Key, Problem, Row
 from headrace.plan.types import BIGINT, BOOLEAN, BYTES, INT, STRING
 from headrace.schema import Field
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from headrace.errors import BadRecord
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event, Problem
 from headrace.plan.chain.records import Decoder, Encoder, RawRecord
 from headrace.plan.nodes import Sink, Source
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event, Problem
 
 
 def encode_row(source: SourceInfo, time: int, key: Any, row: Any) -> RawRecord:

@@ -20,9 +20,9 @@ from functools import cache
 from typing import Any, TypeVar
 
 from headrace.plan import chain
-from headrace.plan.chain.contract import Builder, Context, Step, Store
 from headrace.plan.nodes import Node
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.steps import Builder, Context, Step, Store
 
 OldFrom = Callable[[Any, bool], bool | Sequence[bool]]
 """(node, whether `old` is requested of it) -> whether its inputs must provide `old`: one answer for all, or one each.

@@ -10,7 +10,7 @@ from bisect import bisect_right, insort
 from operator import itemgetter
 from typing import Any
 
-from headrace.plan.chain.contract import Store
+from headrace.plan.steps import Store
 
 Entry = tuple[int, bytes, Any]
 """Time, order among entries of the same time, and the subject."""

@@ -17,8 +17,8 @@ from headrace.access.grants import Privilege, topic_resource
 from headrace.control.queries.metrics import MetricsWindow
 from headrace.control.statements.permissions import can_see_query
 from headrace.control.status import QueryStatus, query_statuses, view_statuses
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.nodes import Query
+from headrace.plan.sources import SourceInfo
 from headrace.serve.api.request_context import RequestContext
 
 POLL_SECONDS = 1.0

@@ -12,8 +12,9 @@ from typing import Any
 
 from headrace.control.serving.print_topic import source_of_topic
 from headrace.lang.record_printer import record_cells
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.chain.records import CODEC_ERRORS, RawRecord, key_serde
+from headrace.plan.sources import SourceInfo
 from headrace.serve.console.widgets import number_format
 
 _METADATA = ("$partition", "$offset", "$timestamp", "$headers", "$deleted")

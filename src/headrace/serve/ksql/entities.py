@@ -18,7 +18,7 @@ from headrace.plan.actions import (
     StartQuery,
     UnmuteAlert,
 )
-from headrace.plan.catalog import SourceInfo
+from headrace.plan.sources import SourceInfo
 
 Document = dict[str, Any]
 _CONTROLLED = {"TERMINATE": "terminated", "PAUSE": "paused", "RESUME": "resumed"}

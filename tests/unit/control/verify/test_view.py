@@ -15,8 +15,8 @@ from headrace.errors import ViewUnreadable
 from headrace.lang.ksql.scripts.checker import check_script
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.topic_spec import ensure_topic
-from headrace.plan.catalog import SourceInfo
-from headrace.plan.chain.contract import Event
+from headrace.plan.sources import SourceInfo
+from headrace.plan.steps import Event
 from headrace.views.contract import ViewStore
 from headrace.views.materializer import ViewMaterializer, view_path
 from headrace.views.stores import SqliteStore

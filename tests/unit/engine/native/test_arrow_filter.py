@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from headrace.engine.native.arrow_filter import filter_mask, push_down_filter, split_condition
 from headrace.engine.sparksql.column_types import to_column
 from headrace.plan import nodes as n
-from headrace.plan.chain.codegen.compiler import predicate
-from headrace.plan.chain.contract import Context
+from headrace.plan.codegen.compiler import predicate
 from headrace.plan.relations import Relation
+from headrace.plan.steps import Context
 from headrace.testing.world import World
 
 SALES = (

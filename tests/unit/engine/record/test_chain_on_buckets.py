@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 
 from headrace.engine.record import state
 from headrace.engine.record.state import KeyGroupState
-from headrace.plan.chain.contract import Context, Problem, Store
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
+from headrace.plan.steps import Context, Problem, Store
 from tests.ksql_strategies import Example, examples
 from tests.unit.engine.record.memory_state_storage import MemoryStateStorage
 

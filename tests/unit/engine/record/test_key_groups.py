@@ -27,11 +27,11 @@ from headrace.engine.record.task_spec import RecordTaskSpec, record_task_spec
 from headrace.engine.task_report import TaskReport
 from headrace.plan.analysis.partitioning import key_group_assigner
 from headrace.plan.analysis.record_layout import RecordLayout
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
 from headrace.plan.relations import Kind
+from headrace.plan.steps import Context
 from headrace.testing.world import World
 from tests.ksql_strategies import Example, examples
 from tests.spark.sample_plans import RECORD_MODE_PLANS, SAMPLE_PLANS, SamplePlan

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 import pytest
 
 from headrace.engine.record.state import KeyGroupState
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
+from headrace.plan.steps import Context
 from tests.ksql_strategies import planned
 from tests.unit.engine.record.memory_state_storage import MemoryStateStorage
 

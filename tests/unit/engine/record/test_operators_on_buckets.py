@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.engine.record.state import KeyGroupState
-from headrace.plan.chain.contract import Context, Store
 from headrace.plan.chain.interpreter import Chain
+from headrace.plan.steps import Context, Store
 from tests.unit.engine.record.memory_state_storage import MemoryStateStorage
 
 

@@ -18,9 +18,9 @@ from headrace.engine.record.sink_columns import sink_columns
 from headrace.errors import SchemaMismatch
 from headrace.log.stored_rows import conform_rows, prepare_rows
 from headrace.plan.analysis.record_layout import record_layouts
-from headrace.plan.chain.contract import Problem
 from headrace.plan.chain.records import Decoder, RawRecord
 from headrace.plan.nodes import Query, Sink, Source
+from headrace.plan.steps import Problem
 from headrace.schema import Schema
 from headrace.settings import Settings
 from headrace.testing.world import World

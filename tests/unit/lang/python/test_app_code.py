@@ -12,12 +12,12 @@ import pytest
 import headrace as hr
 from headrace.errors import BadPython, ColumnNotFound
 from headrace.lang.python.app_code import AppCode, is_loading, load
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.functions import find
 from headrace.plan.functions.declaration import Function
 from headrace.plan.operators import OPERATORS
 from headrace.plan.serialization import deserialize_plan, serialize_plan
+from headrace.plan.steps import Context
 
 EXAMPLE = Path(__file__).parents[4] / "examples/python/clicks.py"
 

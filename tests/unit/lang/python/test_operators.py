@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import headrace as hr
 from headrace.errors import BadKey, BadPython, BadType, WrongKind
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.nodes import Query
+from headrace.plan.steps import Context
 
 
 class Visits(hr.Operator):

@@ -9,10 +9,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.step_builder import build_steps
 from headrace.plan.nodes import Node, Source
 from headrace.plan.relations import Format, Kind, Relation
+from headrace.plan.steps import Context, Problem
 from headrace.plan.types import BIGINT, STRING
 from headrace.schema import Field
 

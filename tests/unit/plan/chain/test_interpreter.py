@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 
 from headrace.plan import expressions as ex
 from headrace.plan import types as ty
-from headrace.plan.chain.contract import Batch, Context, Problem, Step
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.chain.step_builder import NEVER, step_of
 from headrace.plan.expressions import NamedExpression
 from headrace.plan.nodes import Explode, Filter, Node, Query, Rekey, Select, Union
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.steps import Batch, Context, Problem, Step
 from headrace.plan.traits import Traits
 from headrace.schema import Field
 from tests.unit.plan.chain.expression_builders import call, compare, lit, math, relation, sink, source

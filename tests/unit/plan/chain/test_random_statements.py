@@ -10,9 +10,9 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
+from headrace.plan.steps import Context, Problem
 from tests.ksql_strategies import Example, examples
 
 EXAMPLES = 2000 if os.environ.get("HEADRACE_HYPOTHESIS") == "heavy" else 30

@@ -10,11 +10,11 @@ import pytest
 
 from headrace.plan import expressions as ex
 from headrace.plan import types as ty
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import Decoder, Encoder, RawRecord
 from headrace.plan.nodes import Filter, Query, Source
 from headrace.plan.relations import Format, Relation, System, SystemColumn, Timestamp, Window, WindowKind
+from headrace.plan.steps import Context, Problem
 from headrace.schema import Field
 from tests.unit.plan.chain.expression_builders import compare, lit, relation, sink, source
 

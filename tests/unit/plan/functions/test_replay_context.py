@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.functions.replay_context import ReplayContext, now, random_bytes
 from headrace.plan.nodes import Query
+from headrace.plan.steps import Context
 from headrace.testing.world import World
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, n INT) WITH (kafka_topic='clicks', format='JSON');"

@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from headrace.engine.record.shuffle.partitioner import CLOCK, Numbers, StreamTime, arrival_sequences, split_payload
 from headrace.engine.record.task_spec import RecordTaskSpec
-from headrace.plan.analysis.rewrite import calls_nondeterministic
-from headrace.plan.chain.contract import Event
 from headrace.plan.chain.records import RawRecord
+from headrace.plan.rewrite import calls_nondeterministic
+from headrace.plan.steps import Event
 
 Items = Sequence[RawRecord] | list[Event]
 

@@ -11,11 +11,11 @@ from headrace.lang.contract import DescribeContext, TopicStatistics
 from headrace.lang.ksql.describe.schema_json import fields_table, window_type
 from headrace.lang.ksql.describe.table_columns import QUERIES, VARIATIONS, notes_of
 from headrace.lang.listing import Fact, Listing, Table
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.explain import graph, tree
 from headrace.plan.functions.declaration import AggregateFunction, Function
 from headrace.plan.functions.signature import Signature, parse_signature
 from headrace.plan.nodes import Query
+from headrace.plan.sources import SourceInfo
 
 # -- sources --------------------------------------------------------------------------------------------------------
 

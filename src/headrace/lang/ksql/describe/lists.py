@@ -19,12 +19,12 @@ from headrace.lang.ksql.describe.schema_json import schema_json
 from headrace.lang.listing import Column, Fact, Listing, Table, TypeCell, unique_notes
 from headrace.plan import functions
 from headrace.plan.actions import MetadataKind, MetadataQuery
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.explain import tree, value_text
 from headrace.plan.nodes import Query
 from headrace.plan.notifiers import Notifier
 from headrace.plan.operators import OPERATORS
 from headrace.plan.relations import Kind
+from headrace.plan.sources import SourceInfo
 
 INTERNAL_TOPIC_PREFIXES = ("__", "_confluent", "_schemas")
 """Prefixes of system topics, which only LIST ALL TOPICS shows."""

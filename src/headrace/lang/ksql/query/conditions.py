@@ -12,8 +12,8 @@ from headrace.lang.ksql.analyzer.scope import parts_of, qualify
 from headrace.lang.ksql.analyzer.typer import Typer
 from headrace.lang.ksql.grammar.parser import parse_expression
 from headrace.lang.ksql.query.partial_plan import source_plan
-from headrace.plan.catalog import SourceInfo
 from headrace.plan.nodes import Filter
+from headrace.plan.sources import SourceInfo
 
 
 def plan_condition(text: str, info: SourceInfo, types: Mapping[str, pa.DataType]) -> Filter:

@@ -11,9 +11,10 @@ from headrace.errors import BadWindow, SourceNotFound, suggestion
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.scope import ROWOFFSET, ROWPARTITION, SYSTEM_TYPES, Scope, ScopeColumn, parts_of
 from headrace.plan import expressions as e
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Node, Rekey, Select, Source
 from headrace.plan.relations import Format, Kind, Relation, System, SystemColumn, Window
+from headrace.plan.sources import SourceInfo
 from headrace.schema import Field
 
 _ENVELOPE = {ROWPARTITION: System.PARTITION, ROWOFFSET: System.OFFSET}

@@ -10,9 +10,9 @@ from headrace.errors import BadJoin, BadQuery, BadWindow
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.query.partial_plan import PartialPlan
 from headrace.plan import expressions as e
-from headrace.plan.analysis.rewrite import relation_of, rewrite_nodes
 from headrace.plan.nodes import Aggregate, Emit, Node, StreamTableJoin
 from headrace.plan.relations import Kind, Window, WindowKind
+from headrace.plan.rewrite import relation_of, rewrite_nodes
 from headrace.plan.triggers import Every, Panes, Results, Trigger
 
 DEFAULT_HISTORY = timedelta(days=1)

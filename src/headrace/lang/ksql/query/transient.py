@@ -29,11 +29,12 @@ from headrace.plan import expressions as e
 from headrace.plan import types as t
 from headrace.plan.actions import ResultColumn, TransientSelect
 from headrace.plan.analysis.lookup import Alternative, extract_selection
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.expressions import Compare
 from headrace.plan.nodes import Filter, Query, Sink, Source, walk
 from headrace.plan.relations import Kind
 from headrace.plan.rules import optimize
+from headrace.plan.sources import SourceInfo
 
 _PUSH = "add EMIT CHANGES for a push query"
 

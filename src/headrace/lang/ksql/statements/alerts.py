@@ -45,10 +45,11 @@ from headrace.plan.alerts import (
     NullMeaning,
     alert_operator,
 )
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Process, Query, Rekey, Select, Sink
 from headrace.plan.notifiers import Notifier, notifier
 from headrace.plan.relations import Kind, Relation, WindowKind
+from headrace.plan.sources import SourceInfo
 from headrace.schema import Field
 
 _OVER = timedelta(days=14)

@@ -15,8 +15,9 @@ from headrace.lang.ksql.formatter import type_text
 from headrace.lang.ksql.statements import source_formats
 from headrace.lang.ksql.statements.with_properties import Properties, read_properties
 from headrace.plan import types as t
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.relations import Kind, Relation, System, SystemColumn, payload
+from headrace.plan.sources import SourceInfo
 from headrace.schema import Field
 
 HEADERS_TYPE = t.array(t.struct((("KEY", t.STRING), ("VALUE", t.BYTES))))

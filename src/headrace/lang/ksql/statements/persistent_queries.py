@@ -22,9 +22,10 @@ from headrace.plan import expressions as e
 from headrace.plan import nodes
 from headrace.plan import types as t
 from headrace.plan.actions import CreateSource, StartQuery
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query, Sink
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.sources import SourceInfo
 from headrace.schema import Field
 
 

@@ -48,7 +48,8 @@ from headrace.plan.actions import (
     UnmuteAlert,
     UnsetProperty,
 )
-from headrace.plan.catalog import Catalog, SourceInfo
+from headrace.plan.catalog import Catalog
+from headrace.plan.sources import SourceInfo
 
 
 class Planner:

@@ -29,10 +29,11 @@ from headrace.plan import expressions as e
 from headrace.plan import types as t
 from headrace.plan.actions import DeleteRows, ExpectRecord, InsertRow
 from headrace.plan.casts import caster
-from headrace.plan.catalog import Catalog, SourceInfo, check_insertable, check_key
-from headrace.plan.chain.codegen.compiler import evaluator
-from headrace.plan.chain.contract import Context
+from headrace.plan.catalog import Catalog
+from headrace.plan.codegen.compiler import evaluator
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.sources import SourceInfo, check_insertable, check_key
+from headrace.plan.steps import Context
 
 _NOTHING = Relation(Kind.STREAM, (), ())
 _TEXT_LITERALS = (t.DATE, t.TIME, t.TIMESTAMP)

@@ -15,13 +15,13 @@ from typing import Any
 from headrace.plan.chain.aggregation.sessions import SessionAggregate
 from headrace.plan.chain.aggregation.sliding import SlidingAggregate
 from headrace.plan.chain.aggregation.windows import WindowAggregate
-from headrace.plan.chain.codegen.compiler import projector
-from headrace.plan.chain.codegen.fold import fold
-from headrace.plan.chain.contract import Batch, Context, Event, Key, Problem, Row, Step
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.chain.step_builder import ALWAYS, step_of
+from headrace.plan.codegen.compiler import projector
+from headrace.plan.codegen.fold import fold
 from headrace.plan.nodes import Aggregate
 from headrace.plan.relations import Kind, WindowKind
+from headrace.plan.steps import Batch, Context, Event, Key, Problem, Row, Step
 from headrace.plan.types import is_nested
 
 Grouped = tuple[Event, Row, Key, Any]

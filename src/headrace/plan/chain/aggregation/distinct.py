@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
-from headrace.plan.analysis.rewrite import relation_of
 from headrace.plan.chain.aggregation.open_windows import OpenWindows, Place
 from headrace.plan.chain.aggregation.windows import StreamClock, grace_of, milliseconds
-from headrace.plan.chain.codegen.compiler import projector
-from headrace.plan.chain.contract import Batch, Context, Event, Problem, Row, Step
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.chain.step_builder import NEVER, step_of
+from headrace.plan.codegen.compiler import projector
 from headrace.plan.nodes import Distinct
 from headrace.plan.relations import Window
+from headrace.plan.rewrite import relation_of
+from headrace.plan.steps import Batch, Context, Event, Problem, Row, Step
 from headrace.plan.types import DOUBLE, is_nested
 
 

@@ -15,12 +15,12 @@ from functools import singledispatch
 from typing import Any
 
 from headrace.plan.chain.aggregation.windows import StreamClock, closing_delay, milliseconds
-from headrace.plan.chain.contract import Batch, Change, Context, Key, Row, Step
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.chain.step_builder import ALWAYS, step_of
 from headrace.plan.chain.timeline import Timeline
 from headrace.plan.nodes import Emit
 from headrace.plan.relations import Window
+from headrace.plan.steps import Batch, Change, Context, Key, Row, Step
 from headrace.plan.triggers import After, Every, Panes, PerBatch, PerRecord, Results, Trigger
 
 Moment = Callable[[int, Key], int]

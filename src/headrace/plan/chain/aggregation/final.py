@@ -21,12 +21,12 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from headrace.plan.chain.aggregation.windows import StreamClock, closing_delay, grace_of, milliseconds
-from headrace.plan.chain.contract import Batch, Context, Key, Problem, Step
 from headrace.plan.chain.key_order import hashable, order_of
 from headrace.plan.chain.step_builder import NEVER, step_of
 from headrace.plan.chain.timeline import Timeline
 from headrace.plan.nodes import Final
 from headrace.plan.relations import Window, WindowKind
+from headrace.plan.steps import Batch, Context, Key, Problem, Step
 
 
 @step_of(Final, old_from=NEVER)

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from headrace.plan.chain.contract import Store
+from headrace.plan.steps import Store
 
 Place = tuple[Any, int]
 """Where a window's state is stored: its key and its start."""

@@ -16,9 +16,9 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from headrace.plan.chain.aggregation.windows import StreamClock, grace_of, milliseconds
-from headrace.plan.chain.codegen.fold import Entry, fold
-from headrace.plan.chain.contract import Batch, Context, Key, Row
 from headrace.plan.chain.timeline import Timeline
+from headrace.plan.codegen.fold import Entry, fold
+from headrace.plan.steps import Batch, Context, Key, Row
 
 if TYPE_CHECKING:
     from headrace.plan.chain.aggregation.aggregate import Grouped, Grouping

@@ -13,12 +13,12 @@ from typing import Any
 
 from sortedcontainers import SortedList
 
-from headrace.plan.chain.codegen.compiler import evaluator
-from headrace.plan.chain.contract import Batch, Change, Context, Key, Problem, Row, Step
 from headrace.plan.chain.key_order import hashable, is_null
 from headrace.plan.chain.step_builder import NEVER, step_of
+from headrace.plan.codegen.compiler import evaluator
 from headrace.plan.nodes import TopN
 from headrace.plan.relations import Kind
+from headrace.plan.steps import Batch, Change, Context, Key, Problem, Row, Step
 
 WHERE = "ORDER BY ... LIMIT"
 Rank = tuple[Any, ...]

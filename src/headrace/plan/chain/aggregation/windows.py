@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 from headrace.clock import millis
 from headrace.plan.chain.aggregation.open_windows import OpenWindows, Place
-from headrace.plan.chain.codegen.fold import fold
-from headrace.plan.chain.contract import Batch, Context, Key
+from headrace.plan.codegen.fold import fold
 from headrace.plan.relations import Window, WindowKind
+from headrace.plan.steps import Batch, Context, Key
 
 if TYPE_CHECKING:
     from headrace.plan.chain.aggregation.aggregate import Grouped, Grouping

@@ -15,11 +15,11 @@ from collections.abc import Hashable, Sequence
 from operator import itemgetter
 from typing import Any
 
-from headrace.plan.chain.codegen.compiler import evaluator
-from headrace.plan.chain.contract import Batch, Change, Context, Key, Problem, Row, Step
 from headrace.plan.chain.key_order import hashable, is_null, order_of
 from headrace.plan.chain.step_builder import NEVER, step_of
+from headrace.plan.codegen.compiler import evaluator
 from headrace.plan.nodes import ForeignKeyJoin, JoinKind
+from headrace.plan.steps import Batch, Change, Context, Key, Problem, Row, Step
 
 WHERE = "foreign-key join"
 _ORDER = itemgetter(0)

@@ -15,11 +15,11 @@ from operator import itemgetter
 from typing import Any
 
 from headrace.clock import millis
-from headrace.plan.chain.contract import Batch, Context, Event, Key, Problem, Row, Step, Store
 from headrace.plan.chain.key_order import Order, hashable, is_null, order_of
 from headrace.plan.chain.step_builder import NEVER, step_of
 from headrace.plan.chain.timeline import Timeline
 from headrace.plan.nodes import JoinKind, StreamJoin
+from headrace.plan.steps import Batch, Context, Event, Key, Problem, Row, Step, Store
 
 DAY = 86_400_000
 OUTER_SIDES = {

@@ -13,11 +13,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.plan.chain.aggregation.windows import milliseconds
-from headrace.plan.chain.contract import Batch, Context, Event, Key, Problem, Row, Step
 from headrace.plan.chain.joins.table_versions import TableVersions
 from headrace.plan.chain.key_order import hashable, is_null
 from headrace.plan.chain.step_builder import NEVER, step_of
 from headrace.plan.nodes import JoinKind, StreamTableJoin
+from headrace.plan.steps import Batch, Context, Event, Key, Problem, Row, Step
 
 
 class StreamTableJoinStep:

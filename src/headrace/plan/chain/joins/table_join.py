@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.plan.chain.contract import Batch, Change, Context, Problem, Row, Step
 from headrace.plan.chain.joins.stream_join import OUTER_SIDES
 from headrace.plan.chain.key_order import hashable, is_null
 from headrace.plan.chain.step_builder import NEVER, step_of
 from headrace.plan.nodes import TableJoin
+from headrace.plan.steps import Batch, Change, Context, Problem, Row, Step
 
 Joined = Callable[[Row | None, Row | None], Row | None]
 """(left row, right row) of a key -> the result's row."""

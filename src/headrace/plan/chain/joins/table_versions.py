@@ -15,8 +15,8 @@ from operator import itemgetter
 from typing import Any
 
 from headrace.plan.chain.aggregation.windows import StreamClock
-from headrace.plan.chain.contract import Context, Row
 from headrace.plan.chain.timeline import Timeline
+from headrace.plan.steps import Context, Row
 
 _FROM = itemgetter(0)
 

@@ -14,14 +14,14 @@ from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
 from typing import Any
 
-from headrace.plan.analysis.rewrite import relation_of
 from headrace.plan.chain.aggregation.windows import StreamClock
-from headrace.plan.chain.contract import Batch, Context, Event, Key, Problem, Step
 from headrace.plan.chain.key_order import hashable, is_null
 from headrace.plan.chain.step_builder import NEVER, step_of
 from headrace.plan.chain.timeline import Entry, Timeline
 from headrace.plan.nodes import Process
 from headrace.plan.operators import OperatorResult
+from headrace.plan.rewrite import relation_of
+from headrace.plan.steps import Batch, Context, Event, Key, Problem, Step
 
 
 @step_of(Process, old_from=NEVER)

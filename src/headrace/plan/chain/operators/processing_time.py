@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from headrace.plan.chain.aggregation.windows import StreamClock
-from headrace.plan.chain.contract import Batch, Context, Step
 from headrace.plan.chain.step_builder import NEVER, step_of
 from headrace.plan.nodes import ProcessingTime
+from headrace.plan.steps import Batch, Context, Step
 
 
 class ProcessingTimeStep:

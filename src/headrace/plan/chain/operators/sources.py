@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from headrace.plan.chain.contract import Batch, Context, Problem, Step, Store
 from headrace.plan.chain.key_order import hashable
 from headrace.plan.chain.step_builder import step_of
 from headrace.plan.nodes import Source
 from headrace.plan.relations import Kind
+from headrace.plan.steps import Batch, Context, Problem, Step, Store
 from headrace.plan.types import is_nested
 
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from itertools import zip_longest
 from typing import Any
 
-from headrace.plan.chain.codegen.code import CodeBuilder, StatementCode, indented
-from headrace.plan.chain.codegen.compiler import evaluator, predicate, projector
-from headrace.plan.chain.contract import Batch, Context, Event, Problem, Step
 from headrace.plan.chain.step_builder import ALWAYS, NEVER, step_of
+from headrace.plan.codegen.code import CodeBuilder, StatementCode, indented
+from headrace.plan.codegen.compiler import evaluator, predicate, projector
 from headrace.plan.expressions import Expression, column_names
 from headrace.plan.nodes import Explode, Filter, Node, Rekey, Select, Sink, Union
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.steps import Batch, Context, Event, Problem, Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from headrace.contracts import TopicPartition
 from headrace.control.read_your_writes import WriteTracker
 from headrace.errors import BadRequest, HeadraceError, ServerFailed, UnknownView, ViewLagging
-from headrace.plan.catalog import SourceInfo
+from headrace.plan.sources import SourceInfo
 from headrace.plan.types import identifier_text
 from headrace.serve.api.log_io.positions import Positions, format_positions, parse_positions
 from headrace.serve.api.parameters import in_path, in_query

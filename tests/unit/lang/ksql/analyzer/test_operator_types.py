@@ -12,9 +12,9 @@ from headrace.lang.ksql.analyzer.operator_types import compared
 from headrace.lang.ksql.grammar.parser import parse
 from headrace.plan import expressions as e
 from headrace.plan import types as t
-from headrace.plan.chain.codegen.compiler import evaluator
-from headrace.plan.chain.contract import Context
+from headrace.plan.codegen.compiler import evaluator
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.steps import Context
 from headrace.schema import Field
 
 OVER = Relation(Kind.STREAM, (), (Field("X", t.DOUBLE),))

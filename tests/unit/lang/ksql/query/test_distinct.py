@@ -11,12 +11,12 @@ import pytest
 from headrace.errors import StatementError
 from headrace.lang.ksql.grammar.parser import parse_one
 from headrace.lang.ksql.scripts.checker import check_script
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.pipeline import Pipeline
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.explain import expression_text
 from headrace.plan.nodes import Distinct, Filter, Rekey, Select, Source, walk
 from headrace.plan.relations import WindowKind
+from headrace.plan.steps import Context, Problem
 from headrace.testing.world import World
 from tests.ksql_strategies import SOURCES, planned
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.step_builder import build_steps
 from headrace.plan.expressions import Column, NamedExpression
 from headrace.plan.functions.declaration import AggregateOverload, Aggregator
 from headrace.plan.nodes import Aggregate, AggregateCall
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.steps import Context
 from headrace.plan.types import BIGINT, INT, array
 from headrace.schema import Field
 from tests.unit.plan.chain.group_by import G, N, event, grouped, on_port, source

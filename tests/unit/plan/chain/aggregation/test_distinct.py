@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 
 from headrace.plan.chain.aggregation.open_windows import PIECE_SIZE, OpenWindows
 from headrace.plan.chain.aggregation.windows import grace_of, milliseconds
-from headrace.plan.chain.contract import Store
 from headrace.plan.expressions import Column, NamedExpression
 from headrace.plan.nodes import Distinct, Source
 from headrace.plan.relations import Format, Kind, Relation, Window
+from headrace.plan.steps import Store
 from headrace.plan.types import BIGINT, DOUBLE, array
 from headrace.schema import Field
 from tests.unit.plan.chain.group_by import G, N, event, on_port, source, tumbling

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.nodes import Emit, Query
 from headrace.plan.relations import Kind, Window
+from headrace.plan.steps import Context
 from headrace.plan.triggers import After, Every, Pace, Panes, PerBatch, PerRecord, Results, Trigger
 from tests.unit.plan.chain.group_by import event, grouped, hopping, ms, session, source, tumbling
 from tests.unit.plan.chain.join_inputs import Bench, cuts, is_chained, table_of

@@ -8,10 +8,10 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headrace.plan.chain.contract import Context
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.nodes import ProcessingTime, Query
 from headrace.plan.relations import Window
+from headrace.plan.steps import Context
 from tests.unit.plan.chain.group_by import event, finished, grouped, hopping, ms, on_port, session, source, tumbling
 from tests.unit.plan.chain.join_inputs import Bench, cuts, table_of
 

@@ -8,12 +8,12 @@ import pytest
 
 from headrace.plan import expressions as ex
 from headrace.plan import types as ty
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.chain.interpreter import Chain
 from headrace.plan.expressions import Expression, NamedExpression
 from headrace.plan.functions.declaration import NullRule
 from headrace.plan.nodes import Explode, Filter, Node, Query, Rekey, Select, Union
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.steps import Context, Problem
 from headrace.schema import Field
 from tests.unit.plan.chain.expression_builders import call, compare, fail, lit, math, relation, sink, source
 

@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 
 from headrace.plan import expressions as ex
 from headrace.plan import types as ty
-from headrace.plan.chain.codegen.compiler import evaluator, predicate, projector
-from headrace.plan.chain.contract import Context, Problem
+from headrace.plan.codegen.compiler import evaluator, predicate, projector
 from headrace.plan.expressions import Expression
 from headrace.plan.functions.declaration import NullRule
 from headrace.plan.functions.scalars.regular_expressions import extract
 from headrace.plan.relations import Kind, Relation, Window, WindowKind
+from headrace.plan.steps import Context, Problem
 from tests.unit.plan.chain.expression_builders import (
     AMOUNT,
     POINT,

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.plan.chain.contract import Context, Problem, Row
 from headrace.plan.functions.declaration import Aggregator
 from headrace.plan.nodes import AggregateCall
+from headrace.plan.steps import Context, Problem, Row
 
 Entry = list[Any]
 

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields, replace
 from typing import Any, TypeVar
 
-from headrace.plan.chain.codegen.code import CodeBuilder
-from headrace.plan.chain.contract import Context
+from headrace.plan.codegen.code import CodeBuilder
 from headrace.plan.expressions import PSEUDO, Call, Column, Expression, Lambda, NamedExpression, walk
 from headrace.plan.functions import find
 from headrace.plan.functions.declaration import Function
 from headrace.plan.nodes import AggregateCall, Node
 from headrace.plan.relations import Relation
+from headrace.plan.steps import Context
 
 Change = Callable[[Expression], Expression | None]
 """Returns the replacement of an expression; None to leave it and visit its parts."""

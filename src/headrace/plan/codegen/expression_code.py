@@ -15,7 +15,7 @@ from headrace.plan import expressions as ex
 from headrace.plan import scalar_operations as do
 from headrace.plan import types as ty
 from headrace.plan.casts import caster, identity
-from headrace.plan.chain.codegen.code import CodeBuilder, ExpressionCode
+from headrace.plan.codegen.code import CodeBuilder, ExpressionCode
 from headrace.plan.expressions import Compare, Expression, Op
 from headrace.plan.functions.declaration import NullRule
 

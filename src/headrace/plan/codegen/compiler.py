@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from headrace.plan.chain.codegen.code import CodeBuilder, indented
-from headrace.plan.chain.contract import Batch, Context, Key, Row
+from headrace.plan.codegen.code import CodeBuilder, indented
 from headrace.plan.expressions import Expression
 from headrace.plan.relations import Relation
+from headrace.plan.steps import Batch, Context, Key, Row
 
 Evaluate = Callable[[int, Key | None, Row | None], tuple[Any, ...]]
 Holds = Callable[[int, Key | None, Row | None], bool]

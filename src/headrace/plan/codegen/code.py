@@ -14,9 +14,9 @@ from math import isfinite
 from types import CodeType
 from typing import Any
 
-from headrace.plan.chain.contract import Context, Problem
 from headrace.plan.expressions import PSEUDO, ROWTIME, WINDOWSTART, Expression, NamedExpression
 from headrace.plan.relations import Relation
+from headrace.plan.steps import Context, Problem
 
 MAX_DEPTH = 30
 """Python's parser accepts two hundred nested brackets; deeper expressions become a separate function."""
@@ -84,7 +84,7 @@ class CodeBuilder:
 
     def piece(self, expression: Expression) -> ExpressionCode:
         """Returns the expression's source."""
-        from headrace.plan.chain.codegen.expression_code import expression_code
+        from headrace.plan.codegen.expression_code import expression_code
 
         self._depth += 1
         try:
