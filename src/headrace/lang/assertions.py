@@ -54,11 +54,11 @@ def check_source(expect: ExpectSource, actual: SourceInfo | None) -> None:
     for what, property, view in _VIEWS:
         if property is not None and not _given(property, expect.properties):
             continue
-        wanted, found = view(expect.expected), view(actual)
-        if wanted != found:
+        expected_view, actual_view = view(expect.expected), view(actual)
+        if expected_view != actual_view:
             raise AssertFailed(
                 f"Expected {what} does not match actual for source {expect.name}. "
-                f"It is {_shown(found)}, not {_shown(wanted)}",
+                f"It is {_shown(actual_view)}, not {_shown(expected_view)}",
                 fix="change the ASSERT, or the statement that created the source",
             )
 

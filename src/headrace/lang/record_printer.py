@@ -27,12 +27,12 @@ NULL_TEXT = "<null>"
 NO_DATA = "unknown - no data processed"
 
 
-def print_records(question: MetadataQuery, records: Iterable[RawRecord], source: SourceInfo | None) -> Listing:
+def print_records(request: MetadataQuery, records: Iterable[RawRecord], source: SourceInfo | None) -> Listing:
     """Renders the first `limit` of every `interval`th record."""
-    chosen = list(islice(islice(records, 0, None, question.interval or 1), question.limit))
+    chosen = list(islice(islice(records, 0, None, request.interval or 1), request.limit))
     rows = tuple(map(record_cells(source), chosen))
     return Listing(
-        "print", question.text, record_formats(chosen, source), (Table("records", RECORDS, rows, inline=True),)
+        "print", request.text, record_formats(chosen, source), (Table("records", RECORDS, rows, inline=True),)
     )
 
 

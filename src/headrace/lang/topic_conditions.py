@@ -111,7 +111,7 @@ class _CompiledFilter:
     def __init__(self, planned: Filter, topic: Topic, clock: Clock) -> None:
         source = cast(Source, planned.input)
         fields = payload(source.relation, source.system)
-        self._nothing = (None,) * len(fields)
+        self._null_row = (None,) * len(fields)
         self._system = [system_reader(column) for column in source.system]
         bare = replace(source, relation=replace(source.relation, value=fields), system=())
         self._decoder = BatchDecoder(bare, topic)
@@ -130,7 +130,7 @@ class _CompiledFilter:
         if isinstance(event, Problem):
             return event
         time, key, row = event
-        return time, key, (*(row or self._nothing), *(read(envelope) for read in self._system))
+        return time, key, (*(row or self._null_row), *(read(envelope) for read in self._system))
 
 
 def _envelopes(batch: Batch) -> Iterator[RawRecord]:

@@ -167,10 +167,10 @@ def evaluate_change(test: ChangeTest, memory: Any, time: int, value: float) -> t
     """Evaluates a change test; `memory` maps a part of the time span to its lowest and highest value."""
     length = _part(test)
     part, first = time // length, (time - millis(test.within)) // length
-    kept = {at: bounds for at, bounds in (memory or {}).items() if at >= first}
-    holds = any(_is_change(test, value, other) for at in kept if at <= part for other in kept[at])
-    low, high = kept.get(part, (value, value))
-    return holds, {**kept, part: (min(low, value), max(high, value))}
+    recent = {at: bounds for at, bounds in (memory or {}).items() if at >= first}
+    holds = any(_is_change(test, value, other) for at in recent if at <= part for other in recent[at])
+    low, high = recent.get(part, (value, value))
+    return holds, {**recent, part: (min(low, value), max(high, value))}
 
 
 def _part(test: ChangeTest) -> int:
@@ -186,10 +186,10 @@ def _is_change(test: ChangeTest, value: float, before: float) -> bool:
 def evaluate_deviation(test: DeviationTest, memory: Any, time: int, value: float) -> tuple[bool, Any]:
     """Evaluates a deviation test; `memory` maps an hour since 1970 to the sum and the count of its values."""
     hour = time // _HOUR
-    kept = {at: sums for at, sums in (memory or {}).items() if at >= hour - test.over.days * 24}
-    past = [total / count for at, (total, count) in kept.items() if at < hour and (hour - at) % 24 == 0]
-    total, count = kept.get(hour, (0.0, 0))
-    return _is_far(test, value, past), {**kept, hour: (total + value, count + 1)}
+    recent = {at: sums for at, sums in (memory or {}).items() if at >= hour - test.over.days * 24}
+    past = [total / count for at, (total, count) in recent.items() if at < hour and (hour - at) % 24 == 0]
+    total, count = recent.get(hour, (0.0, 0))
+    return _is_far(test, value, past), {**recent, hour: (total + value, count + 1)}
 
 
 def _is_far(test: DeviationTest, value: float, past: list[float]) -> bool:
@@ -209,40 +209,40 @@ _FORGET = "forget"
 class NullMeaning(StrEnum):
     """What a row without a payload means: the row is deleted, a row without values came, or no row came."""
 
-    GONE = "gone"
-    CAME = "came"
-    NONE = "none"
+    DELETED = "deleted"
+    ARRIVED = "arrived"
+    IGNORED = "ignored"
 
 
 class AlertState(NamedTuple):
     """The state of one key. `since` is when the test began to hold; `value` and `message` are those of that row."""
 
     notices: int = 0
-    """Number of notices since `born`."""
+    """Number of notices since `created`."""
     since: int | None = None
     raised: bool = False
     value: float | None = None
     message: str | None = None
     memory: Any = None
-    born: int | None = None
+    created: int | None = None
     """Stream time at which the key first had something to report, or had again after its state was dropped."""
 
     @property
-    def kept(self) -> tuple[Any, ...] | None:
+    def stored(self) -> tuple[Any, ...] | None:
         """The state as it is stored; None for a key without notices and without stored values."""
-        return None if self._replace(born=None) == AlertState() else tuple(self)
+        return None if self._replace(created=None) == AlertState() else tuple(self)
 
     @property
-    def is_at_rest(self) -> bool:
+    def is_idle(self) -> bool:
         return self.since is None and not self.raised
 
 
 class AlertOperator:
     """Runs a rule.
 
-    A notice id is derived from the key, the time its state was born, and the number of notices since. A state that has
-    emitted a notice is dropped only after stream time has passed its birth, so no other state of the key is born at the
-    same time.
+    A notice id is derived from the key, the time its state was created, and the number of notices since. A state that
+    has emitted a notice is dropped only after stream time has passed its creation, so no other state of the key is
+    created at the same time.
     """
 
     def __init__(self, alert: Alert, query: str, nulls: NullMeaning, input: Relation) -> None:
@@ -261,7 +261,7 @@ class AlertOperator:
             return self._null(before, now, time, key)
         holds, value, message = row[: len(RULE_INPUT)]
         if self._is_absence:
-            return self._come(before, now, time, key, value, message)
+            return self._row_arrived(before, now, time, key, value, message)
         test = self._alert.rule.test
         if isinstance(test, ChangeTest | DeviationTest):
             return self._compared(test, before, now, time, key, value, message)
@@ -270,11 +270,11 @@ class AlertOperator:
         return self._holding(before, now, time, key, value, message)
 
     def _null(self, before: AlertState, now: int, time: int, key: Any) -> OperatorResult:
-        if self._nulls is NullMeaning.GONE:
+        if self._nulls is NullMeaning.DELETED:
             return self._not_holding(before, now, key, None)
-        if self._nulls is NullMeaning.CAME and self._is_absence:
-            return self._come(before, now, time, key, None, before.message)
-        return OperatorResult(before.kept)
+        if self._nulls is NullMeaning.ARRIVED and self._is_absence:
+            return self._row_arrived(before, now, time, key, None, before.message)
+        return OperatorResult(before.stored)
 
     def _compared(
         self,
@@ -288,9 +288,9 @@ class AlertOperator:
     ) -> OperatorResult:
         """Compares the value with the stored ones. NaN and infinities are ignored: they would corrupt those."""
         if value is None or not isfinite(value):
-            return OperatorResult(before.kept)
-        look = partial(evaluate_change, test) if isinstance(test, ChangeTest) else partial(evaluate_deviation, test)
-        holds, memory = look(before.memory, time, value)
+            return OperatorResult(before.stored)
+        evaluate = partial(evaluate_change, test) if isinstance(test, ChangeTest) else partial(evaluate_deviation, test)
+        holds, memory = evaluate(before.memory, time, value)
         is_later = not before.memory or max(memory) > max(before.memory)
         before = before._replace(memory=memory)
         if holds:
@@ -304,34 +304,34 @@ class AlertOperator:
     def _holding(
         self, before: AlertState, now: int, time: int, key: Any, value: float | None, message: str | None
     ) -> OperatorResult:
-        born = before._replace(born=now if before.born is None else before.born)
+        created = before._replace(created=now if before.created is None else before.created)
         if self._alert.rule.each:
-            return self._rested(self._said(born, EVENT, key, time, value, message), now)
+            return self._drop_if_idle(self._notice(created, EVENT, key, time, value, message), now)
         if before.raised or before.since is not None:
-            return OperatorResult(before.kept)
-        since = born._replace(since=time, value=value, message=message)
+            return OperatorResult(before.stored)
+        since = created._replace(since=time, value=value, message=message)
         if not self._lasting:
             return self._raised(since, key)
-        return OperatorResult(since.kept, timers={"": time + self._lasting})
+        return OperatorResult(since.stored, timers={"": time + self._lasting})
 
     def _not_holding(self, before: AlertState, now: int, key: Any, value: float | None) -> OperatorResult:
         after = before._replace(since=None, raised=False, value=None, message=None)
-        if before.is_at_rest:
-            return OperatorResult(after.kept)
+        if before.is_idle:
+            return OperatorResult(after.stored)
         if not before.raised or before.since is None:
-            return self._rested(OperatorResult(after.kept, timers={"": None}), now)
-        return self._rested(self._said(after, CLEARED, key, before.since, value, before.message), now)
+            return self._drop_if_idle(OperatorResult(after.stored, timers={"": None}), now)
+        return self._drop_if_idle(self._notice(after, CLEARED, key, before.since, value, before.message), now)
 
-    def _rested(self, outcome: OperatorResult, now: int) -> OperatorResult:
+    def _drop_if_idle(self, outcome: OperatorResult, now: int) -> OperatorResult:
         """Drops the state of a key without anything to report, at once if that is allowed, else by a timer."""
         state = AlertState(*(outcome.state or ()))
         if state.memory is not None or outcome.state is None:  # stored values have a timer of their own
             return outcome
-        if not state.notices or (state.born is not None and state.born < now):
+        if not state.notices or (state.created is not None and state.created < now):
             return OperatorResult(None, outcome.rows, outcome.timers)
         return OperatorResult(outcome.state, outcome.rows, {**outcome.timers, _FORGET: now + _HOUR})
 
-    def _come(
+    def _row_arrived(
         self, before: AlertState, now: int, time: int, key: Any, value: float | None, message: str | None
     ) -> OperatorResult:
         """Handles a row for an absence rule: the next absence begins with the latest row.
@@ -340,39 +340,39 @@ class AlertOperator:
         """
         since = max(time, 0 if before.since is None else before.since)
         if before.raised and since + self._lasting <= now:
-            return OperatorResult(before._replace(since=since).kept)
+            return OperatorResult(before._replace(since=since).stored)
         if before.raised and before.since is not None:
-            said = self._said(before, CLEARED, key, before.since, value, before.message)
+            outcome = self._notice(before, CLEARED, key, before.since, value, before.message)
         else:
-            said = OperatorResult(before.kept)
-        born = now if before.born is None else before.born
-        after = AlertState(*(said.state or ()))._replace(
-            since=since, raised=False, value=value, message=message, born=born
+            outcome = OperatorResult(before.stored)
+        created = now if before.created is None else before.created
+        after = AlertState(*(outcome.state or ()))._replace(
+            since=since, raised=False, value=value, message=message, created=created
         )
-        return OperatorResult(after.kept, said.rows, {"": since + self._lasting})
+        return OperatorResult(after.stored, outcome.rows, {"": since + self._lasting})
 
     def timer(self, state: Any, at: int, key: tuple[Any, ...], name: str) -> OperatorResult:
         found = AlertState(*(state or ()))
         if name == _FORGET:
             left = found._replace(memory=None)
-            return OperatorResult(None if found.is_at_rest else left.kept)
-        return self._raised(found if found.born is not None else found._replace(born=at), key)
+            return OperatorResult(None if found.is_idle else left.stored)
+        return self._raised(found if found.created is not None else found._replace(created=at), key)
 
     def _raised(self, state: AlertState, key: Any) -> OperatorResult:
         assert state.since is not None
         raised = state._replace(raised=True)
-        return self._said(raised, RAISED, key, state.since, state.value, state.message)
+        return self._notice(raised, RAISED, key, state.since, state.value, state.message)
 
-    def _said(
+    def _notice(
         self, state: AlertState, what: str, key: Any, since: int, value: float | None, message: str | None
     ) -> OperatorResult:
         target = ", ".join("null" if part is None else str(part) for part in key)
         row = (self._id(key, state), target, what, message or self._alert.name, value, since)
-        return OperatorResult(state._replace(notices=state.notices + 1).kept, [row])
+        return OperatorResult(state._replace(notices=state.notices + 1).stored, [row])
 
     def _id(self, key: Any, state: AlertState) -> str:
         """Returns a notice id that is the same on every replay of the same rows, and unique."""
-        return hashlib.sha256(f"{self._query} {key!r} {state.born} {state.notices}".encode()).hexdigest()[:24]
+        return hashlib.sha256(f"{self._query} {key!r} {state.created} {state.notices}".encode()).hexdigest()[:24]
 
 
 def _forgotten_at(test: ChangeTest | DeviationTest, latest: int) -> int:

@@ -27,12 +27,12 @@ class Catalog:
     notifiers: dict[str, Notifier] = field(default_factory=dict)
 
     def copy(self) -> Catalog:
-        there = (dict(self.sources), dict(self.types), dict(self.queries), dict(self.partitions))
-        return Catalog(*there, self.numbered, dict(self.notifiers))
+        named = (dict(self.sources), dict(self.types), dict(self.queries), dict(self.partitions))
+        return Catalog(*named, self.numbered, dict(self.notifiers))
 
-    def restore(self, kept: Catalog) -> None:
+    def restore(self, other: Catalog) -> None:
         """Restores the content of a copy."""
-        for name, value in vars(kept.copy()).items():
+        for name, value in vars(other.copy()).items():
             setattr(self, name, value)
 
     @property

@@ -22,7 +22,7 @@ from headrace.plan.rules import optimize
 from headrace.plan.triggers import After, Every, Panes, PerBatch, PerRecord
 from headrace.schema import type_name
 
-_UNTOLD = ("relation", "name", "overload")
+_HIDDEN_FIELDS = ("relation", "name", "overload")
 
 
 def tree(query: Query) -> str:
@@ -80,7 +80,7 @@ def _title(node: Node, kind: str) -> str:
 def _details(node: Node) -> Iterator[str]:
     for field in fields(node):
         value = getattr(node, field.name)
-        if field.name in _UNTOLD or isinstance(value, Node) or value in (None, (), False):
+        if field.name in _HIDDEN_FIELDS or isinstance(value, Node) or value in (None, (), False):
             continue
         yield f"{field.name}: {value_text(value)}"
 

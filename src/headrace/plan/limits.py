@@ -18,7 +18,7 @@ MAX_TEXT_LENGTH = 16 << 20
 MAX_LIST_ITEMS = 1_000_000
 """Maximum items of a function's list result."""
 
-_Given = ParamSpec("_Given")
+_Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
@@ -37,11 +37,11 @@ def check_items(count: int) -> None:
         raise ResultTooLong(f"a list of {count} items is too long", fix=f"use at most {MAX_LIST_ITEMS}")
 
 
-def report_regex_timeout(search: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
+def report_regex_timeout(search: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
     """Decorates a function that searches with `REGEX_TIMEOUT_SECONDS`: a timeout raises PatternTooSlow."""
 
     @wraps(search)
-    def bounded(*given: _Given.args, **named: _Given.kwargs) -> _Result:
+    def bounded(*given: _Parameters.args, **named: _Parameters.kwargs) -> _Result:
         try:
             return search(*given, **named)
         except TimeoutError:

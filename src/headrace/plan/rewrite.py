@@ -100,7 +100,7 @@ def inline_columns(expression: Expression, replaced: Callable[[Column], Expressi
     Inside a lambda arithmetic with a null fails, outside it gives null: there only a column may replace a column.
     """
     columns = [part for part in walk(expression) if isinstance(part, Column)]
-    inside = {part for held in walk(expression) if isinstance(held, Lambda) for part in walk(held)}
+    inside = {part for outer in walk(expression) if isinstance(outer, Lambda) for part in walk(outer)}
     found = {column: replaced(column) for column in columns}
     for column, other in found.items():
         if other is None or other.type != column.type or (column in inside and not isinstance(other, Column)):

@@ -95,12 +95,12 @@ def _merged(node: Node) -> Node:
     return replace(node, input=inner.input, values=tuple(replace(n, expression=cast(Expression, e)) for n, e in values))
 
 
-def drop_idle_selects(tree: Node) -> Node:
+def drop_identity_selects(tree: Node) -> Node:
     """Removes a Select that returns its input unchanged."""
-    return rewrite_nodes(tree, lambda node: node.input if isinstance(node, Select) and _is_idle(node) else node)
+    return rewrite_nodes(tree, lambda node: node.input if isinstance(node, Select) and _is_identity(node) else node)
 
 
-def _is_idle(node: Select) -> bool:
+def _is_identity(node: Select) -> bool:
     below = relation_of(node.input)
     return node.relation == below and all(
         isinstance(named.expression, Column) and column_position(below, named.expression.name) == ("value", at)
@@ -216,14 +216,14 @@ def _pruned_below(node: Any, needed: Needed) -> Node:
 
 def _pruned_select(node: Any, needed: Needed) -> Node:
     below = relation_of(node.input)
-    kept = [
+    remaining = [
         (field, named)
         for field, named in zip(node.relation.value, node.values, strict=True)
         if needed is None or named.name in needed or not cannot_fail(named.expression, below)
     ]
-    read = set[str]().union(*(column_names(named.expression) for _, named in kept))
-    relation = replace(node.relation, value=tuple(field for field, _ in kept))
-    return Select(_pruned(node.input, read), relation, tuple(named for _, named in kept))
+    read = set[str]().union(*(column_names(named.expression) for _, named in remaining))
+    relation = replace(node.relation, value=tuple(field for field, _ in remaining))
+    return Select(_pruned(node.input, read), relation, tuple(named for _, named in remaining))
 
 
 def _pruned_sides(node: Any, needed: Needed) -> Node:
@@ -251,7 +251,7 @@ _PRUNERS: Mapping[ValueColumns, Callable[[Node, Needed], Node]] = {
 
 # -- optimizer ------------------------------------------------------------------------------------------------------
 
-RULES: tuple[Rule, ...] = (fold_constants, push_filters, merge_selects, prune_columns, drop_idle_selects)
+RULES: tuple[Rule, ...] = (fold_constants, push_filters, merge_selects, prune_columns, drop_identity_selects)
 """All rules, in order of application, repeated until nothing changes."""
 
 

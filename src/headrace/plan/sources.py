@@ -39,7 +39,7 @@ class SourceInfo:
         return self.relation.kind
 
     @property
-    def is_kept(self) -> bool:
+    def is_materialized(self) -> bool:
         """Whether it is a materialized table that pull queries can read: a query fills it, or it is declared SOURCE
         TABLE.
         """

@@ -81,15 +81,15 @@ class PullQuery:
             yield PullResult(self.relation, snapshot.state, results)
 
     def _results(self, scanned: Iterator[list[Event]]) -> Iterator[list[Event]]:
-        (entrance,) = self._chain.entrances
+        (source_path,) = self._chain.source_paths
         rows = scanned if self._aggregate is None else _parted(self._groups(self._aggregate, scanned))
-        return (entrance.feed(batch) for batch in rows)
+        return (source_path.feed(batch) for batch in rows)
 
     def _groups(self, aggregate: Aggregate, scanned: Iterator[list[Event]]) -> Iterable[Event]:
         """Computes the groups. An aggregate emits every intermediate result; the last one counts."""
         sink = Sink(aggregate, aggregate.relation, "", "", self.source.key_format, self.source.value_format)
-        (entrance,) = Chain(Query("", _as_facts(sink)), replace(self._context, report=self._noticed)).entrances
-        groups = {hashable(key): (time, key, row) for b in scanned for time, key, row, _ in entrance.feed(b)}
+        (source_path,) = Chain(Query("", _as_facts(sink)), replace(self._context, report=self._noticed)).source_paths
+        groups = {hashable(key): (time, key, row) for b in scanned for time, key, row, _ in source_path.feed(b)}
         return groups.values() or self._nothing(aggregate)
 
     def _noticed(self, problem: Problem) -> None:

@@ -18,7 +18,7 @@ from headrace.plan.nodes import Filter, Node, Query, Rekey, Select, walk
 from headrace.plan.rules import (
     RULES,
     Rule,
-    drop_idle_selects,
+    drop_identity_selects,
     fold_constants,
     merge_selects,
     optimize,
@@ -90,9 +90,9 @@ def test_a_column_may_be_used_twice_and_inside_a_lambda() -> None:
 
 
 def test_a_select_that_changes_nothing_is_dropped() -> None:
-    assert nodes(after("CREATE STREAM O AS SELECT * FROM S;", drop_idle_selects)) == ["Sink", "Source"]
-    assert nodes(after("CREATE STREAM O AS SELECT ID, B, A, C, L FROM S;", drop_idle_selects))[1] == "Select"
-    assert nodes(after("CREATE STREAM O AS SELECT ID, A AS AA, B, C, L FROM S;", drop_idle_selects))[1] == "Select"
+    assert nodes(after("CREATE STREAM O AS SELECT * FROM S;", drop_identity_selects)) == ["Sink", "Source"]
+    assert nodes(after("CREATE STREAM O AS SELECT ID, B, A, C, L FROM S;", drop_identity_selects))[1] == "Select"
+    assert nodes(after("CREATE STREAM O AS SELECT ID, A AS AA, B, C, L FROM S;", drop_identity_selects))[1] == "Select"
 
 
 def test_a_filter_goes_below_a_select() -> None:

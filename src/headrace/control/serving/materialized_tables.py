@@ -32,7 +32,7 @@ class MaterializedTables:
 
     def reconcile(self, catalog: Catalog) -> None:
         """Materialize the tables of the catalog, and no others."""
-        wanted = {source.name: source for source in catalog.sources.values() if source.is_kept}
+        wanted = {source.name: source for source in catalog.sources.values() if source.is_materialized}
         for name in self._sources.keys() - wanted.keys():
             self._drop(name)
         for name, source in wanted.items():

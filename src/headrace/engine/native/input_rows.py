@@ -247,7 +247,7 @@ class RowValidator:
         self._stores: dict[str, dict[Any, Any]] = {}
         self._found: list[Problem] = []
         self._chain = Chain(plan, Context(self._store, self._found.append), rules=())
-        self._feed = self._chain.entrances[0].feed
+        self._feed = self._chain.source_paths[0].feed
 
     def _store(self, name: str) -> Store:
         return self._stores.setdefault(name, {})

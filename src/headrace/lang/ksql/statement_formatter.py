@@ -124,7 +124,9 @@ def _window(window: ast.WindowClause) -> str:
     parts = [size if window.kind == "SESSION" else f"SIZE {size}"]
     words = {"advance": "ADVANCE BY", "retention": "RETENTION", "grace": "GRACE PERIOD", "idle": "IDLE TIMEOUT"}
     parts += [
-        f"{said} {duration_sql(given)}" for name, said in words.items() if (given := getattr(window, name)) is not None
+        f"{keyword} {duration_sql(value)}"
+        for name, keyword in words.items()
+        if (value := getattr(window, name)) is not None
     ]
     parts += ["PROCESSING TIME"] if window.processing else []
     return f"{window.kind} ({', '.join(parts)})"

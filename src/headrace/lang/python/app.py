@@ -53,11 +53,11 @@ class App:
         self.name = _checked(name)
         self.catalog = Catalog()
         self._planner = Planner(self.catalog)
-        self._execution = ScriptExecutor(dialect_of(), KsqlPlanner(self._planner), self._keep)
+        self._execution = ScriptExecutor(dialect_of(), KsqlPlanner(self._planner), self._record)
         self._texts: list[str] = []
-        self._made: list[Action] = []
-        for made in _WATCHED:
-            made.append(self)
+        self._actions: list[Action] = []
+        for apps in _COLLECTORS:
+            apps.append(self)
         for key, value in (properties or {}).items():
             self.add(ast.SetProperty(key, str(value), span=call_site()))
 
@@ -89,17 +89,21 @@ class App:
 
     def source(self, name: str) -> NamedRelation:
         """Return a stream or table that a statement of `ksql` created."""
-        return NamedRelation.made(self, fold_name(name), "")
+        return NamedRelation.create(self, fold_name(name), "")
 
     def _declared(
         self, kind: str, name: str, columns: str, topic: str | None, format: str, properties: Mapping[str, Any]
     ) -> NamedRelation:
         place = call_site()
-        parted = "value_format" in properties or "key_format" in properties
-        given = {"kafka_topic": topic or name, "value_format" if parted else "format": format, **properties}
+        has_separate_formats = "value_format" in properties or "key_format" in properties
+        given = {
+            "kafka_topic": topic or name,
+            "value_format" if has_separate_formats else "format": format,
+            **properties,
+        }
         elements = written_columns(columns, kind) if columns else ()
         statement = ast.CreateSource(kind, fold_name(name), elements, properties_of(given), span=place)
-        return NamedRelation.made(self, statement.name, self.add(statement))
+        return NamedRelation.create(self, statement.name, self.add(statement))
 
     # -- functions --------------------------------------------------------------------------------------------------
 
@@ -124,10 +128,10 @@ class App:
         return row_function(python, name, repeatable=repeatable, version=version)
 
     def batch_function(
-        self, takes: Sequence[str], gives: str, *, name: str | None = None, version: str | None = None
+        self, input_types: Sequence[str], output_type: str, *, name: str | None = None, version: str | None = None
     ) -> Callable[[Callable[P, R]], UserFunction[P, R]]:
         """Declare a function of Arrow arrays: `@app.batch_function(["DOUBLE"], "DOUBLE")`."""
-        return lambda function: batch_function(function, takes, gives, name, version)
+        return lambda function: batch_function(function, input_types, output_type, name, version)
 
     def operator(self, operator: type[Operator], name: str | None = None) -> OperatorDefinition:
         """Declare a user-defined operator for use in KSQL; `operate` declares it by itself."""
@@ -154,7 +158,7 @@ class App:
             action = self._planner.plan(statement, text)
         except StatementError as error:
             raise locate(error, place) from None
-        self._keep(action, text)
+        self._record(action, text)
         return text
 
     def _check_variables(self, text: str, place: CallSite) -> None:
@@ -166,14 +170,14 @@ class App:
                 fix="use a Python variable instead",
             )
 
-    def _keep(self, action: Action, text: str) -> None:
+    def _record(self, action: Action, text: str) -> None:
         self._texts.append(text)
-        self._made.append(action)
+        self._actions.append(action)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of the streams and tables that the app creates."""
-        return tuple(action.source.name for action in self._made if isinstance(action, CreateSource))
+        return tuple(action.source.name for action in self._actions if isinstance(action, CreateSource))
 
 
 def _checked(name: str) -> str:
@@ -187,15 +191,15 @@ def _checked(name: str) -> str:
     return name
 
 
-_WATCHED: list[list[App]] = []
+_COLLECTORS: list[list[App]] = []
 
 
 @contextmanager
-def apps_made() -> Iterator[list[App]]:
+def created_apps() -> Iterator[list[App]]:
     """Collect the apps created inside the context, for a loader of an app file."""
-    made: list[App] = []
-    _WATCHED.append(made)
+    apps: list[App] = []
+    _COLLECTORS.append(apps)
     try:
-        yield made
+        yield apps
     finally:
-        _WATCHED.pop()
+        _COLLECTORS.pop()

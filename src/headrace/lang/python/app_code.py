@@ -21,7 +21,7 @@ from typing import ClassVar
 from uuid import uuid4
 
 from headrace.errors import BadPython, HeadraceError
-from headrace.lang.python.app import App, apps_made
+from headrace.lang.python.app import App, created_apps
 from headrace.plan import operators
 from headrace.plan.functions import restore_user_functions, user_functions, withdraw
 from headrace.plan.functions.declaration import Function
@@ -123,9 +123,9 @@ def load(path: Path | str) -> tuple[AppCode, App]:
 
 def app_of(code: AppCode) -> App:
     """Execute the code again in this process; returns the app that it creates."""
-    with apps_made() as made:
+    with created_apps() as apps:
         module = execute(code)
-    return _chosen(module, made, code.path)
+    return _find_app(module, apps, code.path)
 
 
 def script_code() -> AppCode | Declarations:
@@ -183,15 +183,15 @@ def _loading() -> Iterator[None]:
         _depth -= 1
 
 
-def _chosen(module: ModuleType, made: list[App], path: str) -> App:
+def _find_app(module: ModuleType, apps: list[App], path: str) -> App:
     named = vars(module).get("app")
     if isinstance(named, App):
         return named
-    if len(made) != 1:
+    if len(apps) != 1:
         raise BadPython(
-            f'"{path}" creates {len(made)} apps', fix='create one, or assign the one to use to "app": app = hr.App()'
+            f'"{path}" creates {len(apps)} apps', fix='create one, or assign the one to use to "app": app = hr.App()'
         )
-    return made[0]
+    return apps[0]
 
 
 def _line(error: BaseException, path: str) -> str:

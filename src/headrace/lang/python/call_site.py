@@ -13,7 +13,7 @@ from types import FrameType
 from headrace.errors import StatementError
 from headrace.span import Span
 
-_OURS = (str(Path(__file__).parents[2]), contextlib.__file__)
+_SKIPPED_FILES = (str(Path(__file__).parents[2]), contextlib.__file__)
 """Files whose frames are skipped."""
 
 
@@ -27,12 +27,12 @@ class CallSite(Span):
 def call_site() -> CallSite:
     """Return the call outside headrace that led here."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_OURS):
+    while frame is not None and frame.f_code.co_filename.startswith(_SKIPPED_FILES):
         frame = frame.f_back
-    return CallSite(0, 1, 1, 1) if frame is None else _of(frame)
+    return CallSite(0, 1, 1, 1) if frame is None else _site_of(frame)
 
 
-def _of(frame: FrameType) -> CallSite:
+def _site_of(frame: FrameType) -> CallSite:
     """Exact to the column where Python knows it; of a call over several lines only the first."""
     positions = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None, None, None, None))
     line, last, column, end = positions
@@ -48,12 +48,12 @@ def locate(error: StatementError, otherwise: CallSite) -> StatementError:
         one.span = span = one.span if isinstance(one.span, CallSite) else otherwise
         text = "".join(linecache.getlines(span.file)) or "\n" * span.line
         others, one.others = one.others, ()
-        one.located(text, _shown(span.file))
+        one.located(text, _relative_path(span.file))
         one.others = others
     return error
 
 
-def _shown(file: str) -> str:
+def _relative_path(file: str) -> str:
     """Return the path relative to the working directory, if it is below."""
     try:
         return str(Path(file).relative_to(Path.cwd()))

@@ -17,26 +17,26 @@ from typing import Any
 _ATOMS = (type(None), bool, int, float, str, bytes)
 
 
-def version_of(thing: Any) -> str:
+def version_of(definition: Any) -> str:
     """Return the version of a function or a class; the same wherever Python parses the text alike."""
-    return sha256("\n".join(_parts(thing, set())).encode()).hexdigest()[:16]
+    return sha256("\n".join(_parts(definition, set())).encode()).hexdigest()[:16]
 
 
-def _parts(thing: Any, seen: set[int]) -> Iterator[str]:
-    thing = inspect.unwrap(thing)
-    if id(thing) in seen:
+def _parts(definition: Any, seen: set[int]) -> Iterator[str]:
+    definition = inspect.unwrap(definition)
+    if id(definition) in seen:
         return
-    seen.add(id(thing))
-    if isinstance(thing, FunctionType):
-        yield _text(thing)
-        for name, value in _named(thing):
-            yield from _of_name(name, value, thing.__module__, seen)
+    seen.add(id(definition))
+    if isinstance(definition, FunctionType):
+        yield _text(definition)
+        for name, value in _outer_names(definition):
+            yield from _parts_of_name(name, value, definition.__module__, seen)
     else:
-        for name, value in inspect.getmembers_static(thing):
-            yield from _of_name(name, _bare(value), thing.__module__, seen)
+        for name, value in inspect.getmembers_static(definition):
+            yield from _parts_of_name(name, _function_behind(value), definition.__module__, seen)
 
 
-def _of_name(name: str, value: Any, module: str, seen: set[int]) -> Iterator[str]:
+def _parts_of_name(name: str, value: Any, module: str, seen: set[int]) -> Iterator[str]:
     """Yield the text of a constant or another definition of the same file; nothing for others."""
     if type(value) in _ATOMS and not name.startswith("__"):
         yield f"{name} = {value!r}"
@@ -45,12 +45,12 @@ def _of_name(name: str, value: Any, module: str, seen: set[int]) -> Iterator[str
         yield from _parts(value, seen)
 
 
-def _bare(value: Any) -> Any:
+def _function_behind(value: Any) -> Any:
     """Return the function behind a static method, a class method or a property."""
     return getattr(value, "__func__", None) or getattr(value, "fget", None) or value
 
 
-def _named(function: FunctionType) -> Iterator[tuple[str, Any]]:
+def _outer_names(function: FunctionType) -> Iterator[tuple[str, Any]]:
     """Yield the names that the function takes from outside, with their values."""
     around = inspect.getclosurevars(function)
     yield from sorted(around.nonlocals.items())

@@ -50,34 +50,34 @@ class Expr:
     # -- numbers and text -------------------------------------------------------------------------------------------
 
     def __add__(self, other: Any) -> Expr:
-        return _two(ast.Arithmetic, "+", self, other)
+        return _binary(ast.Arithmetic, "+", self, other)
 
     def __radd__(self, other: Any) -> Expr:
-        return _two(ast.Arithmetic, "+", other, self)
+        return _binary(ast.Arithmetic, "+", other, self)
 
     def __sub__(self, other: Any) -> Expr:
-        return _two(ast.Arithmetic, "-", self, other)
+        return _binary(ast.Arithmetic, "-", self, other)
 
     def __rsub__(self, other: Any) -> Expr:
-        return _two(ast.Arithmetic, "-", other, self)
+        return _binary(ast.Arithmetic, "-", other, self)
 
     def __mul__(self, other: Any) -> Expr:
-        return _two(ast.Arithmetic, "*", self, other)
+        return _binary(ast.Arithmetic, "*", self, other)
 
     def __rmul__(self, other: Any) -> Expr:
-        return _two(ast.Arithmetic, "*", other, self)
+        return _binary(ast.Arithmetic, "*", other, self)
 
     def __truediv__(self, other: Any) -> Expr:
-        return _two(ast.Arithmetic, "/", self, other)
+        return _binary(ast.Arithmetic, "/", self, other)
 
     def __rtruediv__(self, other: Any) -> Expr:
-        return _two(ast.Arithmetic, "/", other, self)
+        return _binary(ast.Arithmetic, "/", other, self)
 
     def __mod__(self, other: Any) -> Expr:
-        return _two(ast.Arithmetic, "%", self, other)
+        return _binary(ast.Arithmetic, "%", self, other)
 
     def __rmod__(self, other: Any) -> Expr:
-        return _two(ast.Arithmetic, "%", other, self)
+        return _binary(ast.Arithmetic, "%", other, self)
 
     def __neg__(self) -> Expr:
         return Expr(ast.Unary("-", self.node, span=call_site()))
@@ -85,28 +85,28 @@ class Expr:
     # -- conditions -------------------------------------------------------------------------------------------------
 
     def __eq__(self, other: object) -> Expr:  # type: ignore[override]
-        return self.is_null() if other is None else _two(ast.Comparison, "=", self, other)
+        return self.is_null() if other is None else _binary(ast.Comparison, "=", self, other)
 
     def __ne__(self, other: object) -> Expr:  # type: ignore[override]
-        return self.is_not_null() if other is None else _two(ast.Comparison, "<>", self, other)
+        return self.is_not_null() if other is None else _binary(ast.Comparison, "<>", self, other)
 
     def __lt__(self, other: Any) -> Expr:
-        return _two(ast.Comparison, "<", self, other)
+        return _binary(ast.Comparison, "<", self, other)
 
     def __le__(self, other: Any) -> Expr:
-        return _two(ast.Comparison, "<=", self, other)
+        return _binary(ast.Comparison, "<=", self, other)
 
     def __gt__(self, other: Any) -> Expr:
-        return _two(ast.Comparison, ">", self, other)
+        return _binary(ast.Comparison, ">", self, other)
 
     def __ge__(self, other: Any) -> Expr:
-        return _two(ast.Comparison, ">=", self, other)
+        return _binary(ast.Comparison, ">=", self, other)
 
     def __and__(self, other: Any) -> Expr:
-        return _two(ast.Logical, "AND", self, other)
+        return _binary(ast.Logical, "AND", self, other)
 
     def __or__(self, other: Any) -> Expr:
-        return _two(ast.Logical, "OR", self, other)
+        return _binary(ast.Logical, "OR", self, other)
 
     def __invert__(self) -> Expr:
         return Expr(ast.Not(self.node, span=call_site()))
@@ -255,7 +255,7 @@ def node_of(value: Any) -> ast.Expr:
     )
 
 
-def _two(kind: Callable[..., Any], op: str, left: Any, right: Any) -> Expr:
+def _binary(kind: Callable[..., Any], op: str, left: Any, right: Any) -> Expr:
     return Expr(kind(op, node_of(left), node_of(right), span=call_site()))
 
 
@@ -264,7 +264,7 @@ def _where() -> str:
     return f"{place.file}:{place.line}"
 
 
-def _whole(value: int) -> ast.Expr:
+def _integer(value: int) -> ast.Expr:
     if not BIGINT_MIN <= value <= BIGINT_MAX:
         raise BadPython(
             f"{value} is out of range for BIGINT", where=_where(), fix="pass a Decimal with a decimal point, or a float"
@@ -288,7 +288,7 @@ def _decimal(value: Decimal) -> ast.Expr:
     if exponent < 0:
         return ast.DecimalLiteral(value, span=call_site())
     digits = len(str(abs(int(value))))
-    return ast.Cast(_whole(int(value)), ast.TypeName("DECIMAL", (digits, 0)), span=call_site())
+    return ast.Cast(_integer(int(value)), ast.TypeName("DECIMAL", (digits, 0)), span=call_site())
 
 
 def _timestamp(value: dt.datetime) -> ast.Expr:
@@ -299,7 +299,7 @@ def _timestamp(value: dt.datetime) -> ast.Expr:
 _LITERALS: dict[type, Callable[[Any], ast.Expr]] = {
     type(None): lambda value: ast.NullLiteral(span=call_site()),
     bool: lambda value: ast.BooleanLiteral(value, span=call_site()),
-    int: _whole,
+    int: _integer,
     float: _float,
     Decimal: _decimal,
     str: lambda value: ast.StringLiteral(value, span=call_site()),

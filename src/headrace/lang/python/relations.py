@@ -161,7 +161,7 @@ class Relation:
         statement = ast.CreateAs(
             kind, fold_name(name), self.query, properties_of({**given, **properties}), span=call_site()
         )
-        return NamedRelation.made(self.app, statement.name, self.app.add(statement))
+        return NamedRelation.create(self.app, statement.name, self.app.add(statement))
 
     # -- composing SELECTs ------------------------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class NamedRelation(Relation):
     """The statement that created it."""
 
     @classmethod
-    def made(cls, app: App, name: str, text: str) -> NamedRelation:
+    def create(cls, app: App, name: str, text: str) -> NamedRelation:
         return cls(app, ast.Query(_ALL, ast.SourceRef(name)), text)
 
     def __repr__(self) -> str:

@@ -68,21 +68,25 @@ def row_function(
             where=where,
             fix="annotate its parameters and its result, for example def twice(n: int) -> int",
         )
-    takes, gives = [type_mapping(hints[name], where) for name in names], type_mapping(hints["return"], where)
-    overload = _overload(dict(zip(names, takes, strict=True)), gives, _rowwise(python, takes, gives))
+    inputs, output = [type_mapping(hints[name], where) for name in names], type_mapping(hints["return"], where)
+    overload = _overload(dict(zip(names, inputs, strict=True)), output, _rowwise(python, inputs, output))
     return _declared(python, name, replace(overload, version=version or version_of(python)), repeatable)
 
 
 def batch_function(
-    python: Callable[..., Any], takes: Sequence[str], gives: str, name: str | None = None, version: str | None = None
+    python: Callable[..., Any],
+    input_types: Sequence[str],
+    output_type: str,
+    name: str | None = None,
+    version: str | None = None,
 ) -> UserFunction[Any, Any]:
     """Declare a function of Arrow arrays, one per argument, all of the same length; it returns one of that length.
 
     Types are KSQL's. In record mode it gets arrays of one row, so it must not depend on other rows.
     """
-    kinds, result = [mapping_of_type(sql_type(text)) for text in takes], mapping_of_type(sql_type(gives))
+    inputs, output = [mapping_of_type(sql_type(text)) for text in input_types], mapping_of_type(sql_type(output_type))
     names = [*inspect.signature(python).parameters]
-    overload = _overload(dict(zip(names, kinds, strict=True)), result, _batchwise(python, kinds, result))
+    overload = _overload(dict(zip(names, inputs, strict=True)), output, _batchwise(python, inputs, output))
     return _declared(python, name, replace(overload, version=version or version_of(python)), True)
 
 
@@ -100,30 +104,30 @@ def _declared(python: Callable[..., Any], name: str | None, overload: Overload, 
     return UserFunction(python, function)
 
 
-def _overload(takes: dict[str, TypeMapping], gives: TypeMapping, python: Callable[..., Any]) -> Overload:
-    parameters = ", ".join(f"{name}: {type_name(kind.type)}" for name, kind in takes.items())
-    nulls = NullRule.PASS if any(kind.optional for kind in takes.values()) else NullRule.PROPAGATE
-    return Overload(f"({parameters}) -> any", python, nulls, lambda types: gives.type)
+def _overload(inputs: dict[str, TypeMapping], output: TypeMapping, python: Callable[..., Any]) -> Overload:
+    parameters = ", ".join(f"{name}: {type_name(kind.type)}" for name, kind in inputs.items())
+    nulls = NullRule.PASS if any(kind.optional for kind in inputs.values()) else NullRule.PROPAGATE
+    return Overload(f"({parameters}) -> any", python, nulls, lambda types: output.type)
 
 
-def _rowwise(python: Callable[..., Any], takes: Sequence[TypeMapping], gives: TypeMapping) -> Callable[..., Any]:
-    needed = [at for at, kind in enumerate(takes) if not kind.optional]
+def _rowwise(python: Callable[..., Any], inputs: Sequence[TypeMapping], output: TypeMapping) -> Callable[..., Any]:
+    needed = [at for at, kind in enumerate(inputs) if not kind.optional]
 
     def run(*values: Any) -> Any:
         if any(values[at] is None for at in needed):
             return None
-        return gives.write(python(*[kind.read(value) for kind, value in zip(takes, values, strict=True)]))
+        return output.write(python(*[kind.read(value) for kind, value in zip(inputs, values, strict=True)]))
 
     return run
 
 
-def _batchwise(python: Callable[..., Any], takes: Sequence[TypeMapping], gives: TypeMapping) -> Callable[..., Any]:
+def _batchwise(python: Callable[..., Any], inputs: Sequence[TypeMapping], output: TypeMapping) -> Callable[..., Any]:
     def run(*values: Any) -> Any:
-        pairs = zip(takes, values, strict=True)
+        pairs = zip(inputs, values, strict=True)
         result = python(*[pa.array([kind.read(value)], kind.type) for kind, value in pairs])
         if len(result) != 1:
             raise ValueError(f"{len(result)} values were returned for 1 row")
-        return gives.write(result[0].as_py())
+        return output.write(result[0].as_py())
 
     return run
 

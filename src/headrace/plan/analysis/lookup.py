@@ -18,7 +18,7 @@ from headrace.plan.expressions import Compare, Expression
 MAX_ALTERNATIVES = 64
 """Maximum number of alternatives; a condition that would have more is not expanded."""
 
-_TURNED: Mapping[Compare, Compare] = {
+_SWAPPED: Mapping[Compare, Compare] = {
     Compare.EQUAL: Compare.EQUAL,
     Compare.NOT_DISTINCT: Compare.EQUAL,
     Compare.LESS: Compare.GREATER,
@@ -96,11 +96,11 @@ def _joined(parts: list[Selection]) -> Selection:
 def _bound(condition: Expression) -> Bound | None:
     if isinstance(condition, ex.In):
         return _one_of(condition.value, condition.items)
-    if not isinstance(condition, ex.Comparison) or condition.op not in _TURNED:
+    if not isinstance(condition, ex.Comparison) or condition.op not in _SWAPPED:
         return None
     left, right = condition.left, condition.right
     if isinstance(right, ex.Column):
-        return _compared(right, _TURNED[condition.op], left)
+        return _compared(right, _SWAPPED[condition.op], left)
     op = Compare.EQUAL if condition.op is Compare.NOT_DISTINCT else condition.op
     return _compared(left, op, right)
 
@@ -108,19 +108,19 @@ def _bound(condition: Expression) -> Bound | None:
 def _compared(column: Expression, op: Compare, constant: Expression) -> Bound | None:
     if not isinstance(column, ex.Column) or not isinstance(constant, _CONSTANTS) or constant.value is None:
         return None
-    return Bound(column.name, op, (_known(constant),))
+    return Bound(column.name, op, (_constant_value(constant),))
 
 
 def _one_of(column: Expression, items: tuple[Expression, ...]) -> Bound | None:
     """Returns the bound of an IN. A null among the items equals nothing."""
     if not isinstance(column, ex.Column) or not all(isinstance(item, _CONSTANTS) for item in items):
         return None
-    values = tuple(_known(item) for item in items if isinstance(item, _CONSTANTS) and item.value is not None)
+    values = tuple(_constant_value(item) for item in items if isinstance(item, _CONSTANTS) and item.value is not None)
     return Bound(column.name, Compare.EQUAL, values)
 
 
 _CONSTANTS = (ex.Literal, ex.Parameter)
 
 
-def _known(constant: ex.Literal | ex.Parameter) -> Any:
+def _constant_value(constant: ex.Literal | ex.Parameter) -> Any:
     return constant.value if isinstance(constant, ex.Literal) else constant

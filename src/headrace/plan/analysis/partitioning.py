@@ -337,8 +337,8 @@ def _stateless_part(entry: StateEntry) -> Callable[[Batch], Batch]:
         return lambda events: events
     node: Any = entry.node
     chain = Chain(n.Query("key group", node), Context(), rules=())
-    (entrance,) = (e for e in chain.entrances if e.source.topic == entry.source.topic)
-    return entrance.feed
+    (source_path,) = (e for e in chain.source_paths if e.source.topic == entry.source.topic)
+    return source_path.feed
 
 
 def _key_evaluator(entry: StateEntry, relation: Relation) -> Callable[[Any], Any]:

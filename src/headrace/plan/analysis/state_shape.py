@@ -26,7 +26,7 @@ def state_shape(query: Query) -> dict[str, str]:
         step.name: " <- ".join(
             [describe_state(step.node), *(relation_text(vars(b.node)["relation"]) for b in step.inputs)]
         )
-        for step in _keeping(query)
+        for step in _stateful_steps(query)
     }
 
 
@@ -37,10 +37,10 @@ def user_code_versions(query: Query) -> dict[str, str]:
 
 def stateful_code_versions(query: Query) -> dict[str, str]:
     """Returns the versions of the user code that determines what is stored."""
-    return _versions(step.node for step in _keeping(query))
+    return _versions(step.node for step in _stateful_steps(query))
 
 
-def _keeping(query: Query) -> list[BuiltStep]:
+def _stateful_steps(query: Query) -> list[BuiltStep]:
     names: set[str] = set()
 
     def store(name: str) -> Store:

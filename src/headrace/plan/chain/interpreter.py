@@ -29,10 +29,10 @@ class SourcePath:
     """A source of the query and the path from it to the sink, including the source's own step."""
 
     source: Source
-    way: StepPath
+    path: StepPath
 
     def feed(self, events: Batch) -> Batch:
-        return _along(self.way, events)
+        return _run_path(self.path, events)
 
 
 class Chain:
@@ -44,52 +44,52 @@ class Chain:
         self.query = query = optimize(query, rules)
         self._timed: list[tuple[TimedStep, StepPath]] = []
         self._batched: list[tuple[BatchEndStep, StepPath]] = []
-        self.entrances: list[SourcePath] = []
-        for built, above in _upward(build_steps(query.sink, context or Context(), old=old), ()):
-            self._place(built, above)
-        self._by_topic = {topic: self.entrances_of(topic) for topic in self.topics}
+        self.source_paths: list[SourcePath] = []
+        for built, above in _paths_up(build_steps(query.sink, context or Context(), old=old), ()):
+            self._register(built, above)
+        self._by_topic = {topic: self.source_paths_of(topic) for topic in self.topics}
 
     @property
     def topics(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(entrance.source.topic for entrance in self.entrances))
+        return tuple(dict.fromkeys(source_path.source.topic for source_path in self.source_paths))
 
-    def entrances_of(self, topic: str) -> list[SourcePath]:
-        return [entrance for entrance in self.entrances if entrance.source.topic == topic]
+    def source_paths_of(self, topic: str) -> list[SourcePath]:
+        return [source_path for source_path in self.source_paths if source_path.source.topic == topic]
 
     def feed(self, topic: str, events: list[Event]) -> Batch:
         """Feeds a batch of events of one topic, in order of arrival, to all its sources."""
-        out = self._fed(topic, events)
+        out = self._feed_sources(topic, events)
         return out + self.flush() if self._batched else out
 
-    def _fed(self, topic: str, events: list[Event]) -> Batch:
-        entrances = self._by_topic.get(topic, [])
-        if len(entrances) == 1:
-            return entrances[0].feed(events)
-        return [entry for event in events for entrance in entrances for entry in entrance.feed([event])]
+    def _feed_sources(self, topic: str, events: list[Event]) -> Batch:
+        source_paths = self._by_topic.get(topic, [])
+        if len(source_paths) == 1:
+            return source_paths[0].feed(events)
+        return [entry for event in events for source_path in source_paths for entry in source_path.feed([event])]
 
     def run(self, inputs: Iterable[tuple[str, Event]]) -> Batch:
         """Feeds a batch of events of several topics, in order of arrival."""
         out: Batch = []
         for topic, events in group_by_topic(inputs):
-            out += self._fed(topic, events)
+            out += self._feed_sources(topic, events)
         return out + self.flush()
 
     def flush(self) -> Batch:
-        """Returns what was held back for the batch's end. Callers that feed `entrances` directly must call this."""
-        return [entry for step, above in self._batched for entry in _along(above, step.flush())]
+        """Returns what was held back for the batch's end. Callers that feed `source_paths` directly must call this."""
+        return [entry for step, above in self._batched for entry in _run_path(above, step.flush())]
 
     def tick(self, now: int) -> Batch:
         """Advances time to `now` without a record."""
-        return [entry for step, above in self._timed for entry in _along(above, step.tick(now))]
+        return [entry for step, above in self._timed for entry in _run_path(above, step.tick(now))]
 
     def deadline(self) -> int | None:
         """Returns the next time at which `tick` has something to do."""
         times = (step.deadline() for step, _ in self._timed)
         return min((time for time in times if time is not None), default=None)
 
-    def _place(self, built: BuiltStep, above: StepPath) -> None:
+    def _register(self, built: BuiltStep, above: StepPath) -> None:
         if isinstance(built.node, Source):
-            self.entrances.append(SourcePath(built.node, ((built.step.process, 0), *above)))
+            self.source_paths.append(SourcePath(built.node, ((built.step.process, 0), *above)))
         if hasattr(built.step, "tick"):
             self._timed.append((cast(TimedStep, built.step), above))
         if hasattr(built.step, "flush"):
@@ -102,15 +102,17 @@ def group_by_topic(inputs: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, lis
         yield topic, [item for _, item in items]
 
 
-def _upward(built: BuiltStep, above: StepPath) -> Iterator[tuple[BuiltStep, StepPath]]:
+def _paths_up(built: BuiltStep, above: StepPath) -> Iterator[tuple[BuiltStep, StepPath]]:
     """Yields all steps with the path above them, inputs before the steps they feed, left before right."""
     for port, below in enumerate(built.inputs):
-        way = ((built.step.process, port), *above)
-        yield from _answered(built.step, below, way) if hasattr(built.step, "restarts") else _upward(below, way)
+        path = ((built.step.process, port), *above)
+        yield from (
+            _restarted_input(built.step, below, path) if hasattr(built.step, "restarts") else _paths_up(below, path)
+        )
     yield built, above
 
 
-def _answered(step: Any, built: BuiltStep, above: StepPath) -> Iterator[tuple[BuiltStep, StepPath]]:
+def _restarted_input(step: Any, built: BuiltStep, above: StepPath) -> Iterator[tuple[BuiltStep, StepPath]]:
     """The same below a step that restarts its input: it emits what is due by a row's time before that row is
     processed.
     """
@@ -124,12 +126,12 @@ def _answered(step: Any, built: BuiltStep, above: StepPath) -> Iterator[tuple[Bu
         return out
 
     for port, below in enumerate(built.inputs):
-        yield from _upward(below, ((process, port), *rest))
+        yield from _paths_up(below, ((process, port), *rest))
     yield built, above
 
 
-def _along(way: StepPath, batch: Batch) -> Batch:
-    for process, port in way:
+def _run_path(path: StepPath, batch: Batch) -> Batch:
+    for process, port in path:
         if not batch:
             break
         batch = process(port, batch)

@@ -37,32 +37,32 @@ class Pipeline:
     ) -> None:
         self._context = context or Context()
         self.chain = Chain(query, self._context, rules=rules)
-        self._occasion = (
+        self._replay = (
             ReplayContext(query.id, self._context.now) if calls_nondeterministic(self.chain.query.sink) else None
         )
         self._take = take
         self._encoder = Encoder(query.sink) if take is None else None
-        self._doors = {
+        self._sources = {
             topic: [
-                (entrance, Decoder(entrance.source, (columns or {}).get(topic)))
-                for entrance in self.chain.entrances_of(topic)
+                (source_path, Decoder(source_path.source, (columns or {}).get(topic)))
+                for source_path in self.chain.source_paths_of(topic)
             ]
             for topic in self.chain.topics
         }
 
     def feed(self, topic: str, records: Sequence[RawRecord]) -> list[RawRecord]:
         """Feeds a batch of records of one topic, in order of arrival."""
-        return self._passed(topic, records) + self._flushed()
+        return self._process(topic, records) + self._flush()
 
-    def _passed(self, topic: str, records: Sequence[RawRecord]) -> list[RawRecord]:
+    def _process(self, topic: str, records: Sequence[RawRecord]) -> list[RawRecord]:
         out: list[RawRecord] = []
-        if self._occasion is not None:
+        if self._replay is not None:
             for record in records:
-                with self._occasion.record(topic, record.partition, record.offset, record.time):
-                    out += self._written(self._fed(topic, [record]), record.headers)
+                with self._replay.record(topic, record.partition, record.offset, record.time):
+                    out += self._encode(self._feed_sources(topic, [record]), record.headers)
             return out
         for headers, same in groupby(records, key=lambda record: record.headers):
-            out += self._written(self._fed(topic, list(same)), headers)
+            out += self._encode(self._feed_sources(topic, list(same)), headers)
         return out
 
     def run(self, inputs: Iterable[tuple[str, RawRecord]]) -> list[RawRecord]:
@@ -77,34 +77,34 @@ class Pipeline:
         out: list[RawRecord] = []
         for topic, items in runs:
             if items and isinstance(items[0], RawRecord):
-                out += self._passed(topic, items)  # type: ignore[arg-type]
+                out += self._process(topic, items)  # type: ignore[arg-type]
             else:
-                ((entrance, _),) = self._doors[topic]
-                assert self._occasion is None
-                out += self._written(entrance.feed(list(items)), ())
-        return out + self._flushed()
+                ((source_path, _),) = self._sources[topic]
+                assert self._replay is None
+                out += self._encode(source_path.feed(list(items)), ())
+        return out + self._flush()
 
     def tick(self, now: int) -> list[RawRecord]:
         """Advances time to `now` without a record."""
-        with self._moment("tick", now):
-            return self._written(self.chain.tick(now), ())
+        with self._replay_moment("tick", now):
+            return self._encode(self.chain.tick(now), ())
 
-    def _flushed(self) -> list[RawRecord]:
-        with self._moment("flush"):
-            return self._written(self.chain.flush(), ())
+    def _flush(self) -> list[RawRecord]:
+        with self._replay_moment("flush"):
+            return self._encode(self.chain.flush(), ())
 
-    def _moment(self, what: str, time: int | None = None) -> AbstractContextManager[None]:
-        return nullcontext() if self._occasion is None else self._occasion.moment(what, time)
+    def _replay_moment(self, what: str, time: int | None = None) -> AbstractContextManager[None]:
+        return nullcontext() if self._replay is None else self._replay.moment(what, time)
 
-    def _fed(self, topic: str, records: list[RawRecord]) -> Batch:
-        doors = self._doors.get(topic, [])
-        if len(doors) == 1:
-            return self._entered(doors[0], records)
+    def _feed_sources(self, topic: str, records: list[RawRecord]) -> Batch:
+        sources = self._sources.get(topic, [])
+        if len(sources) == 1:
+            return self._feed_source(sources[0], records)
         # Both sides of a join may read this topic: each record must pass all its decoders before the next one.
-        return [entry for record in records for door in doors for entry in self._entered(door, [record])]
+        return [entry for record in records for source in sources for entry in self._feed_source(source, [record])]
 
-    def _entered(self, door: tuple[SourcePath, Decoder], records: list[RawRecord]) -> Batch:
-        entrance, decoder = door
+    def _feed_source(self, source: tuple[SourcePath, Decoder], records: list[RawRecord]) -> Batch:
+        source_path, decoder = source
         events: list[Event] = []
         for record in records:
             event = decoder.decode(record)
@@ -112,15 +112,15 @@ class Pipeline:
                 self._context.report(event)
             else:
                 events.append(event)
-        return entrance.feed(events)
+        return source_path.feed(events)
 
-    def _written(self, batch: Batch, headers: Headers) -> list[RawRecord]:
+    def _encode(self, batch: Batch, headers: Headers) -> list[RawRecord]:
         if self._take is not None:
             self._take(batch, headers)
         if self._encoder is None:
             return []
-        made = [self._encoder.encode(entry, headers) for entry in batch]
-        for record in made:
+        encoded = [self._encoder.encode(entry, headers) for entry in batch]
+        for record in encoded:
             if isinstance(record, Problem):
                 self._context.report(record)
-        return [record for record in made if isinstance(record, RawRecord)]
+        return [record for record in encoded if isinstance(record, RawRecord)]

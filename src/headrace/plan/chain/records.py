@@ -108,7 +108,7 @@ class Encoder:
     def __init__(self, sink: Sink) -> None:
         self._sink = sink
         self._key = key_serde(sink.relation, sink.key_format)
-        self._key_bytes = _remembered(self._key.encode, sink.relation)
+        self._key_bytes = _cached(self._key.encode, sink.relation)
         self._value = serde(sink.value_format, sink.relation.value, is_key=False)
         self._time = timestamp_extractor(sink.timestamp, sink.relation)
 
@@ -129,7 +129,7 @@ _SAME_BYTES = (BOOLEAN, INT, BIGINT, STRING, BYTES)
 """Types whose equal values have equal bytes; 0.0 and -0.0 do not."""
 
 
-def _remembered(encode: Callable[[Key | None], bytes | None], relation: Relation) -> Callable[[Key | None], Any]:
+def _cached(encode: Callable[[Key | None], bytes | None], relation: Relation) -> Callable[[Key | None], Any]:
     """Caches the bytes of keys: changes of a table repeat the same keys."""
     if relation.kind is Kind.STREAM or any(field.type not in _SAME_BYTES for field in relation.key):
         return encode
@@ -260,12 +260,12 @@ def timestamp_extractor(timestamp: Timestamp | None, relation: Relation) -> Time
 def _time_reader(timestamp: Timestamp, relation: Relation) -> Callable[[Any], int]:
     column = relation.column(timestamp.column)
     if column is None or column.type != STRING:
-        return _given
+        return _not_null
     parse: Callable[[str], int] = parse_timestamp if timestamp.format is None else _in_utc(timestamp.format)
 
     def read(text: str | None) -> int:
         try:
-            return parse(_given(text))
+            return parse(_not_null(text))
         except ValueError as error:
             raise BadTime(str(error)) from error
 
@@ -277,7 +277,7 @@ def _in_utc(pattern: str) -> Callable[[str], int]:
     return lambda text: parse(text, "UTC")
 
 
-def _given(value: Any) -> Any:
+def _not_null(value: Any) -> Any:
     if value is None:
         raise BadTime("the column that holds its time is null")
     return value

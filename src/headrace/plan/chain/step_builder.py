@@ -35,7 +35,7 @@ def _same(wanted: bool) -> OldFrom:
     return lambda node, old: wanted
 
 
-def _as_asked(node: Node, old: bool) -> bool:
+def _as_requested(node: Node, old: bool) -> bool:
     del node
     return old
 
@@ -44,7 +44,7 @@ NEVER: OldFrom = _same(False)
 """The step does not use `old`, and could not pass it on."""
 ALWAYS: OldFrom = _same(True)
 """The step requires `old`: it retracts what it emitted for a row before."""
-AS_ASKED: OldFrom = _as_asked
+AS_REQUESTED: OldFrom = _as_requested
 """The step computes its own `old` from its input's, and needs it only for that."""
 
 
@@ -69,7 +69,7 @@ class BuiltStep:
 _BUILDERS: dict[type[Node], tuple[Builder, OldFrom]] = {}
 
 
-def step_of(kind: type[Node], *, old_from: OldFrom = AS_ASKED) -> Callable[[BuilderType], BuilderType]:
+def step_of(kind: type[Node], *, old_from: OldFrom = AS_REQUESTED) -> Callable[[BuilderType], BuilderType]:
     """Registers the builder `(node, context, old, inputs) -> Step` of a kind of node."""
 
     def register(builder: BuilderType) -> BuilderType:

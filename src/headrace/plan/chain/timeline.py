@@ -46,12 +46,12 @@ class Timeline:
             return []
         taken: list[Entry] = []
         while pages and pages[0] * self._span <= until:
-            if not self._turn(pages, until, taken):
+            if not self._take_from_page(pages, until, taken):
                 break
         self._store[_PAGES] = pages
         return taken
 
-    def _turn(self, pages: list[int], until: int, taken: list[Entry]) -> bool:
+    def _take_from_page(self, pages: list[int], until: int, taken: list[Entry]) -> bool:
         """Takes entries from the first page; False if some remain on it."""
         page = self._store[(pages[0],)]
         cut = bisect_right(page, until, key=_TIME)

@@ -88,7 +88,7 @@ class CodeBuilder:
 
         self._depth += 1
         try:
-            return expression_code(expression, self) if self._depth < MAX_DEPTH else self._apart(expression)
+            return expression_code(expression, self) if self._depth < MAX_DEPTH else self._separate_function(expression)
         finally:
             self._depth -= 1
 
@@ -147,7 +147,7 @@ class CodeBuilder:
         report = f"    {name} = failed(error, {self._place!r}, time, key, row)"
         return StatementCode(("try:", f"    {name} = {piece.text}", "except Exception as error:", report), name)
 
-    def _apart(self, expression: Expression) -> ExpressionCode:
+    def _separate_function(self, expression: Expression) -> ExpressionCode:
         inner = CodeBuilder(self.relation, self.context, self._place)
         inner.names, inner.variables = self.names, self.variables
         piece = inner.piece(expression)

@@ -171,8 +171,8 @@ def _compared(code: CodeBuilder, op: Compare, left: ExpressionCode, right: Expre
     if op in (Compare.DISTINCT, Compare.NOT_DISTINCT):
         return ExpressionCode(f"({left.text} {sign} {right.text})", False, raises)
     checks, names = zip(*(_checked(code, side) for side in (left, right)), strict=True)
-    there = [check.removesuffix("is None") + "is not None" for check in checks if check]
-    return ExpressionCode(f"({' and '.join([*there, f'{names[0]} {sign} {names[1]}'])})", False, raises)
+    not_null = [check.removesuffix("is None") + "is not None" for check in checks if check]
+    return ExpressionCode(f"({' and '.join([*not_null, f'{names[0]} {sign} {names[1]}'])})", False, raises)
 
 
 def _alike(code: CodeBuilder, side: Expression, other: pa.DataType) -> ExpressionCode:

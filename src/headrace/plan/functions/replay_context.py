@@ -26,7 +26,7 @@ class ReplayContext:
     def __init__(self, query: str, clock: Callable[[], int | None]) -> None:
         self._root = self._seed = _digest(b"", query)
         self._clock = clock
-        self._drawn = 0
+        self._draws = 0
         self._now = 0
 
     @contextmanager
@@ -45,16 +45,16 @@ class ReplayContext:
 
     def draw(self) -> bytes:
         """Returns 16 bytes that are unpredictable, and the same on every replay."""
-        self._drawn += 1
-        return _digest(self._seed, self._drawn)
+        self._draws += 1
+        return _digest(self._seed, self._draws)
 
     @property
     def now(self) -> int:
         return self._now
 
     def _begin(self, seed: bytes, time: int) -> None:
-        told = self._clock()
-        self._seed, self._drawn, self._now = seed, 0, time if told is None else told
+        clock_time = self._clock()
+        self._seed, self._draws, self._now = seed, 0, time if clock_time is None else clock_time
 
     @contextmanager
     def _current(self) -> Iterator[None]:
@@ -65,7 +65,7 @@ class ReplayContext:
             _CURRENT.reset(before)
 
 
-_CURRENT: ContextVar[ReplayContext | None] = ContextVar("occasion", default=None)
+_CURRENT: ContextVar[ReplayContext | None] = ContextVar("context", default=None)
 
 
 def _digest(seed: bytes, *parts: object) -> bytes:
@@ -74,11 +74,11 @@ def _digest(seed: bytes, *parts: object) -> bytes:
 
 def random_bytes() -> bytes:
     """Returns 16 random bytes, repeatable inside a replay context."""
-    occasion = _CURRENT.get()
-    return os.urandom(_SIZE) if occasion is None else occasion.draw()
+    context = _CURRENT.get()
+    return os.urandom(_SIZE) if context is None else context.draw()
 
 
 def now() -> int:
     """Returns the current time in ms."""
-    occasion = _CURRENT.get()
-    return time.time_ns() // 1_000_000 if occasion is None else occasion.now
+    context = _CURRENT.get()
+    return time.time_ns() // 1_000_000 if context is None else context.now

@@ -209,9 +209,9 @@ class _Reader:
         return self.tokens[self.at - 1]
 
     def _accept(self, token: str) -> bool:
-        there = self.tokens[self.at] == token
-        self.at += there
-        return there
+        matches = self.tokens[self.at] == token
+        self.at += matches
+        return matches
 
     def _expect(self, token: str) -> None:
         if not self._accept(token):
@@ -281,13 +281,13 @@ def _fit(overload: AnyOverload, arguments: Sequence[Argument], widen: bool) -> _
     if parameters is None:
         return None
     bound: TypeBindings = {}
-    taken: list[Argument] = []
+    accepted: list[Argument] = []
     for parameter, argument in zip(parameters, arguments, strict=True):
         kind = _widened(argument, parameter.pattern) if widen else argument
         if not parameter.pattern.accepts(kind, bound):
             return None
-        taken.append(kind)
-    return _Fit(overload, signature, parameters, tuple(taken), bound)
+        accepted.append(kind)
+    return _Fit(overload, signature, parameters, tuple(accepted), bound)
 
 
 def _widened(argument: Argument, pattern: Pattern) -> Argument:

@@ -131,7 +131,7 @@ def _temporal(left: e.Expression, right: e.Expression) -> tuple[e.Expression, e.
     return None
 
 
-def _beside(side: e.Expression, other: e.Expression) -> e.Expression:
+def _comparable(side: e.Expression, other: e.Expression) -> e.Expression:
     """Converts a decimal literal to DOUBLE if the other operand is a DOUBLE and the conversion is exact.
 
     No row needs a conversion then.
@@ -144,7 +144,7 @@ def _beside(side: e.Expression, other: e.Expression) -> e.Expression:
 
 def _same(op: str, left: e.Expression, right: e.Expression) -> tuple[e.Expression, e.Expression] | None:
     if t.is_number(left.type) and t.is_number(right.type):
-        return _beside(left, right), _beside(right, left)  # numbers are compared exactly whatever their types
+        return _comparable(left, right), _comparable(right, left)  # numbers are compared exactly whatever their types
     if t.NULL in (left.type, right.type):
         return left, right
     if left.type != right.type:
@@ -187,8 +187,8 @@ def _read_inside(item: e.Expression, target: pa.DataType, written: ast.Expr) -> 
         return e.MakeMap(t.map_of(key, value), tuple((cast_to(k, key), cast_to(v, value)) for k, v in pairs))
     if isinstance(item, e.MakeStruct) and t.is_struct(target):
         kinds = t.fields(target)
-        made = tuple((n, read(v, kinds.get(n, v.type))) for n, v in item.fields)
-        return e.MakeStruct(t.struct((n, v.type) for n, v in made), made)
+        members = tuple((n, read(v, kinds.get(n, v.type))) for n, v in item.fields)
+        return e.MakeStruct(t.struct((n, v.type) for n, v in members), members)
     return item
 
 

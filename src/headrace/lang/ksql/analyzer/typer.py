@@ -1,7 +1,7 @@
 """Converts parsed expressions to typed expressions of the plan. One method per kind of node.
 
-A `Typer` works in one clause of one query. Its `meet` hook sees every part first: GROUP BY uses it to replace written
-expressions by key columns and results of aggregates.
+A `Typer` works in one clause of one query. Its `substitute` hook sees every part first: GROUP BY uses it to replace
+written expressions by key columns and results of aggregates.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from headrace.plan.functions.signature import UNIT, Argument, LambdaType, lambda
 Substitute = Callable[[ast.Expr], e.Expression | None]
 
 
-def _nobody(_: ast.Expr) -> e.Expression | None:
+def _no_substitute(_: ast.Expr) -> e.Expression | None:
     return None
 
 
@@ -48,12 +48,12 @@ class Typer:
     scope: Scope
     clause: str
     types: Mapping[str, pa.DataType] = field(default_factory=dict)
-    meet: Substitute = _nobody
+    substitute: Substitute = _no_substitute
     variables: Mapping[str, pa.DataType] = field(default_factory=dict)
 
     def typed(self, node: ast.Expr) -> e.Expression:
-        met = self.meet(node)
-        return met if met is not None else self._typed(node)
+        substituted = self.substitute(node)
+        return substituted if substituted is not None else self._typed(node)
 
     def condition(self, node: ast.Expr) -> e.Expression:
         """Types an expression that must be boolean."""
@@ -341,11 +341,11 @@ class Typer:
             for a, p in zip(node.arguments, plain, strict=True)
         ]
         try:
-            wanted = lambda_parameters(function, kinds)
+            parameters = lambda_parameters(function, kinds)
         except HeadraceError as error:
             raise _placed(error, node) from None
         return [
-            p if p is not None else self._lambda(a, wanted[at])
+            p if p is not None else self._lambda(a, parameters[at])
             for at, (a, p) in enumerate(zip(node.arguments, plain, strict=True))
         ]
 
@@ -355,7 +355,7 @@ class Typer:
             self.scope,
             self.clause,
             self.types,
-            self.meet,
+            self.substitute,
             {**self.variables, **dict(zip(node.parameters, kinds, strict=True))},
         )
         body = inner.typed(node.body)

@@ -37,33 +37,33 @@ _OTHERS = {
 _TYPES = f"types are {', '.join(PRIMITIVES)}, DECIMAL(p, s), ARRAY<...>, MAP<...>, STRUCT<...>, or those of CREATE TYPE"
 
 
-def plan_type(written: ast.Type, made: Mapping[str, pa.DataType]) -> pa.DataType:
-    """Returns the plan's type; `made` are the types of CREATE TYPE."""
+def plan_type(written: ast.Type, user_types: Mapping[str, pa.DataType]) -> pa.DataType:
+    """Returns the plan's type; `user_types` are the types of CREATE TYPE."""
     if isinstance(written, ast.ArrayType):
-        return t.array(plan_type(written.item, made))
+        return t.array(plan_type(written.item, user_types))
     if isinstance(written, ast.MapType):
-        return t.map_of(plan_type(written.key, made), plan_type(written.value, made))
+        return t.map_of(plan_type(written.key, user_types), plan_type(written.value, user_types))
     if isinstance(written, ast.StructType):
-        return _struct(written, made)
-    return _named(written, made)
+        return _struct(written, user_types)
+    return _named(written, user_types)
 
 
-def _struct(written: ast.StructType, made: Mapping[str, pa.DataType]) -> pa.DataType:
+def _struct(written: ast.StructType, user_types: Mapping[str, pa.DataType]) -> pa.DataType:
     names = [name for name, _ in written.fields]
     for name in names:
         if names.count(name) > 1:
             raise BadType(f'field "{name}" appears twice in a STRUCT', span=written.span, fix="rename one of them")
-    return t.struct((name, plan_type(inner, made)) for name, inner in written.fields)
+    return t.struct((name, plan_type(inner, user_types)) for name, inner in written.fields)
 
 
-def _named(written: ast.TypeName, made: Mapping[str, pa.DataType]) -> pa.DataType:
+def _named(written: ast.TypeName, user_types: Mapping[str, pa.DataType]) -> pa.DataType:
     if written.name == "DECIMAL" and not written.quoted:
         return _decimal(written)
     if not written.quoted and written.name in PRIMITIVES:
         return PRIMITIVES[written.name]
-    if written.name in made:
-        return made[written.name]
-    fix = suggestion(written.name, {*PRIMITIVES, "DECIMAL", "ARRAY", "MAP", "STRUCT", *made}, _TYPES)
+    if written.name in user_types:
+        return user_types[written.name]
+    fix = suggestion(written.name, {*PRIMITIVES, "DECIMAL", "ARRAY", "MAP", "STRUCT", *user_types}, _TYPES)
     raise BadType(f'there is no type "{written.name}"', span=written.span, fix=_OTHERS.get(written.name, fix))
 
 

@@ -20,11 +20,11 @@ from headrace.plan.sources import SourceInfo
 # -- sources --------------------------------------------------------------------------------------------------------
 
 
-def describe_source(source: SourceInfo, around: DescribeContext, *, extended: bool) -> Listing:
+def describe_source(source: SourceInfo, context: DescribeContext, *, extended: bool) -> Listing:
     """Describes a stream or table: its columns; extended, also its topic and the queries that read or write it."""
-    topic = around.topics.get(source.topic, TopicStatistics(source.partitions or 1))
+    topic = context.topics.get(source.topic, TopicStatistics(source.partitions or 1))
     facts = (*_facts(source, topic), Fact("extended", "", extended))
-    tables = _queries_of(source, around)
+    tables = _queries_of(source, context)
     if not extended:
         facts, tables = (fact.unseen() for fact in facts), [table.unseen() for table in tables]
     return Listing(
@@ -59,23 +59,23 @@ def _facts(source: SourceInfo, topic: TopicStatistics) -> tuple[Fact, ...]:
     )
 
 
-def _queries_of(source: SourceInfo, around: DescribeContext) -> list[Table]:
-    catalog, kind = around.catalog, source.kind.upper()
-    asked = (
+def _queries_of(source: SourceInfo, context: DescribeContext) -> list[Table]:
+    catalog, kind = context.catalog, source.kind.upper()
+    sections = (
         ("readQueries", catalog.readers(source.name), f"Queries that read from this {kind}"),
         ("writeQueries", catalog.writers(source.name), f"Queries that write to this {kind}"),
     )
     return [
-        replace(queries_table(name, [catalog.queries[query] for query in ids], around), title=title)
-        for name, ids, title in asked
+        replace(queries_table(name, [catalog.queries[query] for query in ids], context), title=title)
+        for name, ids, title in sections
     ]
 
 
 # -- queries --------------------------------------------------------------------------------------------------------
 
 
-def queries_table(name: str, queries: Iterable[Query], around: DescribeContext) -> Table:
-    return Table(name, QUERIES, tuple(_query_row(query, around.state(query.id)) for query in queries))
+def queries_table(name: str, queries: Iterable[Query], context: DescribeContext) -> Table:
+    return Table(name, QUERIES, tuple(_query_row(query, context.state(query.id)) for query in queries))
 
 
 def _query_row(query: Query, state: str) -> tuple[Any, ...]:
@@ -83,10 +83,10 @@ def _query_row(query: Query, state: str) -> tuple[Any, ...]:
     return query.id, "PERSISTENT", f"{state}:1", [sink.name], [sink.topic], text, state, {state: 1}
 
 
-def explain_query(query: Query, around: DescribeContext, kind: str = "PERSISTENT") -> Listing:
+def explain_query(query: Query, context: DescribeContext, kind: str = "PERSISTENT") -> Listing:
     """Describes a query, running or not: what it reads and writes, its columns and its plan."""
-    is_running = query.id in around.catalog.queries
-    state = around.state(query.id) if is_running else None
+    is_running = query.id in context.catalog.queries
+    state = context.state(query.id) if is_running else None
     facts = (
         Fact("id", "ID" if is_running else "", query.id if is_running else "", is_name=True),
         Fact("queryType", "Query Type", kind),
@@ -95,7 +95,7 @@ def explain_query(query: Query, around: DescribeContext, kind: str = "PERSISTENT
         Fact("windowType", "", window_type(query.sink.relation.window)),
         Fact("sources", "Sources", list(dict.fromkeys(s.name for s in query.sources)), is_name=True),
         Fact("sinks", "Sinks" if query.sink.name else "", [query.sink.name] if query.sink.name else [], is_name=True),
-        Fact("overriddenProperties", "", dict(around.properties)),
+        Fact("overriddenProperties", "", dict(context.properties)),
     )
     plans = (Fact("executionPlan", "Execution plan", tree(query)), Fact("topology", "", graph(query)))
     return Listing("queryDescription", facts=facts, tables=(_columns(query),), texts=plans, nested=True)
@@ -124,8 +124,8 @@ def function_kind(function: Function | AggregateFunction) -> str:
 
 def describe_function(name: str, function: Function | AggregateFunction) -> Listing:
     """Describes a function and all its overloads."""
-    ways = [(overload, parse_signature(overload.signature)) for overload in function.overloads]
-    rows = tuple((_call(name, way), str(way.result), _arguments(way), function.doc) for _, way in ways)
+    signatures = [parse_signature(overload.signature) for overload in function.overloads]
+    rows = tuple((_call(name, one), str(one.result), _arguments(one), function.doc) for one in signatures)
     facts = (
         Fact("name", "Name", name.upper()),
         Fact("description", "Overview", function.doc),

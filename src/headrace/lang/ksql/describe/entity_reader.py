@@ -22,12 +22,14 @@ def read_entity(entity: Mapping[str, Any]) -> Listing:
     """Returns the listing of an entity."""
     kind = str(entity.get("@type", ""))
     body = {**entity, **nested} if isinstance(nested := entity.get(kind), dict) else dict(entity)
-    listing = _READ.get(kind, _unheard)(body)
+    listing = _READERS.get(kind, _unknown_kind)(body)
     notes = (*listing.notes, *(str(warning.get("message")) for warning in entity.get("warnings") or ()))
     return replace(listing, kind=kind, statement=str(entity.get("statementText", "")), notes=notes)
 
 
-def _listed(name: str, head: tuple[Column, ...], **shown: Callable[[Document], Any]) -> Callable[[Document], Listing]:
+def _single_table(
+    name: str, head: tuple[Column, ...], **shown: Callable[[Document], Any]
+) -> Callable[[Document], Listing]:
     """Reads a listing of one table; `shown` are its display-only cells, by heading (`_` for a space)."""
     return lambda body: Listing("", tables=(_table(name, head, body, shown),))
 
@@ -35,19 +37,21 @@ def _listed(name: str, head: tuple[Column, ...], **shown: Callable[[Document], A
 def _table(
     name: str, head: tuple[Column, ...], body: Document, shown: Mapping[str, Callable[[Document], Any]]
 ) -> Table:
-    made = {heading.replace("_", " "): cell for heading, cell in shown.items()}
-    rows = [tuple(_cell(column, row, made) for column in head) for row in body.get(name) or []]
+    computed = {heading.replace("_", " "): cell for heading, cell in shown.items()}
+    rows = [tuple(_cell(column, row, computed) for column in head) for row in body.get(name) or []]
     return Table(name, head, tuple(rows))
 
 
-def _cell(column: Column, row: Document, made: Mapping[str, Callable[[Document], Any]]) -> Any:
-    return row.get(column.name) if column.name else made[column.heading](row)
+def _cell(column: Column, row: Document, computed: Mapping[str, Callable[[Document], Any]]) -> Any:
+    return row.get(column.name) if column.name else computed[column.heading](row)
 
 
 def _facts(body: Document, headings: Mapping[str, str], names: Iterable[str] = ()) -> tuple[Fact, ...]:
     """Returns the facts that are present, in the order of the headings."""
-    told = ((name, heading, body.get(name)) for name, heading in headings.items())
-    return tuple(Fact(name, heading, value, name in names) for name, heading, value in told if value not in (None, ""))
+    values = ((name, heading, body.get(name)) for name, heading in headings.items())
+    return tuple(
+        Fact(name, heading, value, name in names) for name, heading, value in values if value not in (None, "")
+    )
 
 
 # -- sources --------------------------------------------------------------------------------------------------------
@@ -65,12 +69,12 @@ def _described(body: Document) -> Listing:
     topic = "{topic} (partitions: {partitions}, replication: {replication})".format_map(body)
     time = body.get("timestamp") or "Not set - using <ROWTIME>"
     facts = _facts({**body, "topic": topic, "timestamp": time}, _SOURCE)
-    return Listing("", facts=(name, *facts), tables=(fields, *_touching(body)), notes=notes_of(extended=True))
+    return Listing("", facts=(name, *facts), tables=(fields, *_queries_of(body)), notes=notes_of(extended=True))
 
 
-def _touching(body: Document) -> list[Table]:
-    deeds = {"readQueries": "read from", "writeQueries": "write to"}
-    titles = {name: f"Queries that {deed} this {body.get('type')}" for name, deed in deeds.items()}
+def _queries_of(body: Document) -> list[Table]:
+    verbs = {"readQueries": "read from", "writeQueries": "write to"}
+    titles = {name: f"Queries that {verb} this {body.get('type')}" for name, verb in verbs.items()}
     return [replace(_table(name, QUERIES, body, {"Status": _status}), title=title) for name, title in titles.items()]
 
 
@@ -80,7 +84,7 @@ def _fields(body: Document, kind: Kind) -> Table:
     return _table("fields", FIELDS, body, shown)
 
 
-def _several(name: str, read: Callable[[Document], Listing]) -> Callable[[Document], Listing]:
+def _many(name: str, read: Callable[[Document], Listing]) -> Callable[[Document], Listing]:
     return lambda body: Listing("", parts=unique_notes(tuple(map(read, body.get(name) or []))))
 
 
@@ -100,15 +104,15 @@ def _queries(body: Document) -> Listing:
 
 
 def _explained(body: Document) -> Listing:
-    kept = {name: value for name, value in body.items() if value != []}
-    facts = _facts(kept, _QUERY, names=("id", "sources", "sinks"))
+    present = {name: value for name, value in body.items() if value != []}
+    facts = _facts(present, _QUERY, names=("id", "sources", "sinks"))
     plan = Fact("executionPlan", "Execution plan", body.get("executionPlan"))
     return Listing("", facts=facts, tables=(_fields(body, Kind.STREAM),), texts=(plan,))
 
 
 def _function(body: Document) -> Listing:
-    def call(way: Document) -> str:
-        given = (f"{p['name']} {p['type']}{'...' if p.get('isVariadic') else ''}" for p in way["arguments"])
+    def call(overload: Document) -> str:
+        given = (f"{p['name']} {p['type']}{'...' if p.get('isVariadic') else ''}" for p in overload["arguments"])
         return f"{body['name']}({', '.join(given)})"
 
     return Listing(
@@ -120,7 +124,7 @@ def _function(body: Document) -> Listing:
 
 
 def _topics(*, extended: bool) -> Callable[[Document], Listing]:
-    return _listed(
+    return _single_table(
         "topics",
         table_columns.topic_columns(extended=extended),
         Partitions=lambda row: len(row["replicaInfo"]),
@@ -140,37 +144,39 @@ def _alert(body: Document) -> Listing:
     return Listing("", facts=facts, texts=(Fact("plan", "Plan", body.get("plan")),))
 
 
-def _became(body: Document) -> Listing:
+def _command_status(body: Document) -> Listing:
     return Listing("", notes=(str((body.get("commandStatus") or {}).get("message", "")),))
 
 
-def _unheard(body: Document) -> Listing:
+def _unknown_kind(body: Document) -> Listing:
     fields = {
         name: value for name, value in body.items() if name not in ("@type", "statementText", "warnings") and value
     }
     return Listing("", facts=_facts(fields, {name: name for name in fields}))
 
 
-_READ: Mapping[str, Callable[[Document], Listing]] = {
-    "streams": _listed("streams", table_columns.source_columns(Kind.STREAM)),
-    "tables": _listed("tables", table_columns.source_columns(Kind.TABLE)),
+_READERS: Mapping[str, Callable[[Document], Listing]] = {
+    "streams": _single_table("streams", table_columns.source_columns(Kind.STREAM)),
+    "tables": _single_table("tables", table_columns.source_columns(Kind.TABLE)),
     "sourceDescription": _described,
-    "source_descriptions": _several("sourceDescriptions", _described),
+    "source_descriptions": _many("sourceDescriptions", _described),
     "kafka_topics": _topics(extended=False),
     "kafka_topics_extended": _topics(extended=True),
     "queries": _queries,
     "queryDescription": _explained,
-    "query_descriptions": _several("queryDescriptions", _explained),
-    "function_names": _listed("functions", table_columns.FUNCTIONS),
+    "query_descriptions": _many("queryDescriptions", _explained),
+    "function_names": _single_table("functions", table_columns.FUNCTIONS),
     "describe_function": _function,
-    "type_list": _listed("types", table_columns.TYPES, Schema=lambda row: TypeCell(type_from_json(row["schema"]))),
-    "properties": _listed("properties", table_columns.PROPERTIES),
-    "variables": _listed("variables", table_columns.VARIABLES),
-    "alerts": _listed("alerts", table_columns.ALERTS),
+    "type_list": _single_table(
+        "types", table_columns.TYPES, Schema=lambda row: TypeCell(type_from_json(row["schema"]))
+    ),
+    "properties": _single_table("properties", table_columns.PROPERTIES),
+    "variables": _single_table("variables", table_columns.VARIABLES),
+    "alerts": _single_table("alerts", table_columns.ALERTS),
     "alert": _alert,
-    "notifiers": _listed("notifiers", table_columns.NOTIFIERS),
-    "connector_list": _listed("connectors", table_columns.CONNECTORS),
-    "connector_plugins_list": _listed("connectorsPlugins", table_columns.PLUGINS),
+    "notifiers": _single_table("notifiers", table_columns.NOTIFIERS),
+    "connector_list": _single_table("connectors", table_columns.CONNECTORS),
+    "connector_plugins_list": _single_table("connectorsPlugins", table_columns.PLUGINS),
     "print": _printed,
-    "currentStatus": _became,
+    "currentStatus": _command_status,
 }

@@ -30,19 +30,19 @@ INTERNAL_TOPIC_PREFIXES = ("__", "_confluent", "_schemas")
 """Prefixes of system topics, which only LIST ALL TOPICS shows."""
 
 
-def describe_metadata(question: MetadataQuery, context: DescribeContext) -> Listing:
+def describe_metadata(request: MetadataQuery, context: DescribeContext) -> Listing:
     """Answers a metadata statement from the current state."""
-    return replace(_ANSWERS[question.about](question, context), statement=question.text)
+    return replace(_LISTINGS[request.about](request, context), statement=request.text)
 
 
 # -- sources --------------------------------------------------------------------------------------------------------
 
 
 def _sources(kind: Kind) -> Callable[[MetadataQuery, DescribeContext], Listing]:
-    def listed(question: MetadataQuery, context: DescribeContext) -> Listing:
+    def listed(request: MetadataQuery, context: DescribeContext) -> Listing:
         found = sorted((s for s in context.catalog.sources.values() if s.kind is kind), key=lambda s: s.name)
-        if question.extended or question.described:
-            parts = tuple(describe_source(source, context, extended=question.extended) for source in found)
+        if request.extended or request.described:
+            parts = tuple(describe_source(source, context, extended=request.extended) for source in found)
             return Listing("source_descriptions", parts=unique_notes(parts), parts_name="sourceDescriptions")
         return _listing(f"{kind}s", table_columns.source_columns(kind), map(_source_row, found))
 
@@ -54,77 +54,75 @@ def _source_row(source: SourceInfo) -> tuple[object, ...]:
     return source.name, source.topic, *formats, source.relation.window is not None, source.kind.upper()
 
 
-def _described(question: MetadataQuery, context: DescribeContext) -> Listing:
-    return describe_source(context.catalog.sources[question.name], context, extended=question.extended)
+def _described(request: MetadataQuery, context: DescribeContext) -> Listing:
+    return describe_source(context.catalog.sources[request.name], context, extended=request.extended)
 
 
 # -- topics and queries ---------------------------------------------------------------------------------------------
 
 
-def _topics(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _topics(request: MetadataQuery, context: DescribeContext) -> Listing:
     rows: list[tuple[object, ...]] = []
     for name, topic in sorted(context.topics.items()):
-        if question.all or not name.startswith(INTERNAL_TOPIC_PREFIXES):
-            counts = (topic.consumers, topic.groups) if question.extended else ()
+        if request.all or not name.startswith(INTERNAL_TOPIC_PREFIXES):
+            counts = (topic.consumers, topic.groups) if request.extended else ()
             rows.append((name, topic.partitions, topic.replicas, [topic.replicas] * topic.partitions, *counts))
-    kind = "kafka_topics_extended" if question.extended else "kafka_topics"
-    return Listing(
-        kind, tables=(Table("topics", table_columns.topic_columns(extended=question.extended), tuple(rows)),)
-    )
+    kind = "kafka_topics_extended" if request.extended else "kafka_topics"
+    return Listing(kind, tables=(Table("topics", table_columns.topic_columns(extended=request.extended), tuple(rows)),))
 
 
-def _queries(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _queries(request: MetadataQuery, context: DescribeContext) -> Listing:
     queries = context.catalog.queries.values()
-    if question.extended:
+    if request.extended:
         parts = tuple(explain_query(query, context) for query in queries)
         return Listing("query_descriptions", parts=parts, parts_name="queryDescriptions")
     table = queries_table("queries", queries, context)
     return Listing("queries", tables=(table,), notes=table_columns.QUERY_NOTES)
 
 
-def _explained(question: MetadataQuery, context: DescribeContext) -> Listing:
-    if question.query is None:
+def _explained(request: MetadataQuery, context: DescribeContext) -> Listing:
+    if request.query is None:
         raise LookupError("EXPLAIN is planned with its query")
-    return explain_query(question.query, context, question.query_type)
+    return explain_query(request.query, context, request.query_type)
 
 
 # -- functions, types, settings -------------------------------------------------------------------------------------
 
 
-def _functions(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _functions(request: MetadataQuery, context: DescribeContext) -> Listing:
     known = {**functions.SCALARS, **functions.AGGREGATES}
     rows = [(name, function.area.upper(), function_kind(function)) for name, function in known.items()]
     rows += [(name, "USER", "OPERATOR") for name in OPERATORS]
     return _listing("functions", table_columns.FUNCTIONS, sorted(rows))
 
 
-def _function(question: MetadataQuery, context: DescribeContext) -> Listing:
-    found = functions.find(question.name)
+def _function(request: MetadataQuery, context: DescribeContext) -> Listing:
+    found = functions.find(request.name)
     if found is None:
-        raise functions.unknown_function(question.name)
-    return describe_function(question.name, found)
+        raise functions.unknown_function(request.name)
+    return describe_function(request.name, found)
 
 
-def _types(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _types(request: MetadataQuery, context: DescribeContext) -> Listing:
     types = sorted(context.catalog.types.items())
     return _listing("types", table_columns.TYPES, ((name, TypeCell(kind), schema_json(kind)) for name, kind in types))
 
 
-def _properties(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _properties(request: MetadataQuery, context: DescribeContext) -> Listing:
     values = {**context.defaults, **context.properties}
     levels = dict.fromkeys(context.properties, "SESSION")
     rows = ((name, "KSQL", levels.get(name, ""), str(values[name]), True) for name in sorted(values))
     return _listing("properties", table_columns.PROPERTIES, rows)
 
 
-def _variables(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _variables(request: MetadataQuery, context: DescribeContext) -> Listing:
     return _listing("variables", table_columns.VARIABLES, sorted(context.variables.items()))
 
 
 # -- alerts ---------------------------------------------------------------------------------------------------------
 
 
-def _alerts(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _alerts(request: MetadataQuery, context: DescribeContext) -> Listing:
     rows = (_alert_row(query, context) for _, query in sorted(context.catalog.alerts.items()))
     return _listing("alerts", table_columns.ALERTS, rows)
 
@@ -136,16 +134,16 @@ def _alert_row(query: Query, context: DescribeContext) -> tuple[object, ...]:
     return alert.name, alert.source, str(alert.rule), alert.severity, notify, query.id, context.state(query.id)
 
 
-def _alert(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _alert(request: MetadataQuery, context: DescribeContext) -> Listing:
     """Describes an alert: its row of LIST, its statement and its plan."""
-    query = context.catalog.alerts[question.name]
+    query = context.catalog.alerts[request.name]
     cells = zip(table_columns.ALERTS, _alert_row(query, context), strict=True)
     facts = tuple(Fact(column.name, column.heading, value, column.is_name) for column, value in cells)
     statement = Fact("statement", "Statement", single_line(query.text))
     return Listing("alert", facts=(*facts, statement), texts=(Fact("plan", "Plan", tree(query)),))
 
 
-def _notifiers(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _notifiers(request: MetadataQuery, context: DescribeContext) -> Listing:
     rows = ((one.name, one.kind.upper(), _options(one)) for _, one in sorted(context.catalog.notifiers.items()))
     return _listing("notifiers", table_columns.NOTIFIERS, rows)
 
@@ -157,11 +155,11 @@ def _options(notifier: Notifier) -> str:
 # -- connectors: there is no Kafka Connect --------------------------------------------------------------------------
 
 
-def _connectors(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _connectors(request: MetadataQuery, context: DescribeContext) -> Listing:
     return _listing("connectors", table_columns.CONNECTORS, ())
 
 
-def _plugins(question: MetadataQuery, context: DescribeContext) -> Listing:
+def _plugins(request: MetadataQuery, context: DescribeContext) -> Listing:
     return _listing("connectorsPlugins", table_columns.PLUGINS, ())
 
 
@@ -180,7 +178,7 @@ def _listing(name: str, head: tuple[Column, ...], rows: Iterable[tuple[object, .
     return Listing(_KINDS.get(name, name), tables=(Table(name, head, tuple(rows)),))
 
 
-_ANSWERS: Mapping[MetadataKind, Callable[[MetadataQuery, DescribeContext], Listing]] = {
+_LISTINGS: Mapping[MetadataKind, Callable[[MetadataQuery, DescribeContext], Listing]] = {
     MetadataKind.STREAMS: _sources(Kind.STREAM),
     MetadataKind.TABLES: _sources(Kind.TABLE),
     MetadataKind.SOURCE: _described,

@@ -91,12 +91,12 @@ def _check_order(clauses: list[Part]) -> None:
 
 def _emit(children: list[Any], meta: Meta) -> Part:
     """Returns the kind and the trigger, if any; a trigger that is the default is None."""
-    (said,) = children
-    if said.field == "final":
+    (clause,) = children
+    if clause.field == "final":
         return Part("emit", (ast.Emit.FINAL,), span_of(meta))
-    parts = {child.field: child.children for child in said.children}
+    parts = {child.field: child.children for child in clause.children}
     results = Results(parts["results"][0]) if "results" in parts else Results.ACCUMULATING
-    trigger = _TRIGGERS[said.field](parts)
+    trigger = _TRIGGERS[clause.field](parts)
     if (trigger, results) == (PerRecord(), Results.ACCUMULATING):
         return Part("emit", (ast.Emit.CHANGES,), span_of(meta))
     return Part("emit", (ast.Emit.CHANGES, ast.EmitWhen(trigger, results, span=span_of(meta))), span_of(meta))

@@ -73,16 +73,16 @@ def distinct_on(flow: PartialPlan, query: ast.Query, types: Mapping[str, pa.Data
     if query.distinct is None or not query.distinct.on:
         return flow
     typer = Typer(flow.scope, CLAUSE, types)
-    named = [e.NamedExpression(expression_text(one), _compared(one, flow, typer)) for one in query.distinct.on]
-    return _first(flow, tuple(named), query)
+    named = [e.NamedExpression(expression_text(one), _compared_column(one, flow, typer)) for one in query.distinct.on]
+    return _apply_distinct(flow, tuple(named), query)
 
 
-def _compared(written: ast.Expr, flow: PartialPlan, typer: Typer) -> e.Expression:
+def _compared_column(written: ast.Expr, flow: PartialPlan, typer: Typer) -> e.Expression:
     """Refers to a key column as such: rows with equal keys are together without a shuffle."""
     full = qualify(written, flow.scope, CLAUSE)
     if not flow.scope.is_join:  # after a join, the key is not always that of both sides
         for key in flow.keys:
-            if full in key.viable:
+            if full in key.candidates:
                 return e.Column(key.type, key.name)
     return typer.typed(full)
 
@@ -93,8 +93,8 @@ def distinct_rows(flow: PartialPlan, query: ast.Query) -> PartialPlan:
         return flow
     columns = [e.Column(f.type, f.name) for f in flow.relation.columns if f.name[0] != "$"]  # without hidden keys
     columns += [e.Column(t.BIGINT, name) for name in e.BOUNDS if flow.relation.window is not None]
-    return _first(flow, tuple(e.NamedExpression(column.name, column) for column in columns), query)
+    return _apply_distinct(flow, tuple(e.NamedExpression(column.name, column) for column in columns), query)
 
 
-def _first(flow: PartialPlan, on: tuple[e.NamedExpression, ...], query: ast.Query) -> PartialPlan:
+def _apply_distinct(flow: PartialPlan, on: tuple[e.NamedExpression, ...], query: ast.Query) -> PartialPlan:
     return flow.on(Distinct(flow.node, flow.relation, on, window_of(query.window)))

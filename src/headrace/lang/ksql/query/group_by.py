@@ -76,7 +76,7 @@ class GroupedQuery:
     calls: dict[ast.Call, AggregateCall] = field(default_factory=dict)
     results: dict[str, pa.DataType] = field(default_factory=dict)
     """Result types of the aggregates, by column."""
-    left_over: list[ast.Expr] = field(default_factory=list)
+    ungrouped: list[ast.Expr] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         typer = Typer(self.flow.scope, "GROUP BY", self.types)
@@ -92,30 +92,30 @@ class GroupedQuery:
         return Scope((*columns, *bounds), self.flow.scope.sources)
 
     def typer(self, clause: str) -> Typer:
-        return Typer(self.scope, clause, self.types, lambda node: self._meet(node, clause))
+        return Typer(self.scope, clause, self.types, lambda node: self._resolve(node, clause))
 
-    def _meet(self, node: ast.Expr, clause: str) -> e.Expression | None:
+    def _resolve(self, node: ast.Expr, clause: str) -> e.Expression | None:
         if node in self.groups:
             key = self.keys[self.groups.index(node)]
             return e.Column(key.type, key.name)
         if is_aggregate(node):
             assert isinstance(node, ast.Call)
-            call = self._call(node)
+            call = self._aggregate_call(node)
             return e.Column(self.results[call.name], call.name)
         if isinstance(node, ast.Name):
-            return self._name(node, clause)
+            return self._resolve_column(node, clause)
         return None
 
-    def _name(self, node: ast.Name, clause: str) -> e.Expression | None:
+    def _resolve_column(self, node: ast.Name, clause: str) -> e.Expression | None:
         if node.name in e.BOUNDS and self.window is not None:
             if clause == "HAVING":
                 raise _misplaced_bounds(node)
             return e.Column(t.BIGINT, node.name)
         if node.source is not None or any(c.source is None and c.name == node.name for c in self.flow.scope.columns):
-            self.left_over.append(node)
+            self.ungrouped.append(node)
         return None
 
-    def _call(self, node: ast.Call) -> AggregateCall:
+    def _aggregate_call(self, node: ast.Call) -> AggregateCall:
         if node in self.calls:
             return self.calls[node]
         if any(aggregates_in(argument) for argument in node.arguments):
@@ -162,20 +162,20 @@ class GroupedQuery:
                 span=self.groups[0].span,
                 fix="add COUNT(*), for example",
             )
-        wrong = [expression_text(_bare(item)) for item, left in select if left]
-        if wrong:
+        invalid = [expression_text(_unqualified(item)) for item, columns in select if columns]
+        if invalid:
             raise BadGrouping(
-                f"Non-aggregate SELECT expression(s) not part of GROUP BY: {', '.join(wrong)}\n"
+                f"Non-aggregate SELECT expression(s) not part of GROUP BY: {', '.join(invalid)}\n"
                 "Either add the column(s) to the GROUP BY or remove them from the SELECT.",
-                span=next(item.span for item, left in select if left),
+                span=next(item.span for item, columns in select if columns),
             )
         if having:
             raise BadGrouping(
-                f"Non-aggregate HAVING expression not part of GROUP BY: {expression_text(_bare(having[0]))}",
+                f"Non-aggregate HAVING expression not part of GROUP BY: {expression_text(_unqualified(having[0]))}",
                 span=having[0].span,
             )
 
-    def planned(self, having: e.Expression | None, query: ast.Query) -> PartialPlan:
+    def plan(self, having: e.Expression | None, query: ast.Query) -> PartialPlan:
         """Returns the plan of the groups' results; key columns are in the order of GROUP BY."""
         key = tuple(Field(k.name, k.type) for k in self.keys)
         value = tuple(Field(c.name, self.results[c.name]) for c in self.calls.values())
@@ -265,6 +265,6 @@ def _constant(argument: e.Expression, node: ast.Call) -> Any:
     return argument.value
 
 
-def _bare(expression: ast.Expr) -> ast.Expr:
+def _unqualified(expression: ast.Expr) -> ast.Expr:
     """Removes the source qualifiers, as the user most likely wrote it."""
     return rewrite(expression, lambda p: replace(p, source=None) if isinstance(p, ast.Name) else None)

@@ -16,7 +16,7 @@ from headrace.plan.nodes import ForeignKeyJoin, JoinKind, Node, StreamJoin, Stre
 from headrace.plan.relations import Kind, Relation, Window, WindowKind
 from headrace.schema import Field
 
-_SHOWN = {
+_JOIN_TEXTS = {
     "INNER": "[INNER] JOIN",
     "LEFT": "LEFT [OUTER] JOIN",
     "RIGHT": "RIGHT [OUTER] JOIN",
@@ -36,7 +36,7 @@ class _Side:
     @property
     def on_key(self) -> bool:
         keys = self.flow.keys
-        return len(keys) == 1 and not keys[0].synthetic and self.written in keys[0].viable
+        return len(keys) == 1 and not keys[0].synthetic and self.written in keys[0].candidates
 
     @property
     def on_shared_key(self) -> bool:
@@ -50,21 +50,21 @@ class _Side:
         return isinstance(self.written, ast.Name)
 
 
-Leaf = Callable[[ast.SourceRef | ast.SubqueryRef | ast.OperatorRef], PartialPlan]
+SourcePlanner = Callable[[ast.SourceRef | ast.SubqueryRef | ast.OperatorRef], PartialPlan]
 """Plans a source or a subquery."""
 
 
-def from_clause(source: ast.From, leaf: Leaf, used: set[str]) -> PartialPlan:
+def from_clause(source: ast.From, plan_source: SourcePlanner, used: set[str]) -> PartialPlan:
     """Plans a FROM clause."""
-    return _joined(source, leaf, used) if isinstance(source, ast.Join) else leaf(source)
+    return _join(source, plan_source, used) if isinstance(source, ast.Join) else plan_source(source)
 
 
-def _joined(join: ast.Join, leaf: Leaf, used: set[str]) -> PartialPlan:
-    left = _operand(join.left, leaf, used)
-    right = _operand(join.right, leaf, used)
+def _join(join: ast.Join, plan_source: SourcePlanner, used: set[str]) -> PartialPlan:
+    left = _operand(join.left, plan_source, used)
+    right = _operand(join.right, plan_source, used)
     _check_sources(join, left, right)
-    ours, theirs = _sides(join, left, right)
-    _check_types(join, ours, theirs)
+    left_side, right_side = _sides(join, left, right)
+    _check_types(join, left_side, right_side)
     _check_windows(join, left, right)
     if left.kind is Kind.TABLE and right.kind is Kind.STREAM:
         raise BadJoin(
@@ -74,16 +74,22 @@ def _joined(join: ast.Join, leaf: Leaf, used: set[str]) -> PartialPlan:
             fix="put the stream on the left",
         )
     if right.kind is Kind.STREAM:
-        return _streams(join, ours, theirs)
-    return _enriched(join, ours, theirs) if left.kind is Kind.STREAM else _tables(join, ours, theirs)
+        return _stream_join(join, left_side, right_side)
+    return (
+        _stream_table_join(join, left_side, right_side)
+        if left.kind is Kind.STREAM
+        else _table_join(join, left_side, right_side)
+    )
 
 
-def _operand(source: ast.From, leaf: Leaf, used: set[str]) -> PartialPlan:
-    return _joined(source, leaf, used) if isinstance(source, ast.Join) else prefix_columns(leaf(source), used)
+def _operand(source: ast.From, plan_source: SourcePlanner, used: set[str]) -> PartialPlan:
+    return (
+        _join(source, plan_source, used) if isinstance(source, ast.Join) else prefix_columns(plan_source(source), used)
+    )
 
 
 def _got(join: ast.Join, left: PartialPlan, right: PartialPlan) -> str:
-    return f"Got {left.scope.sources[-1]} {_SHOWN[join.kind]} {right.scope.sources[-1]}."
+    return f"Got {left.scope.sources[-1]} {_JOIN_TEXTS[join.kind]} {right.scope.sources[-1]}."
 
 
 # -- checks ---------------------------------------------------------------------------------------------------------
@@ -122,21 +128,21 @@ def _sides(join: ast.Join, left: PartialPlan, right: PartialPlan) -> tuple[_Side
         )
     both = Scope((*left.scope.columns, *right.scope.columns), (*left.scope.sources, *right.scope.sources))
     written = [qualify(part, both, "JOIN ON") for part in (on.left, on.right)]
-    places = [_place(part, on, written, left, right) for part in written]
-    if places[0] == places[1]:
+    sides = [_side_of(part, on, written, left, right) for part in written]
+    if sides[0] == sides[1]:
         names = [sorted({p.source for p in parts_of(w) if isinstance(p, ast.Name) and p.source}) for w in written]
         raise BadJoin(
             "Each side of the join must reference exactly one source and not the same source. Left side references "
             f"`{names[0][0]}` and right references `{names[1][0]}`",
             span=on.span,
         )
-    if places[0] == "right":
+    if sides[0] == "right":
         written.reverse()
     typed = [Typer(f.scope, "JOIN ON").typed(w) for f, w in zip((left, right), written, strict=True)]
     return _Side(left, written[0], typed[0]), _Side(right, written[1], typed[1])
 
 
-def _place(part: ast.Expr, on: ast.Comparison, written: list[ast.Expr], left: PartialPlan, right: PartialPlan) -> str:
+def _side_of(part: ast.Expr, on: ast.Comparison, written: list[ast.Expr], left: PartialPlan, right: PartialPlan) -> str:
     sources = {p.source for p in parts_of(part) if isinstance(p, ast.Name)}
     if len(sources) != 1:
         shown = f"({expression_text(written[0])} = {expression_text(written[1])})"
@@ -160,13 +166,17 @@ def _check_types(join: ast.Join, left: _Side, right: _Side) -> None:
 
 
 def _check_windows(join: ast.Join, left: PartialPlan, right: PartialPlan) -> None:
-    ours, theirs = left.relation.window, right.relation.window
-    if (ours is None) != (theirs is None):
+    left_window, right_window = left.relation.window, right.relation.window
+    if (left_window is None) != (right_window is None):
         shown = [f"`{f.infos[0].name}` is {_windowed(f.relation.window)}" for f in (left, right)]
         raise BadWindow("Can not join windowed source to non-windowed source.\n" + "\n".join(shown), span=join.span)
-    if ours and theirs and (ours.kind is WindowKind.SESSION) != (theirs.kind is WindowKind.SESSION):
+    if (
+        left_window
+        and right_window
+        and (left_window.kind is WindowKind.SESSION) != (right_window.kind is WindowKind.SESSION)
+    ):
         raise BadWindow("Can not join sources with different window types", span=join.span)
-    if ours and theirs and ours.size != theirs.size:
+    if left_window and right_window and left_window.size != right_window.size:
         raise BadWindow("Implicit repartitioning of windowed sources is not supported.", span=join.span)
 
 
@@ -196,19 +206,19 @@ def _result(
 def _key(join: ast.Join, left: _Side, right: _Side) -> tuple[KeyColumn, ...]:
     kind = left.expression.type
     if join.kind != "FULL":
-        viable: tuple[ast.Expr, ...] = ()
+        candidates: tuple[ast.Expr, ...] = ()
         if left.on_key:
-            viable = left.flow.keys[0].viable
+            candidates = left.flow.keys[0].candidates
         elif left.is_column:
-            viable = (left.written,)
+            candidates = (left.written,)
         if right.is_column:
-            viable = (*viable, right.written)
-        if viable:
-            return (KeyColumn("$key", kind, viable),)
+            candidates = (*candidates, right.written)
+        if candidates:
+            return (KeyColumn("$key", kind, candidates),)
     return (KeyColumn(SYNTHETIC, kind, (ast.Name(SYNTHETIC),), synthetic=True),)
 
 
-def _on(side: _Side) -> PartialPlan:
+def _rekeyed(side: _Side) -> PartialPlan:
     """Returns the stream under the key that the join needs."""
     if side.on_key:
         return side.flow
@@ -217,7 +227,7 @@ def _on(side: _Side) -> PartialPlan:
     return rekey(side.flow, (key,), (side.expression,), explicit=False)
 
 
-def _streams(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
+def _stream_join(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
     if join.within is None:
         raise BadJoin(
             "Stream-Stream joins must have a WITHIN clause specified. None was provided. "
@@ -225,16 +235,22 @@ def _streams(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
             span=join.span,
             fix="add WITHIN 1 HOUR, for example",
         )
-    ours, theirs, key = _on(left), _on(right), _key(join, left, right)
-    relation = _output(ours, theirs, key, Kind.STREAM)
+    left_plan, right_plan, key = _rekeyed(left), _rekeyed(right), _key(join, left, right)
+    relation = _output(left_plan, right_plan, key, Kind.STREAM)
     within = join.within
     node = StreamJoin(
-        ours.node, theirs.node, relation, JoinKind(join.kind.lower()), within.before, within.after, within.grace
+        left_plan.node,
+        right_plan.node,
+        relation,
+        JoinKind(join.kind.lower()),
+        within.before,
+        within.after,
+        within.grace,
     )
-    return _result(node, relation, key, ours, theirs)
+    return _result(node, relation, key, left_plan, right_plan)
 
 
-def _no_within(join: ast.Join, left: _Side, right: _Side) -> None:
+def _reject_within(join: ast.Join, left: _Side, right: _Side) -> None:
     if join.within is not None:
         raise BadJoin(
             f"Join with a table does not support WITHIN. {_got(join, left.flow, right.flow)}",
@@ -243,22 +259,22 @@ def _no_within(join: ast.Join, left: _Side, right: _Side) -> None:
         )
 
 
-def _enriched(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
-    _no_within(join, left, right)
+def _stream_table_join(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
+    _reject_within(join, left, right)
     if join.kind in ("RIGHT", "FULL"):
         name = "full-outer" if join.kind == "FULL" else "right-outer"
         raise BadJoin(
             f"Invalid join type: {name} join not supported for stream-table join. {_got(join, left.flow, right.flow)}",
             span=join.span,
         )
-    _on_primary_key(join, left, right, "stream-table")
-    ours, key = _on(left), _key(join, left, right)
-    relation = _output(ours, right.flow, key, Kind.STREAM)
-    node = StreamTableJoin(ours.node, right.flow.node, relation, JoinKind(join.kind.lower()))
-    return _result(node, relation, key, ours, right.flow)
+    _check_primary_key(join, left, right, "stream-table")
+    left_plan, key = _rekeyed(left), _key(join, left, right)
+    relation = _output(left_plan, right.flow, key, Kind.STREAM)
+    node = StreamTableJoin(left_plan.node, right.flow.node, relation, JoinKind(join.kind.lower()))
+    return _result(node, relation, key, left_plan, right.flow)
 
 
-def _on_primary_key(join: ast.Join, left: _Side, right: _Side, kind: str) -> None:
+def _check_primary_key(join: ast.Join, left: _Side, right: _Side, kind: str) -> None:
     if not right.on_key:
         where = "the primary key of the right input table" if kind == "table-table" else "the table's primary key"
         shown = [expression_text(s) for s in (left.written, right.written)]
@@ -272,18 +288,18 @@ def _on_primary_key(join: ast.Join, left: _Side, right: _Side, kind: str) -> Non
         )
 
 
-def _tables(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
-    _no_within(join, left, right)
-    _on_primary_key(join, left, right, "table-table")
+def _table_join(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
+    _reject_within(join, left, right)
+    _check_primary_key(join, left, right, "table-table")
     if left.on_key or left.on_shared_key:
         key = _key(join, left, right)
         relation = _output(left.flow, right.flow, key, Kind.TABLE)
         node = TableJoin(left.flow.node, right.flow.node, relation, JoinKind(join.kind.lower()))
         return _result(node, relation, key, left.flow, right.flow)
-    return _foreign(join, left, right)
+    return _foreign_key_join(join, left, right)
 
 
-def _foreign(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
+def _foreign_key_join(join: ast.Join, left: _Side, right: _Side) -> PartialPlan:
     source, *others = left.flow.infos
     if others:
         raise BadJoin(

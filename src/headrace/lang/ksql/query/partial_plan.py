@@ -22,7 +22,7 @@ _ENVELOPE = {ROWPARTITION: System.PARTITION, ROWOFFSET: System.OFFSET}
 
 @dataclass(frozen=True)
 class KeyColumn:
-    """A column of the key. In a projection any of `viable`, written with their sources, stands for it.
+    """A column of the key. In a projection any of `candidates`, written with their sources, stands for it.
 
     After a join on equality there are several; the first of them in a projection becomes the key. `name` is the key
     column's name inside the plan. A synthetic one matches no column of the statement.
@@ -30,7 +30,7 @@ class KeyColumn:
 
     name: str
     type: pa.DataType
-    viable: tuple[ast.Expr, ...]
+    candidates: tuple[ast.Expr, ...]
     synthetic: bool = False
 
 
@@ -45,7 +45,7 @@ class PartialPlan:
     infos: tuple[SourceInfo, ...]
     foreign: str | None = None
     """The left source of a foreign-key join, for messages."""
-    shown: tuple[str, ...] = ()
+    select_names: tuple[str, ...] = ()
     """The columns of SELECT in order."""
 
     @property
@@ -75,12 +75,12 @@ def nearest_source(catalog: Catalog, name: str) -> str:
 def used_names(query: ast.Query) -> set[str]:
     """Returns every name in the query; for a star also those of envelope columns."""
     names = {part.name for part in parts_of(query) if isinstance(part, ast.Name)}
-    spelt_out = (
+    expands_star = (
         query.partition_by
         and isinstance(query.source, ast.Join)
         and any(isinstance(item.value, ast.Star) for item in query.select)
     )
-    return names | set(_ENVELOPE) if spelt_out else names
+    return names | set(_ENVELOPE) if expands_star else names
 
 
 def source_plan(info: SourceInfo, alias: str, used: Iterable[str]) -> PartialPlan:
@@ -137,8 +137,8 @@ def rekey(
     flow: PartialPlan, keys: tuple[KeyColumn, ...], expressions: tuple[e.Expression, ...], *, explicit: bool
 ) -> PartialPlan:
     """Returns the stream under another key; the old key columns stay as values."""
-    kept = flow.relation.value
-    missing = tuple(f for f in flow.relation.key if all(f.name != v.name for v in kept))
+    values = flow.relation.value
+    missing = tuple(f for f in flow.relation.key if all(f.name != v.name for v in values))
     named = tuple(e.NamedExpression(k.name, x) for k, x in zip(keys, expressions, strict=True))
-    new = Relation(Kind.STREAM, tuple(Field(n.name, n.type) for n in named), (*kept, *missing))
+    new = Relation(Kind.STREAM, tuple(Field(n.name, n.type) for n in named), (*values, *missing))
     return replace(flow.on(Rekey(flow.node, new, named, explicit), new), keys=keys)

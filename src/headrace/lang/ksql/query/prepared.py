@@ -26,8 +26,8 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ENDS = frozenset(("GROUP", "HAVING", "PARTITION", "ORDER", "LIMIT", "EMIT", "WINDOW"))
-_LARGEST = 2**31 - 1
+_CLAUSES_AFTER_WHERE = frozenset(("GROUP", "HAVING", "PARTITION", "ORDER", "LIMIT", "EMIT", "WINDOW"))
+_INT_MAX = 2**31 - 1
 MAX_TEXT_LENGTH = 10_000
 """Longer texts are not parameterized."""
 
@@ -38,13 +38,13 @@ def parameterize(text: str) -> tuple[str, list[Value]] | None:
     """Returns the shape and the values; None if the text cannot be prepared."""
     if len(text) > MAX_TEXT_LENGTH or "${" in text:
         return None
-    parts, values, last, inside = list[str](), list[Value](), 0, False
+    parts, values, last, in_where = list[str](), list[Value](), 0, False
     for found in _TOKEN.finditer(text):
         kind, written = found.lastgroup, found[0]
         if kind == "word":
             word = written.upper()
-            inside = word == "WHERE" or (inside and word not in _ENDS)
-        elif inside and (value := _value(kind, written)) is not None:
+            in_where = word == "WHERE" or (in_where and word not in _CLAUSES_AFTER_WHERE)
+        elif in_where and (value := _value(kind, written)) is not None:
             parts += [text[last : found.start()], f"?{type(value).__name__}"]
             values.append(value)
             last = found.end()
@@ -54,7 +54,7 @@ def parameterize(text: str) -> tuple[str, list[Value]] | None:
 def _value(kind: str | None, written: str) -> Value | None:
     if kind == "text":
         return written[1:-1].replace("''", "'")
-    if kind == "number" and written.isdecimal() and int(written) <= _LARGEST:
+    if kind == "number" and written.isdecimal() and int(written) <= _INT_MAX:
         return int(written)
     return None
 
@@ -66,7 +66,7 @@ def parse_parameterized(text: str, values: Sequence[Value]) -> tuple[ast.Query, 
         return None
     query = statement.query
     literals = [part for part in parts_of(query.where) if isinstance(part, ast.StringLiteral | ast.IntegerLiteral)]
-    literals = [one for one in literals if isinstance(one.value, str) or one.value <= _LARGEST]
+    literals = [one for one in literals if isinstance(one.value, str) or one.value <= _INT_MAX]
     ordered = sorted(literals, key=lambda one: one.span.start if one.span else -1)
     if [one.value for one in ordered] != list(values):
         return None

@@ -50,27 +50,27 @@ class ColumnNames:
         return next(n for i in range(1, 1 << 20) if (n := f"{name}_{i}") not in taken)
 
 
-def select_items(query: ast.Query, flow: PartialPlan, scope: Scope, *, answered: bool = False) -> list[SelectColumn]:
+def select_items(query: ast.Query, flow: PartialPlan, scope: Scope, *, transient: bool = False) -> list[SelectColumn]:
     """Returns the columns of SELECT in order, with stars expanded.
 
-    If the result is `answered` (returned to a client, not stored), columns may have the names of system columns, and a
-    star includes the bounds of a window.
+    In a `transient` query, whose result is returned to a client and not stored, columns may have the names of system
+    columns, and a star includes the bounds of a window.
     """
     names = ColumnNames(scope)
     found: list[SelectColumn] = []
     for select in query.select:
         if isinstance(select.value, ast.Star):
-            found += _starred(select.value, query, flow, scope, names, bounds=answered)
+            found += _expand_star(select.value, query, flow, scope, names, bounds=transient)
         elif isinstance(select.value, ast.StructStar):
             found += _struct_fields(select.value, scope)
         else:
-            found.append(_item(select, scope, names, reserved=not answered))
+            found.append(_select_column(select, scope, names, reserved=not transient))
         names.given |= {item.name for item in found}
     _check_names(query, found)
     return found
 
 
-def _item(select: ast.SelectItem, scope: Scope, names: ColumnNames, *, reserved: bool) -> SelectColumn:
+def _select_column(select: ast.SelectItem, scope: Scope, names: ColumnNames, *, reserved: bool) -> SelectColumn:
     written = qualify(select.value, scope, "SELECT")
     if select.alias is not None:
         if select.alias in SYSTEM_TYPES:
@@ -80,7 +80,7 @@ def _item(select: ast.SelectItem, scope: Scope, names: ColumnNames, *, reserved:
                 fix="choose another name",
             )
         return SelectColumn(select.alias, written)
-    name = _natural_name(written, scope, names)
+    name = _default_name(written, scope, names)
     if reserved and name in SYSTEM_TYPES:
         raise BadName(
             f"Reserved column name in select: `{name}`. Please remove or alias the column.",
@@ -90,7 +90,7 @@ def _item(select: ast.SelectItem, scope: Scope, names: ColumnNames, *, reserved:
     return SelectColumn(name, written)
 
 
-def _natural_name(written: ast.Expr, scope: Scope, names: ColumnNames) -> str:
+def _default_name(written: ast.Expr, scope: Scope, names: ColumnNames) -> str:
     if isinstance(written, ast.Name):
         if scope.is_join and written.source and scope.clashes(written.name):
             return f"{written.source}_{written.name}"
@@ -100,32 +100,32 @@ def _natural_name(written: ast.Expr, scope: Scope, names: ColumnNames) -> str:
     return names.column()
 
 
-def _starred(
+def _expand_star(
     star: ast.Star, query: ast.Query, flow: PartialPlan, scope: Scope, names: ColumnNames, *, bounds: bool
 ) -> list[SelectColumn]:
     if star.source is not None and star.source not in scope.sources:
         scope.resolve(ast.Name("*", star.source, span=star.span), "SELECT")
     columns = scope.visible(star.source)
     if query.partition_by:
-        columns = _behind_a_new_key(columns, flow, scope)
+        columns = _order_after_rekey(columns, flow, scope)
     elif bounds or scope.is_join:
         columns = _with_bounds(columns, flow, scope)
     found = [SelectColumn(_star_name(c, scope), c.written) for c in columns]
     if query.partition_by:
         written = [item.written for item in found]
-        extra = [k for k in flow.keys if not any(v in written for v in k.viable)]
-        found = [SelectColumn(_key_name(k, scope, names), k.viable[0]) for k in extra] + found
+        extra = [k for k in flow.keys if not any(v in written for v in k.candidates)]
+        found = [SelectColumn(_key_name(k, scope, names), k.candidates[0]) for k in extra] + found
     return found
 
 
-def _behind_a_new_key(columns: list[ScopeColumn], flow: PartialPlan, scope: Scope) -> list[ScopeColumn]:
+def _order_after_rekey(columns: list[ScopeColumn], flow: PartialPlan, scope: Scope) -> list[ScopeColumn]:
     """Puts a source's old key last among its values; after a join also the pseudo columns, as in ksqlDB."""
     ordered: list[ScopeColumn] = []
     for alias, info in zip(scope.sources, flow.infos, strict=True):
         old = {f.name for f in info.relation.key}
-        mine = [c for c in columns if c.source == alias]
-        pseudo = [c for c in scope.columns if c.source == alias and c.hidden and scope.is_join and mine]
-        ordered += [c for c in mine if c.name not in old] + pseudo + [c for c in mine if c.name in old]
+        of_source = [c for c in columns if c.source == alias]
+        pseudo = [c for c in scope.columns if c.source == alias and c.hidden and scope.is_join and of_source]
+        ordered += [c for c in of_source if c.name not in old] + pseudo + [c for c in of_source if c.name in old]
     return [c for c in columns if c.source is None] + ordered
 
 
@@ -133,10 +133,10 @@ def _with_bounds(columns: list[ScopeColumn], flow: PartialPlan, scope: Scope) ->
     """Adds the bounds of a source's window after its key."""
     ordered = [c for c in columns if c.source is None]
     for alias, info in zip(scope.sources, flow.infos, strict=True):
-        mine = [c for c in columns if c.source == alias]
+        of_source = [c for c in columns if c.source == alias]
         keys = {f.name for f in info.relation.key}
-        bounds = [c for c in scope.columns if c.source == alias and c.hidden and c.name in e.BOUNDS and mine]
-        ordered += [c for c in mine if c.name in keys] + bounds + [c for c in mine if c.name not in keys]
+        bounds = [c for c in scope.columns if c.source == alias and c.hidden and c.name in e.BOUNDS and of_source]
+        ordered += [c for c in of_source if c.name in keys] + bounds + [c for c in of_source if c.name not in keys]
     return ordered
 
 
@@ -145,8 +145,8 @@ def _star_name(column: ScopeColumn, scope: Scope) -> str:
 
 
 def _key_name(key: KeyColumn, scope: Scope, names: ColumnNames) -> str:
-    written = key.viable[0]
-    return written.name if isinstance(written, ast.Name) else _natural_name(written, scope, names)
+    written = key.candidates[0]
+    return written.name if isinstance(written, ast.Name) else _default_name(written, scope, names)
 
 
 def _struct_fields(star: ast.StructStar, scope: Scope) -> list[SelectColumn]:
@@ -200,7 +200,9 @@ def project(
     named = tuple(e.NamedExpression(item.name, x) for item, x in values)
     key = tuple(Field(item.name if item else f"${k.name}", k.type) for item, k in zip(keys, flow.keys, strict=True))
     relation = replace(flow.relation, key=key, value=tuple(Field(n.name, n.type) for n in named))
-    return replace(flow.on(Select(flow.node, relation, named), relation), shown=tuple(item.name for item in found))
+    return replace(
+        flow.on(Select(flow.node, relation, named), relation), select_names=tuple(item.name for item in found)
+    )
 
 
 def _check_typed(item: SelectColumn, expression: e.Expression) -> None:
@@ -216,7 +218,7 @@ def _key_items(flow: PartialPlan, found: Sequence[SelectColumn], purpose: KeyPur
     chosen: list[SelectColumn | None] = []
     missing: list[KeyColumn] = []
     for key in flow.keys:
-        same = next((m for v in key.viable if (m := [item for item in found if item.written == v])), [])
+        same = next((m for v in key.candidates if (m := [item for item in found if item.written == v])), [])
         if not same:
             missing.append(key)
             chosen.append(None)
@@ -243,9 +245,9 @@ def _missing_key(flow: PartialPlan, missing: Sequence[KeyColumn], purpose: KeyPu
             fix="add it to SELECT",
         )
     several = purpose.clause == "join expression"
-    viable = [v for k in missing for v in k.viable]
+    candidates = [v for k in missing for v in k.candidates]
     bare = purpose.clause in ("grouping expression", "key column")
-    shown = [expression_text(replace(v, source=None) if bare and isinstance(v, ast.Name) else v) for v in viable]
+    shown = [expression_text(replace(v, source=None) if bare and isinstance(v, ast.Name) else v) for v in candidates]
     listed = shown[0] if len(shown) == 1 else f"{', '.join(shown[:-1])} {'or' if several else 'and'} {shown[-1]}"
     example = shown[0] if several else ", ".join(shown)
     note = ""

@@ -16,7 +16,7 @@ from headrace.lang.ksql.analyzer.typer import Typer
 from headrace.lang.ksql.formatter import expression_text, schema_text, type_text
 from headrace.lang.ksql.query.distinct import check_distinct, distinct_on, distinct_rows
 from headrace.lang.ksql.query.group_by import GroupedQuery, aggregates_in, group_query
-from headrace.lang.ksql.query.joins import Leaf, from_clause
+from headrace.lang.ksql.query.joins import SourcePlanner, from_clause
 from headrace.lang.ksql.query.partial_plan import (
     KeyColumn,
     PartialPlan,
@@ -51,7 +51,7 @@ class QueryPlanner:
         settings: Mapping[str, Any],
         *,
         keyless: bool = False,
-        answered: bool = False,
+        transient: bool = False,
     ) -> None:
         self.catalog = catalog
         self.types: Mapping[str, pa.DataType] = catalog.types
@@ -60,28 +60,28 @@ class QueryPlanner:
         self.settings = settings
         self.keyless = keyless
         """A stream whose key is not selected has no key, as in ksqlDB's newer planner, instead of being rejected."""
-        self.answered = answered
+        self.transient = transient
         """The result is returned to a client, and is not stored."""
 
     def flow(self, query: ast.Query) -> PartialPlan:
         """Plans the whole query: the parts of UNION ALL in order, ORDER BY and LIMIT last."""
-        flow = self._one(query)
+        flow = self._plan_select(query)
         for other in query.union:
-            flow = union(flow, self._one(other), other)
-        return self._topped(flow, query)
+            flow = union(flow, self._plan_select(other), other)
+        return self._with_top_n(flow, query)
 
-    def _leaf(self, used: set[str]) -> Leaf:
-        def leaf(source: ast.SourceRef | ast.SubqueryRef | ast.OperatorRef) -> PartialPlan:
+    def _source_planner(self, used: set[str]) -> SourcePlanner:
+        def plan_source(source: ast.SourceRef | ast.SubqueryRef | ast.OperatorRef) -> PartialPlan:
             if isinstance(source, ast.OperatorRef):
-                return apply_operator(leaf(source.source), source)
+                return apply_operator(plan_source(source.source), source)
             if isinstance(source, ast.SubqueryRef):
                 inner = QueryPlanner(self.catalog, None, self.statement, self.settings).flow(source.query)
                 return subquery_plan(inner, source.alias or "SUBQUERY")
             return source_plan(known_source(self.catalog, source.name, source), source.alias or source.name, used)
 
-        return leaf
+        return plan_source
 
-    def _topped(self, flow: PartialPlan, query: ast.Query) -> PartialPlan:
+    def _with_top_n(self, flow: PartialPlan, query: ast.Query) -> PartialPlan:
         if self.target is None:
             return flow
         if query.limit is not None and not query.order_by:
@@ -102,28 +102,32 @@ class QueryPlanner:
         typer = Typer(scope, "ORDER BY", self.types)
         return tuple((typer.typed(item.value), item.descending) for item in query.order_by)
 
-    def _one(self, query: ast.Query) -> PartialPlan:
+    def _plan_select(self, query: ast.Query) -> PartialPlan:
         used = used_names(query)
-        flow = temporal_join(from_clause(query.source, self._leaf(used), used), query.source)
+        flow = temporal_join(from_clause(query.source, self._source_planner(used), used), query.source)
         try:
-            return self._selected(flow, query)
+            return self._plan_clauses(flow, query)
         except StatementError as error:
             raise with_further_errors(error, query, flow.scope, self.types) from None
 
-    def _selected(self, flow: PartialPlan, query: ast.Query) -> PartialPlan:
+    def _plan_clauses(self, flow: PartialPlan, query: ast.Query) -> PartialPlan:
         self._check(query, flow)
         if query.where is not None:
-            flow = self._filtered(flow, query.where)
-        flow, exploded = self._exploded(flow, query)
+            flow = self._where(flow, query.where)
+        flow, exploded = self._explode(flow, query)
         if query.group_by:
-            return self._grouped(flow, query)
+            return self._group_by(flow, query)
         if query.partition_by:
-            flow = self._partitioned(flow, query)
+            flow = self._partition_by(flow, query)
         flow = distinct_on(flow, query, self.types)
-        found = select_items(query, flow, flow.scope, answered=self.answered)
-        if self.keyless and not query.partition_by and not any(i.written in k.viable for k in flow.keys for i in found):
+        found = select_items(query, flow, flow.scope, transient=self.transient)
+        if (
+            self.keyless
+            and not query.partition_by
+            and not any(i.written in k.candidates for k in flow.keys for i in found)
+        ):
             flow = rekey(flow, (), (), explicit=True)
-        typer = Typer(flow.scope, "SELECT", self.types, _met(exploded))
+        typer = Typer(flow.scope, "SELECT", self.types, _exploded_columns(exploded))
         typed = [typer.typed(item.written) for item in found]
         result = project(flow, found, typed, KeyPurpose(self.target, self._clause(query)))
         return emit_when(distinct_rows(result, query), query.emit_when)
@@ -167,7 +171,7 @@ class QueryPlanner:
         if query.emit is ast.Emit.FINAL:
             raise BadQuery("EMIT FINAL is only supported for windowed aggregations.", span=query.span)
 
-    def _filtered(self, flow: PartialPlan, where: ast.Expr) -> PartialPlan:
+    def _where(self, flow: PartialPlan, where: ast.Expr) -> PartialPlan:
         for part in parts_of(where):
             if isinstance(part, ast.Name):
                 flow.scope.resolve(part, "WHERE")
@@ -175,7 +179,7 @@ class QueryPlanner:
         condition = Typer(flow.scope, "WHERE", self.types).condition(written)
         return flow.on(Filter(flow.node, flow.relation, condition))
 
-    def _exploded(self, flow: PartialPlan, query: ast.Query) -> tuple[PartialPlan, dict[ast.Expr, e.Column]]:
+    def _explode(self, flow: PartialPlan, query: ast.Query) -> tuple[PartialPlan, dict[ast.Expr, e.Column]]:
         """Plans the table functions of SELECT, which repeat rows and become columns."""
         calls: dict[ast.Call, e.NamedExpression] = {}
         for item in query.select:
@@ -200,7 +204,7 @@ class QueryPlanner:
         node = Explode(flow.node, relation, tuple(calls.values()))
         return flow.on(node, relation), {w: e.Column(n.type, n.name) for w, n in calls.items()}
 
-    def _partitioned(self, flow: PartialPlan, query: ast.Query) -> PartialPlan:
+    def _partition_by(self, flow: PartialPlan, query: ast.Query) -> PartialPlan:
         written = tuple(qualify(p, flow.scope, "PARTITION BY") for p in query.partition_by)
         for at, one in enumerate(written):
             if one in written[:at]:
@@ -214,27 +218,29 @@ class QueryPlanner:
                 )
         if written == (ast.NullLiteral(),):
             return rekey(flow, (), (), explicit=True)
-        if len(written) == len(flow.keys) and all(w in k.viable for w, k in zip(written, flow.keys, strict=True)):
-            return replace(flow, keys=tuple(replace(k, viable=(w,)) for k, w in zip(flow.keys, written, strict=True)))
+        if len(written) == len(flow.keys) and all(w in k.candidates for w, k in zip(written, flow.keys, strict=True)):
+            return replace(
+                flow, keys=tuple(replace(k, candidates=(w,)) for k, w in zip(flow.keys, written, strict=True))
+            )
         check_not_windowed(flow, query.partition_by[0])
         typed = tuple(Typer(flow.scope, "PARTITION BY", self.types).typed(w) for w in written)
         keys = tuple(KeyColumn(f"$key{i}", x.type, (w,)) for i, (x, w) in enumerate(zip(typed, written, strict=True)))
         for key in keys:
-            check_key_type(key.type, query.partition_by[0], expression_text(key.viable[0]))
+            check_key_type(key.type, query.partition_by[0], expression_text(key.candidates[0]))
         return rekey(flow, keys, typed, explicit=True)
 
-    def _grouped(self, flow: PartialPlan, query: ast.Query) -> PartialPlan:
+    def _group_by(self, flow: PartialPlan, query: ast.Query) -> PartialPlan:
         groups = group_query(flow, query, self.types, self.settings)
-        found = select_items(query, flow, groups.scope, answered=self.answered)
+        found = select_items(query, flow, groups.scope, transient=self.transient)
         typer = groups.typer("SELECT")
         typed, over = [], []
         for item in found:
             typed.append(typer.typed(item.written))
-            over.append((item.written, list(groups.left_over)))
-            groups.left_over.clear()
+            over.append((item.written, list(groups.ungrouped)))
+            groups.ungrouped.clear()
         having = self._having(groups, query)
-        groups.check(over, groups.left_over)
-        result = groups.planned(having, query)
+        groups.check(over, groups.ungrouped)
+        result = groups.plan(having, query)
         return project(result, found, typed, KeyPurpose(self.target, "grouping expression"))
 
     def _having(self, groups: GroupedQuery, query: ast.Query) -> e.Expression | None:
@@ -245,17 +251,17 @@ class QueryPlanner:
 
 def union(left: PartialPlan, right: PartialPlan, node: ast.Ast) -> PartialPlan:
     """Merges two streams; the first determines the column names."""
-    ours, theirs = left.relation, right.relation
+    first, second = left.relation, right.relation
     if Kind.TABLE in (left.kind, right.kind):
         raise BadQuery("UNION ALL supports only streams, not tables", span=node.span)
-    same = [f.type for f in ours.value] == [f.type for f in theirs.value]
-    if not same or [f.type for f in ours.key] != [f.type for f in theirs.key] or ours.window != theirs.window:
+    same = [f.type for f in first.value] == [f.type for f in second.value]
+    if not same or [f.type for f in first.key] != [f.type for f in second.key] or first.window != second.window:
         raise SchemaMismatch(
-            f"The parts of UNION ALL have different columns: {schema_text(ours)} and {schema_text(theirs)}",
+            f"The parts of UNION ALL have different columns: {schema_text(first)} and {schema_text(second)}",
             span=node.span,
             fix="select columns of the same types in the same order, under the same key",
         )
-    return replace(left.on(Union(left.node, right.node, ours)), infos=(*left.infos, *right.infos))
+    return replace(left.on(Union(left.node, right.node, first)), infos=(*left.infos, *right.infos))
 
 
 def check_key_type(kind: pa.DataType, node: ast.Ast, name: str) -> None:
@@ -286,5 +292,5 @@ def _table_calls(node: Any) -> list[tuple[ast.Call, Function]]:
     return found
 
 
-def _met(exploded: Mapping[ast.Expr, e.Column]) -> Any:
+def _exploded_columns(exploded: Mapping[ast.Expr, e.Column]) -> Any:
     return lambda node: exploded.get(node) if isinstance(node, ast.Call) else None

@@ -32,7 +32,7 @@ def emit_when(flow: PartialPlan, when: ast.EmitWhen | None) -> PartialPlan:
             span=when.span,
             fix="write EMIT CHANGES, or add GROUP BY",
         )
-    if any(isinstance(pace, Every) and not pace.period for pace in _paces(when.trigger)):
+    if any(isinstance(trigger, Every) and not trigger.period for trigger in _pane_triggers(when.trigger)):
         raise BadQuery(
             "EVERY requires a duration greater than zero", span=when.span, fix="write EVERY 1 SECOND, for example"
         )
@@ -47,7 +47,7 @@ def emit_when(flow: PartialPlan, when: ast.EmitWhen | None) -> PartialPlan:
     return flow.on(Emit(flow.node, flow.relation, when.trigger, when.results))
 
 
-def _paces(trigger: Trigger) -> tuple[Trigger | None, ...]:
+def _pane_triggers(trigger: Trigger) -> tuple[Trigger | None, ...]:
     return (trigger.early, trigger.late) if isinstance(trigger, Panes) else (trigger,)
 
 
@@ -76,24 +76,24 @@ def with_panes(window: Window | None, when: ast.EmitWhen | None) -> Window | Non
 
 def temporal_join(flow: PartialPlan, source: ast.From) -> PartialPlan:
     """Plans the temporal joins of a FROM clause."""
-    for ref, join in _refs(source, None):
+    for ref, join in _source_refs(source, None):
         if ref.as_of is not None:
             flow = _as_of(flow, ref, ref.as_of, join)
     return flow
 
 
-def _refs(source: ast.From, join: ast.Join | None) -> Iterator[tuple[ast.SourceRef, ast.Join | None]]:
+def _source_refs(source: ast.From, join: ast.Join | None) -> Iterator[tuple[ast.SourceRef, ast.Join | None]]:
     """Yields all sources, each with the join whose right side it is."""
     if isinstance(source, ast.Join):
-        yield from _refs(source.left, None)
-        yield from _refs(source.right, source)
+        yield from _source_refs(source.left, None)
+        yield from _source_refs(source.right, source)
     elif isinstance(source, ast.SourceRef):
         yield source, join
 
 
 def _as_of(flow: PartialPlan, ref: ast.SourceRef, as_of: ast.AsOf, join: ast.Join | None) -> PartialPlan:
     alias = ref.alias or ref.name
-    left = {other.alias or other.name for other, _ in _refs(join.left, None)} if join else set[str]()
+    left = {other.alias or other.name for other, _ in _source_refs(join.left, None)} if join else set[str]()
     if as_of.time.name != e.ROWTIME or as_of.time.source not in {None, *left}:
         raise BadJoin(
             "FOR SYSTEM_TIME AS OF requires the time of the stream's row",
@@ -101,11 +101,11 @@ def _as_of(flow: PartialPlan, ref: ast.SourceRef, as_of: ast.AsOf, join: ast.Joi
             fix=f"write {min(left, default='stream')}.{e.ROWTIME}",
         )
 
-    def looking_back(node: Node) -> Node:
+    def with_history(node: Node) -> Node:
         joined = isinstance(node, StreamTableJoin) and relation_of(node.right).value[0].name.startswith(f"{alias}.")
         return replace(node, history=as_of.history or DEFAULT_HISTORY) if joined else node
 
-    node = rewrite_nodes(flow.node, looking_back)
+    node = rewrite_nodes(flow.node, with_history)
     if node == flow.node:
         raise BadJoin(
             "FOR SYSTEM_TIME AS OF is valid only for a table that is joined to a stream",

@@ -52,7 +52,7 @@ def plan_transient_query(
         )
     if not query.group_by and any(aggregates_in(item.value) for item in query.select):
         query = replace(query, group_by=(ast.IntegerLiteral(1),))
-    planner = QueryPlanner(catalog, None, "SELECT", properties, answered=True)
+    planner = QueryPlanner(catalog, None, "SELECT", properties, transient=True)
     flow = planner.flow(query)
     sink = Sink(flow.node, flow.relation, "", "", flow.key_format, flow.value_format)
     plan = Query(f"transient_{flow.infos[0].name}_{catalog.number}", sink, text)
@@ -60,28 +60,28 @@ def plan_transient_query(
         _check_keys(flow.infos[0], query)
         _check_source(flow.infos[0], query, properties)
         _check_condition(plan, query, properties)
-    return TransientSelect(plan, not pull, query.limit, _shown(flow), planner.order(query, flow.relation))
+    return TransientSelect(plan, not pull, query.limit, _result_columns(flow), planner.order(query, flow.relation))
 
 
-def _shown(flow: PartialPlan) -> tuple[ResultColumn, ...]:
+def _result_columns(flow: PartialPlan) -> tuple[ResultColumn, ...]:
     types = {f.name: f.type for f in flow.relation.columns}
     keys = {f.name for f in flow.relation.key} | set(e.BOUNDS if flow.relation.window else ())
-    return tuple(ResultColumn(name, types[name], name in keys) for name in flow.shown)
+    return tuple(ResultColumn(name, types[name], name in keys) for name in flow.select_names)
 
 
 # -- restrictions on pull queries -----------------------------------------------------------------------------------
 
 
 def _check_clauses(query: ast.Query, properties: Mapping[str, Any]) -> None:
-    refused: list[tuple[Any, str]] = [
+    unsupported: list[tuple[Any, str]] = [
         (not isinstance(query.source, ast.SourceRef), "JOIN clauses"),
         (query.union, "UNION ALL"),
         (query.window, "WINDOW clauses"),
         (query.partition_by, "PARTITION BY clauses"),
         (query.distinct, "DISTINCT"),
     ]
-    for is_there, what in refused:
-        if is_there:
+    for is_present, what in unsupported:
+        if is_present:
             raise BadQuery(f"Pull queries don't support {what}.", span=query.span, fix=_PUSH)
     if is_disabled(properties, PULL_QUERIES):
         raise BadQuery("Pull queries are disabled.", span=query.span, fix=f"set {PULL_QUERIES}=true")
@@ -92,8 +92,8 @@ def _check_clauses(query: ast.Query, properties: Mapping[str, Any]) -> None:
     for clause, part in (("SELECT", query.select), ("WHERE", query.where)):
         for name in parts_of(part):
             if isinstance(name, ast.Name) and name.name in (ROWPARTITION, ROWOFFSET):
-                said = f"Pull queries don't support the following columns in {clause} clauses: `{name.name}`"
-                raise BadQuery(said, span=name.span, fix=_PUSH)
+                message = f"Pull queries don't support the following columns in {clause} clauses: `{name.name}`"
+                raise BadQuery(message, span=name.span, fix=_PUSH)
 
 
 def _check_source(source: SourceInfo, query: ast.Query, properties: Mapping[str, Any]) -> None:
@@ -104,7 +104,7 @@ def _check_source(source: SourceInfo, query: ast.Query, properties: Mapping[str,
             raise BadQuery(
                 "Pull queries on streams are disabled.", span=query.span, fix=f"set {PULL_FROM_STREAMS}=true"
             )
-    elif not source.is_kept:
+    elif not source.is_materialized:
         raise NotQueryable(
             f"The `{source.name}` table isn't queryable: it is not materialized.",
             span=query.source.span,
@@ -119,8 +119,8 @@ def _check_keys(source: SourceInfo, query: ast.Query) -> None:
     for name, item in ((one.value, item) for one in lists for item in one.items):
         if isinstance(name, ast.Name) and name.name in numbers and isinstance(item, ast.StringLiteral):
             column = f"{name.name} {type_text(numbers[name.name])} KEY"
-            said = f"'{item.value}' can not be converted to the type of the key column: {column}"
-            raise TypeMismatch(said, span=item.span, fix="write a number")
+            message = f"'{item.value}' can not be converted to the type of the key column: {column}"
+            raise TypeMismatch(message, span=item.span, fix="write a number")
 
 
 def _check_condition(plan: Query, query: ast.Query, properties: Mapping[str, Any]) -> None:
@@ -137,7 +137,7 @@ def _check_condition(plan: Query, query: ast.Query, properties: Mapping[str, Any
         return
     by_range = not is_disabled(properties, PULL_RANGE_SCANS)
     for alternative in extract_selection(condition).alternatives:
-        if not _is_found(alternative, keys, by_range=by_range):
+        if not _is_key_lookup(alternative, keys, by_range=by_range):
             raise BadQuery(
                 "Query requires table scan to be enabled: the WHERE clause does not specify the whole key.",
                 span=span,
@@ -162,7 +162,7 @@ def _is_null(part: e.Expression) -> bool:
     return isinstance(part, e.Literal) and part.value is None
 
 
-def _is_found(alternative: Alternative, keys: set[str], *, by_range: bool) -> bool:
+def _is_key_lookup(alternative: Alternative, keys: set[str], *, by_range: bool) -> bool:
     """Whether rows are found by the whole key; or, with `by_range`, by one range of a single-column key."""
     equal = {bound.column for bound in alternative if bound.op is Compare.EQUAL}
     if keys <= equal:

@@ -57,7 +57,7 @@ class _Check:
         for reading in read_statements(text, self._variables, name=name):
             try:
                 self._statement(reading, name)
-                self._missing -= _made(reading.tokens)
+                self._missing -= _created_sources(reading.tokens)
             except HeadraceError as error:
                 self._refused(_located(error, reading, text, name), reading)
         self._around.pop()
@@ -81,7 +81,7 @@ class _Check:
             self.result.refused += 1
             self.result.errors += _in_order(error)
         self._lost_script |= isinstance(error, BadScript)
-        self._missing |= _made(reading.tokens)
+        self._missing |= _created_sources(reading.tokens)
         if isinstance(reading.statement, ast.DropSource):
             self._missing.discard(reading.statement.name)
 
@@ -127,7 +127,7 @@ _KINDS = ("STREAM", "TABLE", "TYPE")
 _BETWEEN = ("OR", "REPLACE", "SOURCE", "IF", "NOT", "EXISTS", *_KINDS)
 
 
-def _made(written: Sequence[Token]) -> set[str]:
+def _created_sources(written: Sequence[Token]) -> set[str]:
     """Returns what a statement creates, judged by its tokens: it may contain an error."""
     first, *rest = (token.value.upper() if token.kind is Kind.WORD else "" for token in written)
     if first == "DEFINE" and rest:

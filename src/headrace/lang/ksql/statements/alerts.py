@@ -52,7 +52,7 @@ from headrace.plan.relations import Kind, Relation, WindowKind
 from headrace.plan.sources import SourceInfo
 from headrace.schema import Field
 
-_OVER = timedelta(days=14)
+_DEFAULT_HISTORY = timedelta(days=14)
 _ORDER = (e.Compare.LESS, e.Compare.LESS_OR_EQUAL, e.Compare.GREATER, e.Compare.GREATER_OR_EQUAL)
 
 
@@ -69,18 +69,18 @@ def plan_alert(statement: ast.CreateAlert, catalog: Catalog, text: str) -> Query
     query = f"ALERT_{alert.name}_{catalog.number}"
     columns = tuple(e.NamedExpression(field.name, x) for field, x in zip(RULE_INPUT, (*watched, message), strict=True))
     below = _keyed(flow, columns, per)
-    said = Process(
+    process = Process(
         below, replace(below.relation, value=RULE_OUTPUT), alert_operator(alert, query, _nulls(flow.infos[0]))
     )
-    return Query(query, _sink(said, alert, query), text, alert=alert)
+    return Query(query, _sink(process, alert, query), text, alert=alert)
 
 
-def _sink(said: Process, alert: Alert, query: str) -> Sink:
+def _sink(process: Process, alert: Alert, query: str) -> Sink:
     """Adds the columns of a notice: the rule's output, and the constants of the alert."""
     relation = Relation(Kind.STREAM, ALERTS_STREAM.relation.key, RULE_OUTPUT)
-    target = Rekey(said, relation, tuple(e.NamedExpression(f.name, e.Column(f.type, f.name)) for f in relation.key))
+    target = Rekey(process, relation, tuple(e.NamedExpression(f.name, e.Column(f.type, f.name)) for f in relation.key))
     notify = e.MakeArray(t.array(t.STRING), tuple(e.Literal(t.STRING, name) for name in alert.notify))
-    told: dict[str, e.Expression] = {
+    expressions: dict[str, e.Expression] = {
         "ALERT": e.Literal(t.STRING, alert.name),
         "QUERY": e.Literal(t.STRING, query),
         "SEVERITY": e.Literal(t.STRING, alert.severity),
@@ -88,7 +88,7 @@ def _sink(said: Process, alert: Alert, query: str) -> Sink:
         "NOTIFY": notify,
     }
     fields = ALERTS_STREAM.relation.value
-    values = tuple(e.NamedExpression(f.name, told.get(f.name) or e.Column(f.type, f.name)) for f in fields)
+    values = tuple(e.NamedExpression(f.name, expressions.get(f.name) or e.Column(f.type, f.name)) for f in fields)
     node = Select(target, ALERTS_STREAM.relation, values)
     return Sink(
         node,
@@ -117,9 +117,9 @@ def _source(statement: ast.CreateAlert, catalog: Catalog) -> PartialPlan:
 def _nulls(info: SourceInfo) -> NullMeaning:
     """Returns what a null means. A session that grows is deleted and written again: its deletion means nothing."""
     if info.kind is Kind.STREAM:
-        return NullMeaning.CAME
+        return NullMeaning.ARRIVED
     window = info.relation.window
-    return NullMeaning.NONE if window is not None and window.kind is WindowKind.SESSION else NullMeaning.GONE
+    return NullMeaning.IGNORED if window is not None and window.kind is WindowKind.SESSION else NullMeaning.DELETED
 
 
 def _per(flow: PartialPlan, statement: ast.CreateAlert, catalog: Catalog) -> tuple[e.NamedExpression, ...]:
@@ -205,7 +205,7 @@ def _check_no_change(when: ast.Expr) -> None:
 
 
 def _deviation(when: ast.DeviationOf) -> DeviationTest:
-    by, over = _constant(when.by), when.over or _OVER
+    by, over = _constant(when.by), when.over or _DEFAULT_HISTORY
     if not by or by < 0:
         raise BadAlert(
             "DEVIATES BY requires a number greater than zero", span=when.by.span, fix="write DEVIATES BY 3, for example"
@@ -276,9 +276,9 @@ def _notified(statement: ast.CreateAlert, catalog: Catalog) -> tuple[str, ...]:
 def _as_query(statement: ast.CreateAlert) -> ast.Query:
     """Puts the alert's expressions into a query, to check them for further errors."""
     when = statement.when
-    looked = when.value if isinstance(when, ast.DeviationOf) else None if isinstance(when, ast.ChangeOf) else when
+    condition = when.value if isinstance(when, ast.DeviationOf) else None if isinstance(when, ast.ChangeOf) else when
     shown = (ast.SelectItem(statement.message),) if statement.message is not None else ()
-    return ast.Query(shown, statement.source, where=looked, partition_by=statement.per)
+    return ast.Query(shown, statement.source, where=condition, partition_by=statement.per)
 
 
 # -- existing alerts and notifiers ----------------------------------------------------------------------------------

@@ -50,7 +50,7 @@ def plan_create_source(statement: ast.CreateSource, catalog: Catalog, settings: 
         system,
         properties.get("PARTITIONS"),
         statement.read_only,
-        indexes=source_formats.index_columns(relation, properties, kept=statement.read_only),
+        indexes=source_formats.index_columns(relation, properties, materialized=statement.read_only),
     )
 
 

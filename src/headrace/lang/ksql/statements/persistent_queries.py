@@ -95,7 +95,7 @@ class PersistentQueryPlanner:
         topic = properties.get("KAFKA_TOPIC") or f"{prefix}{statement.name}"
         partitions = properties.get("PARTITIONS")
         time = source_formats.time_column(relation, properties)
-        indexes = source_formats.index_columns(relation, properties, kept=True)
+        indexes = source_formats.index_columns(relation, properties, materialized=True)
         return SourceInfo(
             statement.name, topic, relation, key, value, time, partitions=partitions, derived=True, indexes=indexes
         )

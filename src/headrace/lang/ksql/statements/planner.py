@@ -218,11 +218,11 @@ class Planner:
 
     @_plan.register
     def _(self, statement: ast.CreateNotifier, text: str) -> Action:
-        made = alerts.plan_notifier(statement, self.catalog)
-        if made is None:
+        notifier = alerts.plan_notifier(statement, self.catalog)
+        if notifier is None:
             return NoChange()
-        self.catalog.notifiers[made.name] = made
-        return CreateNotifier(made)
+        self.catalog.notifiers[notifier.name] = notifier
+        return CreateNotifier(notifier)
 
     @_plan.register
     def _(self, statement: ast.DropNotifier, text: str) -> Action:
@@ -250,13 +250,13 @@ class Planner:
     @_plan.register
     def _(self, statement: ast.Explain, text: str) -> Action:
         if statement.statement is not None:
-            return self._explained_aside(statement.statement, text)
+            return self._explain_statement(statement.statement, text)
         return metadata.plan_explain(statement, self.catalog, text)
 
-    def _explained_aside(self, statement: ast.Statement, text: str) -> Action:
+    def _explain_statement(self, statement: ast.Statement, text: str) -> Action:
         """Plans a statement for EXPLAIN on a copy of the catalog: nothing changes."""
-        aside = Planner(self.catalog.copy(), self.properties)
-        return metadata.plan_explain_statement(aside.plan(statement, metadata.without_explain(text)), statement, text)
+        dry_run = Planner(self.catalog.copy(), self.properties)
+        return metadata.plan_explain_statement(dry_run.plan(statement, metadata.without_explain(text)), statement, text)
 
     # -- rows, types, settings --------------------------------------------------------------------------------------
 

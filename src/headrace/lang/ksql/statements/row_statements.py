@@ -61,16 +61,16 @@ def plan_delete(statement: ast.DeleteFrom, catalog: Catalog) -> DeleteRows:
         raise WrongKind(f"DELETE supports only tables; {source.name} is a stream", span=statement.span)
     if source.read_only:
         raise SourceReadOnly(f"Cannot delete from read-only table: {source.name}", span=statement.span)
-    wanted = _equalities(statement.where, source, catalog)
+    equalities = _equalities(statement.where, source, catalog)
     keys: list[tuple[Any, ...]] = [()]
     for field in source.relation.key:
-        if field.name not in wanted:
+        if field.name not in equalities:
             raise BadQuery(
                 f"DELETE must specify the whole key of {source.name}: {field.name} is missing",
                 span=statement.where.span,
                 fix=f"write WHERE {' AND '.join(f'{f.name} = ...' for f in source.relation.key)}",
             )
-        keys = [(*key, value) for key in keys for value in wanted[field.name]]
+        keys = [(*key, value) for key in keys for value in equalities[field.name]]
     return DeleteRows(source, tuple(keys))
 
 

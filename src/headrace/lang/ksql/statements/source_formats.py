@@ -93,12 +93,12 @@ def time_column(relation: Relation, properties: Properties) -> Timestamp | None:
     return Timestamp(field.name)
 
 
-def index_columns(relation: Relation, properties: Properties, *, kept: bool) -> tuple[tuple[str, ...], ...]:
+def index_columns(relation: Relation, properties: Properties, *, materialized: bool) -> tuple[tuple[str, ...], ...]:
     """Parses INDEXES='city; city, amount': columns by which a materialized table can be looked up."""
     text = properties.get("INDEXES")
     if text is None:
         return ()
-    if relation.kind is not Kind.TABLE or not kept:
+    if relation.kind is not Kind.TABLE or not materialized:
         raise properties.error(
             "INDEXES", "INDEXES requires a materialized table", "use CREATE SOURCE TABLE or CREATE TABLE AS SELECT"
         )

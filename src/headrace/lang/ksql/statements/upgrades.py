@@ -29,10 +29,10 @@ def check_upgrade(old: nodes.Node | None, new: nodes.Node, node: ast.Ast) -> Non
         if name is not None:
             raise BadReplacement(f"Upgrades not yet supported for {name}", span=node.span, fix=_FIX)
     if old is not None:
-        _check_kept(list(_properties(old)), list(_properties(new)), node)
+        _check_properties(list(_properties(old)), list(_properties(new)), node)
 
 
-def _check_kept(old: list[Property], new: list[Property], node: ast.Ast) -> None:
+def _check_properties(old: list[Property], new: list[Property], node: ast.Ast) -> None:
     if [p[:2] for p in old] != [p[:2] for p in new]:
         shown = [" of ".join(dict.fromkeys(p[0] for p in one)) for one in (old, new)]
         raise BadReplacement(f"Cannot change the plan: {shown[0]} vs. {shown[1]}", span=node.span, fix=_FIX)

@@ -23,7 +23,7 @@ from headrace.plan.relations import Window
 from headrace.plan.steps import Batch, Change, Context, Key, Row, Step
 from headrace.plan.triggers import After, Every, Panes, PerBatch, PerRecord, Results, Trigger
 
-Moment = Callable[[int, Key], int]
+DueTime = Callable[[int, Key], int]
 """(stream time, key) -> when a change of that key is due."""
 
 BATCH_END = 1 << 62
@@ -49,7 +49,7 @@ class EmitStep:
         idle = window.idle if window and isinstance(node.trigger, Panes) else None
         self.retracts = node.results is Results.RETRACTING
         self.batched = isinstance(node.trigger, PerBatch)
-        self.moment = moment_of(node.trigger, window)
+        self.due_time = due_time_of(node.trigger, window)
         self.held = context.store("held")
         self.due = Timeline(context.store("due"), 1000)
         self.count = context.store("count")
@@ -91,20 +91,20 @@ class EmitStep:
         """Holds a change; returns its due time."""
         time, key, new, old = change
         slot = hashable(key)
-        before, moment = self.held.get(slot, (None,) * 5)[3:]
-        if moment is None:
-            before, moment = old, self.moment(now, key)
+        before, due_time = self.held.get(slot, (None,) * 5)[3:]
+        if due_time is None:
+            before, due_time = old, self.due_time(now, key)
             number = self.count["next"] = self.count.get("next", 0) + 1
-            self.due.add((moment, number.to_bytes(8), slot))
-        self.held[slot] = (time, key, new, before, moment)
-        return moment
+            self.due.add((due_time, number.to_bytes(8), slot))
+        self.held[slot] = (time, key, new, before, due_time)
+        return due_time
 
     def _fire(self, now: int) -> Iterator[Change]:
         for _, _, slot in self.due.take(now):
             time, key, new, old, _ = self.held.pop(slot)
-            yield from self._said(time, key, new, old)
+            yield from self._emit(time, key, new, old)
 
-    def _said(self, time: int, key: Key, new: Row | None, old: Row | None) -> Iterator[Change]:
+    def _emit(self, time: int, key: Key, new: Row | None, old: Row | None) -> Iterator[Change]:
         if self.retracts and new is not None and old is not None:
             yield time, key, None, old
             yield time, key, new, None
@@ -119,53 +119,53 @@ class DiscardingStep(EmitStep):
         super().__init__(node, context)
         self.restarts: Callable[[Key], None] = below.restart
 
-    def _said(self, time: int, key: Key, new: Row | None, old: Row | None) -> Iterator[Change]:
+    def _emit(self, time: int, key: Key, new: Row | None, old: Row | None) -> Iterator[Change]:
         if new is not None:
             self.restarts(key)
             yield time, key, new, None
 
 
 @singledispatch
-def moment_of(trigger: Trigger, window: Window | None) -> Moment:
+def due_time_of(trigger: Trigger, window: Window | None) -> DueTime:
     """Returns the function that computes a change's due time."""
     raise NotImplementedError(f"{type(trigger).__name__} is not a trigger")
 
 
-@moment_of.register
-def _(trigger: PerRecord, window: Window | None) -> Moment:
+@due_time_of.register
+def _(trigger: PerRecord, window: Window | None) -> DueTime:
     return lambda now, key: now
 
 
-@moment_of.register
-def _(trigger: PerBatch, window: Window | None) -> Moment:
+@due_time_of.register
+def _(trigger: PerBatch, window: Window | None) -> DueTime:
     return lambda now, key: BATCH_END
 
 
-@moment_of.register
-def _(trigger: Every, window: Window | None) -> Moment:
+@due_time_of.register
+def _(trigger: Every, window: Window | None) -> DueTime:
     period = max(milliseconds(trigger.period), 1)
     return lambda now, key: (now // period + 1) * period
 
 
-@moment_of.register
-def _(trigger: After, window: Window | None) -> Moment:
+@due_time_of.register
+def _(trigger: After, window: Window | None) -> DueTime:
     delay = milliseconds(trigger.delay)
     return lambda now, key: now + delay
 
 
-@moment_of.register
-def _(trigger: Panes, window: Window | None) -> Moment:
+@due_time_of.register
+def _(trigger: Panes, window: Window | None) -> DueTime:
     if window is None:
         raise ValueError("panes require a window")
-    early = _at_end if trigger.early is None else moment_of(trigger.early, window)
-    late = moment_of(trigger.late or PerRecord(), window)
+    early = _at_end if trigger.early is None else due_time_of(trigger.early, window)
+    late = due_time_of(trigger.late or PerRecord(), window)
     delay = closing_delay(window)
 
-    def moment(now: int, key: Key) -> int:
+    def due_time(now: int, key: Key) -> int:
         end = key[-1][1] + delay
         return min(early(now, key), end) if now < end else late(now, key)
 
-    return moment
+    return due_time
 
 
 def _at_end(now: int, key: Key) -> int:

@@ -56,7 +56,7 @@ class FinalWindows:
         out: Batch = []
         now = self.clock.now
         for change in batch:
-            self._keep(change, now)
+            self._store_result(change, now)
             if change[0] > now:
                 now = change[0]
                 self.clock.advance(now)
@@ -73,20 +73,20 @@ class FinalWindows:
         first, idle_at = self.due.first(), self.clock.idle_at()
         return first if first is None or idle_at is None else min(first, idle_at)
 
-    def _keep(self, change: Any, now: int) -> None:
+    def _store_result(self, change: Any, now: int) -> None:
         time, key, new = change[:3]
-        moment = key[-1][1] + self.delay
+        due_time = key[-1][1] + self.delay
         slot = hashable(key)
         known = slot in self.last
-        if moment <= now:
+        if due_time <= now:
             if new is not None:
-                reason = f"the result of its window was emitted at {moment}"
+                reason = f"the result of its window was emitted at {due_time}"
                 self.report(Problem("late-record", reason, self.where, time, key, new))
         elif known or new is not None:
             # A deletion is stored as a marker, since a session that grows is deleted and created again.
             self.last[slot] = None if new is None else (time, key, new)
             if not known:
-                self.due.add((moment, self._place(key), slot))
+                self.due.add((due_time, self._place(key), slot))
 
     def _place(self, key: Key) -> bytes:
         """Returns the sort key among windows that end together: by start, then by key."""

@@ -34,7 +34,7 @@ class OpenWindows:
         for place in places:
             opened[place[1]].append(place)
         for start, those in opened.items():
-            self._store[(start,)] = self._put_by(start, [*self._of(start), *those])
+            self._store[(start,)] = self._store_pieces(start, [*self._windows_of(start), *those])
 
     def take(self, until: int) -> Iterable[Place]:
         """Removes and returns the windows that began at or before `until`."""
@@ -49,14 +49,14 @@ class OpenWindows:
         starts = self._store.get(_STARTS)
         return starts[-1] if starts else -(1 << 62)
 
-    def _of(self, start: int) -> list[Place]:
+    def _windows_of(self, start: int) -> list[Place]:
         if (start,) not in self._store:
             starts = self._store.get(_STARTS, [])
             insort(starts, start)
             self._store[_STARTS] = starts
         return self._store.get((start,), [])
 
-    def _put_by(self, start: int, places: list[Place]) -> list[Place]:
+    def _store_pieces(self, start: int, places: list[Place]) -> list[Place]:
         """Stores whole pieces; returns the remaining places."""
         if len(places) < PIECE_SIZE:
             return places

@@ -27,7 +27,7 @@ from headrace.plan.steps import Batch, Context, Problem, Row
 if TYPE_CHECKING:
     from headrace.plan.chain.aggregation.aggregate import Grouped, Grouping
 
-Kept = tuple[int, int, Row]
+StoredRow = tuple[int, int, Row]
 """A row's time, its number in the group by arrival, and the values computed from it."""
 
 _TIME, _NUMBER = itemgetter(0), itemgetter(1)
@@ -43,7 +43,7 @@ class SlidingAggregate:
         self.grouping = grouping
         self.fold = fold(node.calls, context, first=1, at=len(node.groups))
         # A row that an aggregate rejects is reported when it arrives, not in every window that contains it.
-        self.again = fold(node.calls, replace(context, report=_ignore), first=1, at=len(node.groups))
+        self.silent_fold = fold(node.calls, replace(context, report=_ignore), first=1, at=len(node.groups))
         self.rows = context.store("rows")
         self.ages = Timeline(context.store("ages"), self.size + self.grace)
         self.clock = StreamClock(context, window.idle)
@@ -70,33 +70,33 @@ class SlidingAggregate:
             self.grouping.report("late-record", f"its own window had closed: the time was {now}", event)
         if time + self.size <= open_from:
             return
-        count, kept = self.rows.get(slot) or (0, [])
+        count, stored = self.rows.get(slot) or (0, [])
         row = (time, count, values)
-        others = list(kept)
-        kept.insert(bisect_right(kept, time, key=_TIME), row)
-        self.rows[slot] = (count + 1, kept)
+        others = list(stored)
+        stored.insert(bisect_right(stored, time, key=_TIME), row)
+        self.rows[slot] = (count + 1, stored)
         if not others:
             self.ages.add((time + self.size + self.grace, b"", slot))
-        for end in self._ends(kept, max(time, open_from), time + self.size):
+        for end in self._ends(stored, max(time, open_from), time + self.size):
             before = self._result(others, end) if self.old else None
             out.append((end, (*group, (end - self.size + 1, end + 1)), self._result(others, end, row), before))
 
-    def _ends(self, kept: list[Kept], first: int, until: int) -> list[int]:
+    def _ends(self, stored: list[StoredRow], first: int, until: int) -> list[int]:
         """Returns the times of the rows from `first` to `until`, which is excluded."""
-        places = bisect_left(kept, first, key=_TIME), bisect_left(kept, until, key=_TIME)
-        return list(dict.fromkeys(map(_TIME, kept[slice(*places)])))
+        places = bisect_left(stored, first, key=_TIME), bisect_left(stored, until, key=_TIME)
+        return list(dict.fromkeys(map(_TIME, stored[slice(*places)])))
 
-    def _result(self, kept: list[Kept], end: int, row: Kept | None = None) -> Row | None:
+    def _result(self, stored: list[StoredRow], end: int, row: StoredRow | None = None) -> Row | None:
         """Returns the result of the window that ends at `end`, `row` being its last; None if it did not exist."""
-        first, last = bisect_right(kept, end - self.size, key=_TIME), bisect_right(kept, end, key=_TIME)
-        held = sorted(kept[first:last], key=_NUMBER)
-        if row is None and not (held and kept[last - 1][0] == end):
+        first, last = bisect_right(stored, end - self.size, key=_TIME), bisect_right(stored, end, key=_TIME)
+        in_window = sorted(stored[first:last], key=_NUMBER)
+        if row is None and not (in_window and stored[last - 1][0] == end):
             return None
         entry = self.fold.blank()
-        for _, number, values in held:
-            self.again.add(entry, values, number)
+        for _, number, values in in_window:
+            self.silent_fold.add(entry, values, number)
         if row is not None:
-            newest = self.fold if row[0] == end else self.again
+            newest = self.fold if row[0] == end else self.silent_fold
             newest.add(entry, row[2], row[1])
         return self.fold.result(entry)
 
@@ -105,10 +105,10 @@ class SlidingAggregate:
         self.clock.advance(now)
         reach = self.size + self.grace
         for _, _, slot in self.ages.take(now):
-            count, kept = self.rows.pop(slot)
-            if still := kept[bisect_right(kept, now - reach, key=_TIME) :]:
-                self.rows[slot] = (count, still)
-                self.ages.add((still[0][0] + reach, b"", slot))
+            count, stored = self.rows.pop(slot)
+            if remaining := stored[bisect_right(stored, now - reach, key=_TIME) :]:
+                self.rows[slot] = (count, remaining)
+                self.ages.add((remaining[0][0] + reach, b"", slot))
 
 
 def _ignore(problem: Problem) -> None:

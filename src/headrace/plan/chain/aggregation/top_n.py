@@ -78,11 +78,11 @@ class TopNStep:
         was_in = before is not None and self._leave(ranks, found)
         number = -1 if values is None else self._enter(ranks, found, (time, key, new, values), before)
         is_in = values is not None and ranks.index((self._rank(values), number, found)) < self._count
-        self._say(time, key, before[3] if before else None, new, was_in, is_in, out)
+        self._emit_changes(time, key, before[3] if before else None, new, was_in, is_in, out)
         if not self._keeps_all and len(ranks) > self._count:
             del self._rows[ranks.pop()[2]]
 
-    def _say(
+    def _emit_changes(
         self, time: int, key: Key, before: Row | None, new: Row | None, was_in: bool, is_in: bool, out: list[Change]
     ) -> None:
         if was_in and is_in:

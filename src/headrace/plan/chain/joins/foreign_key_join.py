@@ -54,7 +54,7 @@ class ForeignKeyJoinStep:
         found = hashable(key)
         known = self._left.get(found)
         before = known[3] if known else None
-        after = None if new is None else self._named(time, key, new)
+        after = None if new is None else self._reference_of(time, key, new)
         if before is not None and before != after:
             self._unsubscribe(before, found, key)
         if new is None:
@@ -62,10 +62,10 @@ class ForeignKeyJoinStep:
         else:
             self._left[found] = (time, key, new, after)
             self._subscribe(after, found, key, known=before == after)
-        send = self._say_outer if self._outer else self._say_inner
+        send = self._emit_outer if self._outer else self._emit_inner
         send(time, key, new, before, after, known is not None, out)
 
-    def _say_outer(
+    def _emit_outer(
         self, time: int, key: Key, new: Row | None, before: Any, after: Any, known: bool, out: list[Change]
     ) -> None:
         del before
@@ -73,7 +73,7 @@ class ForeignKeyJoinStep:
             at, right = self._right.get(after) or (time, None)
             self._send(max(time, at), key, new, right, out)
 
-    def _say_inner(
+    def _emit_inner(
         self, time: int, key: Key, new: Row | None, before: Any, after: Any, known: bool, out: list[Change]
     ) -> None:
         del known
@@ -98,7 +98,7 @@ class ForeignKeyJoinStep:
             at, left_key, row, _ = self._left[subscriber]
             self._send(max(time, at), left_key, row, new, out)
 
-    def _named(self, time: int, key: Key, row: Row) -> Hashable:
+    def _reference_of(self, time: int, key: Key, row: Row) -> Hashable:
         """Returns the right key that a left row references; None if there is none."""
         reference = self._reference(time, key, row)
         return None if is_null(reference) else hashable(reference)

@@ -31,7 +31,7 @@ class TableJoinStep:
         self._joined = (_joiner(node), _flipped(_joiner(node)))
 
     def process(self, port: int, batch: Batch) -> Batch:
-        mine, theirs = self._tables[port], self._tables[1 - port]
+        own_table, other_table = self._tables[port], self._tables[1 - port]
         outer, joined = self._outer[port], self._joined[port]
         out: list[Change] = []
         for time, key, new, _ in batch:
@@ -39,9 +39,9 @@ class TableJoinStep:
                 self._report(Problem("null-key", "a table's row needs a key", "table-table join", time, key, new))
                 continue
             found = hashable(key)
-            _, before = mine.get(found) or (0, None)
+            _, before = own_table.get(found) or (0, None)
             self._remember(port, found, time, new)
-            at, other = theirs.get(found) or (time, None)
+            at, other = other_table.get(found) or (time, None)
             if other is not None or (outer and not (new is None and before is None)):
                 out.append((max(time, at), key, joined(new, other), joined(before, other) if self._old else None))
         return out
@@ -54,14 +54,14 @@ class TableJoinStep:
 
 
 def _joiner(node: Any) -> Joined:
-    left_alone, right_alone = OUTER_SIDES[node.kind]
+    left_outer, right_outer = OUTER_SIDES[node.kind]
     no_left, no_right = (None,) * len(node.left.relation.value), (None,) * len(node.right.relation.value)
 
     def joined(left: Row | None, right: Row | None) -> Row | None:
         if left is None:
-            return no_left + right if right is not None and right_alone else None
+            return no_left + right if right is not None and right_outer else None
         if right is None:
-            return left + no_right if left_alone else None
+            return left + no_right if left_outer else None
         return left + right
 
     return joined

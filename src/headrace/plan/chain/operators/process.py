@@ -60,7 +60,7 @@ class ProcessStep:
         for event in batch:
             now = max(now, event[0])
             out += self._fire(now)
-            out += self._taken(event, now)
+            out += self._handle_row(event, now)
             out += self._fire(now)
         self.clock.advance(now)
         return out
@@ -72,36 +72,36 @@ class ProcessStep:
     def deadline(self) -> int | None:
         return self.due.first()
 
-    def _taken(self, event: Event, now: int) -> Iterator[Event]:
+    def _handle_row(self, event: Event, now: int) -> Iterator[Event]:
         time, key, row = event
         if key is None or is_null(key) or (row is None and not self.deletions):
             code = "null-key" if is_null(key) else "null-value"
             self.report(Problem(code, "an operator needs a key and a value", self.where, time, key, row))
             return
-        yield from self._asked(lambda state: self.work.event(state, now, time, key, row), time, key, row)
+        yield from self._apply(lambda state: self.work.event(state, now, time, key, row), time, key, row)
 
     def _fire(self, now: int) -> Iterator[Event]:
         """Fires due timers, one time at a time: a timer may set another that comes before the next."""
         while (at := self.due.first()) is not None and at <= now:
-            due = [found for entry in self.due.take(at) if (found := self._found(entry)) is not None]
+            due = [found for entry in self.due.take(at) if (found := self._due_timer(entry)) is not None]
             for number, key, name in sorted(due, key=itemgetter(0)):
                 if self._disarmed(hashable(key), name, (at, number)):
-                    yield from self._rung(key, name, at)
+                    yield from self._fire_timer(key, name, at)
 
-    def _found(self, entry: Entry) -> tuple[bytes, Key, str] | None:
+    def _due_timer(self, entry: Entry) -> tuple[bytes, Key, str] | None:
         """Returns the timer of an entry if it is due; moves the entry of a postponed timer and ignores a cancelled
         one.
         """
         at, number, (key, name) = entry
         slot = hashable(key)
         armed = self.armed.get(slot, {})
-        place, standing = armed.get(name, (None, None))
-        if place is None or standing != (at, number):
+        place, entry_place = armed.get(name, (None, None))
+        if place is None or entry_place != (at, number):
             return None
         if place[0] == at:
             return place[1], key, name
         self.due.add((*place, (key, name)))
-        self._keep(slot, {**armed, name: (place, place)})
+        self._store_timers(slot, {**armed, name: (place, place)})
         return None
 
     def _disarmed(self, slot: Any, name: str, place: Place) -> bool:
@@ -109,22 +109,22 @@ class ProcessStep:
         armed = self.armed.get(slot, {})
         if armed.get(name, (None,))[0] != place:
             return False
-        self._keep(slot, {other: places for other, places in armed.items() if other != name})
+        self._store_timers(slot, {other: places for other, places in armed.items() if other != name})
         return True
 
-    def _rung(self, key: Key, name: str, at: int) -> Iterator[Event]:
-        def ring(state: Any) -> OperatorResult:
+    def _fire_timer(self, key: Key, name: str, at: int) -> Iterator[Event]:
+        def call_timer(state: Any) -> OperatorResult:
             outcome = self.work.timer(state, at, key, name)
             if any(other is not None and other <= at for other in outcome.timers.values()):
                 raise ValueError(f"a timer that fires at {at} must set the next timer to a later time")
             return outcome
 
-        yield from self._asked(ring, at, key, None)
+        yield from self._apply(call_timer, at, key, None)
 
-    def _asked(self, ask: Callable[[Any], OperatorResult], time: int, key: Key, row: Any) -> Iterator[Event]:
+    def _apply(self, handle: Callable[[Any], OperatorResult], time: int, key: Key, row: Any) -> Iterator[Event]:
         slot = hashable(key)
         try:
-            outcome = ask(self.states.get(slot))
+            outcome = handle(self.states.get(slot))
         except Exception as error:
             reason = str(error) or type(error).__name__
             self.report(Problem("operator-failed", reason, self.where, time, key, row))
@@ -140,18 +140,18 @@ class ProcessStep:
     def _set(self, slot: Any, key: Key, timers: dict[str, int | None]) -> None:
         armed = dict(self.armed.get(slot, {}))
         for name, at in timers.items():
-            _, standing = armed.pop(name, (None, None))
+            _, entry_place = armed.pop(name, (None, None))
             if at is None:
                 continue
             self.count["next"] = number = self.count.get("next", 0) + 1
             place = (at, number.to_bytes(8))
-            if standing is None or place < standing:
+            if entry_place is None or place < entry_place:
                 self.due.add((*place, (key, name)))
-                standing = place
-            armed[name] = (place, standing)
-        self._keep(slot, armed)
+                entry_place = place
+            armed[name] = (place, entry_place)
+        self._store_timers(slot, armed)
 
-    def _keep(self, slot: Any, armed: dict[str, tuple[Place, Place]]) -> None:
+    def _store_timers(self, slot: Any, armed: dict[str, tuple[Place, Place]]) -> None:
         if armed:
             self.armed[slot] = armed
         elif slot in self.armed:

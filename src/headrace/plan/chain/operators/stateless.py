@@ -133,11 +133,11 @@ def rekeyed(node: Rekey, context: Context, old: bool, inputs: Sequence[Step]) ->
     relation = _relation(node.input)
     code = CodeBuilder(relation, context, "PARTITION BY")
     keys = code.columns(node.keys)
-    bare = evaluator([named.expression for named in node.keys], relation, _quiet(context), "PARTITION BY")
+    key_only = evaluator([named.expression for named in node.keys], relation, _quiet(context), "PARTITION BY")
     from_key = [_is_from_key(named.expression, relation) for named in node.keys]
 
     def without_row(time: int, key: Any) -> tuple[Any, ...]:
-        return tuple(v if known else None for v, known in zip(bare(time, key, None), from_key, strict=True))
+        return tuple(v if known else None for v, known in zip(key_only(time, key, None), from_key, strict=True))
 
     return BatchFunctionStep(_loop(code, _rekey_lines(node, code, keys, code.constant(without_row))))
 
@@ -158,9 +158,9 @@ def _rekey_lines(node: Rekey, code: CodeBuilder, keys: StatementCode, without_ro
     if node.explicit:
         return [*lines, "append((time, new, row))"]
     # A key with a null in it matches nothing in a join.
-    there = "new is not None" if single else "new is not None and None not in new"
+    has_key = "new is not None" if single else "new is not None and None not in new"
     report = code.constant(_keyless(code.context))
-    return [*lines, f"if {there}:", "    append((time, new, row))", "else:", f"    {report}(time, key, row)"]
+    return [*lines, f"if {has_key}:", "    append((time, new, row))", "else:", f"    {report}(time, key, row)"]
 
 
 def _keyless(context: Context) -> Callable[[int, Any, Any], None]:

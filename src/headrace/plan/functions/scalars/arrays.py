@@ -105,8 +105,8 @@ def _sorter(types: Types) -> Callable[..., list[Any] | None]:
         descending = _DESCENDING.get(direction.upper())
         if descending is None:
             return None
-        there = sorted((item for item in items if item is not None), key=key, reverse=descending)
-        return there + [None] * (len(items) - len(there))
+        present = sorted((item for item in items if item is not None), key=key, reverse=descending)
+        return present + [None] * (len(items) - len(present))
 
     return sort
 

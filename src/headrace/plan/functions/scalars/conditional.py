@@ -49,8 +49,8 @@ def _extreme(choose: Callable[..., Any]) -> Callable[[Sequence[pa.DataType]], Ca
         key = order_key(kind)
 
         def extreme(*values: Any) -> Any:
-            there = [value for value in values if value is not None]
-            found = choose(there, key=key) if there else None
+            present = [value for value in values if value is not None]
+            found = choose(present, key=key) if present else None
             return rescaled(found, kind.scale) if isinstance(found, Decimal) else found
 
         return extreme
