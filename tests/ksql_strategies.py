@@ -7,12 +7,12 @@ from dataclasses import dataclass
 import orjson
 from hypothesis import strategies as st
 
-from headrace.lang.ksql.grammar.parser import parse
 from headrace.lang.ksql.statements.planner import Planner
 from headrace.plan.actions import CreateSource
 from headrace.plan.catalog import Catalog
 from headrace.plan.chain.records import RawRecord
 from headrace.plan.nodes import Query
+from tests.ksql_parsing import parse
 
 SOURCES = """
 CREATE STREAM S (ID INT KEY, A INT, B STRING, C DOUBLE, L ARRAY<INT>) WITH (KAFKA_TOPIC='s', FORMAT='JSON');

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from headrace.component import Component, Option, component, components, register
+from headrace.component import Component, Option, component, register
 from headrace.errors import BadOption
 from headrace.secrets import is_reference
 
@@ -72,7 +72,3 @@ def notifier(name: str, kind: str, options: Mapping[str, Any]) -> Notifier:
                 fix="write '${env:NAME}' or '${file:PATH}', and store the secret there",
             )
     return Notifier(name, kind, given)
-
-
-def kinds() -> list[str]:
-    return [one.name for one in components(KIND)]

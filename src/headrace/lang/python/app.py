@@ -144,8 +144,7 @@ class App:
         try:
             self._execution.run(text)
         except StatementError as error:
-            place = call_site()
-            error.where = f"{place.file}:{place.line}, in KSQL: {error.where or ''}"
+            error.where = f"{call_site().where}, in KSQL: {error.where or ''}"
             raise
 
     def add(self, statement: ast.Statement) -> str:
@@ -166,7 +165,7 @@ class App:
         if used := [name for name in self._execution.variables if f"${{{name}}}" in text]:
             raise BadPython(
                 f"a string contains ${{{used[0]}}}, which DEFINE would replace",
-                where=f"{place.file}:{place.line}",
+                where=place.where,
                 fix="use a Python variable instead",
             )
 
@@ -185,7 +184,7 @@ def _checked(name: str) -> str:
     if name and not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", name):
         raise BadPython(
             f'"{name}" is not a valid name for an app',
-            where=f"{call_site().file}:{call_site().line}",
+            where=call_site().where,
             fix="use 1 to 100 letters, digits, dots, dashes and underscores",
         )
     return name

@@ -23,6 +23,10 @@ class CallSite(Span):
 
     file: str = ""
 
+    @property
+    def where(self) -> str:
+        return f"{self.file}:{self.line}"
+
 
 def call_site() -> CallSite:
     """Return the call outside headrace that led here."""

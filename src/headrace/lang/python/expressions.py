@@ -43,7 +43,7 @@ class Expr:
     def __bool__(self) -> bool:
         raise BadPython(
             "an expression has no truth value in Python",
-            where=_where(),
+            where=call_site().where,
             fix="write & for and, | for or, ~ for not, and put comparisons in parentheses",
         )
 
@@ -250,7 +250,7 @@ def node_of(value: Any) -> ast.Expr:
             return make(value)
     raise BadPython(
         f"{value!r} is of type {type(value).__name__}, which has no literal in KSQL",
-        where=_where(),
+        where=call_site().where,
         fix="pass a number, a string, a date or time, a list, a dict or an expression",
     )
 
@@ -259,15 +259,12 @@ def _binary(kind: Callable[..., Any], op: str, left: Any, right: Any) -> Expr:
     return Expr(kind(op, node_of(left), node_of(right), span=call_site()))
 
 
-def _where() -> str:
-    place = call_site()
-    return f"{place.file}:{place.line}"
-
-
 def _integer(value: int) -> ast.Expr:
     if not BIGINT_MIN <= value <= BIGINT_MAX:
         raise BadPython(
-            f"{value} is out of range for BIGINT", where=_where(), fix="pass a Decimal with a decimal point, or a float"
+            f"{value} is out of range for BIGINT",
+            where=call_site().where,
+            fix="pass a Decimal with a decimal point, or a float",
         )
     return ast.IntegerLiteral(value, span=call_site())
 
@@ -275,7 +272,7 @@ def _integer(value: int) -> ast.Expr:
 def _float(value: float) -> ast.Expr:
     if not math.isfinite(value):
         raise BadPython(
-            f"{value} has no literal in KSQL", where=_where(), fix='cast a string: lit("NaN").cast("DOUBLE")'
+            f"{value} has no literal in KSQL", where=call_site().where, fix='cast a string: lit("NaN").cast("DOUBLE")'
         )
     return ast.DoubleLiteral(value, span=call_site())
 

@@ -132,7 +132,7 @@ def declare_operator(operator: type[Operator], name: str | None = None) -> Opera
     if not (inspect.isclass(operator) and issubclass(operator, Operator)) or not operator.output:
         raise BadPython(
             f'"{getattr(operator, "__name__", operator)}" is not an operator',
-            where=f"{call_site().file}:{call_site().line}",
+            where=call_site().where,
             fix='inherit from headrace.Operator and declare its output: output = "pages BIGINT"',
         )
     doc = (inspect.getdoc(operator) or operator.__name__).splitlines()[0]

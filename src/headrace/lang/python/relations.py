@@ -90,7 +90,7 @@ class Relation:
         """
         if how not in _KINDS:
             raise BadPython(
-                f'join type "{how}" does not exist', where=_where(), fix=f"choose one of {', '.join(_KINDS)}"
+                f'join type "{how}" does not exist', where=call_site().where, fix=f"choose one of {', '.join(_KINDS)}"
             )
         left, right = self._joinable(), other._joinable()
         if isinstance(right, ast.Join):
@@ -281,8 +281,3 @@ def _condition(on: Expr | str | tuple[str, str], left: str | None, right: str) -
 def _within(within: timedelta | tuple[timedelta, timedelta], grace: timedelta | None) -> ast.Within:
     before, after = (within, within) if isinstance(within, timedelta) else within
     return ast.Within(before, after, grace, span=call_site())
-
-
-def _where() -> str:
-    place = call_site()
-    return f"{place.file}:{place.line}"

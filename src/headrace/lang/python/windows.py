@@ -98,7 +98,7 @@ def _length(given: timedelta | None, units: dict[str, float]) -> timedelta:
     if not length:
         raise BadPython(
             "a window requires a size",
-            where=f"{call_site().file}:{call_site().line}",
+            where=call_site().where,
             fix="write, for example, tumbling(minutes=5), or pass a timedelta",
         )
     return length

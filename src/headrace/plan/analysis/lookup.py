@@ -68,7 +68,6 @@ class Selection:
 
 
 EVERYTHING = Selection(((),))
-NOTHING = Selection(())
 
 
 def extract_selection(condition: Expression | None) -> Selection:

@@ -190,7 +190,7 @@ def _enter_state(below: Partitioning, node: n.Node, groups: tuple[NamedExpressio
     """The rows meet state under the groups, or under the key they have at this node."""
     if below.state is StateScope.LOOSE:
         raise SingleKeyGroup("rows meet state under a first key and then under another")
-    kinds = [g.type for g in groups] if groups else [field.type for field in vars(node)["relation"].key]
+    kinds = [g.type for g in groups] if groups else [field.type for field in relation_of(node).key]
     if any(kind not in HASHABLE_TYPES for kind in kinds):
         raise SingleKeyGroup(f"equal keys of type {', '.join(map(str, kinds))} may look different")
     new = tuple(StateEntry(source, node, groups) for source in below.sources)
@@ -203,7 +203,7 @@ def _union(left: Partitioning, right: Partitioning, state: StateScope) -> Partit
 
 
 def _is_key(groups: Sequence[NamedExpression], node: n.Node) -> bool:
-    key = vars(node)["relation"].key
+    key = relation_of(node).key
     names = [g.expression.name if isinstance(g.expression, Column) else None for g in groups]
     return names == [column.name for column in key]
 
@@ -321,7 +321,7 @@ def scalar_calls(value: Any) -> list[str]:
 def _key_finder(entry: StateEntry, columns: Sequence[str] | None) -> KeyFinder:
     """Runs the stateless part of the plan, up to the first state, over single records."""
     decoder = Decoder(entry.source, columns)
-    passed, group = _stateless_part(entry), _key_evaluator(entry, vars(entry.node)["relation"])
+    passed, group = _stateless_part(entry), _key_evaluator(entry, relation_of(entry.node))
 
     def find(record: RawRecord) -> tuple[int, Key] | None:
         event = decoder.decode(record)

@@ -16,6 +16,7 @@ from headrace.plan.expressions import Call, Expression, NamedExpression
 from headrace.plan.expressions import walk as parts_of
 from headrace.plan.nodes import AggregateCall, Node, Query, walk
 from headrace.plan.operators import OperatorDefinition
+from headrace.plan.rewrite import relation_of
 from headrace.plan.rules import optimize
 from headrace.plan.steps import Context, Store
 
@@ -23,9 +24,7 @@ from headrace.plan.steps import Context, Store
 def state_shape(query: Query) -> dict[str, str]:
     """Returns, by step name, the step and its input."""
     return {
-        step.name: " <- ".join(
-            [describe_state(step.node), *(relation_text(vars(b.node)["relation"]) for b in step.inputs)]
-        )
+        step.name: " <- ".join([describe_state(step.node), *(relation_text(relation_of(b.node)) for b in step.inputs)])
         for step in _stateful_steps(query)
     }
 

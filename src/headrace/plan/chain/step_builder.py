@@ -21,7 +21,8 @@ from typing import Any, TypeVar
 
 from headrace.plan import chain
 from headrace.plan.nodes import Node
-from headrace.plan.relations import Kind, Relation
+from headrace.plan.relations import Kind
+from headrace.plan.rewrite import relation_of
 from headrace.plan.steps import Builder, Context, Step, Store
 
 OldFrom = Callable[[Any, bool], bool | Sequence[bool]]
@@ -90,17 +91,12 @@ def _build(node: Node, context: Context, old: bool, seen: Counter[str]) -> Built
     name = f"{kind}-{seen[kind]}"
     seen[kind] += 1
     builder, old_from = _BUILDERS[type(node)]
-    old = old and _is_table(node)
+    old = old and relation_of(node).kind is Kind.TABLE
     wanted = old_from(node, old)
     each = [wanted] * len(node.inputs) if isinstance(wanted, bool) else wanted
     inputs = tuple(_build(below, context, want, seen) for below, want in zip(node.inputs, each, strict=True))
     own = replace(context, store=_stores_of(context, name))
     return BuiltStep(name, node, builder(node, own, old, [i.step for i in inputs]), inputs)
-
-
-def _is_table(node: Node) -> bool:
-    relation: Relation = vars(node)["relation"]
-    return relation.kind is Kind.TABLE
 
 
 def _stores_of(context: Context, prefix: str) -> Callable[[str], Store]:

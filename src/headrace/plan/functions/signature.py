@@ -235,11 +235,9 @@ class ResolvedCall(Generic[AnyOverload]):
     constants: tuple[int, ...] = ()
 
 
-def resolve(
-    function: AnyFunction[AnyOverload], arguments: Sequence[Argument], *, casts: bool = True
-) -> ResolvedCall[AnyOverload]:
+def resolve(function: AnyFunction[AnyOverload], arguments: Sequence[Argument]) -> ResolvedCall[AnyOverload]:
     """Returns the overload that fits, the arguments' types after the casts it needs, and the type of the result."""
-    fit = _best_fit(function, arguments, casts)
+    fit = _best_fit(function, arguments)
     kinds = tuple(map(_concrete, fit.arguments, fit.parameters, [fit.bound] * len(arguments)))
     constants = tuple(place for place, parameter in enumerate(fit.parameters) if parameter.const)
     return ResolvedCall(fit.overload, kinds, _result(fit, kinds), constants)
@@ -247,7 +245,7 @@ def resolve(
 
 def lambda_parameters(function: AnyFunction[Any], arguments: Sequence[Argument]) -> dict[int, tuple[pa.DataType, ...]]:
     """Returns the types of the parameters of each lambda, by the lambda's position among the arguments."""
-    fit = _best_fit(function, arguments, casts=True)
+    fit = _best_fit(function, arguments)
     return {
         place: tuple(inner.fill(fit.bound) for inner in parameter.pattern.parameters)
         for place, parameter in enumerate(fit.parameters)
@@ -264,8 +262,8 @@ class _Fit(Generic[AnyOverload]):
     bound: TypeBindings
 
 
-def _best_fit(function: AnyFunction[AnyOverload], arguments: Sequence[Argument], casts: bool) -> _Fit[AnyOverload]:
-    for widen in (False, True) if casts else (False,):
+def _best_fit(function: AnyFunction[AnyOverload], arguments: Sequence[Argument]) -> _Fit[AnyOverload]:
+    for widen in (False, True):
         fits = [fit for overload in function.overloads if (fit := _fit(overload, arguments, widen))]
         fits.sort(key=lambda fit: fit.signature.rank, reverse=True)
         if len(fits) > 1 and fits[0].signature.rank == fits[1].signature.rank:

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headrace.lang.ksql.grammar.automaton import words
-from headrace.lang.ksql.grammar.parser import parse
+from tests.ksql_parsing import parse
 from tests.unit.lang.ksql.corpus import cases
 
 OWN = (

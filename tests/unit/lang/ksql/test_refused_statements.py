@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from headrace.errors import HeadraceError
-from headrace.lang.ksql.grammar.parser import parse
 from headrace.lang.ksql.statements.planner import Planner
 from headrace.plan import types as t
 from headrace.plan.actions import Action, StartQuery
 from headrace.plan.catalog import Catalog
+from tests.ksql_parsing import parse
 
 SOURCE = (
     "CREATE STREAM s (k STRING KEY, a INT, b DECIMAL(4,1), l ARRAY<INT>, y BYTES)"

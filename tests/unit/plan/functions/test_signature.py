@@ -19,8 +19,8 @@ def function(*signatures: str) -> Function:
     return Function("F", "", tuple(Overload(signature, lambda *values: values) for signature in signatures))
 
 
-def chosen(*arguments: pa.DataType | LambdaType, of: Function, casts: bool = True) -> str:
-    return resolve(of, arguments, casts=casts).overload.signature
+def chosen(*arguments: pa.DataType | LambdaType, of: Function) -> str:
+    return resolve(of, arguments).overload.signature
 
 
 NUMBERS = function(*(f"(first: {kind}, more: {kind}...) -> {kind}" for kind in ("int", "bigint", "decimal", "double")))
@@ -102,11 +102,6 @@ def test_numbers_are_widened(argument: pa.DataType, wanted: str, becomes: pa.Dat
 def test_nothing_else_is_cast(argument: pa.DataType, wanted: str) -> None:
     with pytest.raises(WrongArguments):
         resolve(function(f"(value: {wanted}) -> {wanted}"), [argument])
-
-
-def test_casts_can_be_forbidden() -> None:
-    with pytest.raises(WrongArguments):
-        resolve(function("(value: bigint) -> bigint"), [INT], casts=False)
 
 
 def test_a_fixed_number_goes_before_dots_then_more_parameters_then_fewer_letters() -> None:

@@ -17,7 +17,7 @@ MAX_DEPTH = 150
 MAX_TOKENS = 20_000
 """Maximum tokens of a statement: parsing that many takes most of a second."""
 MAX_ERRORS = 100
-"""Maximum number of errors reported for a text."""
+"""Maximum number of syntax errors reported for a text."""
 MAX_TEXT_LENGTH = 1 << 20
 """Maximum characters of a string or a name, after variable substitution."""
 

@@ -6,7 +6,7 @@ All syntax errors of a script are reported, up to a hundred: after an error, par
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from lark.exceptions import VisitError
@@ -20,14 +20,6 @@ from headrace.lang.ksql.grammar.syntax_errors import syntax_error
 from headrace.lang.ksql.grammar.tokens import Kind, Token, tokenize
 from headrace.lang.ksql.grammar.variables import substitute_variables
 from headrace.span import Span
-
-
-@dataclass
-class Parsed:
-    """The statements of a script, each with its own text (variables substituted), and the errors of the others."""
-
-    statements: list[tuple[ast.Statement, str]] = field(default_factory=list)
-    errors: list[KsqlSyntaxError] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -67,26 +59,17 @@ class ParsedStatement:
         return self.statement.path if isinstance(self.statement, ast.RunScript) else None
 
 
-def parse(text: str, *, name: str | None = None, variables: Mapping[str, str] | None = None) -> Parsed:
-    """Parses a script; `name` (of a file) appears in errors, `variables` are predefined."""
-    parsed = Parsed()
-    for reading in read_statements(text, dict(variables or {}), name=name):
-        if reading.error is not None:
-            parsed.errors.append(reading.error)
-            if len(parsed.errors) == MAX_ERRORS:
-                break
-        elif reading.statement is not None:
-            parsed.statements.append((reading.statement, reading.text))
-    return parsed
-
-
 def read_statements(text: str, variables: dict[str, str], *, name: str | None = None) -> Iterator[ParsedStatement]:
     """Parses statement by statement. DEFINE changes the variables when it is reached; so may the caller."""
+    errors = 0
     for written in _statements(text):
         try:
             statement, own_text = _statement(text, written, variables)
         except KsqlSyntaxError as error:
             yield ParsedStatement(written, error=error.located(text, name))
+            errors += 1
+            if errors == MAX_ERRORS:
+                return
         else:
             _define(statement, variables)
             yield ParsedStatement(written, statement, own_text)
@@ -94,14 +77,15 @@ def read_statements(text: str, variables: dict[str, str], *, name: str | None = 
 
 def parse_one(text: str) -> ast.Statement:
     """Parses exactly one statement, with or without `;`."""
-    parsed = parse(text)
-    if parsed.errors:
-        raise parsed.errors[0]
-    if len(parsed.statements) != 1:
-        raise KsqlSyntaxError(
-            f"expected one statement, found {len(parsed.statements)}", fix="send one statement at a time"
-        )
-    return parsed.statements[0][0]
+    statements: list[ast.Statement] = []
+    for reading in read_statements(text, {}):
+        if reading.error is not None:
+            raise reading.error
+        if reading.statement is not None:
+            statements.append(reading.statement)
+    if len(statements) != 1:
+        raise KsqlSyntaxError(f"expected one statement, found {len(statements)}", fix="send one statement at a time")
+    return statements[0]
 
 
 def parse_expression(text: str) -> ast.Expr:

@@ -22,8 +22,6 @@ from headrace.plan.steps import Batch, Change, Context, Key, Problem, Row, Step
 
 WHERE = "ORDER BY ... LIMIT"
 Rank = tuple[Any, ...]
-Ranked = tuple[Rank, int, Any]
-"""A row's rank, its unique number by arrival, and its key in the store."""
 
 
 class _Down:
@@ -57,6 +55,7 @@ class TopNStep:
         self._values = evaluator([e for e, _ in node.order], node.input.relation, context, WHERE)
         self._rank = ranker([down for _, down in node.order])
         self._sorted: SortedList | None = None
+        """Of each row its rank, its unique number by arrival, and its key in the store."""
 
     def process(self, port: int, batch: Batch) -> Batch:
         del port

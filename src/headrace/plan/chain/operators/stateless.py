@@ -16,6 +16,7 @@ from headrace.plan.codegen.compiler import evaluator, predicate, projector
 from headrace.plan.expressions import Expression, column_names
 from headrace.plan.nodes import Explode, Filter, Node, Rekey, Select, Sink, Union
 from headrace.plan.relations import Kind, Relation
+from headrace.plan.rewrite import relation_of
 from headrace.plan.steps import Batch, Context, Event, Problem, Step
 
 
@@ -71,14 +72,14 @@ def filtered(node: Filter, context: Context, old: bool, inputs: Sequence[Step]) 
 
 
 def _stream_filter(node: Filter, context: Context) -> Callable[[Batch], Batch]:
-    code = CodeBuilder(_relation(node.input), context, "WHERE")
+    code = CodeBuilder(relation_of(node.input), context, "WHERE")
     holds = code.condition(node.condition)
     kept = [*code.opening(), *holds.lines, f"if {holds.text}:", "    append(entry)"]
     return _loop(code, ["if row is not None:", *indented(kept)])
 
 
 def _change_filter(node: Filter, context: Context) -> Callable[[Batch], Batch]:
-    relation = _relation(node.input)
+    relation = relation_of(node.input)
     fits = predicate(node.condition, relation, context, "WHERE")
     fitted = predicate(node.condition, relation, _quiet(context), "WHERE")
 
@@ -102,7 +103,7 @@ def selected(node: Select, context: Context, old: bool, inputs: Sequence[Step]) 
     del inputs
     if old:
         return BatchFunctionStep(_change_select(node, context))
-    code = CodeBuilder(_relation(node.input), context, "SELECT")
+    code = CodeBuilder(relation_of(node.input), context, "SELECT")
     values = code.columns(node.values)
     is_stream = node.relation.kind is Kind.STREAM
     new = f"append((time, key, {values.text}{'' if is_stream else ', None'}))"
@@ -112,7 +113,7 @@ def selected(node: Select, context: Context, old: bool, inputs: Sequence[Step]) 
 
 
 def _change_select(node: Select, context: Context) -> Callable[[Batch], Batch]:
-    expressions, relation = [named.expression for named in node.values], _relation(node.input)
+    expressions, relation = [named.expression for named in node.values], relation_of(node.input)
     after = projector(expressions, relation, context, "SELECT")
     before = projector(expressions, relation, _quiet(context), "SELECT", position=3)
 
@@ -130,7 +131,7 @@ def _change_select(node: Select, context: Context) -> Callable[[Batch], Batch]:
 def rekeyed(node: Rekey, context: Context, old: bool, inputs: Sequence[Step]) -> Step:
     """Builds the step. A null key of one column is no key. Without a row, only values of the old key are known."""
     del old, inputs
-    relation = _relation(node.input)
+    relation = relation_of(node.input)
     code = CodeBuilder(relation, context, "PARTITION BY")
     keys = code.columns(node.keys)
     key_only = evaluator([named.expression for named in node.keys], relation, _quiet(context), "PARTITION BY")
@@ -172,7 +173,7 @@ def _keyless(context: Context) -> Callable[[int, Any, Any], None]:
 
 def _old_key(node: Rekey) -> list[str]:
     """Returns the lines that append the old key's columns to the row."""
-    before = _relation(node.input)
+    before = relation_of(node.input)
     names = [field.name for field in before.key]
     places = [names.index(field.name) for field in node.relation.value[len(before.value) :]]
     if not places:
@@ -193,7 +194,7 @@ def _is_from_key(expression: Expression, relation: Relation) -> bool:
 def exploded(node: Explode, context: Context, old: bool, inputs: Sequence[Step]) -> Step:
     """Builds the step: one row per item of the longest list; shorter lists are padded with nulls."""
     del old, inputs
-    lists = projector([named.expression for named in node.functions], _relation(node.input), context, "SELECT")
+    lists = projector([named.expression for named in node.functions], relation_of(node.input), context, "SELECT")
 
     def run(batch: Batch) -> Batch:
         out: list[Event] = []
@@ -203,9 +204,3 @@ def exploded(node: Explode, context: Context, old: bool, inputs: Sequence[Step])
         return out
 
     return BatchFunctionStep(run)
-
-
-def _relation(node: Node) -> Relation:
-    """Returns the output relation of a node; every subclass has one, though `Node` does not declare it."""
-    relation: Relation = getattr(node, "relation")  # noqa: B009
-    return relation

@@ -9,13 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from headrace.lang.ksql.analyzer.operator_types import compared
-from headrace.lang.ksql.grammar.parser import parse
 from headrace.plan import expressions as e
 from headrace.plan import types as t
 from headrace.plan.codegen.compiler import evaluator
 from headrace.plan.relations import Kind, Relation
 from headrace.plan.steps import Context
 from headrace.schema import Field
+from tests.ksql_parsing import parse
 
 OVER = Relation(Kind.STREAM, (), (Field("X", t.DOUBLE),))
 X = e.Column(t.DOUBLE, "X")

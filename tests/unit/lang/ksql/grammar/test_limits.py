@@ -7,7 +7,8 @@ import time
 import pytest
 
 from headrace.lang.ksql.grammar.limits import MAX_TOKENS
-from headrace.lang.ksql.grammar.parser import count_statements, parse
+from headrace.lang.ksql.grammar.parser import count_statements
+from tests.ksql_parsing import parse
 
 DOUBLED = "DEFINE v0 = 'aaaaaaaa';" + "".join(f"DEFINE v{n + 1} = '${{v{n}}}${{v{n}}}';" for n in range(40))
 BOMBS = {

@@ -10,8 +10,9 @@ import pytest
 
 from headrace.errors import KsqlSyntaxError
 from headrace.lang.ksql import ast
-from headrace.lang.ksql.grammar.parser import parse, parse_expression, parse_one
+from headrace.lang.ksql.grammar.parser import parse_expression, parse_one
 from headrace.span import Span
+from tests.ksql_parsing import parse
 from tests.unit.lang.ksql.corpus import cases
 
 STRING, INT = ast.TypeName("STRING"), ast.TypeName("INT")

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from headrace.lang.ksql.grammar.parser import parse
+from tests.ksql_parsing import parse
 
 MESSAGES = """\
 syntax-error: unexpected "FORM" after "SELECT *"

@@ -209,3 +209,7 @@ def test_for_who_is_elsewhere_no_file_is_read(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("0123456789abcdef")
     (error,) = check_script(f"RUN SCRIPT '{tmp_path}/secret';", reads_files=False).errors
     assert (error.code, "0123" in str(error)) == ("unsupported", False)
+
+
+def test_a_script_of_nothing_but_errors_is_refused_soon() -> None:
+    assert len(check_script("';" * 99_999).errors) == 100

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from headrace.errors import HeadraceError
-from headrace.lang.ksql.grammar.parser import parse
 from headrace.lang.ksql.statements.planner import Planner
 from headrace.plan.actions import Action, CreateSource, DropSource
 from headrace.plan.catalog import Catalog
 from headrace.plan.relations import Kind
 from tests import golden
+from tests.ksql_parsing import parse
 
 CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', value_format='JSON');"
 COUNTS = "CREATE TABLE counts AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;"
