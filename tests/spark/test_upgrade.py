@@ -27,6 +27,6 @@ def test_queries_of_an_older_version_go_on(packed: Path, tmp_path: Path) -> None
             lambda: (made.held(there), there.get("/api/v1/queries")),
         )
         queries = there.get("/api/v1/queries")
-        assert {one["name"]: (one["way"], one["records"]) for one in queries} == {
+        assert {one["name"]: (one["execution_mode"], one["records"]) for one in queries} == {
             name: (way, len(MORE)) for name, way in made.WAYS.items()
         }

@@ -65,8 +65,8 @@ class Client:
         insert continues. `ConnectionLost` reports how many rows are known to be written.
         """
         sent = written = 0
-        left = iter(rows)
-        while batch := list(islice(left, _AT_ONCE)):
+        remaining = iter(rows)
+        while batch := list(islice(remaining, _AT_ONCE)):
             failures = self._inserted(stream, batch, written)
             written += len(batch) - len(failures)
             for number, error in failures.items():
@@ -98,19 +98,19 @@ class Client:
     def _inserted(self, stream: str, batch: list[Values], before: int) -> dict[int, HeadraceError]:
         """Send a batch and return the errors of the rejected rows, by row number."""
         body = "".join(f"{format_json(line)}\n" for line in [{"target": stream}, *batch]).encode()
-        told: list[Document] = []
+        results: list[Document] = []
         try:
             with self._exchange("/inserts-stream", body, KSQL_LINES) as exchange:
                 for acknowledgements in exchange.batches():
-                    told += acknowledgements
-            if told and "status" not in told[-1]:  # not about a row: the server stopped reading the request
-                raise error_from(_FAILED, told[-1])
-            if len(told) < len(batch):
-                raise ConnectionLost(f"the server acknowledged {len(told)} of {len(batch)} rows")
+                    results += acknowledgements
+            if results and "status" not in results[-1]:  # not about a row: the server stopped reading the request
+                raise error_from(_FAILED, results[-1])
+            if len(results) < len(batch):
+                raise ConnectionLost(f"the server acknowledged {len(results)} of {len(batch)} rows")
         except ConnectionLost as error:
-            error.where = f"after {before + sum(map(_is_fine, told))} acknowledged rows"
+            error.where = f"after {before + sum(map(_is_fine, results))} acknowledged rows"
             raise
-        return {number: error_from(_FAILED, one) for number, one in enumerate(told) if not _is_fine(one)}
+        return {number: error_from(_FAILED, one) for number, one in enumerate(results) if not _is_fine(one)}
 
 
 def _is_fine(acknowledgement: Document) -> bool:

@@ -16,10 +16,10 @@ _BUSY = 503
 
 def error_from(status: int, document: Any) -> HeadraceError:
     """The exception that an error response describes."""
-    told = document if isinstance(document, Mapping) else {}
-    code, where, fix = (_text(told.get(name)) for name in ("code", "where", "fix"))
+    fields = document if isinstance(document, Mapping) else {}
+    code, where, fix = (_text(fields.get(name)) for name in ("code", "where", "fix"))
     what = (
-        _text(told.get("message") or told.get("what")) or f"the server responded with status {status}"
+        _text(fields.get("message") or fields.get("what")) or f"the server responded with status {status}"
     ).removeprefix(f"{where}: ")
     kind = CODES.get(code or "")
     if kind is None:

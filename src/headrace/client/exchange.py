@@ -88,12 +88,12 @@ class Exchange:
         self._socket: socket.socket = self._connection.sock
         self._closed = False
         try:
-            self._response = self._answered(path, body, accept)
+            self._response = self._send(path, body, accept)
         except BaseException:
             self.close()
             raise
 
-    def _answered(self, path: str, body: bytes | None, accept: str) -> HTTPResponse:
+    def _send(self, path: str, body: bytes | None, accept: str) -> HTTPResponse:
         headers = {"Accept": accept, "Connection": "close", "Headrace-Notices": "1", **self._shown.headers}
         if body is not None:
             headers["Content-Type"] = accept
@@ -115,10 +115,10 @@ class Exchange:
         """The whole response as one JSON document; raises if it is an error."""
         with self:
             try:
-                told = self._response.read()
+                body_read = self._response.read()
             except (OSError, HTTPException) as error:
                 raise self._lost(error) from error
-            document = self._read(told)
+            document = self._read(body_read)
             if self._response.status != OK or is_error(document):
                 raise error_from(self._response.status, document)
             return document

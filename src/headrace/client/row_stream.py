@@ -11,7 +11,7 @@ from headrace.client.exchange import Exchange
 from headrace.errors import ServerFailed
 
 Row = list[Any]
-_BROKEN_OFF = 500
+_FAILED = 500
 _FORMATS = ("keyFormat", "valueFormat")
 
 
@@ -25,7 +25,7 @@ class RowStream:
         self._exchange = exchange
         self._batches = exchange.batches()
         try:
-            first, *self._begun = next(self._batches, [None])
+            first, *self._first_rows = next(self._batches, [None])
             self._read_header(first)
         except BaseException:
             self.close()
@@ -33,7 +33,7 @@ class RowStream:
 
     def _read_header(self, document: Any) -> None:
         if is_error(document):
-            raise error_from(_BROKEN_OFF, document)
+            raise error_from(_FAILED, document)
         if not isinstance(document, dict) or "columnNames" not in document:
             raise ServerFailed("the response to a query does not begin with its columns", fix="see the server's log")
         self.query_id: str | None = document.get("queryId")
@@ -49,12 +49,12 @@ class RowStream:
 
     def batches(self) -> Iterator[list[Row]]:
         """Rows in batches as they arrive. An error is raised after the rows before it have been returned."""
-        for documents in chain([self._begun], self._batches):
+        for documents in chain([self._first_rows], self._batches):
             # Objects are metadata of the result, such as its offsets, not rows.
             if found := [row for row in documents if isinstance(row, list)]:
                 yield found
             if (error := next(filter(is_error, documents), None)) is not None:
-                raise error_from(_BROKEN_OFF, error)
+                raise error_from(_FAILED, error)
 
     def close(self) -> None:
         """Stop the query. May be called from any thread."""

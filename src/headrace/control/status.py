@@ -41,7 +41,7 @@ class QueryStatus:
     topic: str
     sources: list[str]
     state: str
-    way: str | None = None
+    execution_mode: str | None = None
     rate: float = 0.0
     lag: int | None = None
     records: int = 0
@@ -124,18 +124,18 @@ def _lag_of_new(node: Node, query: str) -> int | None:
 
 def _measurements(status: QueryMetrics) -> dict[str, Any]:
     return {
-        "way": status.way,
+        "execution_mode": status.execution_mode,
         "rate": round(status.rate, 3),
-        "lag": status.waiting,
+        "lag": status.lag,
         "records": status.records,
         "written": status.written,
         "batches": status.batches,
         "batch_ms": status.batch_time.get("total"),
         "batch_split": {name: ms for name, ms in status.batch_time.items() if name != "total"},
-        "state_rows": status.entries,
+        "state_rows": status.state_rows,
         "watermark": status.event_time,
         "late": status.late,
-        "dead_letters": dict(status.dead),
+        "dead_letters": dict(status.dead_letters),
     }
 
 

@@ -23,7 +23,7 @@ Show = Callable[[ClickCounts], None]
 _BARS = " ▁▂▃▄▅▆▇█"
 _OTHER_COLUMNS = 40  # characters that the table needs beside the chart
 _LONGEST_CHART = 60  # seconds
-_STILL = 5.0  # seconds after which a step of the start is printed again
+_REPEAT_STEP_AFTER = 5.0  # seconds after which a step of the start is printed again
 
 
 class Display(Protocol):
@@ -42,8 +42,8 @@ class LineDisplay:
 
     console: Console
     every: float = 2.0
-    begun: float = field(default_factory=time.monotonic)
-    _said: tuple[str, float] = ("", 0.0)
+    started: float = field(default_factory=time.monotonic)
+    _last_step: tuple[str, float] = ("", 0.0)
 
     @contextmanager
     def starting(self) -> Iterator[Step]:
@@ -51,10 +51,10 @@ class LineDisplay:
 
     def _step(self, step: str) -> None:
         """Print a step when it begins, and again while it takes long."""
-        elapsed = time.monotonic() - self.begun
-        last, at = self._said
-        if step != last or elapsed - at >= _STILL:
-            self._said = step, elapsed
+        elapsed = time.monotonic() - self.started
+        last, at = self._last_step
+        if step != last or elapsed - at >= _REPEAT_STEP_AFTER:
+            self._last_step = step, elapsed
             say(self.console, f"{elapsed:4.0f} s  {step}")
 
     @contextmanager

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from headrace.control.serving.push import PushSubscription
 
 PUSH_QUERY = "SELECT page, WINDOWSTART AS second, views, dwell FROM page_views EMIT CHANGES;"
-_PATIENCE = 30.0  # seconds at the end in which clicks in flight are counted
+_COUNT_TIMEOUT = 30.0  # seconds at the end in which clicks in flight are counted
 _POLL = 0.25  # seconds between checks of the queries
 _INTERRUPTED = 130
 
@@ -85,7 +85,7 @@ def run(
             say(console, "Ctrl-C while starting: stopping the server and removing its data ...")
             _next_interrupt_exits()
             raise
-        _introduce(console, demo, program)
+        _print_address(console, demo, program)
         try:
             with demo.clicks.running(), suppress(KeyboardInterrupt):
                 _await_results(demo, changes, display)
@@ -148,7 +148,7 @@ def _serve(node: Node, stack: ExitStack) -> str:
     return stack.enter_context(Server(application(node, dashboard=True)).running()).address
 
 
-def _introduce(console: Console, demo: Demo, program: str) -> None:
+def _print_address(console: Console, demo: Demo, program: str) -> None:
     if not demo.address:
         return
     say(console, f"dashboard: {demo.address}/ui/dashboards/clicks")
@@ -167,7 +167,7 @@ def _watch(demo: Demo, changes: PushSubscription, show: Show, seconds: float | N
 
 def _count_the_rest(demo: Demo, changes: PushSubscription) -> None:
     """Wait, for a limited time, until all appended clicks are counted."""
-    deadline = time.monotonic() + _PATIENCE
+    deadline = time.monotonic() + _COUNT_TIMEOUT
     while demo.counts.total < demo.clicks.sent and time.monotonic() < deadline:
         demo.update(changes)
 

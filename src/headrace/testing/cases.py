@@ -128,11 +128,11 @@ def _compared(world: World, expected: Sequence[Mapping[str, Any]]) -> Iterator[R
 def _topic_differences(
     topic: str, wanted: Sequence[Mapping[str, Any]], found: Sequence[Mapping[str, Any]]
 ) -> Iterator[ResultDiffers]:
-    for number, (want, got) in enumerate(zip(wanted, found, strict=False)):
+    for number, (expected, actual) in enumerate(zip(wanted, found, strict=False)):
         for part in ("key", "value", "timestamp", "window", "headers"):
-            if part in want and not values_match(want[part], got[part]):
+            if part in expected and not values_match(expected[part], actual[part]):
                 yield ResultDiffers(
-                    f"expected {_shown(want[part])}, got {_shown(got[part])}", where=f"{topic}[{number}].{part}"
+                    f"expected {_shown(expected[part])}, got {_shown(actual[part])}", where=f"{topic}[{number}].{part}"
                 )
     for number in range(len(found), len(wanted)):
         yield ResultDiffers(
@@ -146,17 +146,17 @@ def _shown(value: Any) -> str:
     return json_payloads.json_text(value)
 
 
-def values_match(want: Any, got: Any) -> bool:
+def values_match(expected: Any, actual: Any) -> bool:
     """Whether two values are equal: numbers by value, field names of objects case-insensitive."""
-    if isinstance(want, Mapping) and isinstance(got, Mapping):
-        return len(want) == len(got) and all(
-            values_match(v, got.get(k, got.get(k.upper(), _MISSING))) for k, v in want.items()
+    if isinstance(expected, Mapping) and isinstance(actual, Mapping):
+        return len(expected) == len(actual) and all(
+            values_match(v, actual.get(k, actual.get(k.upper(), _MISSING))) for k, v in expected.items()
         )
-    if isinstance(want, list | tuple) and isinstance(got, list | tuple):
-        return len(want) == len(got) and all(map(values_match, want, got))
-    if _is_number(want) and _is_number(got):
-        return Decimal(str(want)) == Decimal(str(got))
-    return type(want) is type(got) and want == got
+    if isinstance(expected, list | tuple) and isinstance(actual, list | tuple):
+        return len(expected) == len(actual) and all(map(values_match, expected, actual))
+    if _is_number(expected) and _is_number(actual):
+        return Decimal(str(expected)) == Decimal(str(actual))
+    return type(expected) is type(actual) and expected == actual
 
 
 _MISSING = object()

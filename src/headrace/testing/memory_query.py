@@ -25,19 +25,19 @@ class InMemoryQuery:
         self._pipe = Pipeline(query, Context(lambda name: self.stores.setdefault(name, {}), report, now=lambda: now))
         self.topics = self._pipe.chain.topics
         self.paused = False
-        self._waiting: list[MemoryRecord] = []
+        self._held_back: list[MemoryRecord] = []
 
-    def held(self, pause: bool) -> list[MemoryRecord]:
+    def set_paused(self, paused: bool) -> list[MemoryRecord]:
         """Pause or resume; returns the records that arrived meanwhile and are to be fed now."""
-        self.paused = pause
-        waiting = [] if pause else self._waiting
-        self._waiting = self._waiting if pause else []
-        return waiting
+        self.paused = paused
+        released = [] if paused else self._held_back
+        self._held_back = self._held_back if paused else []
+        return released
 
     def feed(self, entry: MemoryRecord) -> list[RawRecord]:
         """Process a record; returns the output records, none while the query is paused."""
         if self.paused:
-            self._waiting.append(entry)
+            self._held_back.append(entry)
             return []
         return self._pipe.feed(entry.topic, [raw_record(entry)])
 

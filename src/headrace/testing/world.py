@@ -107,15 +107,15 @@ class World:
 
     def start_query(self, query: Query, start: None, replaces: str | None) -> None:
         del start
-        ended = self.running.pop(replaces, None) if replaces else None
-        stores = ended.stores if ended else None
+        replaced = self.running.pop(replaces, None) if replaces else None
+        stores = replaced.stores if replaced else None
         self.running[query.id] = InMemoryQuery(query, partial(self._report, query), stores, FIXED_NOW)
 
     def terminate_query(self, query: str) -> None:
         self.running.pop(query, None)
 
     def pause_query(self, query: str, *, paused: bool) -> None:
-        self._feed(self.running[query], self.running[query].held(paused))
+        self._feed(self.running[query], self.running[query].set_paused(paused))
 
     def delete_topic(self, topic: str) -> None:
         self.topics.drop(topic)

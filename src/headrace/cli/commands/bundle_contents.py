@@ -39,18 +39,18 @@ class BundleSources:
 
     call: CommandContext
     lines: int
-    closing: ExitStack
+    stack: ExitStack
 
     @cached_property
     def log(self) -> Log:
-        return self.closing.enter_context(self.call.log())
+        return self.stack.enter_context(self.call.log())
 
     @property
     def data(self) -> Path:
         return self.call.settings().storage.data
 
     @cached_property
-    def subjects(self) -> list[VerifyTarget]:
+    def targets(self) -> list[VerifyTarget]:
         from headrace.control.verify.targets import server_targets
 
         return server_targets(self.log, self.data)
@@ -61,9 +61,9 @@ class BundleSources:
         found = {origin.name for origin in self.call.origins()}
         with suppress(HeadraceError):
             found |= {topic.name for topic in self.log.topics()}
-            for subject in self.subjects:
-                sink = subject.query.sink
-                found |= {subject.query.id, sink.name, *(field.name for field in sink.relation.columns)}
+            for target in self.targets:
+                sink = target.query.sink
+                found |= {target.query.id, sink.name, *(field.name for field in sink.relation.columns)}
         return found
 
 
@@ -71,15 +71,15 @@ def collect_bundle(call: CommandContext, lines: int) -> Iterator[tuple[str, str]
     """The files of the bundle: names and contents."""
     mask = redactor_for(call.origins(), call.settings().storage.data)
     yield "README.txt", _README
-    with ExitStack() as closing:
-        gathering = BundleSources(call, lines, closing)
+    with ExitStack() as stack:
+        sources = BundleSources(call, lines, stack)
         for name, part in PARTS.items():
-            yield name, mask.text(_text(_tried(part, gathering)))
+            yield name, mask.text(_text(_collected(part, sources)))
 
 
-def _tried(part: Callable[[BundleSources], Any], gathering: BundleSources) -> Any:
+def _collected(part: Callable[[BundleSources], Any], sources: BundleSources) -> Any:
     try:
-        return part(gathering)
+        return part(sources)
     except HeadraceError as error:
         return {"not gathered": error.as_dict()}
     except Exception as error:  # a bundle without a part is better than none
@@ -93,79 +93,79 @@ def _text(value: Any) -> str:
 # -- parts ----------------------------------------------------------------------------------------------------------
 
 
-def versions(gathering: BundleSources) -> Mapping[str, Any]:
+def versions(sources: BundleSources) -> Mapping[str, Any]:
     installed = {one.metadata["Name"]: one.version for one in metadata.distributions()}
     system = {"python": platform.python_version(), "system": platform.platform(), "cores": os.cpu_count()}
     return {"headrace": __version__, **system, "packages": dict(sorted(installed.items()))}
 
 
-def settings(gathering: BundleSources) -> list[Any]:
+def settings(sources: BundleSources) -> list[Any]:
     return [
         {"name": one.name, "value": MASK if one.secret and one.value else str(one.value), "origin": one.origin}
-        for one in gathering.call.origins()
+        for one in sources.call.origins()
     ]
 
 
-def doctor(gathering: BundleSources) -> list[Any]:
+def doctor(sources: BundleSources) -> list[Any]:
     from headrace.control.admin.doctor import CHECKS
 
-    return [dataclasses.asdict(one) for check in CHECKS for one in check(gathering.call.settings())]
+    return [dataclasses.asdict(one) for check in CHECKS for one in check(sources.call.settings())]
 
 
-def status(gathering: BundleSources) -> Mapping[str, Any]:
+def status(sources: BundleSources) -> Mapping[str, Any]:
     """The server's status document, without the values that its errors quote."""
     from headrace.cli.commands.status import fetch_status
     from headrace.control.admin.discovery import get_server
 
-    there = get_server(gathering.data)
-    told = fetch_status(gathering.call, there)
-    for one in (*told["queries"], *told["views"]):
+    server = get_server(sources.data)
+    document = fetch_status(sources.call, server)
+    for one in (*document["queries"], *document["views"]):
         if one["failure"]:
-            one["failure"]["what"] = redact_values(one["failure"]["what"], gathering.names)
-    return {"pid": there.pid, "since": there.since, "address": there.address, **told}
+            one["failure"]["what"] = redact_values(one["failure"]["what"], sources.names)
+    return {"pid": server.pid, "since": server.since, "address": server.address, **document}
 
 
-def statements(gathering: BundleSources) -> list[Any]:
+def statements(sources: BundleSources) -> list[Any]:
     from headrace.control.statements.journal import read_journal
 
     return [
         {"number": one.number, "text": one.text, "properties": redact_properties(one.properties), "at": one.at}
-        for one in read_journal(gathering.log)[0]
+        for one in read_journal(sources.log)[0]
         if one.app is None
     ]
 
 
-def plans(gathering: BundleSources) -> str:
+def plans(sources: BundleSources) -> str:
     """The plans of the server's queries, as `headrace explain` prints them."""
     from headrace.engine.planning.mode import choose_execution_on
     from headrace.plan.explain import tree
 
     parts: list[str] = []
-    for subject in gathering.subjects:
-        query = subject.query
-        told = choose_execution_on(gathering.log, query, gathering.call.settings()).lines()
-        parts.append("\n".join([f"-- {query.id}", *(f"--   {line}" for line in told), tree(query)]))
+    for target in sources.targets:
+        query = target.query
+        choice = choose_execution_on(sources.log, query, sources.call.settings()).lines()
+        parts.append("\n".join([f"-- {query.id}", *(f"--   {line}" for line in choice), tree(query)]))
     return "\n\n".join(parts) + "\n"
 
 
-def checkpoints(gathering: BundleSources) -> list[Any]:
+def checkpoints(sources: BundleSources) -> list[Any]:
     from headrace.control.admin.checkpoints import describe_checkpoints
 
-    return [dataclasses.asdict(one) for one in describe_checkpoints(gathering.data / "checkpoints")]
+    return [dataclasses.asdict(one) for one in describe_checkpoints(sources.data / "checkpoints")]
 
 
-def topics(gathering: BundleSources) -> list[Any]:
+def topics(sources: BundleSources) -> list[Any]:
     """Sizes and options of the topics, and nothing of their records."""
-    log = gathering.log
+    log = sources.log
     return [
         {"name": topic.name, "spec": dataclasses.asdict(topic.spec), "bounds": log.bounds(topic.name)}
         for topic in log.topics()
     ]
 
 
-def machine(gathering: BundleSources) -> Mapping[str, Any]:
-    sizes = {path.name: _size(path) for path in sorted(gathering.data.iterdir())}
-    usage = shutil.disk_usage(gathering.data)._asdict()
+def machine(sources: BundleSources) -> Mapping[str, Any]:
+    sizes = {path.name: _size(path) for path in sorted(sources.data.iterdir())}
+    usage = shutil.disk_usage(sources.data)._asdict()
     memory = Path("/proc/meminfo").read_text().splitlines()[:5]
     return {"data": sizes, "disk": usage, "memory": memory, "load": os.getloadavg(), "processes": _processes()}
 
@@ -184,27 +184,27 @@ def _processes() -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            facts = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines() if ":" in line)
-            if facts["Name"].strip().startswith(("python", "java", "headrace")):
-                wanted = ("Name", "Pid", "PPid", "VmRSS", "VmPeak", "Threads")
-                found.append({name: facts.get(name, "").strip() for name in wanted})
+            fields = dict(line.split(":", 1) for line in (folder / "status").read_text().splitlines() if ":" in line)
+            if fields["Name"].strip().startswith(("python", "java", "headrace")):
+                shown = ("Name", "Pid", "PPid", "VmRSS", "VmPeak", "Threads")
+                found.append({name: fields.get(name, "").strip() for name in shown})
     return found
 
 
-def log_tail(gathering: BundleSources) -> str:
-    lines = deque(read_log_lines(gathering.data / "logs" / "headrace.log"), gathering.lines)
-    return "".join(json.dumps(_plain(line, gathering.names)) + "\n" for line in lines)
+def log_tail(sources: BundleSources) -> str:
+    lines = deque(read_log_lines(sources.data / "logs" / "headrace.log"), sources.lines)
+    return "".join(json.dumps(_plain(line, sources.names)) + "\n" for line in lines)
 
 
 def _plain(line: dict[str, Any], names: set[str]) -> dict[str, Any]:
     """A log line without values of records: of an unexpected error, only its code and location remain."""
-    kept = {name: line[name] for name in ("time", "level", "logger", "pid") if name in line}
-    kept["message"] = redact_values(str(line.get("message", "")), names)
+    reduced = {name: line[name] for name in ("time", "level", "logger", "pid") if name in line}
+    reduced["message"] = redact_values(str(line.get("message", "")), names)
     if isinstance(error := line.get("error"), dict):
-        kept["error"] = {"code": error.get("code"), "where": error.get("where")}
+        reduced["error"] = {"code": error.get("code"), "where": error.get("where")}
         if "trace" not in error:
-            kept["error"]["what"] = redact_values(str(error.get("what")), names)
-    return kept
+            reduced["error"]["what"] = redact_values(str(error.get("what")), names)
+    return reduced
 
 
 PARTS: Mapping[str, Callable[[BundleSources], Any]] = {

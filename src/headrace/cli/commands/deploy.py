@@ -33,12 +33,12 @@ def deploy(
     """
     call: CommandContext = ctx.obj
     call.json |= as_json
-    told = connect(call, server, token_file).deploy(read_script(file), file.name)
+    result = connect(call, server, token_file).deploy(read_script(file), file.name)
     if call.json:
-        output.print_json(told)
+        output.print_json(result)
         return
-    output.note(f"app {told['name']}: {', '.join(told['declares']) or 'no functions or operators'}")
-    for one in told["done"]:
+    output.note(f"app {result['name']}: {', '.join(result['declares']) or 'no functions or operators'}")
+    for one in result["done"]:
         print(" ".join(one["text"].split()))
-    if not told["done"]:
+    if not result["done"]:
         output.note("nothing new: all statements were executed before")

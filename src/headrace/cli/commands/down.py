@@ -29,8 +29,8 @@ def down(
     call.json |= as_json
     data = call.settings().storage.data
     require_data_folder(data)
-    there, seconds = discovery.stop_server(data, timeout.total_seconds())
+    server, seconds = discovery.stop_server(data, timeout.total_seconds())
     if call.json:
-        output.print_json({"pid": there.pid, "seconds": round(seconds, 3)})
+        output.print_json({"pid": server.pid, "seconds": round(seconds, 3)})
     else:
-        typer.echo(f"server stopped after {seconds:.1f} s (process {there.pid})")
+        typer.echo(f"server stopped after {seconds:.1f} s (process {server.pid})")

@@ -48,12 +48,12 @@ def explain(
     call.json |= as_json
     found = script.analyze_script(file)
     script.exit_on_errors(found, as_json=call.json)
-    told = list(zip(found.planned, _execution_choices(call, found.planned), strict=True))
+    choices = list(zip(found.planned, _execution_choices(call, found.planned), strict=True))
     if call.json:
-        output.print_json([_document(planned, choice, as_graph) for planned, choice in told])
+        output.print_json([_document(planned, choice, as_graph) for planned, choice in choices])
         return
     show = _graph if as_graph else _text
-    typer.echo("\n\n".join(part for part in (show(planned, choice) for planned, choice in told) if part))
+    typer.echo("\n\n".join(part for part in (show(planned, choice) for planned, choice in choices) if part))
 
 
 def _text(planned: PlannedStatement, choice: ExecutionChoice | None) -> str:
@@ -98,7 +98,7 @@ def _running(planned: PlannedStatement, rest: Sequence[PlannedStatement]) -> Que
 
 def _execution_choices(call: CommandContext, planned: Sequence[PlannedStatement]) -> list[ExecutionChoice | None]:
     """The execution mode of each statement's query, if it has one. The import is local because it is slow."""
-    queries = [_running(one, planned[place:]) for place, one in enumerate(planned)]
+    queries = [_running(one, planned[index:]) for index, one in enumerate(planned)]
     if not any(queries):
         return [None] * len(queries)
     from headrace.control.statements.explain import ExecutionExplainer
@@ -135,27 +135,27 @@ def _topics(call: CommandContext) -> Iterator[Callable[[str], Topic | None]]:
 
 def describe_action(planned: PlannedStatement) -> str:
     """Describe in words what a statement does."""
-    return _WORDS.get(type(planned.action), _words)(planned.action)
+    return _WORDS.get(type(planned.action), _action_name)(planned.action)
 
 
-def _created(action: actions.CreateSource) -> str:
+def _describe_source(action: actions.CreateSource) -> str:
     source = action.source
-    place = f'over topic "{source.topic}" ({source.value_format.name})'
+    location = f'over topic "{source.topic}" ({source.value_format.name})'
     if action.query is None:
         columns = relation_text(source.relation).removeprefix(f"{source.kind} ")
-        return f"declare {source.kind} {source.name} {columns} {place}"
-    instead = f" instead of {action.replaces}" if action.replaces else ""
-    return f"create {source.kind} {source.name} {place}, filled by query {action.query.id}{instead}"
+        return f"declare {source.kind} {source.name} {columns} {location}"
+    replacing = f" instead of {action.replaces}" if action.replaces else ""
+    return f"create {source.kind} {source.name} {location}, filled by query {action.query.id}{replacing}"
 
 
-def _words(action: actions.Action) -> str:
+def _action_name(action: actions.Action) -> str:
     """`CreateType` as `create type`."""
     name = type(action).__name__
     return "".join(f" {letter.lower()}" if letter.isupper() else letter for letter in name).strip()
 
 
 _WORDS: Mapping[type, Callable[[Any], str]] = {
-    actions.CreateSource: _created,
+    actions.CreateSource: _describe_source,
     actions.StartQuery: lambda a: (
         f"watch {a.query.alert.source} for alert {a.query.alert.name} by query {a.query.id}"
         if a.query.alert
@@ -166,9 +166,9 @@ _WORDS: Mapping[type, Callable[[Any], str]] = {
     actions.DropSource: lambda a: (
         f"drop {a.source.kind} {a.source.name}" + (" and its topic" if a.delete_topic else "")
     ),
-    actions.TransientSelect: lambda a: "answer with every change" if a.push else "answer from what is there",
+    actions.TransientSelect: lambda a: "push query" if a.push else "pull query",
     actions.ControlQueries: lambda a: f"{a.verb.lower()} {', '.join(a.queries) or 'no query'}",
-    actions.MetadataQuery: lambda a: f"answer what is asked about {f'{a.about} {a.name}'.strip()}",
+    actions.MetadataQuery: lambda a: f"list or describe: {f'{a.about} {a.name}'.strip()}",
     actions.ExpectRecord: lambda a: f"expect a record of {a.source.name}",
     actions.ExpectSource: lambda a: f"expect a {a.expected.kind} {a.name}",
     actions.NoChange: lambda a: "change nothing",

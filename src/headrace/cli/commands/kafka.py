@@ -41,8 +41,8 @@ def up(
     with output.stderr_console().status(f"starting {nodes} Kafka broker{'s' if nodes > 1 else ''} ..."):
         cluster = LocalCluster.start(place, nodes, range(port, port + nodes), settings)
     with cluster:
-        _greet(cluster, place)
-        _until_asked_to_stop()
+        _print_address(cluster, place)
+        _wait_for_signal()
         output.note("stopping ...")
 
 
@@ -64,7 +64,7 @@ def jars(
             output.stdout_console().print(f"[green]ready[/green] {folder}")
 
 
-def _greet(cluster: LocalCluster, place: Path) -> None:
+def _print_address(cluster: LocalCluster, place: Path) -> None:
     console = output.stdout_console()
     console.print(f"Kafka is running at [bold]{cluster.bootstrap}[/bold]; its data is in {place}")
     console.print(f"  use it:  headrace --log kafka --servers {cluster.bootstrap} topic list")
@@ -72,8 +72,8 @@ def _greet(cluster: LocalCluster, place: Path) -> None:
     console.file.flush()
 
 
-def _until_asked_to_stop() -> None:
-    asked = threading.Event()
+def _wait_for_signal() -> None:
+    stopped = threading.Event()
     for one in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(one, lambda *_: asked.set())
-    asked.wait()
+        signal.signal(one, lambda *_: stopped.set())
+    stopped.wait()

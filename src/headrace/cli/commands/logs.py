@@ -48,23 +48,23 @@ def logs(
     data = call.settings().storage.data
     require_data_folder(data)
     path, wanted = data / "logs" / "headrace.log", _wanted(query, level)
-    following = follow_log_lines(path) if follow else ()
+    followed = follow_log_lines(path) if follow else ()
     for line in deque((line for line in read_log_lines(path) if wanted(line)), lines):
         _show(line, call)
-    for line in following:
+    for line in followed:
         if wanted(line):
             _show(line, call)
 
 
 def _wanted(query: str | None, level: str) -> Callable[[Line], bool]:
-    least = logfile.LEVELS.index(level)
-    named = re.compile(rf"\b{re.escape(query)}\b", re.IGNORECASE) if query else None
+    lowest = logfile.LEVELS.index(level)
+    mentions = re.compile(rf"\b{re.escape(query)}\b", re.IGNORECASE) if query else None
 
     def wanted(line: Line) -> bool:
-        own = line.get("level")
-        if own in logfile.LEVELS and logfile.LEVELS.index(own) < least:
+        line_level = line.get("level")
+        if line_level in logfile.LEVELS and logfile.LEVELS.index(line_level) < lowest:
             return False
-        return named is None or named.search(json.dumps(line)) is not None
+        return mentions is None or mentions.search(json.dumps(line)) is not None
 
     return wanted
 
@@ -95,12 +95,12 @@ def _followed(path: Path, file: BinaryIO | None) -> Iterator[Line]:
         time.sleep(_PAUSE)
 
 
-def _opened(path: Path, whence: int) -> BinaryIO | None:
+def _opened(path: Path, position: int) -> BinaryIO | None:
     try:
         file = path.open("rb")
     except FileNotFoundError:
         return None
-    file.seek(0, whence)
+    file.seek(0, position)
     return file
 
 
@@ -137,11 +137,11 @@ def _show(line: Line, call: CommandContext) -> None:
     else:
         style = _STYLES.get(line.get("level", ""))
         head = " ".join(str(line.get(name, "-")) for name in ("time", "level", "pid"))
-        output.stdout_console().print(f"{head}  {_said(line)}", style=style, markup=False, soft_wrap=True)
+        output.stdout_console().print(f"{head}  {_message(line)}", style=style, markup=False, soft_wrap=True)
     sys.stdout.flush()
 
 
-def _said(line: Line) -> str:
+def _message(line: Line) -> str:
     error = line.get("error")
     cause = f" ({error.get('code')}: {error.get('what')})" if isinstance(error, dict) else ""
     return f"{line.get('message', '')}{cause}"

@@ -33,15 +33,15 @@ def list_roles(ctx: typer.Context, as_json: output.Json = False) -> None:
     """
     call: CommandContext = ctx.obj
     call.json |= as_json
-    with open_users(call) as book:
-        roles = sorted(book.state.roles.items())
+    with open_users(call) as users:
+        roles = sorted(users.state.roles.items())
     rows = [{"role": role, "grant": str(grant)} for role, grants in roles for grant in grants]
     output.print_rows(rows, as_json=call.json, columns=("role", "grant"), empty="there are no roles")
 
 
 @app.command()
 def grant(
-    ctx: typer.Context, role: Name, deed: ActionArgument, kind: KindArgument, name: NamePattern, where: Where = None
+    ctx: typer.Context, role: Name, action: ActionArgument, kind: KindArgument, name: NamePattern, where: Where = None
 ) -> None:
     """Grant a privilege to a role.
 
@@ -51,15 +51,15 @@ def grant(
 
     Example: headrace role grant eu read source ORDERS --where "AREA = 1"
     """
-    given = Grant.of(deed, kind, name, where)
-    with open_users(ctx.obj, create=True) as book:
-        book.grant(role, given, by=LOCAL_PRINCIPAL)
-    output.note(f'granted to role "{role}": {given}')
+    privilege = Grant.of(action, kind, name, where)
+    with open_users(ctx.obj, create=True) as users:
+        users.grant(role, privilege, by=LOCAL_PRINCIPAL)
+    output.note(f'granted to role "{role}": {privilege}')
 
 
 @app.command()
 def revoke(
-    ctx: typer.Context, role: Name, deed: ActionArgument, kind: KindArgument, name: NamePattern, where: Where = None
+    ctx: typer.Context, role: Name, action: ActionArgument, kind: KindArgument, name: NamePattern, where: Where = None
 ) -> None:
     """Revoke a privilege of a role.
 
@@ -67,7 +67,7 @@ def revoke(
 
     Example: headrace role revoke clerks write topic orders
     """
-    given = Grant.of(deed, kind, name, where)
-    with open_users(ctx.obj) as book:
-        book.revoke(role, given, by=LOCAL_PRINCIPAL)
-    output.note(f'revoked from role "{role}": {given}')
+    privilege = Grant.of(action, kind, name, where)
+    with open_users(ctx.obj) as users:
+        users.revoke(role, privilege, by=LOCAL_PRINCIPAL)
+    output.note(f'revoked from role "{role}": {privilege}')

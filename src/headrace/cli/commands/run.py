@@ -56,7 +56,7 @@ def run(
     call: CommandContext = ctx.obj
     call.json |= as_json
     script = load_script(file)
-    program_name = _named(name or re.sub(r"[^A-Za-z0-9._-]", "-", script.program))
+    program_name = _check_name(name or re.sub(r"[^A-Za-z0-9._-]", "-", script.program))
     found = analyze_script(script)
     _refuse_queries(found)
     exit_on_errors(found, as_json=call.json)
@@ -65,7 +65,7 @@ def run(
     _run(call, script, found, program_name, make_display(plain=plain, as_json=call.json), until_idle, seconds)
 
 
-def _named(name: str) -> str:
+def _check_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", name):
         raise typer.BadParameter("a program's name is 1 to 100 letters, digits, dots, dashes and underscores")
     return name
@@ -73,11 +73,11 @@ def _named(name: str) -> str:
 
 def _refuse_queries(found: CheckedScript) -> None:
     """Reject SELECT statements before anything runs: there is no client to receive the rows."""
-    asks = [planned for planned in found.planned if isinstance(planned.action, actions.TransientSelect)]
-    if asks:
+    selects = [planned for planned in found.planned if isinstance(planned.action, actions.TransientSelect)]
+    if selects:
         from headrace.lang.interpreter import select_not_allowed
 
-        for planned in asks:
+        for planned in selects:
             error = select_not_allowed()
             error.where = planned.where
             found.errors.append(error)
@@ -102,8 +102,8 @@ def _run(
         program = Program(
             log, call.settings(), name=name, language=script.language, on_answer=display.answer, setup=setup
         )
-        sampler, ended = MetricsSampler(), "failed"
-        with _signals_kept():
+        sampler, outcome = MetricsSampler(), "failed"
+        with _restored_signals():
             try:
                 _drain_on_signals(program)
                 if _has_queries(found):
@@ -112,11 +112,11 @@ def _run(
                     _drain_on_signals(program)  # Spark has installed its own handler for Ctrl-C
                 with display.busy("starting the queries"):
                     program.execute(script.text, script.name)
-                ended = _watched(program, sampler, display, until_idle, seconds)
+                outcome = _watch(program, sampler, display, until_idle, seconds)
             finally:
                 with display.busy("finishing the current batches"):
                     program.close()
-                display.end(_summary(program, ended), _sample(program, sampler))
+                display.end(_summary(program, outcome), _sample(program, sampler))
 
 
 def _has_queries(found: CheckedScript) -> bool:
@@ -125,41 +125,41 @@ def _has_queries(found: CheckedScript) -> bool:
     )
 
 
-def _watched(
+def _watch(
     program: Program, sampler: MetricsSampler, display: ProgressDisplay, until_idle: bool, seconds: float | None
 ) -> str:
     """Show the program's progress until it stops; returns the reason why it stopped."""
-    begun = shown = time.monotonic()
+    started = shown = time.monotonic()
     with display.showing() as show:
 
-        def look() -> None:
+        def on_poll() -> None:
             nonlocal shown
             now = time.monotonic()
             if now - shown >= display.every:
                 shown = now
                 show(_sample(program, sampler))
-            if seconds is not None and now - begun >= seconds:
+            if seconds is not None and now - started >= seconds:
                 program.stopping.set()
 
-        program.wait(until_idle=until_idle, on_poll=look)
+        program.wait(until_idle=until_idle, on_poll=on_poll)
     if not program.stopping.is_set():
         return "all input is processed"
-    return "stopped" if seconds is None or time.monotonic() - begun < seconds else f"stopped after {seconds:g} s"
+    return "stopped" if seconds is None or time.monotonic() - started < seconds else f"stopped after {seconds:g} s"
 
 
 def _sample(program: Program, sampler: MetricsSampler) -> list[QueryMetrics]:
     return [sampler.sample(running) for running in program.running.values()]
 
 
-def _summary(program: Program, ended: str) -> dict[str, Any]:
+def _summary(program: Program, outcome: str) -> dict[str, Any]:
     return {
-        "ended": ended,
+        "ended": outcome,
         "program": program.name,
         "inserted": program.inserts.written,
         "repeated": program.inserts.skipped,
         "asserts": program.interpreter.assertions,
         "paused": sorted(program.paused),
-        "left": program.orphaned_checkpoints,
+        "orphaned_checkpoints": program.orphaned_checkpoints,
     }
 
 
@@ -170,7 +170,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 @contextmanager
-def _signals_kept() -> Iterator[None]:
+def _restored_signals() -> Iterator[None]:
     """Restore the previous signal handlers at the end of the block."""
     before = {number: signal.getsignal(number) for number in _SIGNALS}
     try:

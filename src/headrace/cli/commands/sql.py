@@ -46,28 +46,28 @@ def sql(
         sys.stdout.reconfigure(errors="backslashreplace")  # a value may contain an unpaired surrogate
     chosen = "json" if call.json else form
     call.json = chosen == "json"
-    given = [(read_script(file), str(file))] if file else []
-    given += [(text, None) for text in execute or ()]
+    texts = [(read_script(file), str(file))] if file else []
+    texts += [(text, None) for text in execute or ()]
     client = connect(call, server, token_file)
-    if not given and sys.stdin.isatty() and sys.stdout.isatty():
-        _talk(client, chosen)
+    if not texts and sys.stdin.isatty() and sys.stdout.isatty():
+        _open_prompt(client, chosen)
         return
     session = Session(client, chosen)
     try:
-        for text, name in given or [(_piped(), None)]:
+        for text, name in texts or [(_standard_input(), None)]:
             session.run(text, name)
     except ExitShell:
         return
 
 
-def _piped() -> str:
+def _standard_input() -> str:
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError as error:
         raise BadScript("standard input is not UTF-8 text", fix="encode it as UTF-8") from error
 
 
-def _talk(client: Client, form: str) -> None:
+def _open_prompt(client: Client, form: str) -> None:
     from headrace.cli.shell.prompt import run_prompt
     from headrace.cli.shell.session import Session
 

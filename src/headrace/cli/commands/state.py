@@ -41,7 +41,7 @@ def list_(ctx: typer.Context, as_json: output.Json = False) -> None:
     rows = [dataclasses.asdict(found) for found in describe_checkpoints(_folder(call))]
     if not call.json:
         rows = [{**row, "used_at": output.time_text(row["used_at"]), "bytes": Size(row["bytes"])} for row in rows]
-    columns = ("query", "way", "batches", "used_at", "files", "bytes", "problem")
+    columns = ("query", "execution_mode", "batches", "used_at", "files", "bytes", "problem")
     output.print_rows(rows, as_json=call.json, columns=columns, empty="there are no checkpoints")
 
 
@@ -78,7 +78,7 @@ def _folder(call: CommandContext) -> Path:
     return data / "checkpoints"
 
 
-_ANEW = 'to look inside, run it with the setting query.execution_mode = "record", under another --name'
+_RECORD_MODE_FIX = 'to see its state, run it with the setting query.execution_mode = "record", under another --name'
 
 
 @app.command()
@@ -104,11 +104,13 @@ def show(
 
     settings = call.settings()
     checkpoint = state_reader.find_checkpoint(_folder(call), query)
-    if (way := checkpoint.execution_mode) != "record":
-        raise Unsupported(f'query "{query}" runs the {way} way: what it remembers is Spark\'s own', fix=_ANEW)
+    if (mode := checkpoint.execution_mode) != "record":
+        raise Unsupported(
+            f'query "{query}" runs in {mode} mode: Spark stores its state in a format of its own', fix=_RECORD_MODE_FIX
+        )
     spark = spark_session(settings)
     if key is None:
-        rows = [dataclasses.asdict(holding) for holding in state_reader.store_summaries(spark, checkpoint)]
+        rows = [dataclasses.asdict(summary) for summary in state_reader.store_summaries(spark, checkpoint)]
         _stores(call, query, rows)
     else:
         found = state_reader.find_entries(spark, checkpoint, key)

@@ -22,7 +22,7 @@ from headrace.errors import ServerNotRunning, ServerUnreachable
 if TYPE_CHECKING:
     from headrace.control.admin.discovery import ServerInfo
 
-_PATIENCE = 10.0  # seconds that the server has to respond
+_TIMEOUT = 10.0  # seconds that the server has to respond
 _PATH = "/api/v1/status"
 
 
@@ -41,47 +41,54 @@ def status(ctx: typer.Context, token_file: TokenFile = None, as_json: output.Jso
     call.json |= as_json
     data = call.settings().storage.data
     require_data_folder(data)
-    if (there := find_server(data)) is None:
-        raise _nobody(data)
-    told = {"pid": there.pid, "since": there.since, "address": there.address, **fetch_status(call, there, token_file)}
+    if (server := find_server(data)) is None:
+        raise _no_server(data)
+    status = {
+        "pid": server.pid,
+        "since": server.since,
+        "address": server.address,
+        **fetch_status(call, server, token_file),
+    }
     if call.json:
-        output.print_json(told)
+        output.print_json(status)
     else:
-        _show(told)
-    failed = any(query["state"] == "failed" for query in told["queries"]) or any(v["failure"] for v in told["views"])
-    if told["broken"] or failed:
+        _print(status)
+    failed = any(query["state"] == "failed" for query in status["queries"]) or any(
+        v["failure"] for v in status["views"]
+    )
+    if status["broken"] or failed:
         raise typer.Exit(1)
 
 
-def fetch_status(call: CommandContext, there: ServerInfo, token_file: Path | None = None) -> dict[str, Any]:
+def fetch_status(call: CommandContext, server: ServerInfo, token_file: Path | None = None) -> dict[str, Any]:
     """Fetch the status document of a server."""
-    path = there.required_address + _PATH
-    shown = Credentials(resolve_token(call, token_file), call.settings().client.ca_cert or None)
+    path = server.required_address + _PATH
+    credentials = Credentials(resolve_token(call, token_file), call.settings().client.ca_cert or None)
     try:
         # The server is on this machine: ignore proxies that the environment configures.
-        direct = build_opener(ProxyHandler({}), HTTPSHandler(context=shown.context))
-        with direct.open(Request(path, headers=shown.headers), timeout=_PATIENCE) as answer:
-            return json.load(answer)
+        direct = build_opener(ProxyHandler({}), HTTPSHandler(context=credentials.context))
+        with direct.open(Request(path, headers=credentials.headers), timeout=_TIMEOUT) as response:
+            return json.load(response)
     except HTTPError as error:
         with error:
-            raise error_from(error.code, _told(error)) from error
+            raise error_from(error.code, _error_document(error)) from error
     except (OSError, ValueError, HTTPException) as error:
         raise ServerUnreachable(
-            f"the server (process {there.pid}) does not respond: {error}",
+            f"the server (process {server.pid}) does not respond: {error}",
             where=path,
             fix="see `headrace logs`; `headrace down` stops the server",
         ) from error
 
 
-def _told(error: HTTPError) -> Any:
+def _error_document(error: HTTPError) -> Any:
     with suppress(ValueError):
         return json.loads(error.read())
     return None
 
 
-def _nobody(data: Path) -> ServerNotRunning:
-    used = "; another process uses the folder" if _in_use(data) else ""
-    return ServerNotRunning(f'no server is running on data folder "{data}"{used}', fix="start one: headrace up")
+def _no_server(data: Path) -> ServerNotRunning:
+    suffix = "; another process uses the folder" if _in_use(data) else ""
+    return ServerNotRunning(f'no server is running on data folder "{data}"{suffix}', fix="start one: headrace up")
 
 
 def _in_use(data: Path) -> bool:
@@ -94,49 +101,49 @@ def _in_use(data: Path) -> bool:
 # -- output ---------------------------------------------------------------------------------------------------------
 
 
-def _show(told: Mapping[str, Any]) -> None:
-    head = {name: str(told[name]) for name in ("address", "pid", "since", "version", "log", "data")}
+def _print(status: Mapping[str, Any]) -> None:
+    head = {name: str(status[name]) for name in ("address", "pid", "since", "version", "log", "data")}
     console = output.stdout_console()
     console.print(output.details(head))
     console.print()
-    if told["queries"]:
-        columns = ("query", "sink", "state", "way", "records_per_s", "lag", "batch_ms", "dead_letters")
-        console.print(output.table([_row(query) for query in told["queries"]], columns))
+    if status["queries"]:
+        columns = ("query", "sink", "state", "execution_mode", "records_per_s", "lag", "batch_ms", "dead_letters")
+        console.print(output.table([_row(query) for query in status["queries"]], columns))
     else:
         output.note("there are no queries")
-    if told["views"]:
+    if status["views"]:
         console.print()
-        console.print(output.table(told["views"], ("name", "lag", "skipped", "rebuilt")))
-    for query in told["queries"]:
+        console.print(output.table(status["views"], ("name", "lag", "skipped", "rebuilt")))
+    for query in status["queries"]:
         if query["failure"]:
             _failure(query)
-    for view in told["views"]:
+    for view in status["views"]:
         if view["failure"]:
-            _say(f"view {view['name']} is not materialized: {view['failure']['what']}")
-    for number, error in told["broken"].items():
-        _say(f"statement {number} of the journal can no longer be applied: {error['what']}")
+            _print_error(f"view {view['name']} is not materialized: {view['failure']['what']}")
+    for number, error in status["broken"].items():
+        _print_error(f"statement {number} of the journal can no longer be applied: {error['what']}")
 
 
 def _row(query: Mapping[str, Any]) -> dict[str, Any]:
-    shown = {name: query[name] for name in ("state", "way", "lag", "batch_ms")}
+    copied = {name: query[name] for name in ("state", "execution_mode", "lag", "batch_ms")}
     dead = sum(query["dead_letters"].values())
     return {
         "query": query["name"],
         "sink": query["sink"],
-        **shown,
+        **copied,
         "records_per_s": round(query["rate"]),
         "dead_letters": dead,
     }
 
 
 def _failure(query: Mapping[str, Any]) -> None:
-    failure, again = query["failure"], query["next_try_seconds"]
-    following = "waits for RESUME or a restart" if again is None else f"restarts in {again:.0f} s"
-    text = f"{query['name']} has failed ({query['failures']}x) and {following}: {failure['code']}: {failure['what']}"
-    _say(text)
+    failure, restart_in = query["failure"], query["next_try_seconds"]
+    next_step = "waits for RESUME or a restart" if restart_in is None else f"restarts in {restart_in:.0f} s"
+    text = f"{query['name']} has failed ({query['failures']}x) and {next_step}: {failure['code']}: {failure['what']}"
+    _print_error(text)
     if failure["fix"]:
-        _say(f"  fix: {failure['fix']}")
+        _print_error(f"  fix: {failure['fix']}")
 
 
-def _say(text: str) -> None:
+def _print_error(text: str) -> None:
     output.stderr_console().print(text, style="red", markup=False, soft_wrap=True)

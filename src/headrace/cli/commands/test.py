@@ -55,19 +55,19 @@ def _report(statements: script.ScriptText, cases: Path | None) -> CaseReport:
 
 
 def _show(report: CaseReport) -> None:
-    for answer in report.answered():
-        typer.echo(answer)
-    told = ""
+    for listing in report.answered():
+        typer.echo(listing)
+    printed = ""
     for difference in report.differences:
-        if difference.case != told:
+        if difference.case != printed:
             output.stderr_console().print(f"FAILED {difference.case}", markup=False, style="bold", soft_wrap=True)
-            told = difference.case
+            printed = difference.case
         error_output.print_error(difference.error, as_json=False)
     typer.echo(report.closing)
 
 
 def _document(report: CaseReport) -> dict[str, object]:
     differences = [{"case": d.case, **script.error_document(d.error)} for d in report.differences]
-    answers = [answer.entity() for answer in report.answers]
+    answers = [listing.entity() for listing in report.answers]
     counts = {"passed": report.cases - report.failed, "failed": report.failed}
     return {**counts, "differences": differences, "answers": answers}

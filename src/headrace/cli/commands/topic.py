@@ -129,20 +129,20 @@ def _summary(log: Log, topic: Topic) -> dict[str, Any]:
 
 
 def _partitions(log: Log, topic: Topic) -> list[dict[str, Any]]:
-    held = _held(log, topic)
+    usage = _usage(log, topic)
     return [
         {
             "partition": partition,
             "start": bounds.start,
             "end": bounds.end,
-            "rows": held[partition][0] if held else None,
-            "size": held[partition][1] if held else None,
+            "rows": usage[partition][0] if usage else None,
+            "size": usage[partition][1] if usage else None,
         }
         for partition, bounds in sorted(log.bounds(topic.name).items())
     ]
 
 
-def _held(log: Log, topic: Topic) -> dict[int, tuple[int, Size]]:
+def _usage(log: Log, topic: Topic) -> dict[int, tuple[int, Size]]:
     """Rows and bytes of each partition; empty on Kafka, whose offsets also count transaction markers."""
     from headrace.log.embedded import EmbeddedLog
     from headrace.log.embedded.maintenance.stats import usage_by_partition

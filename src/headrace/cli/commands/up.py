@@ -54,7 +54,7 @@ def up(
     call.flags["server_host"] = host
     settings = call.settings()
     tls = tls_files(settings)
-    with call.log(create=True, long=True) as log, _alone(call, settings, partial(Node, log, settings)) as node:
+    with call.log(create=True, long=True) as log, _single_server(call, settings, partial(Node, log, settings)) as node:
         check_bind(settings, has_admin=node.guard.users.state.has_admin)
         limits = ConnectionLimits(settings.server.max_connections, settings.server.max_connections_per_address)
         server = Server(application(node, dashboard=True), settings.server.host, port, limits=limits, tls=tls)
@@ -68,20 +68,20 @@ def up(
         _logger.info("server stops")
 
 
-def _alone(call: CommandContext, settings: Settings, make: Callable[[], Node]) -> Node:
+def _single_server(call: CommandContext, settings: Settings, make: Callable[[], Node]) -> Node:
     """Make the node; if another server uses the data folder, say how to stop that one."""
     from headrace.control.admin.discovery import find_server
 
     try:
         return make()
     except ProgramRunning as error:
-        there = find_server(settings.storage.data)
-        at = f" at {there.address}" if there and there.address else ""
-        pid = f" (process {there.pid})" if there else ""
-        chosen = ["--data", str(call.flags["storage_data"])] if call.flags.get("storage_data") else []
+        running = find_server(settings.storage.data)
+        at = f" at {running.address}" if running and running.address else ""
+        pid = f" (process {running.pid})" if running else ""
+        data_option = ["--data", str(call.flags["storage_data"])] if call.flags.get("storage_data") else []
         raise ProgramRunning(
             f'a server is already running on data folder "{settings.storage.data}"{at}{pid}',
-            fix=f"use that server, or stop it: {program_command(*chosen, 'down')}",
+            fix=f"use that server, or stop it: {program_command(*data_option, 'down')}",
         ) from error
 
 
@@ -89,11 +89,11 @@ def _reload_on_signal(call: CommandContext, settings: Settings, node: Node) -> N
     """Reload the settings on SIGHUP, in a separate thread: the interrupted code may be writing to the log file."""
     from headrace.control.admin.settings_reload import reload_settings
 
-    turn, known = threading.Lock(), [settings]
+    lock, current = threading.Lock(), [settings]
 
-    def again() -> None:
-        with turn:
-            known[0] = reload_settings(known[0], call.settings)
-            node.reload(known[0])
+    def reload() -> None:
+        with lock:
+            current[0] = reload_settings(current[0], call.settings)
+            node.reload(current[0])
 
-    signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=again, name="headrace-reload").start())
+    signal.signal(signal.SIGHUP, lambda *_: threading.Thread(target=reload, name="headrace-reload").start())

@@ -61,52 +61,52 @@ def verify(
     settings = call.settings()
     require_data_folder(settings.storage.data)
     with call.log() as log:
-        subjects = _subjects(log, settings, file, name)
-        verdicts = list(_verdicts(log, settings, _chosen(subjects, query), alone=query is not None))
+        candidates = _targets(log, settings, file, name)
+        results = list(_verify(log, settings, _selected(candidates, query), required=query is not None))
     if call.json:
-        told = [json_value({**dataclasses.asdict(one), "equal": one.equal}) for one in verdicts]
-        output.print_json(told if query is None else told[0])
+        parts = [json_value({**dataclasses.asdict(one), "equal": one.equal}) for one in results]
+        output.print_json(parts if query is None else parts[0])
     else:
-        for one in verdicts:
+        for one in results:
             _print(one)
-    if not all(one.equal for one in verdicts):
+    if not all(one.equal for one in results):
         raise typer.Exit(1)
 
 
-def _subjects(log: Log, settings: Settings, file: Path | None, name: str | None) -> list[VerifyTarget]:
+def _targets(log: Log, settings: Settings, file: Path | None, name: str | None) -> list[VerifyTarget]:
     from headrace.control.verify import targets
 
     if file is None:
         return targets.server_targets(log, settings.storage.data)
     from headrace.plan.serialization import no_setup
 
-    given = script.load_script(file)
-    found = script.analyze_script(given)
-    program = name or re.sub(r"[^A-Za-z0-9._-]", "-", given.program)
+    loaded = script.load_script(file)
+    found = script.analyze_script(loaded)
+    program = name or re.sub(r"[^A-Za-z0-9._-]", "-", loaded.program)
     actions = [one.action for one in found.planned]
-    return targets.script_targets(actions, found.catalog, settings.storage.data, program, given.setup or no_setup)
+    return targets.script_targets(actions, found.catalog, settings.storage.data, program, loaded.setup or no_setup)
 
 
-def _chosen(subjects: list[VerifyTarget], query: str | None) -> list[VerifyTarget]:
+def _selected(candidates: list[VerifyTarget], query: str | None) -> list[VerifyTarget]:
     from headrace.control.verify.targets import find_target
 
     if query is not None:
-        return [find_target(subjects, query, fix=_FIX)]
-    if not subjects:
+        return [find_target(candidates, query, fix=_FIX)]
+    if not candidates:
         raise UnknownQuery("there are no queries", fix=_FIX)
-    return subjects
+    return candidates
 
 
-def _verdicts(log: Log, settings: Settings, subjects: list[VerifyTarget], *, alone: bool) -> Iterator[VerifyResult]:
+def _verify(log: Log, settings: Settings, candidates: list[VerifyTarget], *, required: bool) -> Iterator[VerifyResult]:
     """Verify the targets one by one. With several targets, those that cannot be verified are only reported."""
     from headrace.control.verify.query import verify
 
-    for subject in subjects:
-        with output.stderr_console().status(f"recomputing {subject.query.id}"):
+    for target in candidates:
+        with output.stderr_console().status(f"recomputing {target.query.id}"):
             try:
-                yield verify(log, settings, subject)
+                yield verify(log, settings, target)
             except NotVerifiable as error:
-                if alone:
+                if required:
                     raise
                 output.note(f"{error.code}: {error.what}")
 
@@ -114,26 +114,24 @@ def _verdicts(log: Log, settings: Settings, subjects: list[VerifyTarget], *, alo
 # -- output ---------------------------------------------------------------------------------------------------------
 
 
-def _print(verdict: VerifyResult) -> None:
-    typer.echo(_summary(verdict))
-    if verdict.differences:
-        rows = [_row(dataclasses.asdict(one)) for one in verdict.differences]
+def _print(result: VerifyResult) -> None:
+    typer.echo(_summary(result))
+    if result.differences:
+        rows = [_row(dataclasses.asdict(one)) for one in result.differences]
         output.stdout_console().print(output.table(rows, ["where", "key", "expected", "found"]))
-    for note in verdict.notes:
+    for note in result.notes:
         output.note(f"note: {note}")
 
 
-def _summary(verdict: VerifyResult) -> str:
-    things = "keys" if verdict.kind == "table" else "records"
-    upto = (
-        f"{verdict.query}, up to batch {verdict.batch}" if verdict.batch >= 0 else f"{verdict.query}, before any batch"
-    )
-    told = [f"{count:,} {_WORDS[kind]}" for kind, count in verdict.counts.items()]
-    topic = f"{verdict.rows:,} {things} of {verdict.sink}: {', '.join(told) or 'equal'}"
-    if verdict.view_rows is None:
-        return f"{upto}: {topic}"
-    view = f"{verdict.view_differing:,} differ" if verdict.view_differing else "equal"
-    return f"{upto}: {topic}; {verdict.view_rows:,} rows of its view: {view}"
+def _summary(result: VerifyResult) -> str:
+    unit = "keys" if result.kind == "table" else "records"
+    scope = f"{result.query}, up to batch {result.batch}" if result.batch >= 0 else f"{result.query}, before any batch"
+    parts = [f"{count:,} {_WORDS[kind]}" for kind, count in result.counts.items()]
+    topic = f"{result.rows:,} {unit} of {result.sink}: {', '.join(parts) or 'equal'}"
+    if result.view_rows is None:
+        return f"{scope}: {topic}"
+    view = f"{result.view_differing:,} differ" if result.view_differing else "equal"
+    return f"{scope}: {topic}; {result.view_rows:,} rows of its view: {view}"
 
 
 def _row(one: dict[str, Any]) -> dict[str, Any]:

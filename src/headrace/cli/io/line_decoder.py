@@ -40,15 +40,15 @@ class LineFormat:
 class LineDecoder:
     """Turns lines into appends, and counts them."""
 
-    def __init__(self, topic: Topic, dead_letters: str, reading: LineFormat) -> None:
+    def __init__(self, topic: Topic, dead_letters: str, line_format: LineFormat) -> None:
         self.topic = topic
         self.dead_letters = dead_letters
         self.rows = self.rejects = 0
         self.first_rejects: list[str] = []
         """The place and reason of the first few rejected lines."""
-        self._reading = reading
+        self._line_format = line_format
         self._header: bytes | None = None
-        self._decode = _decoder(topic, reading)
+        self._decode = _decoder(topic, line_format)
 
     def appends(self, lines: LineBatch) -> list[Append]:
         """The appends for a batch of lines; empty if there are no lines."""
@@ -60,10 +60,10 @@ class LineDecoder:
         self.rejects += len(decoded.rejects)
         appends = [Append(self.topic.name, self._with_headers(decoded.rows))] if decoded.rows.num_rows else []
         if decoded.rejects:
-            left = _FIRST_REJECTS - len(self.first_rejects)
-            self.first_rejects += [f"{lines.place(one.index)}: {one.reason}" for one in decoded.rejects[:left]]
-            letters = [self._letter(lines, reject) for reject in decoded.rejects]
-            appends.append(Append(self.dead_letters, from_records(letters)))
+            room = _FIRST_REJECTS - len(self.first_rejects)
+            self.first_rejects += [f"{lines.place(one.index)}: {one.reason}" for one in decoded.rejects[:room]]
+            dead = [self._dead_letter(lines, reject) for reject in decoded.rejects]
+            appends.append(Append(self.dead_letters, from_records(dead)))
         return appends
 
     def new_file(self) -> None:
@@ -71,35 +71,37 @@ class LineDecoder:
         self._header = None
 
     def _after_header(self, lines: LineBatch) -> LineBatch:
-        if not self._reading.names or self._header is not None or not lines.lines:
+        if not self._line_format.names or self._header is not None or not lines.lines:
             return lines
         self._header = lines.lines[0]
         return replace(lines, lines=lines.lines[1:], numbers=lines.numbers[1:])
 
-    def _letter(self, lines: LineBatch, reject: Reject) -> Record:
+    def _dead_letter(self, lines: LineBatch, reject: Reject) -> Record:
         texts = {"code": reject.code, "reason": reject.reason, "origin": lines.place(reject.index)}
         return Record(lines.lines[reject.index], headers=tuple((n, t.encode()) for n, t in texts.items()))
 
     def _with_headers(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        if not self._reading.headers:
+        if not self._line_format.headers:
             return rows
-        headers = pa.scalar([{"name": n, "value": v.encode()} for n, v in self._reading.headers], HEADERS_TYPE)
+        headers = pa.scalar([{"name": n, "value": v.encode()} for n, v in self._line_format.headers], HEADERS_TYPE)
         return rows.append_column("$headers", pa.repeat(headers, rows.num_rows))
 
 
-def _decoder(topic: Topic, reading: LineFormat) -> Any:
+def _decoder(topic: Topic, line_format: LineFormat) -> Any:
     if topic.schema.is_raw:
-        return _RawLines(reading, topic.spec.max_record_bytes)
-    if reading.key is not None:
+        return _RawLines(line_format, topic.spec.max_record_bytes)
+    if line_format.key is not None:
         raise BadOption(f'the key of topic "{topic.name}" is in its schema', fix="remove --key")
-    return _TypedLines(topic.schema, reading)
+    return _TypedLines(topic.schema, line_format)
 
 
 class _TypedLines:
-    def __init__(self, schema: Schema, reading: LineFormat) -> None:
+    def __init__(self, schema: Schema, line_format: LineFormat) -> None:
         self._schema = schema
-        options = {"delimiter": reading.delimiter, "header": reading.names} if reading.format == "csv" else {}
-        self._format = find_row_format(reading.format, options)
+        options = (
+            {"delimiter": line_format.delimiter, "header": line_format.names} if line_format.format == "csv" else {}
+        )
+        self._format = find_row_format(line_format.format, options)
 
     def __call__(self, lines: list[bytes], header: bytes | None) -> Decoded:
         payloads = [header, *lines] if header is not None else lines
@@ -112,10 +114,10 @@ class _TypedLines:
 class _RawLines:
     """Lines as raw values. One field of a JSON object or of a CSV line may be the key."""
 
-    def __init__(self, reading: LineFormat, longest: int) -> None:
-        self._reading = reading
-        self._longest = longest
-        if reading.key is not None and reading.format == "raw":
+    def __init__(self, line_format: LineFormat, max_bytes: int) -> None:
+        self._line_format = line_format
+        self._max_bytes = max_bytes
+        if line_format.key is not None and line_format.format == "raw":
             raise BadOption("raw lines have no fields to take a key from", fix="use --format json or --format csv")
 
     def __call__(self, lines: list[bytes], header: bytes | None) -> Decoded:
@@ -123,7 +125,7 @@ class _RawLines:
         good: list[int] = []
         rejects: list[Reject] = []
         key_of = self._reader(header)
-        if key_of is None and max(map(len, lines)) <= self._longest:
+        if key_of is None and max(map(len, lines)) <= self._max_bytes:
             return _decoded([None] * len(lines), lines, list(range(len(lines))), [])
         for i, line in enumerate(lines):
             try:
@@ -138,13 +140,13 @@ class _RawLines:
 
     def _check(self, line: bytes, key: bytes | None) -> None:
         size = len(line) + len(key or b"")
-        if size > self._longest:
-            raise RecordTooLarge(f"the record has {size} bytes, more than {self._longest}")
+        if size > self._max_bytes:
+            raise RecordTooLarge(f"the record has {size} bytes, more than {self._max_bytes}")
 
     def _reader(self, header: bytes | None) -> Any:
-        if self._reading.format == "json":
+        if self._line_format.format == "json":
             return self._json_key
-        if self._reading.format == "raw" or self._reading.key is None:
+        if self._line_format.format == "raw" or self._line_format.key is None:
             return None
         at = self._column(header)
         return lambda line: self._csv_key(line, at)
@@ -154,7 +156,7 @@ class _RawLines:
             document = orjson.loads(line)
         except orjson.JSONDecodeError as error:
             raise BadRecord(f"the line is not JSON: {error}") from None
-        name = self._reading.key
+        name = self._line_format.key
         if name is None:
             return None
         if not isinstance(document, Mapping):
@@ -163,7 +165,7 @@ class _RawLines:
         return None if value is None else value.encode() if isinstance(value, str) else orjson.dumps(value)
 
     def _column(self, header: bytes | None) -> int:
-        key = self._reading.key or ""
+        key = self._line_format.key or ""
         names = self._cells(header) if header is not None else []
         if key in names:
             return names.index(key)
@@ -180,7 +182,7 @@ class _RawLines:
     def _cells(self, line: bytes) -> list[str]:
         text = line.decode(errors="surrogateescape")
         try:
-            return next(csv.reader([text], delimiter=self._reading.delimiter), [])
+            return next(csv.reader([text], delimiter=self._line_format.delimiter), [])
         except csv.Error as error:
             raise BadRecord(f"the line is not CSV: {error}") from None
 

@@ -29,10 +29,10 @@ class LineBatch:
         return f"{self.origin}:{self.numbers[index]}"
 
 
-def read_lines(fd: int, origin: str, batch_rows: int, longest: int, *, quoted: bool = False) -> Iterator[LineBatch]:
+def read_lines(fd: int, origin: str, batch_rows: int, max_bytes: int, *, quoted: bool = False) -> Iterator[LineBatch]:
     """Batches of lines of an open file. With `quoted`, a line continues while a quote is open (CSV)."""
     number, rest, ended = 1, b"", False
-    join = _join_quoted if quoted else _all_whole
+    join = _join_quoted if quoted else _all_complete
     while not ended:
         data, ended = _available(fd, rest, batch_rows)
         taken = len(data) - len(rest)
@@ -40,23 +40,23 @@ def read_lines(fd: int, origin: str, batch_rows: int, longest: int, *, quoted: b
         rest = b"" if ended else lines.pop()
         if ended and lines[-1] == b"":
             lines.pop()
-        whole, numbers, open_tail = join(lines, number, ended)
+        complete, numbers, open_tail = join(lines, number, ended)
         rest = b"".join(line + b"\n" for line in open_tail) + rest
-        _check_length(rest, longest, f"{origin}:{number + len(lines) - len(open_tail)}")
+        _check_length(rest, max_bytes, f"{origin}:{number + len(lines) - len(open_tail)}")
         number += len(lines) - len(open_tail)
-        whole = [line.removesuffix(b"\r") for line in whole] if b"\r" in data else whole
-        for at in range(0, len(whole), batch_rows):
-            yield LineBatch(origin, whole[at : at + batch_rows], numbers[at : at + batch_rows], taken)
+        complete = [line.removesuffix(b"\r") for line in complete] if b"\r" in data else complete
+        for at in range(0, len(complete), batch_rows):
+            yield LineBatch(origin, complete[at : at + batch_rows], numbers[at : at + batch_rows], taken)
             taken = 0
-        if not whole and taken:
+        if not complete and taken:
             yield LineBatch(origin, [], [], taken)
 
 
 def _has_more(fd: int) -> bool:
     """Whether a read would not block (by poll: select does not support descriptors above 1024)."""
-    waiting = select.poll()
-    waiting.register(fd, select.POLLIN)
-    return bool(waiting.poll(0))
+    poller = select.poll()
+    poller.register(fd, select.POLLIN)
+    return bool(poller.poll(0))
 
 
 def _available(fd: int, rest: bytes, batch_rows: int) -> tuple[bytes, bool]:
@@ -72,13 +72,13 @@ def _available(fd: int, rest: bytes, batch_rows: int) -> tuple[bytes, bool]:
             return b"".join(parts), not part
 
 
-def _all_whole(lines: list[bytes], number: int, ended: bool) -> tuple[list[bytes], range, list[bytes]]:
+def _all_complete(lines: list[bytes], number: int, ended: bool) -> tuple[list[bytes], range, list[bytes]]:
     return lines, range(number, number + len(lines)), []
 
 
 def _join_quoted(lines: list[bytes], number: int, ended: bool) -> tuple[list[bytes], list[int], list[bytes]]:
     """Join lines where a quoted field contains a line break; the last line may still be open."""
-    whole: list[bytes] = []
+    complete: list[bytes] = []
     numbers: list[int] = []
     open_lines: list[bytes] = []
     is_open = False
@@ -88,18 +88,18 @@ def _join_quoted(lines: list[bytes], number: int, ended: bool) -> tuple[list[byt
         open_lines.append(line)
         is_open ^= line.count(b'"') % 2 == 1
         if not is_open:
-            whole.append(b"\n".join(open_lines))
+            complete.append(b"\n".join(open_lines))
             open_lines = []
     if open_lines and ended:
-        whole.append(b"\n".join(open_lines))
+        complete.append(b"\n".join(open_lines))
         open_lines = []
-    return whole, numbers[: len(whole)], open_lines
+    return complete, numbers[: len(complete)], open_lines
 
 
-def _check_length(line: bytes, longest: int, where: str) -> None:
-    if len(line) > longest:
+def _check_length(line: bytes, max_bytes: int, where: str) -> None:
+    if len(line) > max_bytes:
         raise RecordTooLarge(
-            f"a line has more than {longest} bytes",
+            f"a line has more than {max_bytes} bytes",
             where=where,
             fix="is it text with one record per line? If so, raise the topic's max_record_bytes",
         )

@@ -145,16 +145,16 @@ class LiveProgress(LineProgress):
 
 COLUMNS: Mapping[str, Callable[[QueryMetrics], Any]] = {
     "query": lambda s: s.query if s.state == "running" else f"{s.query} ({s.state})",
-    "mode": lambda s: s.way,
+    "mode": lambda s: s.execution_mode,
     "records/s": lambda s: f"{s.rate:,.0f}",
-    "lag": lambda s: f"{s.waiting:,}",
+    "lag": lambda s: f"{s.lag:,}",
     "read": lambda s: f"{s.records:,}",
     "written": lambda s: f"{s.written:,}",
     "batch": lambda s: f"{s.batch_time['total']:,} ms" if s.batch_time else "-",
-    "state": lambda s: f"{s.entries:,}",
+    "state": lambda s: f"{s.state_rows:,}",
     "event time": lambda s: "-" if s.event_time is None else output.time_text(s.event_time),
     "late": lambda s: f"{s.late:,}",
-    "dead letters": lambda s: dead_letter_text(s.dead) or "-",
+    "dead letters": lambda s: dead_letter_text(s.dead_letters) or "-",
 }
 """Columns of the table of queries."""
 _LEFT = ("query", "mode", "event time", "dead letters")
@@ -180,37 +180,37 @@ def status_table(statuses: Statuses, width: int = 1_000) -> Table:
         table.add_column(name, justify="left" if name in _LEFT else "right", overflow="fold")
     for cells in zip(*columns.values(), strict=True):
         table.add_row(*map(Text, cells))
-    behind = [status for status in statuses if status.done is not None]
-    if not behind:
+    catching_up = [status for status in statuses if status.catch_up is not None]
+    if not catching_up:
         return table
-    whole = Table.grid(padding=(0, 2))
-    whole.add_row(table)
+    grid = Table.grid(padding=(0, 2))
+    grid.add_row(table)
     bars = Table.grid(padding=(0, 2))
-    for status in behind:
+    for status in catching_up:
         bars.add_row(
-            Text(status.query), ProgressBar(total=1.0, completed=status.done or 0, width=30), _catching(status)
+            Text(status.query), ProgressBar(total=1.0, completed=status.catch_up or 0, width=30), _catch_up_text(status)
         )
-    whole.add_row(bars)
-    return whole
+    grid.add_row(bars)
+    return grid
 
 
 def status_line(status: QueryMetrics) -> str:
     """`CTAS_T_0, record mode: 1,200 records/s, lag 0, 8,000 read, 12 written, ...`."""
     parts = [
         f"{status.rate:,.0f} records/s",
-        f"lag {status.waiting:,}{f' ({_catching(status)})' if status.done is not None else ''}",
+        f"lag {status.lag:,}{f' ({_catch_up_text(status)})' if status.catch_up is not None else ''}",
         f"{status.records:,} read",
         f"{status.written:,} written",
-        f"state {status.entries:,}",
+        f"state {status.state_rows:,}",
     ]
     if status.batch_time:
         parts.append(f"batch {status.batch_time['total']:,} ms")
     if status.event_time is not None:
         parts.append(f"event time {output.time_text(status.event_time)}")
-    if status.dead:
-        parts.append(f"dead letters {dead_letter_text(status.dead)}")
+    if status.dead_letters:
+        parts.append(f"dead letters {dead_letter_text(status.dead_letters)}")
     state = "" if status.state == "running" else f" ({status.state})"
-    return f"{status.query}{state}, {status.way} mode: {', '.join(parts)}"
+    return f"{status.query}{state}, {status.execution_mode} mode: {', '.join(parts)}"
 
 
 def dead_letter_text(dead: Mapping[str, int]) -> str:
@@ -220,17 +220,17 @@ def dead_letter_text(dead: Mapping[str, int]) -> str:
     return f"{sum(dead.values()):,} ({', '.join(f'{count:,} {code}' for code, count in sorted(dead.items()))})"
 
 
-def _catching(status: QueryMetrics) -> str:
+def _catch_up_text(status: QueryMetrics) -> str:
     left = "" if status.seconds_left is None else f", {duration_text(status.seconds_left)} left"
-    return f"{100 * (status.done or 0):.0f} %{left}"
+    return f"{100 * (status.catch_up or 0):.0f} %{left}"
 
 
 def duration_text(seconds: float) -> str:
     """`1 h 05 min`, `3 min 20 s`, `12 s`."""
-    whole = round(seconds)
-    if whole >= 3600:
-        return f"{whole // 3600} h {whole % 3600 // 60:02} min"
-    return f"{whole // 60} min {whole % 60:02} s" if whole >= 60 else f"{whole} s"
+    seconds = round(seconds)
+    if seconds >= 3600:
+        return f"{seconds // 3600} h {seconds % 3600 // 60:02} min"
+    return f"{seconds // 60} min {seconds % 60:02} s" if seconds >= 60 else f"{seconds} s"
 
 
 def summary_text(summary: Mapping[str, Any], statuses: Statuses) -> str:
@@ -241,17 +241,17 @@ def summary_text(summary: Mapping[str, Any], statuses: Statuses) -> str:
         parts.append(f"{read:,} records read, {written:,} written")
     dead: dict[str, int] = {}
     for status in statuses:
-        for code, count in status.dead.items():
+        for code, count in status.dead_letters.items():
             dead[code] = dead.get(code, 0) + count
     if dead:
         parts.append(f"dead letters {dead_letter_text(dead)}")
     if summary["inserted"] or summary["repeated"]:
-        there = f", {summary['repeated']:,} already inserted" if summary["repeated"] else ""
+        repeated = f", {summary['repeated']:,} already inserted" if summary["repeated"] else ""
         rows = "row" if summary["inserted"] == 1 else "rows"
-        parts.append(f"{summary['inserted']:,} {rows} inserted{there}")
+        parts.append(f"{summary['inserted']:,} {rows} inserted{repeated}")
     if summary["asserts"]:
         parts.append(f"{summary['asserts']:,} asserts held")
-    if summary["left"]:
-        names = ", ".join(f"{summary['program']}/{query}" for query in summary["left"])
+    if summary["orphaned_checkpoints"]:
+        names = ", ".join(f"{summary['program']}/{query}" for query in summary["orphaned_checkpoints"])
         parts.append(f"no longer in the script, but kept until `headrace state remove`: {names}")
     return "; ".join(parts)

@@ -14,7 +14,7 @@ from headrace.log.append_waiter import AppendWaiter
 
 _PAGE = 5_000
 _PAUSE = timedelta(milliseconds=200)
-_PATIENCE = 15.0  # seconds to wait for partitions to be assigned by the group
+_ASSIGNMENT_TIMEOUT = 15.0  # seconds to wait for partitions to be assigned by the group
 
 
 class DirectReader:
@@ -30,7 +30,7 @@ class DirectReader:
         lost: OffsetReset,
     ) -> None:
         self._log = log
-        self._news = AppendWaiter(log)
+        self._waiter = AppendWaiter(log)
         self._wanted = wanted
         self._pattern = _compiled(wanted.pattern)
         self._printer = printer
@@ -41,21 +41,21 @@ class DirectReader:
 
     def run(self, *, limit: int | None, follow: bool) -> None:
         """Print up to the end offsets at the time of the call; with `follow`, without end."""
-        left = limit if limit is not None else -1
-        self._look(self._start)
+        remaining = limit if limit is not None else -1
+        self._discover(self._start)
         ends = None if follow else self._ends()
-        while left != 0:
-            self._news.watch()
+        while remaining != 0:
+            self._waiter.watch()
             before = dict(self._positions)
             for partition in before:
-                left = self._turn(partition, None if ends is None else ends[partition], left)
+                remaining = self._print_page(partition, None if ends is None else ends[partition], remaining)
             if self._positions == before:
                 if not follow:
                     return
-                self._news.wait(1.0)
-                self._look(offset_spec.EARLIEST)  # new topics and partitions are read from their beginning
+                self._waiter.wait(1.0)
+                self._discover(offset_spec.EARLIEST)  # new topics and partitions are read from their beginning
 
-    def _look(self, start: offset_spec.OffsetSpec) -> None:
+    def _discover(self, start: offset_spec.OffsetSpec) -> None:
         """Find topics and partitions that are not known yet."""
         for topic in self._topics():
             bounds = self._log.bounds(topic.name)
@@ -65,9 +65,9 @@ class DirectReader:
                     fix=f"its partitions are 0 to {topic.partitions - 1}",
                 )
             for number in bounds if self._partition is None else [self._partition]:
-                here = TopicPartition(topic.name, number)
-                if here not in self._positions:
-                    self._positions[here] = offset_spec.resolve_offset(self._log, here, start, bounds[number])
+                key = TopicPartition(topic.name, number)
+                if key not in self._positions:
+                    self._positions[key] = offset_spec.resolve_offset(self._log, key, start, bounds[number])
 
     def _topics(self) -> list[Topic]:
         named = [self._log.topic(name) for name in self._wanted.topics]
@@ -80,18 +80,18 @@ class DirectReader:
         bounds = {topic: self._log.bounds(topic) for topic in {p.topic for p in self._positions}}
         return {p: bounds[p.topic][p.partition].end for p in self._positions}
 
-    def _turn(self, partition: TopicPartition, end: int | None, left: int) -> int:
+    def _print_page(self, partition: TopicPartition, end: int | None, remaining: int) -> int:
         """Print one page of a partition; returns how many rows may still be printed (negative: no limit)."""
-        if left == 0 or (end is not None and self._positions[partition] >= end):
-            return left
+        if remaining == 0 or (end is not None and self._positions[partition] >= end):
+            return remaining
         batch = self._read(partition, _PAGE if end is None else min(_PAGE, end - self._positions[partition]))
         self._positions[partition] = batch.next_offset
         batch = batch.where(self._wanted.where)
-        if 0 < left < len(batch):
-            batch = Batch(*partition, batch.rows.slice(0, left), batch.next_offset)
+        if 0 < remaining < len(batch):
+            batch = Batch(*partition, batch.rows.slice(0, remaining), batch.next_offset)
         if len(batch):
             self._printer.rows(batch, self._log.topic(partition.topic).schema)
-        return left - len(batch)
+        return remaining - len(batch)
 
     def _read(self, partition: TopicPartition, count: int) -> Batch:
         try:
@@ -113,22 +113,22 @@ class DirectReader:
 
 def print_group(log: Log, consumer: Consumer, printer: RowPrinter, *, limit: int | None, follow: bool) -> None:
     """Print the rows that the group assigns to this consumer, and commit them after they are printed."""
-    left = limit if limit is not None else -1
-    patience = time.monotonic() + _PATIENCE
-    while left != 0 and (follow or not _at_end(consumer, patience)):
-        batches = consumer.poll(timedelta(seconds=1), _PAGE if left < 0 else min(left, _PAGE))
+    remaining = limit if limit is not None else -1
+    deadline = time.monotonic() + _ASSIGNMENT_TIMEOUT
+    while remaining != 0 and (follow or not _at_end(consumer, deadline)):
+        batches = consumer.poll(timedelta(seconds=1), _PAGE if remaining < 0 else min(remaining, _PAGE))
         for batch in batches:
             printer.rows(batch, log.topic(batch.topic).schema)
-            left -= len(batch)
+            remaining -= len(batch)
         try:
             consumer.commit()
         except GroupFenced:
             continue  # rebalanced: the partition's new owner reads these rows again
 
 
-def _at_end(consumer: Consumer, patience: float) -> bool:
+def _at_end(consumer: Consumer, deadline: float) -> bool:
     lag = consumer.lag()
-    return not any(lag.values()) if lag else time.monotonic() > patience
+    return not any(lag.values()) if lag else time.monotonic() > deadline
 
 
 def _compiled(pattern: str | None) -> re.Pattern[str] | None:

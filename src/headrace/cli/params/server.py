@@ -45,8 +45,8 @@ def connect(call: CommandContext, server: str | None, token_file: Path | None = 
     """A client of the named server, else of this data folder's server, else of the default address."""
     from headrace.control.admin.discovery import find_server
 
-    if server is None and (there := find_server(call.settings().storage.data)) is not None:
-        server = there.required_address
+    if server is None and (running := find_server(call.settings().storage.data)) is not None:
+        server = running.required_address
     return Client(
         server or DEFAULT_ADDRESS, token=resolve_token(call, token_file), ca=call.settings().client.ca_cert or None
     )

@@ -12,7 +12,7 @@ from typing import Any
 from headrace.client import Client
 from headrace.errors import HeadraceError
 
-_ASKED = "DESCRIBE STREAMS; DESCRIBE TABLES; LIST TOPICS; LIST FUNCTIONS; LIST QUERIES;"
+_STATEMENTS = "DESCRIBE STREAMS; DESCRIBE TABLES; LIST TOPICS; LIST FUNCTIONS; LIST QUERIES;"
 _FRESH = 30.0  # seconds; other clients may change the catalog
 
 
@@ -32,21 +32,21 @@ class CatalogCache:
     def __init__(self, client: Client) -> None:
         self._client = client
         self._lock = threading.Lock()
-        self.at_hand = CatalogNames()
+        self.current = CatalogNames()
         """The names fetched last."""
-        self._asked_at: float | None = None
+        self._fetched_at: float | None = None
 
     def known(self) -> CatalogNames:
         with self._lock:
-            if self._asked_at is None or time.monotonic() - self._asked_at > _FRESH:
-                self._asked_at = time.monotonic()
+            if self._fetched_at is None or time.monotonic() - self._fetched_at > _FRESH:
+                self._fetched_at = time.monotonic()
                 with suppress(HeadraceError):
-                    self.at_hand = catalog_names(self._client.execute(_ASKED))
-            return self.at_hand
+                    self.current = catalog_names(self._client.execute(_STATEMENTS))
+            return self.current
 
     def forget(self) -> None:
         """Invalidate the names: the catalog may have changed."""
-        self._asked_at = None
+        self._fetched_at = None
 
 
 def catalog_names(entities: Iterable[Mapping[str, Any]]) -> CatalogNames:

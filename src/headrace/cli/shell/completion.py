@@ -20,7 +20,7 @@ from headrace.lang.listing_text import quote_identifier
 from headrace.plan.types import identifier_text
 
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
-_BEGUN = re.compile(r"`[^`]*$|[A-Za-z0-9_@]*$")
+_FRAGMENT = re.compile(r"`[^`]*$|[A-Za-z0-9_@]*$")
 
 
 @dataclass(frozen=True)
@@ -36,8 +36,8 @@ def complete(before: str, known: CatalogNames, after: str = "") -> list[Completi
     """Completions for the text before the cursor. The text after it may name sources, as in `SELECT | FROM clicks`."""
     if before.lstrip().startswith(COMMAND):
         return _of_command(before.lstrip(), known)
-    begun = _BEGUN.search(before)
-    fragment = begun.group() if begun else ""
+    found = _FRAGMENT.search(before)
+    fragment = found.group() if found else ""
     written = _statement(before[: len(before) - len(fragment)])
     named = _named([*written, *_up_to_end(after)], known)
     return _matching(fragment, _candidates(written, named, known))

@@ -51,11 +51,11 @@ def run_meta_command(session: Session, line: str) -> None:
 # -- catalog commands -----------------------------------------------------------------------------------------------
 
 
-def _described(session: Session, words: Words) -> None:
+def _describe(session: Session, words: Words) -> None:
     session.ask(f"DESCRIBE {words[0]};" if words else "LIST STREAMS; LIST TABLES;")
 
 
-def _described_more(session: Session, words: Words) -> None:
+def _describe_extended(session: Session, words: Words) -> None:
     session.ask(f"DESCRIBE {words[0]} EXTENDED;" if words else "LIST STREAMS EXTENDED; LIST TABLES EXTENDED;")
 
 
@@ -63,13 +63,13 @@ def _functions(session: Session, words: Words) -> None:
     session.ask(f"DESCRIBE FUNCTION {words[0]};" if words else "LIST FUNCTIONS;")
 
 
-def _asked(statement: str) -> Callable[[Session, Words], None]:
+def _runs(statement: str) -> Callable[[Session, Words], None]:
     return lambda session, words: session.ask(statement)
 
 
 def _info(session: Session, words: Words) -> None:
-    told = session.client.info()
-    write([f"{session.client.address}: version {told.get('version')}, {told.get('serverStatus')}"])
+    info = session.client.info()
+    write([f"{session.client.address}: version {info.get('version')}, {info.get('serverStatus')}"])
 
 
 # -- shell commands -------------------------------------------------------------------------------------------------
@@ -84,7 +84,7 @@ def _help(session: Session, words: Words) -> None:
 
 def _vertical(session: Session, words: Words) -> None:
     session.vertical = not session.vertical
-    write([f"a line for each {'value' if session.vertical else 'row'}"])
+    write([f"one line per {'value' if session.vertical else 'row'}"])
 
 
 def _output(session: Session, words: Words) -> None:
@@ -96,7 +96,7 @@ def _output(session: Session, words: Words) -> None:
         raise BadShellCommand(f'there is no output "{words[0]}"', fix=f"use one of {', '.join(OUTPUTS)}")
 
 
-def _included(session: Session, words: Words) -> None:
+def _include(session: Session, words: Words) -> None:
     if not words:
         raise BadShellCommand("\\i needs a file", fix="write \\i FILE")
     session.run_file(str(Path(words[0]).expanduser()))
@@ -123,22 +123,22 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _leave(session: Session, words: Words) -> None:
+def _quit(session: Session, words: Words) -> None:
     raise ExitShell
 
 
 COMMANDS: Mapping[str, MetaCommand] = {
-    "d": MetaCommand("[NAME]", "list streams and tables, or describe one", _described),
-    "d+": MetaCommand("[NAME]", "the same with all there is to know", _described_more),
-    "t": MetaCommand("", "list topics", _asked("LIST TOPICS;")),
-    "dq": MetaCommand("", "list queries", _asked("LIST QUERIES;")),
+    "d": MetaCommand("[NAME]", "list streams and tables, or describe one", _describe),
+    "d+": MetaCommand("[NAME]", "the same with all details", _describe_extended),
+    "t": MetaCommand("", "list topics", _runs("LIST TOPICS;")),
+    "dq": MetaCommand("", "list queries", _runs("LIST QUERIES;")),
     "df": MetaCommand("[NAME]", "list functions, or describe one", _functions),
-    "x": MetaCommand("", "a line for each value, or for each row again", _vertical),
-    "o": MetaCommand("[FORMAT]", f"how answers and rows are shown: {', '.join(OUTPUTS)}", _output),
-    "i": MetaCommand("FILE", "do what is in a file", _included),
-    "set": MetaCommand("[NAME VALUE]", "set a property for what follows, or list what is set", _set),
-    "unset": MetaCommand("NAME", "take a property back", _unset),
-    "info": MetaCommand("", "which server this is", _info),
-    "?": MetaCommand("", "this list", _help),
-    "q": MetaCommand("", "leave", _leave),
+    "x": MetaCommand("", "switch between one line per value and one per row", _vertical),
+    "o": MetaCommand("[FORMAT]", f"output format: {', '.join(OUTPUTS)}", _output),
+    "i": MetaCommand("FILE", "run the statements of a file", _include),
+    "set": MetaCommand("[NAME VALUE]", "set a property for the session, or list what is set", _set),
+    "unset": MetaCommand("NAME", "unset a property", _unset),
+    "info": MetaCommand("", "show the server's address and version", _info),
+    "?": MetaCommand("", "show this list", _help),
+    "q": MetaCommand("", "leave the shell", _quit),
 }

@@ -24,7 +24,7 @@ from headrace.lang.listing_text import inline_row, listing_text, table_cells
 
 _FIRST = 200  # rows that determine the column widths
 _HEADINGS_AFTER = 1.0  # seconds until the headings are shown even without a row
-_SHORTLY = 0.25  # seconds to wait for more rows after the first one
+_FURTHER_ROWS_AFTER = 0.25  # seconds to wait for more rows after the first one
 
 
 class OutputFormat(Protocol):
@@ -58,11 +58,11 @@ def write(lines: Iterable[str]) -> None:
 class TableOutput:
     def answer(self, entity: Mapping[str, Any]) -> None:
         width = terminal_width()
-        told = listing_text(read_entity(entity), RESERVED, listing_table(width) if width else None)
-        write([*escape_controls(told, "\n").split("\n"), ""])
+        text = listing_text(read_entity(entity), RESERVED, listing_table(width) if width else None)
+        write([*escape_controls(text, "\n").split("\n"), ""])
 
     def rows(self, arrivals: RowBuffer) -> int:
-        first = arrivals.first(_FIRST, _HEADINGS_AFTER, _SHORTLY)
+        first = arrivals.first(_FIRST, _HEADINGS_AFTER, _FURTHER_ROWS_AFTER)
         more = not arrivals.has_ended
         grid = TextTable(arrivals.names, arrivals.types, first, width=terminal_width(), more=more)
         if not grid.fits:
@@ -72,8 +72,8 @@ class TableOutput:
 
     def records(self, arrivals: RowBuffer) -> int:
         """One record per line: a value may be long."""
-        told = zip(("Key format", "Value format"), arrivals.formats, strict=False)
-        write(f"{heading}: {form}" for heading, form in told)
+        formats = zip(("Key format", "Value format"), arrivals.formats, strict=False)
+        write(f"{heading}: {form}" for heading, form in formats)
         names = arrivals.names
         return _counted(arrivals, lambda batch: (inline_row(names, list(map(cell_text, row))) for row in batch))
 

@@ -123,7 +123,7 @@ class _Colours(Lexer):
         self._names = names
 
     def lex_document(self, document: Document) -> Callable[[int], StyleAndTextTuples]:
-        functions = self._names.at_hand.functions
+        functions = self._names.current.functions
         fragments: StyleAndTextTuples = [(f"class:{kind}", text) for kind, text in highlight(document.text, functions)]
         lines = list(split_lines(fragments))
         return lambda number: lines[number] if number < len(lines) else []

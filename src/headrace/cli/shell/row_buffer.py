@@ -16,7 +16,7 @@ from typing import Any
 from headrace.client import RowStream
 
 Row = list[Any]
-_AHEAD = 16  # batches read ahead
+_READ_AHEAD = 16  # batches read ahead
 _AT_ONCE = 1000  # rows
 
 
@@ -33,8 +33,8 @@ class RowBuffer:
         self.has_ended = False
         self._error: BaseException | None = None
         self._rows = rows
-        self._left = False
-        self._queue: queue.Queue[list[Row] | _End] = queue.Queue(_AHEAD)
+        self._closed = False
+        self._queue: queue.Queue[list[Row] | _End] = queue.Queue(_READ_AHEAD)
         self._thread = threading.Thread(target=self._read, name="rows", daemon=True)
         self._thread.start()
 
@@ -43,18 +43,18 @@ class RowBuffer:
         try:
             for batch in self._rows.batches():
                 self._queue.put(batch)
-                if self._left:
+                if self._closed:
                     return
         except BaseException as error:  # any error is re-raised in the thread that waits for rows
             end = _End(error)
         self._queue.put(end)
 
-    def first(self, enough: int, patience: float, shortly: float) -> list[Row]:
+    def first(self, enough: int, timeout: float, further: float) -> list[Row]:
         """Wait up to `patience` seconds for a row, and `shortly` seconds more for those that follow."""
-        found = self._taken(enough, patience)
-        until = time.monotonic() + (shortly if found else 0)
-        while not self.has_ended and len(found) < enough and (left := until - time.monotonic()) > 0:
-            found += self._taken(enough - len(found), left)
+        found = self._take(enough, timeout)
+        until = time.monotonic() + (further if found else 0)
+        while not self.has_ended and len(found) < enough and (remaining := until - time.monotonic()) > 0:
+            found += self._take(enough - len(found), remaining)
         if not found:
             self._check()
         return found
@@ -62,11 +62,11 @@ class RowBuffer:
     def batches(self) -> Iterator[list[Row]]:
         """As many rows at a time as have arrived. An error is raised after the rows before it."""
         while not self.has_ended:
-            if found := self._taken(_AT_ONCE, None):
+            if found := self._take(_AT_ONCE, None):
                 yield found
         self._check()
 
-    def _taken(self, enough: int, seconds: float | None) -> list[Row]:
+    def _take(self, enough: int, seconds: float | None) -> list[Row]:
         """Wait for rows, then take those that have already arrived, until there are enough."""
         found: list[Row] = []
         with suppress(queue.Empty):
@@ -87,7 +87,7 @@ class RowBuffer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._left = True
+        self._closed = True
         self._rows.close()
         while self._thread.is_alive():  # it may be blocked on the full queue
             with suppress(queue.Empty):

@@ -32,7 +32,7 @@ class Session:
         self.variables: dict[str, str] = {}
         self.on_change: Callable[[], None] = lambda: None
         """Called when the names in the catalog may have changed."""
-        self._around: list[str | None] = []
+        self._scripts: list[str | None] = []
 
     @property
     def output(self) -> OutputFormat:
@@ -42,19 +42,19 @@ class Session:
 
     def run(self, text: str, name: str | None = None) -> None:
         """Execute a whole text; `name` is its file. The first error stops it, and carries its location in the text."""
-        self._around.append(name)
+        self._scripts.append(name)
         try:
             for piece in split_input(text):
-                self._do(piece, text, name)
+                self._run_piece(piece, text, name)
         finally:
-            self._around.pop()
+            self._scripts.pop()
 
     def run_file(self, named: str) -> None:
         """Run a script; a relative path is resolved against the script that names it."""
-        path, text = named_script(named, None, self._around)
+        path, text = named_script(named, None, self._scripts)
         self.run(text, path)
 
-    def _do(self, piece: ShellInput, text: str, name: str | None) -> None:
+    def _run_piece(self, piece: ShellInput, text: str, name: str | None) -> None:
         try:
             command = piece.text if piece.is_command else word_command(piece.text)
             if command is not None:
@@ -81,25 +81,25 @@ class Session:
             self.output.answer(entity)
 
     def _statement(self, text: str) -> None:
-        written = list(tokenize(text))
-        _DONE_HERE.get(written[0].value.upper(), Session._executed)(self, text, written)
+        tokens = list(tokenize(text))
+        _LOCAL_STATEMENTS.get(tokens[0].value.upper(), Session._execute_remote)(self, text, tokens)
 
-    def _executed(self, text: str, written: Sequence[Token]) -> None:
-        del written
+    def _execute_remote(self, text: str, tokens: Sequence[Token]) -> None:
+        del tokens
         try:
             self.execute(text)
         finally:
             self.on_change()
 
-    def _selected(self, text: str, written: Sequence[Token]) -> None:
-        del written
-        self._shown(text, self.output.rows)
+    def _select(self, text: str, tokens: Sequence[Token]) -> None:
+        del tokens
+        self._show(text, self.output.rows)
 
-    def _printed(self, text: str, written: Sequence[Token]) -> None:
-        del written
-        self._shown(text, self.output.records)
+    def _print(self, text: str, tokens: Sequence[Token]) -> None:
+        del tokens
+        self._show(text, self.output.records)
 
-    def _shown(self, text: str, show: Callable[[RowBuffer], int]) -> None:
+    def _show(self, text: str, show: Callable[[RowBuffer], int]) -> None:
         rows = self.client.query(text, self.properties, self.variables)
         if rows.notice:
             output.note(f"incomplete: {rows.notice}")
@@ -108,39 +108,39 @@ class Session:
         if self.interactive:
             output.note(f"{count:,} {'row' if count == 1 else 'rows'}")
 
-    def _set(self, text: str, written: Sequence[Token]) -> None:
+    def _set(self, text: str, tokens: Sequence[Token]) -> None:
         self.execute(text)
-        name, value = self._values(written, Kind.TEXT)
+        name, value = self._values(tokens, Kind.TEXT)
         self.properties[name] = value
 
-    def _unset(self, text: str, written: Sequence[Token]) -> None:
+    def _unset(self, text: str, tokens: Sequence[Token]) -> None:
         self.execute(text)
-        (name,) = self._values(written, Kind.TEXT)
+        (name,) = self._values(tokens, Kind.TEXT)
         self.properties.pop(name, None)
 
-    def _define(self, text: str, written: Sequence[Token]) -> None:
+    def _define(self, text: str, tokens: Sequence[Token]) -> None:
         self.execute(text)
-        (value,) = self._values(written, Kind.TEXT)
-        self.variables[written[1].value] = value
+        (value,) = self._values(tokens, Kind.TEXT)
+        self.variables[tokens[1].value] = value
 
-    def _undefine(self, text: str, written: Sequence[Token]) -> None:
+    def _undefine(self, text: str, tokens: Sequence[Token]) -> None:
         self.execute(text)
-        self.variables.pop(written[1].value, None)
+        self.variables.pop(tokens[1].value, None)
 
-    def _run_script(self, text: str, written: Sequence[Token]) -> None:
-        if named := self._values(written, Kind.TEXT):
+    def _run_script(self, text: str, tokens: Sequence[Token]) -> None:
+        if named := self._values(tokens, Kind.TEXT):
             self.run_file(named[0])
         else:
             self.execute(text)  # the server reports the error
 
-    def _values(self, written: Sequence[Token], kind: Kind) -> list[str]:
+    def _values(self, tokens: Sequence[Token], kind: Kind) -> list[str]:
         """The values of the statement's tokens of one kind, with variables substituted."""
-        return [token.value for token in substitute_variables(written, self.variables) if token.kind is kind]
+        return [token.value for token in substitute_variables(tokens, self.variables) if token.kind is kind]
 
 
-_DONE_HERE: Mapping[str, Callable[[Session, str, Sequence[Token]], None]] = {
-    "SELECT": Session._selected,
-    "PRINT": Session._printed,
+_LOCAL_STATEMENTS: Mapping[str, Callable[[Session, str, Sequence[Token]], None]] = {
+    "SELECT": Session._select,
+    "PRINT": Session._print,
     "SET": Session._set,
     "UNSET": Session._unset,
     "DEFINE": Session._define,

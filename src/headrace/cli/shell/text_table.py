@@ -17,9 +17,9 @@ from headrace.client.decimal_json import format_json
 
 Row = Sequence[Any]
 _NARROWEST = 6
-_ROOM = {"BOOLEAN": 5, "INTEGER": 11, "BIGINT": 13, "DOUBLE": 12, "DECIMAL": 12, "DATE": 10, "TIME": 12}
-_ROOM |= {"TIMESTAMP": 23, "STRING": 30, "VARCHAR": 30}
-_OTHER_ROOM = 40
+_WIDTHS = {"BOOLEAN": 5, "INTEGER": 11, "BIGINT": 13, "DOUBLE": 12, "DECIMAL": 12, "DATE": 10, "TIME": 12}
+_WIDTHS |= {"TIMESTAMP": 23, "STRING": 30, "VARCHAR": 30}
+_OTHER_WIDTH = 40
 _NUMBERS = ("INTEGER", "BIGINT", "DOUBLE", "DECIMAL")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -31,9 +31,9 @@ def cell_text(value: Any) -> str:
     return escape_controls(value if isinstance(value, str) else format_json(value))
 
 
-def escape_controls(text: str, kept: str = "") -> str:
+def escape_controls(text: str, allowed: str = "") -> str:
     """Replace control characters by escapes, except the `kept` ones."""
-    return _CONTROLS.sub(lambda found: found[0] if found[0] in kept else ascii(found[0])[1:-1], text)
+    return _CONTROLS.sub(lambda found: found[0] if found[0] in allowed else ascii(found[0])[1:-1], text)
 
 
 class TextTable:
@@ -48,7 +48,7 @@ class TextTable:
         cells = [[cell_text(value) for value in row] for row in first]
         widths = [max(map(cell_len, column)) for column in zip(self._names, *cells, strict=True)]
         if more:
-            widths = [max(w, _ROOM.get(kind, _OTHER_ROOM)) for w, kind in zip(widths, kinds, strict=True)]
+            widths = [max(w, _WIDTHS.get(kind, _OTHER_WIDTH)) for w, kind in zip(widths, kinds, strict=True)]
         self._widths = widths if width is None else fit_widths(widths, width - 3 * len(widths) + 1)
         self._folds = width is not None
         self.fits = width is None or sum(self._widths) + 3 * len(self._widths) - 1 <= width
@@ -79,11 +79,11 @@ class TextTable:
         return space + cell if is_number else cell + space
 
 
-def fit_widths(widths: Sequence[int], room: int) -> list[int]:
+def fit_widths(widths: Sequence[int], total: int) -> list[int]:
     """Shrink the widths to the sum `room`, widest first; each retains a few characters."""
     least = [min(width, _NARROWEST) for width in widths]
     cap = max(widths, default=0)
-    while cap > _NARROWEST and sum(min(width, cap) for width in widths) > room:
+    while cap > _NARROWEST and sum(min(width, cap) for width in widths) > total:
         cap -= 1
     return [max(low, min(width, cap)) for low, width in zip(least, widths, strict=True)]
 

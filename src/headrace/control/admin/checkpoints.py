@@ -25,7 +25,7 @@ class CheckpointInfo:
 
     query: str
     """PROGRAM/ID."""
-    way: str | None
+    execution_mode: str | None
     batches: int
     used_at: int
     """Time of the last batch, or else of creation, in ms."""
@@ -42,15 +42,15 @@ def describe_checkpoints(folder: Path) -> Iterator[CheckpointInfo]:
 
 
 def _describe(checkpoint: Checkpoint) -> CheckpointInfo:
-    way, problem = None, None
+    execution_mode, problem = None, None
     try:
-        way = checkpoint.execution_mode
+        execution_mode = checkpoint.execution_mode
     except StateUnreadable as error:
         problem = error.what
     sizes = list(_sizes(checkpoint.folder))
     name = f"{checkpoint.folder.parent.name}/{checkpoint.folder.name}"
     batches, used_at = checkpoint.last_committed() + 1, _used_at(checkpoint)
-    return CheckpointInfo(name, way, batches, used_at, len(sizes), Size(sum(sizes)), problem)
+    return CheckpointInfo(name, execution_mode, batches, used_at, len(sizes), Size(sum(sizes)), problem)
 
 
 def _sizes(folder: Path) -> Iterator[int]:

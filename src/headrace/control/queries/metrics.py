@@ -15,30 +15,30 @@ _CATCH_UP_THRESHOLD = 3.0  # seconds of lag; with less a query is not catching u
 
 @dataclass(frozen=True)
 class QueryMetrics:
-    """Metrics of one query. `event_time` is the latest that it has seen, in ms; `dead` counts dead letters by code."""
+    """Metrics of one query. `event_time` is the latest that it has seen, in ms; `dead_letters` are counted by code."""
 
     query: str
     sink: str
-    way: str
+    execution_mode: str
     state: str
-    """running, paused, stopped or failed."""
+    """running, stopped or failed."""
     records: int = 0
     written: int = 0
     rate: float = 0.0
     """Records read per second."""
-    waiting: int = 0
-    """The lag in records."""
-    done: float | None = None
+    lag: int = 0
+    """In records."""
+    catch_up: float | None = None
     """While it is catching up: progress from 0 to 1."""
     seconds_left: float | None = None
     batches: int = 0
     batch_time: Mapping[str, int] = field(default_factory=dict)
     """Duration of the last batch in ms: `total`, and by phase."""
-    entries: int = 0
-    """Number of entries in its state."""
+    state_rows: int = 0
+    """Number of keys and values in its state."""
     event_time: int | None = None
     late: int = 0
-    dead: Mapping[str, int] = field(default_factory=dict)
+    dead_letters: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass

@@ -126,7 +126,7 @@ def test_every_kind_of_statement_has_words(headrace: Program, script: Path) -> N
         'create stream COPY over topic "COPY" (JSON), filled by query CSAS_COPY_1 instead of CSAS_COPY_1',
         "delete rows of T",
         "set property",
-        "answer with every change",
+        "push query",
         "drop table COUNTS and its topic",
     ]
 
@@ -294,7 +294,7 @@ def test_what_a_script_asks_is_answered(headrace: Program, script: Path) -> None
     answers = headrace("test", "a.ksql", "--json").json["answers"]
     assert [answer["@type"] for answer in answers] == ["tables", "print"]
     explained = headrace("explain", "a.ksql").out
-    assert "-- a.ksql:3:1: answer what is asked about tables\n" in explained
+    assert "-- a.ksql:3:1: list or describe: tables\n" in explained
     assert "-- a.ksql:5:1: pause CTAS_COUNTS_0" in explained
 
 

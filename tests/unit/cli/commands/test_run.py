@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -134,6 +135,20 @@ BEHIND = QueryMetrics(
 )
 
 
+def test_json_names_the_metrics_of_a_query(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress.JsonProgress().showing() as show:
+        show([BEHIND])
+    (query,) = json.loads(capsys.readouterr().out)["queries"]
+    named = {name: query[name] for name in ("execution_mode", "lag", "catch_up", "state_rows", "dead_letters")}
+    assert named == {
+        "execution_mode": "record",
+        "lag": 60_000,
+        "catch_up": 0.25,
+        "state_rows": 7,
+        "dead_letters": {"late-record": 1},
+    }
+
+
 def test_a_line_of_a_query() -> None:
     assert progress.status_line(BEHIND) == (
         "CTAS_T_0, record mode: 1,000 records/s, lag 60,000 (25 %, 1 min 00 s left), 2,000 read, 12 written, "
@@ -174,4 +189,4 @@ def test_durations(seconds: float, text: str) -> None:
 def test_the_state_of_a_native_query_is_sparks_own(headrace: Program) -> None:
     query = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
     Checkpoint(headrace.data / "checkpoints" / "a" / query.id).open(query, "native", 1, ("s",))
-    assert "runs the native way" in headrace("state", "show", query.id, code=1).err
+    assert "runs in native mode" in headrace("state", "show", query.id, code=1).err

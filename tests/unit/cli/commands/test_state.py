@@ -23,7 +23,12 @@ def left(headrace: Program, tmp_path: Path) -> Path:
 
 def test_what_queries_have_left(headrace: Program, left: Path) -> None:
     (row,) = headrace("state", "list", "--json").json
-    assert (row["query"], row["way"], row["batches"], row["problem"]) == ("orders/CTAS_O_0", "record", 0, None)
+    assert (row["query"], row["execution_mode"], row["batches"], row["problem"]) == (
+        "orders/CTAS_O_0",
+        "record",
+        0,
+        None,
+    )
     assert "orders/CTAS_O_0" in headrace("state", "list").out
     assert headrace("state", "remove", "ctas_o_0", "--yes").err == "removed the checkpoint of query orders/CTAS_O_0\n"
     assert not left.exists()

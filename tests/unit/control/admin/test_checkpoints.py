@@ -50,10 +50,16 @@ def test_all_are_listed_even_those_that_cannot_be_read(log: EmbeddedLog, folder:
     (folder / "b" / "CTAS_O_1").mkdir()
     (folder / "b" / "CTAS_O_1" / "manifest.json").write_text("{")
     good, older, damaged = describe_checkpoints(folder)
-    assert (good.query, good.way, good.batches, good.files, good.problem) == ("a/CTAS_O_0", "record", 2, 5, None)
+    assert (good.query, good.execution_mode, good.batches, good.files, good.problem) == (
+        "a/CTAS_O_0",
+        "record",
+        2,
+        5,
+        None,
+    )
     assert good.bytes > 100
     assert good.used_at >= int((folder / "a" / "CTAS_O_0" / "manifest.json").stat().st_mtime * 1000)
-    assert (older.query, older.way, older.problem) == (
+    assert (older.query, older.execution_mode, older.problem) == (
         "b/CTAS_O_0",
         None,
         f"the checkpoint has version 1, but this program supports {VERSION}",

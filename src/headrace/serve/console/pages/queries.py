@@ -42,7 +42,7 @@ async def queries(context: PageContext) -> None:
     grid = Grid(
         Column("name", "Query"),
         Column("state", "State"),
-        Column("way", "Execution mode"),
+        Column("execution_mode", "Execution mode"),
         Column("rate", "Records/s", right=True),
         Column("lag", "Lag", right=True),
         Column("batch", "Last batch", right=True),
@@ -63,7 +63,7 @@ def _row(query: QueryStatus) -> dict[str, object]:
     return {
         "name": query.name,
         "state": state_name(query),
-        "way": query.way or "",
+        "execution_mode": query.execution_mode or "",
         "rate": SortedNumber(query.rate, number_format.format_rate(query.rate)),
         "lag": integer_cell(query.lag),
         "batch": None if query.batch_ms is None else SortedNumber(query.batch_ms, f"{query.batch_ms:,} ms"),
@@ -130,7 +130,7 @@ async def _sources_and_sink(context: PageContext, query: QueryStatus) -> None:
 def _facts(query: QueryStatus) -> dict[str, object]:
     return {
         "state": state_name(query),
-        "execution_mode": query.way,
+        "execution_mode": query.execution_mode,
         "throughput": number_format.format_rate(query.rate),
         "lag": query.lag,
         "batches": query.batches,
