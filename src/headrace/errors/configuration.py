@@ -18,7 +18,7 @@ class BadSecret(UserError, code="bad-secret"):
 
 
 class UnknownDialect(UserError, code="unknown-dialect"):
-    """No dialect of that name is installed."""
+    """No dialect of that name, or with that file ending, is installed."""
 
 
 class UnknownComponent(UserError, code="unknown-component"):

@@ -1,20 +1,22 @@
 """Executes a script of any dialect: each statement is planned and applied before the next is parsed.
 
 The caller defines how actions are applied (see `interpreter`); this module has the common part: variables, scripts that
-execute other scripts, and errors with their position. The first error stops the script; earlier statements stay
-applied.
+execute other scripts, in any dialect, and errors with their position. The first error stops the script; earlier
+statements stay applied.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from headrace.errors import HeadraceError, StatementError
+from headrace.errors import HeadraceError, StatementError, UnknownDialect
 from headrace.lang.contract import Dialect, ParsedStatement, StatementPlanner
+from headrace.lang.registry import dialect_of_file
 from headrace.lang.script_files import check_files_read, named_script
 from headrace.plan.actions import Action
-from headrace.span import place
+from headrace.span import Span, place
 
 
 @dataclass
@@ -48,9 +50,7 @@ class ScriptExecutor:
         if statement.error is not None:
             raise statement.error
         if statement.script is not None:
-            check_files_read(statement.span, self.reads_files)
-            name, text = named_script(statement.script, statement.span, self._scripts)
-            return self.run(text, name)
+            return self._run_file(statement.script, statement.span)
         try:
             self.before_planning(statement)
             action = self.planner.plan(statement)
@@ -62,3 +62,25 @@ class ScriptExecutor:
             error.where = error.where or place(statement.span, self._scripts[-1])
             raise
         return [action]
+
+    def _run_file(self, script: str, span: Span) -> list[Action]:
+        check_files_read(span, self.reads_files)
+        name, text = named_script(script, span, self._scripts)
+        try:
+            dialect = dialect_of_file(name)
+        except UnknownDialect as error:
+            error.where = place(span, self._scripts[-1])
+            raise
+        with self._switched(dialect):
+            return self.run(text, name)
+
+    @contextmanager
+    def _switched(self, dialect: Dialect) -> Iterator[None]:
+        """Plan in another dialect during the block, over the same catalog."""
+        before = self.dialect, self.planner
+        if dialect.name != self.dialect.name:
+            self.dialect, self.planner = dialect, dialect.planner(self.planner.catalog, self.planner.properties)
+        try:
+            yield
+        finally:
+            self.dialect, self.planner = before

@@ -46,9 +46,18 @@ def dialect_of(name: str = KSQL) -> Dialect:
 
 
 def dialect_of_file(path: PurePath | str) -> Dialect:
-    """The dialect whose files have this ending; KSQL if no dialect has it."""
+    """The dialect whose files have this ending; KSQL if the file has none."""
     suffix = PurePath(path).suffix.lower()
-    return next((one for one in map(dialect_of, names()) if suffix in one.file_endings), dialect_of())
+    if not suffix:
+        return dialect_of()
+    endings = {ending: dialect for dialect in map(dialect_of, names()) for ending in dialect.file_endings}
+    if suffix not in endings:
+        known = ", ".join(sorted(endings))
+        raise UnknownDialect(
+            f'no dialect has the ending of file "{path}"; the endings are: {known}',
+            fix=suggestion(suffix, endings, f"rename the file: use one of {known}"),
+        )
+    return endings[suffix]
 
 
 def names() -> list[str]:

@@ -143,8 +143,86 @@ def test_an_error_stops_a_script_and_earlier_statements_stay() -> None:
 
 def test_a_dialect_is_found_by_its_name_or_the_ending_of_a_file() -> None:
     assert registry.dialect_of_file("app.lists").name == "lists"
-    assert registry.dialect_of_file("app.ksql").name == registry.dialect_of_file("app.txt").name == "ksql"
+    assert registry.dialect_of_file("app.ksql").name == registry.dialect_of_file("app.SQL").name == "ksql"
+    assert registry.dialect_of_file("/dev/stdin").name == "ksql"
     assert registry.names() == ["arrows", "ksql", "lists"]
     with pytest.raises(UnknownDialect, match="kqsl") as refused:
         registry.dialect_of("kqsl")
     assert refused.value.fix == 'did you mean "ksql"?'
+
+
+def test_an_unknown_file_ending_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UnknownDialect) as refused:
+        registry.dialect_of_file("a/app.txt")
+    assert refused.value.what == (
+        'no dialect has the ending of file "a/app.txt"; the endings are: .arrows, .ksql, .lists, .sql'
+    )
+    assert refused.value.fix == "rename the file: use one of .arrows, .ksql, .lists, .sql"
+    with pytest.raises(UnknownDialect) as refused:
+        registry.dialect_of_file("app.kslq")
+    assert refused.value.fix == 'did you mean ".ksql"?'
+
+
+# -- files of other dialects, in RUN SCRIPT and in the shell -----------------------------------------------------------
+
+INCLUDING = "CREATE STREAM first (id INT KEY, v INT) WITH (kafka_topic='first', format='JSON');\nRUN SCRIPT '{}';\n"
+AFTER = "CREATE STREAM c AS SELECT id, v + 1 AS w FROM b;"
+
+
+@pytest.mark.parametrize("language", SCRIPTS)
+def test_run_script_picks_the_dialect_by_the_ending(language: str, tmp_path: Path) -> None:
+    (tmp_path / f"inner.{language}").write_text(SCRIPTS[language])
+    outer = tmp_path / "outer.ksql"
+    outer.write_text(INCLUDING.format(f"inner.{language}") + AFTER)
+    assert Program(tmp_path / "data")("check", outer).err == "4 statements, no errors\n"
+    world = World()
+    world.execute(outer.read_text(), str(outer))
+    world.produce("A", b"\0\0\0\1", b'{"V": 5}')
+    assert [record.value for record in world.topics["C"]] == [b'{"W":6}']
+
+
+def test_errors_in_an_included_script_of_another_dialect_have_their_places(tmp_path: Path) -> None:
+    (tmp_path / "inner.arrows").write_text("A\nwhat is this\nX > 1 -> B")
+    outer = tmp_path / "outer.ksql"
+    outer.write_text(INCLUDING.format("inner.arrows") + AFTER + "\nRUN SCRIPT 'other.kslq';")
+    (tmp_path / "other.kslq").write_text("")
+    found = registry.dialect_of().check(outer.read_text(), str(outer))
+    assert [(error.code, error.where) for error in found.errors] == [
+        ("toy-syntax-error", f"{tmp_path}/inner.arrows:2:1"),
+        ("source-not-found", f"{tmp_path}/inner.arrows:3:1"),
+        ("unknown-dialect", f"{outer}:4:1"),
+    ]
+    assert (found.refused, found.following) == (3, 1)  # the stream over B may be right
+    with pytest.raises(UnknownDialect) as refused:
+        World().execute("RUN SCRIPT 'other.kslq';", str(outer))
+    assert refused.value.where == f"{outer}:1:1"
+
+
+@pytest.mark.parametrize("language", SCRIPTS)
+def test_the_shell_sends_a_file_in_the_dialect_of_its_ending(language: str, log: EmbeddedLog, tmp_path: Path) -> None:
+    script, outer, headrace = tmp_path / f"app.{language}", tmp_path / "outer.sql", Program(log.folder)
+    script.write_text(SCRIPTS[language])
+    outer.write_text(f"RUN SCRIPT 'app.{language}';")
+    settings = Settings.of(storage_data=log.folder)
+    for options in (["--file", script], ["--file", outer], ["--execute", f"\\i {script}"]):
+        with Node(log, settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
+            called = ["sql", "--server", server.address, *options, "--output", "csv"]
+            assert headrace(*called).out.splitlines() == [
+                "Action,Source,Query",
+                "create_source,A,",
+                "create_source,B,CSAS_B",
+            ]
+            assert set(node.catalog.sources) == {"A", "B"}
+            node.execute("DROP STREAM b; DROP STREAM a;")
+
+
+def test_the_shell_places_an_error_in_a_file_of_another_dialect(log: EmbeddedLog, tmp_path: Path) -> None:
+    script, headrace = tmp_path / "app.arrows", Program(log.folder)
+    script.write_text("A\nwhat is this")
+    (tmp_path / "app.other").write_text("A")
+    settings = Settings.of(storage_data=log.folder)
+    with Node(log, settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
+        refused = headrace("sql", "--server", server.address, "--file", script, code=1).err
+        assert refused.startswith(f"toy-syntax-error: this is no statement\n  at {script}:2:1\n    what is this\n")
+        unknown = headrace("sql", "--server", server.address, "--file", tmp_path / "app.other", code=1).err
+        assert unknown.startswith("unknown-dialect: no dialect has the ending of file")

@@ -20,6 +20,7 @@ from headrace.cli.shell.text_table import Row, TextTable, cell_text, escape_cont
 from headrace.client.decimal_json import format_json
 from headrace.lang.ksql.describe.entity_reader import read_entity
 from headrace.lang.ksql.grammar.keywords import RESERVED
+from headrace.lang.listing import Column, Listing, Table
 from headrace.lang.listing_text import inline_row, listing_text, table_cells
 
 _FIRST = 200  # rows that determine the column widths
@@ -32,6 +33,10 @@ class OutputFormat(Protocol):
         """Show the result of a statement."""
         ...
 
+    def results(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        """Show the results of a script in another dialect than KSQL."""
+        ...
+
     def rows(self, arrivals: RowBuffer) -> int:
         """Show the rows of a query as they arrive; returns their number."""
         ...
@@ -39,6 +44,13 @@ class OutputFormat(Protocol):
     def records(self, arrivals: RowBuffer) -> int:
         """Show the records of PRINT as they arrive; returns their number."""
         ...
+
+
+def _results_listing(documents: Sequence[Mapping[str, Any]]) -> Listing:
+    """One line per statement: its action, and the source and query that it created or changed."""
+    columns = (Column("action", "Action"), Column("source", "Source", is_name=True), Column("query", "Query"))
+    rows = tuple(tuple(one.get(column.name) or "" for column in columns) for one in documents)
+    return Listing("results", tables=(Table("results", columns, rows),))
 
 
 def terminal_width() -> int | None:
@@ -57,8 +69,14 @@ def write(lines: Iterable[str]) -> None:
 
 class TableOutput:
     def answer(self, entity: Mapping[str, Any]) -> None:
+        self._print(read_entity(entity))
+
+    def results(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        self._print(_results_listing(documents))
+
+    def _print(self, listing: Listing) -> None:
         width = terminal_width()
-        text = listing_text(read_entity(entity), RESERVED, listing_table(width) if width else None)
+        text = listing_text(listing, RESERVED, listing_table(width) if width else None)
         write([*escape_controls(text, "\n").split("\n"), ""])
 
     def rows(self, arrivals: RowBuffer) -> int:
@@ -113,6 +131,9 @@ class JsonOutput:
     def answer(self, entity: Mapping[str, Any]) -> None:
         write([format_json(entity)])
 
+    def results(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        write(map(format_json, documents))
+
     def rows(self, arrivals: RowBuffer) -> int:
         names = arrivals.names
         return _counted(arrivals, lambda batch: (format_json(dict(zip(names, row, strict=True))) for row in batch))
@@ -127,7 +148,13 @@ class CsvOutput:
         self._text = text
 
     def answer(self, entity: Mapping[str, Any]) -> None:
-        for headings, cells in table_cells(read_entity(entity), RESERVED):
+        self._print(read_entity(entity))
+
+    def results(self, documents: Sequence[Mapping[str, Any]]) -> None:
+        self._print(_results_listing(documents))
+
+    def _print(self, listing: Listing) -> None:
+        for headings, cells in table_cells(listing, RESERVED):
             write(self._lines([headings, *cells]))
 
     def rows(self, arrivals: RowBuffer) -> int:

@@ -15,8 +15,10 @@ from headrace.cli.shell.row_buffer import RowBuffer
 from headrace.cli.shell.statement_splitter import ShellInput, locate_error, split_input, word_command
 from headrace.client import Client
 from headrace.errors import HeadraceError
+from headrace.lang.contract import Dialect
 from headrace.lang.ksql.grammar.tokens import Kind, Token, tokenize
 from headrace.lang.ksql.grammar.variables import substitute_variables
+from headrace.lang.registry import KSQL, dialect_of, dialect_of_file
 from headrace.lang.script_files import named_script
 
 
@@ -41,9 +43,16 @@ class Session:
     # -- scripts ----------------------------------------------------------------------------------------------------
 
     def run(self, text: str, name: str | None = None) -> None:
-        """Execute a whole text; `name` is its file. The first error stops it, and carries its location in the text."""
+        """Execute a whole text; `name` is its file, whose ending says the dialect.
+
+        The first error stops it, and carries its location in the text.
+        """
+        dialect = dialect_of() if name is None else dialect_of_file(name)
         self._scripts.append(name)
         try:
+            if dialect.name != KSQL:
+                self._run_in(dialect, text, name)
+                return
             for piece in split_input(text):
                 self._run_piece(piece, text, name)
         finally:
@@ -53,6 +62,17 @@ class Session:
         """Run a script; a relative path is resolved against the script that names it."""
         path, text = named_script(named, None, self._scripts)
         self.run(text, path)
+
+    def _run_in(self, dialect: Dialect, text: str, name: str | None) -> None:
+        """Send a script of another dialect as a whole: only the server splits it into statements."""
+        try:
+            results = self.client.execute(text, self.properties, self.variables, language=dialect.name)
+        except HeadraceError as error:
+            locate_error(error, ShellInput(text, 0), text, name)
+            raise
+        finally:
+            self.on_change()
+        self.output.results(results)
 
     def _run_piece(self, piece: ShellInput, text: str, name: str | None) -> None:
         try:

@@ -2,7 +2,7 @@
 
 An error is reported once. Errors that only follow from it (a query over a stream whose own CREATE was rejected) are
 counted, not reported: the statement may well be right. RUN SCRIPT is followed, its path relative to the folder of the
-script that contains it; DEFINE and SET apply from their position on.
+script that contains it, in the dialect of its file ending; DEFINE and SET apply from their position on.
 """
 
 from __future__ import annotations
@@ -10,7 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from headrace.errors import BadScript, BadType, HeadraceError, KsqlSyntaxError, SourceNotFound, StatementError
+from headrace.errors import (
+    BadScript,
+    BadType,
+    HeadraceError,
+    KsqlSyntaxError,
+    SourceNotFound,
+    StatementError,
+    UnknownDialect,
+)
 from headrace.lang.contract import CheckedScript, PlannedStatement
 from headrace.lang.ksql import ast
 from headrace.lang.ksql.analyzer.scope import parts_of
@@ -18,6 +26,7 @@ from headrace.lang.ksql.grammar.parser import ParsedStatement, read_statements
 from headrace.lang.ksql.grammar.tokens import Kind, Token
 from headrace.lang.ksql.scripts.fixes import with_fix
 from headrace.lang.ksql.statements.planner import Planner
+from headrace.lang.registry import KSQL, dialect_of_file
 from headrace.lang.script_files import check_files_read, named_script
 from headrace.plan.catalog import Catalog
 from headrace.span import place
@@ -50,7 +59,7 @@ class _Check:
         self._missing: set[str] = set()
         """What rejected statements would have created: names of sources and types, and `${variables}`."""
         self._lost_script = False
-        """A script could not be read: what it would have created is unknown."""
+        """A script could not be read or has errors: what it would have created is unknown."""
 
     def script(self, text: str, name: str | None) -> None:
         self._around.append(name)
@@ -69,10 +78,22 @@ class _Check:
         if isinstance(statement, ast.RunScript):
             check_files_read(statement.span, self._reads_files)
             path, inner = named_script(statement.path, statement.span, self._around)
-            self.script(inner, path)
+            if (dialect := dialect_of_file(path)).name == KSQL:
+                self.script(inner, path)
+            else:
+                self._adopt(dialect.check(inner, path, self.planner.catalog, self.planner.properties))
         elif statement is not None:
             action = self.planner.plan(statement, reading.text)
             self.result.planned.append(PlannedStatement(reading.text, place(statement.span, name), action))
+
+    def _adopt(self, checked: CheckedScript) -> None:
+        """Add the result of a script in another dialect."""
+        self.planner.catalog.restore(checked.catalog)
+        self.result.planned += checked.planned
+        self.result.errors += checked.errors
+        self.result.refused += checked.refused
+        self.result.following += checked.following
+        self._lost_script |= bool(checked.errors)
 
     def _refused(self, error: HeadraceError, reading: ParsedStatement) -> None:
         if self._follows(error, reading):
@@ -80,7 +101,7 @@ class _Check:
         else:
             self.result.refused += 1
             self.result.errors += _in_order(error)
-        self._lost_script |= isinstance(error, BadScript)
+        self._lost_script |= isinstance(error, BadScript | UnknownDialect)
         self._missing |= _created_sources(reading.tokens)
         if isinstance(reading.statement, ast.DropSource):
             self._missing.discard(reading.statement.name)
