@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -14,6 +15,7 @@ from typer.main import get_command
 
 from headrace.cli.help_format import format_plainly
 
+_AS_JSON = "headrace.as_json"
 TRACEBACK_VARIABLE = "HEADRACE_TRACEBACK"
 """If this environment variable is set, errors appear with their traceback."""
 
@@ -98,15 +100,29 @@ class Root(TyperGroup):
         finally:
             self._listing = False
 
-    def invoke(self, ctx: Any) -> Any:
-        try:
-            return super().invoke(ctx)
-        except (typer.Exit, typer.Abort, TyperException):
-            raise
-        except (Exception, KeyboardInterrupt) as error:
-            if os.environ.get(TRACEBACK_VARIABLE):
-                raise
-            from headrace.cli.io import error_output
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        as_json = "--json" in args  # it may follow the command, whose options are parsed later
+        with _reported_errors(lambda: as_json):
+            ctx = super().make_context(info_name, args, parent, **extra)
+        ctx.meta[_AS_JSON] = as_json
+        return ctx
 
-            as_json = bool(ctx.obj and ctx.obj.json)
-            raise typer.Exit(error_output.report_failure(error, as_json=as_json)) from error
+    def invoke(self, ctx: Any) -> Any:
+        with _reported_errors(lambda: ctx.meta[_AS_JSON] or bool(ctx.obj and ctx.obj.json)):
+            return super().invoke(ctx)
+
+
+@contextmanager
+def _reported_errors(as_json: Callable[[], bool]) -> Iterator[None]:
+    """Print an error of the block and exit with its code."""
+    try:
+        yield
+    except (typer.Exit, typer.Abort):
+        raise
+    except (Exception, KeyboardInterrupt) as error:
+        from headrace.cli.io import error_output
+        from headrace.cli.io.usage_errors import is_help
+
+        if is_help(error) if isinstance(error, TyperException) else os.environ.get(TRACEBACK_VARIABLE):
+            raise
+        raise typer.Exit(error_output.report_failure(error, as_json=as_json())) from error

@@ -25,5 +25,9 @@ class ServerFailed(Stop, code="server-failed"):
     """A server failed to process a request, or its response is not that of a headrace server."""
 
 
+class BadCommandLine(UserError, code="bad-command-line"):
+    """A command, an option or an argument is unknown, is missing or has an invalid value."""
+
+
 class BadShellCommand(UserError, code="bad-shell-command"):
     """A shell command is unknown, or its syntax is wrong."""

@@ -113,6 +113,51 @@ def test_a_wrong_command_line_is_2(headrace: Program) -> None:
     headrace("topic", "alter", "a", code=2)
 
 
+@pytest.mark.parametrize(
+    ("words", "what", "fix"),
+    [
+        (
+            ["demo", "--rate", "-5"],
+            'invalid value for "--rate": it must be greater than or equal to 10',
+            "see headrace demo --help",
+        ),
+        (["demo", "--rate", "x"], 'invalid value for "--rate": write a number', "see headrace demo --help"),
+        (["demo", "--ratee", "5"], 'there is no option "--ratee"', 'did you mean "--rate"?'),
+        (["--datta", "x", "status"], 'there is no option "--datta"', 'did you mean "--data"?'),
+        (["topic", "create"], 'missing argument "NAME"', "see headrace topic create --help"),
+        (["status", "x"], 'unexpected argument "x"', "see headrace status --help"),
+        (
+            ["logs", "--level", "loud"],
+            'invalid value for "--level": choose one of: debug, info, warning, error',
+            "see headrace logs --help",
+        ),
+        (
+            ["sql", "--output", "xml"],
+            'invalid value for "--output": "xml" is not one of "table", "json", "csv", "csv-exact"',
+            "see headrace sql --help",
+        ),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_wrong_command_line_is_a_coded_error(headrace: Program, words: list[str], what: str, fix: str) -> None:
+    path = fix.removeprefix("see ").removesuffix(" --help") if fix.startswith("see ") else None
+    told = headrace(*words, code=2).err.splitlines()
+    assert told[0] == f"bad-command-line: {what}"
+    assert told[1].startswith("  at headrace")
+    assert path is None or told[1] == f"  at {path}"
+    assert told[2:] == [f"  fix: {fix}"]
+    assert json.loads(headrace("--json", *words, code=2).err) | {"where": ""} == {
+        "code": "bad-command-line",
+        "what": what,
+        "where": "",
+        "fix": fix,
+    }
+
+
+def test_a_group_of_commands_alone_shows_its_help(headrace: Program) -> None:
+    assert headrace("topic", code=2).err.startswith("Usage: headrace topic [OPTIONS] COMMAND")
+
+
 def test_what_may_pass_is_75() -> None:
     assert error_output.exit_code(LogBusy("x")) == 75
     assert error_output.exit_code(UnknownTopic("x")) == 1

@@ -44,7 +44,7 @@ def logs(
     call: CommandContext = ctx.obj
     call.json |= as_json
     if level not in logfile.LEVELS:
-        raise typer.BadParameter(f"choose one of: {', '.join(logfile.LEVELS)}")
+        raise typer.BadParameter(f"choose one of: {', '.join(logfile.LEVELS)}", param_hint="'--level'")
     data = call.settings().storage.data
     require_data_folder(data)
     path, wanted = data / "logs" / "headrace.log", _wanted(query, level)

@@ -67,7 +67,9 @@ def run(
 
 def _check_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9_-][A-Za-z0-9._-]{0,99}", name):
-        raise typer.BadParameter("a program's name is 1 to 100 letters, digits, dots, dashes and underscores")
+        raise typer.BadParameter(
+            "a program's name is 1 to 100 letters, digits, dots, dashes and underscores", param_hint="'--name'"
+        )
     return name
 
 

@@ -13,11 +13,13 @@ import traceback
 
 import orjson
 from rich.text import Text
+from typer.exceptions import TyperException
 
 from headrace.cli.io import output
-from headrace.errors import AccessDenied, HeadraceError, InternalError, Retry, SystemFailed
+from headrace.cli.io.usage_errors import command_line_error
+from headrace.errors import AccessDenied, BadCommandLine, HeadraceError, InternalError, Retry, SystemFailed
 
-EXIT_FAILED, EXIT_RETRY, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 1, 75, 130, 141
+EXIT_FAILED, EXIT_USAGE, EXIT_RETRY, EXIT_INTERRUPTED, EXIT_BROKEN_PIPE = 1, 2, 75, 130, 141
 
 
 def report_failure(error: BaseException, *, as_json: bool) -> int:
@@ -34,9 +36,11 @@ def report_failure(error: BaseException, *, as_json: bool) -> int:
 
 
 def as_headrace_error(error: BaseException) -> HeadraceError:
-    """The error itself, or what the operating system reports, or an internal error."""
+    """The error itself, or what the parser or the operating system reports, or an internal error."""
     if isinstance(error, HeadraceError):
         return error
+    if isinstance(error, TyperException):
+        return command_line_error(error)
     return system_error(error) if isinstance(error, OSError) else internal_error(error)
 
 
@@ -53,7 +57,9 @@ def internal_error(error: BaseException) -> InternalError:
 
 
 def exit_code(error: HeadraceError) -> int:
-    """75 (EX_TEMPFAIL) when the same command may succeed later."""
+    """2 if the command line is wrong, 75 (EX_TEMPFAIL) if the same command may succeed later, else 1."""
+    if isinstance(error, BadCommandLine):
+        return EXIT_USAGE
     return EXIT_RETRY if isinstance(error, Retry) else EXIT_FAILED
 
 
