@@ -19,11 +19,11 @@ def main() -> None:
     for name in ("table", "case", "side"):
         parser.add_argument(name)
     parser.add_argument("--json", required=True, help="settings, folder and services")
-    asked = parser.parse_args()
-    given = json.loads(asked.json)
-    run = table(asked.table).case(asked.case).sides[asked.side].run
+    options = parser.parse_args()
+    given = json.loads(options.json)
+    run = table(options.table).case(options.case).sides[options.side].run
     if run is None:
-        sys.exit(f"side {asked.side} is a script: start it by itself")
+        sys.exit(f"side {options.side} is a script: start it by itself")
     outcome = run(Work(given["settings"], Path(given["folder"]), given["services"]))
     print(json.dumps(outcome.as_dict()), flush=True)
 

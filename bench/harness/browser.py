@@ -1,4 +1,4 @@
-"""A real browser: Debian's Chromium, driven by Playwright, which asks nobody but the pages it is given."""
+"""A real browser: Debian's Chromium, driven by Playwright, which requests nothing but the pages it is given."""
 
 from __future__ import annotations
 

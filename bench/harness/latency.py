@@ -83,5 +83,5 @@ def percentiles(values: Sequence[float]) -> dict[str, float]:
 def curve(values: Sequence[float]) -> list[tuple[float, float]]:
     """(quantile, value) pairs to draw, as far out as the number of values can tell."""
     ordered = sorted(values)
-    told = [q for q in CURVE if q == 1.0 or (1 - q) * len(ordered) >= 1]
-    return [(q, percentile(ordered, q)) for q in told] if ordered else []
+    quantiles = [q for q in CURVE if q == 1.0 or (1 - q) * len(ordered) >= 1]
+    return [(q, percentile(ordered, q)) for q in quantiles] if ordered else []

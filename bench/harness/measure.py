@@ -19,7 +19,7 @@ import psutil
 
 MB = 1_000_000
 _EVERY = 0.1  # seconds between samples
-_LIST_EVERY = 5  # samples between looks for new processes: listing all of /proc is the dear part
+_LIST_EVERY = 5  # samples between searches for new processes: listing all of /proc is the expensive part
 
 
 @dataclass
@@ -140,7 +140,7 @@ def pss(pid: int) -> int:
 
 
 def own_memory(pid: int) -> int:
-    """The same without files: how much of a library counts hangs on who else has it open."""
+    """The same without files: how much of a library counts depends on which other processes have it open."""
     return _kilobytes(Path(f"/proc/{pid}/smaps_rollup"), "Pss_Anon", "Pss_Shmem") * 1024
 
 

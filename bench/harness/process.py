@@ -1,4 +1,4 @@
-"""One run of one side: a fresh process in a group of its own, watched while it lives, gone afterwards.
+"""One run of one side: a fresh process in a group of its own, watched while it runs, ended afterwards.
 
 The process is given `--json {"settings", "folder", "services"}` and answers with one line of JSON, the last on its
 standard output: `{"records", "seconds", "latencies", "extra"}`.

@@ -71,7 +71,7 @@ def figure(metric: str, value: float | None, unit: str) -> str:
 
 
 def short(value: float) -> str:
-    for size, letter in ((1e9, " G"), (1e6, " M")):
+    for size, suffix in ((1e9, " G"), (1e6, " M")):
         if abs(value) >= size:
-            return f"{value / size:.3g}{letter}"
+            return f"{value / size:.3g}{suffix}"
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -50,7 +50,7 @@ def _meet(gate: Gate) -> None:
 
 
 class _PatientGate:
-    """A gate that does not wait for ever for a worker that died on the way."""
+    """A gate that does not wait forever for a worker that has died."""
 
     def __init__(self, gate: Gate) -> None:
         self._gate = gate

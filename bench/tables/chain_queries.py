@@ -47,9 +47,9 @@ def filter(work: Work) -> Process:
     """SELECT ITEM, AMOUNT * 2 FROM PURCHASES WHERE AMOUNT > 50"""
     large = Comparison(ty.BOOLEAN, Compare.GREATER, _AMOUNT, Literal(ty.INT, LEAST))
     doubled = Arithmetic(ty.INT, Op.MULTIPLY, _AMOUNT, Literal(ty.INT, 2))
-    kept = Filter(_source("purchases", _PURCHASES), _PURCHASES, large)
+    large_only = Filter(_source("purchases", _PURCHASES), _PURCHASES, large)
     return _process(
-        Select(kept, _PURCHASES, (NamedExpression("ITEM", _ITEM), NamedExpression("AMOUNT", doubled))), work
+        Select(large_only, _PURCHASES, (NamedExpression("ITEM", _ITEM), NamedExpression("AMOUNT", doubled))), work
     )
 
 

@@ -36,7 +36,7 @@ def users(work: Work) -> Batch:
 
 
 def side(make: Callable[[Work], Process]) -> Side:
-    """How long it takes to push all batches through what was made; `out` must be the same on all sides."""
+    """Seconds to process all batches; `out` must be the same on all sides."""
 
     def run(work: Work) -> Outcome:
         process, batches, out = make(work), purchases(work), 0

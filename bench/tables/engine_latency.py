@@ -89,7 +89,7 @@ def _every(settings: Settings) -> str:
 
 
 def realtime(work: Work) -> Outcome:
-    """Ours: the same as a statement, with the real-time trigger asked for."""
+    """Ours: the same as a statement, with the real-time trigger."""
     servers, name = work.services["kafka"], work.folder.name
     for topic in (f"{name}-clicks", f"{name}-results"):
         make_topic(servers, topic)
@@ -112,8 +112,8 @@ def realtime(work: Work) -> Outcome:
 
 
 @contextmanager
-def _kafka(servers: str, name: str, look: Callable[[], None] = lambda: None) -> Iterator[tuple[Send, Poll]]:
-    """To and from the topics of a case; `look` raises what a query has died of, while nothing comes."""
+def _kafka(servers: str, name: str, check: Callable[[], None] = lambda: None) -> Iterator[tuple[Send, Poll]]:
+    """To and from the topics of a case; while no result arrives, `check` raises the error of a query that failed."""
     sender = log_kafka.producer(servers, linger_ms=0)
     reader = log_kafka.consumer(servers, f"{name}-results", f"{name}-group")
 
@@ -124,7 +124,7 @@ def _kafka(servers: str, name: str, look: Callable[[], None] = lambda: None) -> 
     def poll() -> list[bytes | None]:
         message = reader.poll(1)
         if message is None:
-            look()
+            check()
             return []
         if message.error():
             raise KafkaException(message.error())
@@ -136,7 +136,7 @@ def _kafka(servers: str, name: str, look: Callable[[], None] = lambda: None) -> 
 
 
 def _measured(work: Work, send: Send, poll: Poll) -> list[float]:
-    """Latencies after the warm-up, in ms. A first click is waited for: it starts what is started late."""
+    """Latencies after the warm-up, in ms. Waits for a first click, since some parts start with the first record."""
     timer = SystemTimer()
     _send(send, work, 0, 0)
     _arrived(poll, 1)
@@ -157,7 +157,7 @@ def _send(send: Send, work: Work, number: int, intended: int) -> None:
 
 
 def _arrived(poll: Poll, count: int) -> list[tuple[int, int]]:
-    """For each result its intended time and when it came."""
+    """For each result its intended time and its arrival."""
     came: list[tuple[int, int]] = []
     heard = time.monotonic()
     while len(came) < count:

@@ -1,7 +1,7 @@
 """The rows of table `engine`: clicks `(user, page, amount)`, a millisecond apart, from a fixed seed.
 
 The same rows in four shapes: a typed topic of the embedded log, a raw one, Parquet files, JSON in Kafka keyed by user.
-A topic in Kafka is filled once in a run of the table and then read by every side that asks for the same rows.
+A topic in Kafka is filled once in a run of the table and then read by every side that needs the same rows.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _ROOM = {"queue_buffering_max_messages": 2 * _BATCH}
 
 
 def clicks(count: int, users: int) -> Iterator[pa.RecordBatch]:
-    """Batches of rows with their times; amounts are whole numbers, whose sums do not hang on the order of the rows."""
+    """Batches of rows with their times; sums of the amounts, which are integers, do not depend on the order of rows."""
     dice = np.random.default_rng(7)
     names = pa.array([f"user-{number:07d}" for number in range(users)])
     pages = pa.array([f"/page/{number:04d}" for number in range(_PAGES)])
@@ -52,7 +52,7 @@ def clicks(count: int, users: int) -> Iterator[pa.RecordBatch]:
 
 
 def expected(query: str, count: int, users: int) -> int:
-    """What the results of a query over these rows must come to: rows of a filter, the sum of all counts else."""
+    """The expected total of a query over these rows: the rows of a filter, otherwise the sum of all counts."""
     if query != "filter":
         return count
     return sum(int((batch.column("amount").to_numpy() > LEAST).sum()) for batch in clicks(count, users))
@@ -98,7 +98,7 @@ def _dated(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def kafka_topic(servers: str, count: int, users: int) -> str:
-    """The topic with these rows as JSON; filled by the first who asks."""
+    """The topic with these rows as JSON; filled by the first caller."""
     name = f"clicks-{count}-{users}"
     if make_topic(servers, name):
         sender = log_kafka.producer(servers, compression_type="lz4", linger_ms=20, batch_size=1_000_000, **_ROOM)
@@ -106,8 +106,8 @@ def kafka_topic(servers: str, count: int, users: int) -> str:
             for key, value, at in _messages(rows):  # one by one: batches take no times
                 sender.produce(name, value, key, partition=zlib.crc32(key) % PARTITIONS, timestamp=at)
             sender.flush()
-    if (held := log_kafka.held(servers, name, PARTITIONS)) != count:
-        raise RuntimeError(f"topic {name} holds {held} records, not {count}")
+    if (stored := log_kafka.stored(servers, name, PARTITIONS)) != count:
+        raise RuntimeError(f"topic {name} holds {stored} records, not {count}")
     return name
 
 

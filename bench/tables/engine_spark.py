@@ -91,7 +91,7 @@ def parquet(work: Work) -> Outcome:
 
 
 def check_files(spark: SparkSession, work: Work, folder: Path) -> None:
-    """A figure is never that of another query; what goes nowhere cannot be looked at."""
+    """Checks that the figure is that of this query; discarded results cannot be checked."""
     if work["query"] == "filter":
         found = spark.read.parquet(str(_out(folder))).count()
         results.compare("filter", found, expected("filter", work["records"], work["users"]))
@@ -102,7 +102,7 @@ def _out(folder: Path) -> Path:
 
 
 def _parquet(spark: SparkSession, query: str, folder: Path) -> float:
-    """A filter's rows go to files; a table that changes goes nowhere, as in Flink."""
+    """A filter's rows go to files; the changes of a table are discarded, as in Flink."""
     started = time.perf_counter()
     rows = spark.readStream.schema(PARQUET).parquet(str(folder))
     finish(written(_QUERIES[query](rows), query, folder).start())
@@ -110,7 +110,7 @@ def _parquet(spark: SparkSession, query: str, folder: Path) -> float:
 
 
 def written(rows: DataFrame, query: str, folder: Path) -> DataStreamWriter:
-    """A filter's rows beside the folder, in files."""
+    """Writes a filter's rows to files in a folder next to the input."""
     out = _out(folder)
     writing = _written(rows, query, folder.with_name(f"{folder.name}-checkpoint"))
     return writing.format("parquet").option("path", str(out)) if query == "filter" else writing.format("noop")

@@ -31,8 +31,8 @@ def embedded(work: Work) -> Outcome:
         with stopwatch() as taken, ThreadPoolExecutor(work["in_flight"]) as pipeline:
             for _ in pipeline.map(lambda appends: log.append(appends, ack=Ack.ALL), islice(turns, count)):
                 pass
-        held = sum(end - start for start, end in log.bounds(_TOPIC).values())
-    _check(held, (count + work["warmup_batches"]) * work["batch_rows"])
+        stored = sum(end - start for start, end in log.bounds(_TOPIC).values())
+    _check(stored, (count + work["warmup_batches"]) * work["batch_rows"])
     return Outcome(count * work["batch_rows"], taken.seconds, extra={"cpu_seconds": taken.cpu_seconds})
 
 
@@ -46,7 +46,7 @@ def kafka(work: Work) -> Outcome:
     _send(sender, topic, islice(turns, work["warmup_batches"]), errors)
     with stopwatch() as taken:
         _send(sender, topic, islice(turns, count), errors)
-    _check(log_kafka.held(servers, topic, work["partitions"]), (count + work["warmup_batches"]) * work["batch_rows"])
+    _check(log_kafka.stored(servers, topic, work["partitions"]), (count + work["warmup_batches"]) * work["batch_rows"])
     log_kafka.delete_topic(work, topic)
     return Outcome(count * work["batch_rows"], taken.seconds, extra={"cpu_seconds": taken.cpu_seconds})
 
@@ -75,6 +75,6 @@ def _send(sender: Producer, topic: str, turns: Iterator[list[dict[str, bytes]]],
         raise KafkaException(errors[0])
 
 
-def _check(held: int, sent: int) -> None:
-    if held != sent:
-        raise RuntimeError(f"sent {sent} records, but the log holds {held}")
+def _check(stored: int, sent: int) -> None:
+    if stored != sent:
+        raise RuntimeError(f"sent {sent} records, but the log holds {stored}")

@@ -56,7 +56,7 @@ def _publish(index: int, gate: Gate, log: EmbeddedLog, settings: Mapping[str, An
     turns = cycle([[Append(_TOPIC, rows)] for rows in batches(pairs, settings["batch_rows"])])
     for appends in islice(turns, settings["warmup_batches"]):
         log.append(appends, ack=Ack(settings["ack"]))
-    gate.wait()  # subscribers are there
+    gate.wait()  # until all subscribers are ready
     gate.wait()  # and have read the warm-up
     start = time.monotonic_ns()
     for appends in islice(turns, _batches(settings)):

@@ -49,7 +49,7 @@ def create_topic(work: Work, partitions: int = 1) -> str:
 
 
 def delete_topic(work: Work, name: str) -> None:
-    """Room for the next run."""
+    """Deletes the topic to make room for the next run."""
     admin = AdminClient({"bootstrap.servers": work.services["kafka"]})
     for future in admin.delete_topics([name]).values():
         future.result()
@@ -62,7 +62,7 @@ def producer(servers: str, **options: Any) -> Producer:
 
 
 def send_and_wait(sender: Producer, topic: str, value: bytes, key: bytes) -> None:
-    """One record, and back when it is acknowledged."""
+    """Sends one record and waits for its acknowledgement."""
     answers: list[Any] = []
     sender.produce(topic, value=value, key=key, on_delivery=lambda error, _: answers.append(error))
     while not answers:
@@ -80,7 +80,7 @@ def consumer(servers: str, topic: str, group: str) -> Consumer:
     return reader
 
 
-def held(servers: str, topic: str, partitions: int) -> int:
+def stored(servers: str, topic: str, partitions: int) -> int:
     """How many records the topic has."""
     reader = Consumer({"bootstrap.servers": servers, "group.id": "bench-count"})
     try:

@@ -38,7 +38,7 @@ def embedded(work: Work) -> Outcome:
 
 
 def _consume(log: EmbeddedLog, count: int) -> int:
-    """Bytes of keys and values that came; raises when some are missing."""
+    """The consumed bytes of keys and values; raises if some are missing."""
     seen = data_bytes = 0
     with closing(log.consumer("through", Subscription((_TOPIC,)))) as reader:
         while seen < count:

@@ -27,7 +27,7 @@ from headrace.record import Record
 _TOPIC = "single"
 _FIRST = 20  # records before anything is timed: the first ones of a process load libraries, for seconds
 Send = Callable[[bytes, bytes], object]
-"""Sends a key and a value and is back when they are durable."""
+"""Sends a key and a value, and returns when they are durable."""
 
 
 @dataclass(frozen=True)

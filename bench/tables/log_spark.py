@@ -89,7 +89,7 @@ def _scan(work: Work, spark: SparkSession, read: Callable[[], DataFrame]) -> Out
 
 
 def _summed(rows: DataFrame) -> DataFrame:
-    """Every sum is collected: Spark leaves out what nobody asks for, and with it the column and its parsing."""
+    """Every sum is collected: Spark skips columns that are not used, and their parsing."""
     touched = [fn.sum("user"), fn.sum(fn.length("page")), fn.sum("amount"), fn.max("at")]
     return rows.agg(fn.count("*").alias("count"), *touched)
 

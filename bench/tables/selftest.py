@@ -35,7 +35,7 @@ def paced(work: Work) -> Outcome:
 
 
 def broken(work: Work) -> Outcome:
-    """Fails when it is told to."""
+    """Fails if its settings say so."""
     if work["broken"]:
         raise RuntimeError("broken on purpose")
     return Outcome(1, 1.0)

@@ -1,7 +1,7 @@
-"""Case dashboard: many people look on while records flow.
+"""Case dashboard: many browsers show a dashboard while records flow.
 
-The cost is what the server's own process uses more than before, when the same records flowed and nobody looked. A
-page is shown when what moves on it is there; each browser begins with nothing in its cache.
+The cost is what the server's own process uses more than before, when the same records flowed and no page was open. A
+page is shown when its live parts are; each browser begins with nothing in its cache.
 """
 
 from __future__ import annotations
@@ -44,50 +44,52 @@ _PAGES = {
     "/queries": ".hr-grid td",
     "/views/PAGE_VIEWS": ".hr-grid td",
 }
-"""And what is there when a page is shown."""
+"""By page: the element that is present once the page is shown."""
 _TIMES = 10  # appends a second
 _KINDS = 50  # of pages that are clicked on
 
 
 def console(work: Work) -> Outcome:
-    with server(work.folder / "data") as there:
-        there.ksql(_STATEMENTS)
-        there.put("/api/v1/dashboards/clicks", _BOARD)
+    with server(work.folder / "data") as target:
+        target.ksql(_STATEMENTS)
+        target.put("/api/v1/dashboards/clicks", _BOARD)
         with _flowing(work), chromium() as browser, ExitStack() as open_windows:
-            until(lambda: bool(there.rows("SELECT * FROM page_views;")), "Spark has counted the first clicks")
+            until(lambda: bool(target.rows("SELECT * FROM page_views;")), "Spark has counted the first clicks")
             time.sleep(work["warmup_seconds"])
-            alone = _percent(there, work["seconds"])
-            opened = [_opened(browser, there, number, open_windows) for number in range(work["browsers"])]
+            alone = _percent(target, work["seconds"])
+            opened = [_opened(browser, target, number, open_windows) for number in range(work["browsers"])]
             before = [page.inner_text("main") for page, _ in opened]
-            watched = _percent(there, work["seconds"])
+            watched = _percent(target, work["seconds"])
             _check_moved(before, [page for page, _ in opened])
     extra = {"console_percent": watched - alone, "alone_percent": alone}
-    return Outcome(round(work["rate"] * work["seconds"]), work["seconds"], [took for _, took in opened], extra)
+    return Outcome(
+        round(work["rate"] * work["seconds"]), work["seconds"], [milliseconds for _, milliseconds in opened], extra
+    )
 
 
-def _opened(browser: Browser, there: Server, number: int, windows: ExitStack) -> tuple[Page, float]:
+def _opened(browser: Browser, target: Server, number: int, windows: ExitStack) -> tuple[Page, float]:
     """A page that stays open, and the milliseconds until it was shown."""
-    path, there_then = list(_PAGES.items())[number % len(_PAGES)]
+    path, selector = list(_PAGES.items())[number % len(_PAGES)]
     page = windows.enter_context(browser.new_context()).new_page()
-    begun = time.monotonic()
-    page.goto(f"http://127.0.0.1:{there.port}/ui{path}")
-    page.wait_for_selector(there_then, state="attached")
-    return page, 1000 * (time.monotonic() - begun)
+    started = time.monotonic()
+    page.goto(f"http://127.0.0.1:{target.port}/ui{path}")
+    page.wait_for_selector(selector, state="attached")
+    return page, 1000 * (time.monotonic() - started)
 
 
 def _check_moved(before: list[str], pages: list[Page]) -> None:
-    """A page that stands still would cost nothing."""
+    """Checks that the pages move: a page that does not would cost nothing."""
     still = [page.url for page, text in zip(pages, before, strict=True) if page.inner_text("main") == text]
     if still:
         raise RuntimeError(f"pages stand still: {still}")
 
 
-def _percent(there: Server, seconds: float) -> float:
+def _percent(target: Server, seconds: float) -> float:
     """Of a core, by the server's own process: Spark has others."""
-    process = psutil.Process(there.pid)
-    before, begun = sum(process.cpu_times()[:2]), time.monotonic()
+    process = psutil.Process(target.pid)
+    before, started = sum(process.cpu_times()[:2]), time.monotonic()
     time.sleep(seconds)
-    return 100 * (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - begun)
+    return 100 * (sum(process.cpu_times()[:2]) - before) / (time.monotonic() - started)
 
 
 @contextmanager
@@ -99,7 +101,7 @@ def _flowing(work: Work) -> Iterator[None]:
     try:
         yield
         if process.exitcode is not None:
-            raise RuntimeError("whoever appends has ended")
+            raise RuntimeError("the appending process has ended")
     finally:
         process.terminate()
         process.join()

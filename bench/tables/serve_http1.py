@@ -12,7 +12,7 @@ _MOST = 1 << 22
 
 
 class Http1Connection:
-    """A connection that is kept."""
+    """A connection that stays open between requests."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -21,12 +21,12 @@ class Http1Connection:
     async def open(cls, port: int) -> Http1Connection:
         return cls(*await asyncio.open_connection("127.0.0.1", port, limit=_MOST))
 
-    async def ask(self, path: str, body: bytes, content_type: str = "application/json") -> bytes:
-        """The whole answer."""
+    async def request(self, path: str, body: bytes, content_type: str = "application/json") -> bytes:
+        """The whole response."""
         return b"".join([part async for part in self.parts(path, body, content_type)])
 
     async def parts(self, path: str, body: bytes, content_type: str = "application/json") -> AsyncIterator[bytes]:
-        """The answer as it comes. The body is sent meanwhile: a server that answers early is listened to."""
+        """The response as it arrives. The body is sent meanwhile, so a server may respond early."""
         self._writer.write(
             f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: {content_type}\r\n"
             f"content-length: {len(body)}\r\n\r\n".encode()

@@ -12,7 +12,7 @@ _MOST = 1 << 16
 
 
 class Stream:
-    """A connection; each `ask` is a stream of its own."""
+    """A connection; each `request` is a stream of its own."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader, self._writer = reader, writer
@@ -26,7 +26,7 @@ class Stream:
     async def open(cls, port: int) -> Stream:
         return cls(*await asyncio.open_connection("127.0.0.1", port))
 
-    async def ask(self, path: str, body: bytes) -> bytes:
+    async def request(self, path: str, body: bytes) -> bytes:
         number = self._h2.get_next_available_stream_id()
         answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
         self._answers[number] = (bytearray(), answer)

@@ -19,7 +19,7 @@ CREATE STREAM orders (id STRING KEY, item STRING, amount BIGINT, price DOUBLE)
 """
 ARROW = "application/vnd.apache.arrow.stream"
 Send = Callable[[Http1Connection], Awaitable[None]]
-"""Sends one batch, and is back when it is acknowledged."""
+"""Sends one batch and waits for its acknowledgement."""
 
 
 def lines(work: Work) -> Outcome:
@@ -28,9 +28,9 @@ def lines(work: Work) -> Outcome:
     body = b"\n".join([b'{"target": "ORDERS"}', *(json.dumps(row).encode() for row in rows)])
 
     async def send(connection: Http1Connection) -> None:
-        told = await connection.ask("/inserts-stream", body)
-        if (count := told.count(b'"ok"')) != work["batch_rows"]:
-            raise RuntimeError(f"{count} of {work['batch_rows']} rows were taken: {told[:500]!r}")
+        response = await connection.request("/inserts-stream", body)
+        if (count := response.count(b'"ok"')) != work["batch_rows"]:
+            raise RuntimeError(f"{count} of {work['batch_rows']} rows were taken: {response[:500]!r}")
 
     return _measured(send, work)
 
@@ -46,9 +46,9 @@ def arrow(work: Work) -> Outcome:
     body = sink.getvalue().to_pybytes()
 
     async def send(connection: Http1Connection) -> None:
-        told = json.loads(await connection.ask("/api/v1/topics/orders/records", body, ARROW))
-        if told["records"] != work["batch_rows"]:
-            raise RuntimeError(f"{told}")
+        response = json.loads(await connection.request("/api/v1/topics/orders/records", body, ARROW))
+        if response["records"] != work["batch_rows"]:
+            raise RuntimeError(f"{response}")
 
     return _measured(send, work)
 
@@ -58,13 +58,13 @@ def _row(n: int) -> dict[str, object]:
 
 
 def _measured(send: Send, work: Work) -> Outcome:
-    with server(work.folder / "data") as there:
-        there.ksql(_STREAM)
-        return asyncio.run(_sent(there, send, work))
+    with server(work.folder / "data") as target:
+        target.ksql(_STREAM)
+        return asyncio.run(_sent(target, send, work))
 
 
-async def _sent(there: Server, send: Send, work: Work) -> Outcome:
-    connections = [await Http1Connection.open(there.port) for _ in range(work["clients"])]
+async def _sent(target: Server, send: Send, work: Work) -> Outcome:
+    connections = [await Http1Connection.open(target.port) for _ in range(work["clients"])]
     await asyncio.gather(
         *(_until(send, connection, time.monotonic() + work["warmup_seconds"]) for connection in connections)
     )

@@ -1,7 +1,7 @@
-"""Cases push-*: many who ask EMIT CHANGES, and rows that are appended one by one at a fixed rate.
+"""Cases push-*: many clients run EMIT CHANGES while rows are appended one by one at a fixed rate.
 
-Who appends is another process, straight at the log. A row says when it was to be appended; latency counts from there
-until a subscriber holds it. A row that does not come to everybody is an error.
+Another process appends directly to the log. A row says when it was to be appended; latency counts from then until a
+subscriber has it. A row that not every subscriber receives is an error.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ _SILENCE = 60.0
 
 
 def pushed(work: Work) -> Outcome:
-    with server(work.folder / "data") as there:
-        there.ksql(_STREAM)
-        return asyncio.run(_measured(there, work))
+    with server(work.folder / "data") as target:
+        target.ksql(_STREAM)
+        return asyncio.run(_measured(target, work))
 
 
-async def _measured(there: Server, work: Work) -> Outcome:
+async def _measured(target: Server, work: Work) -> Outcome:
     numbers = [n % work["distinct_queries"] for n in range(work["subscribers"])]
-    readers = [await _subscribed(there.port, number) for number in numbers]
+    readers = [await _subscribed(target.port, number) for number in numbers]
     with ProcessPoolExecutor(1, get_context("spawn")) as pool:
         loop = asyncio.get_running_loop()
         appending = loop.run_in_executor(pool, _append, str(work.folder / "data"), dict(work.settings))
@@ -51,16 +51,16 @@ async def _measured(there: Server, work: Work) -> Outcome:
 
 
 async def _subscribed(port: int, number: int) -> Any:
-    """Parts of an answer that has begun: its first one names the columns. Every question has all rows for an answer."""
+    """The parts of a response after the first, which names the columns. The result of every query is all rows."""
     connection = await Http1Connection.open(port)
-    question = f"SELECT id, at FROM clicks WHERE page <> 'page {number}' EMIT CHANGES;"
-    parts = connection.parts("/query-stream", json.dumps({"sql": question}).encode())
+    query = f"SELECT id, at FROM clicks WHERE page <> 'page {number}' EMIT CHANGES;"
+    parts = connection.parts("/query-stream", json.dumps({"sql": query}).encode())
     await anext(parts)
     return parts
 
 
 async def _read(parts: Any, work: Work) -> list[float]:
-    """Latencies of the rows behind the warm-up."""
+    """Latencies of the rows after the warm-up."""
     first, last = (round(work["rate"] * seconds) for seconds in (work["warmup_seconds"], _whole(work.settings)))
     latencies, seen = list[float](), 0
     async for part in parts:

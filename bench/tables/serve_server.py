@@ -23,16 +23,16 @@ _PATIENCE = 120.0  # seconds, for what must come
 
 @dataclass(frozen=True)
 class Server:
-    """One that listens."""
+    """A running server."""
 
     pid: int
     port: int
 
     def text(self, path: str, body: str | None = None, method: str = "") -> str:
-        """The answer; what is refused is an error."""
-        asked = method or ("GET" if body is None else "POST")
+        """The body of the response. Raises if the server refuses the request."""
+        verb = method or ("GET" if body is None else "POST")
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)) as connection:
-            connection.request(asked, path, body, {"content-type": "application/json"})
+            connection.request(verb, path, body, {"content-type": "application/json"})
             response = connection.getresponse()
             text = response.read().decode()
         if response.status >= 300:
@@ -51,20 +51,20 @@ class Server:
     def ksql(self, text: str) -> Any:
         return self.post("/ksql", {"ksql": text})
 
-    def rows(self, question: str) -> list[Any]:
-        told = self.post("/query", {"ksql": question})
-        return [entry["row"]["columns"] for entry in told if "row" in entry]
+    def rows(self, query: str) -> list[Any]:
+        response = self.post("/query", {"ksql": query})
+        return [entry["row"]["columns"] for entry in response if "row" in entry]
 
 
 @contextmanager
 def server(folder: Path, **settings: str) -> Iterator[Server]:
-    """Until the end of the block; `settings` by their names."""
-    told = folder.parent / f"{folder.name}-server.txt"
+    """Runs a server until the end of the block; `settings` by their names."""
+    output = folder.parent / f"{folder.name}-server.txt"
     command = [sys.executable, "-c", PROGRAM, "--data", str(folder), "up", "--port", "0"]
     environment = os.environ | {f"HEADRACE_{name.upper()}": value for name, value in settings.items()}
-    with told.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file, env=environment) as process:
+    with output.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file, env=environment) as process:
         try:
-            yield Server(process.pid, _port(process, told))
+            yield Server(process.pid, _port(process, output))
         finally:
             process.send_signal(signal.SIGTERM)
             _ended(process)
@@ -77,16 +77,16 @@ def _ended(process: subprocess.Popen[bytes]) -> None:
         process.kill()
 
 
-def _port(process: subprocess.Popen[bytes], told: Path) -> int:
-    until(lambda: process.poll() is not None or _LISTENS.search(told.read_text()) is not None, "the server listens")
-    found = _LISTENS.search(told.read_text())
+def _port(process: subprocess.Popen[bytes], output: Path) -> int:
+    until(lambda: process.poll() is not None or _LISTENS.search(output.read_text()) is not None, "the server listens")
+    found = _LISTENS.search(output.read_text())
     if found is None:
-        raise RuntimeError(f"the server has ended: {told.read_text()[-1000:]}")
+        raise RuntimeError(f"the server has ended: {output.read_text()[-1000:]}")
     return int(found[1])
 
 
 def until(holds: Callable[[], bool], what: str, patience: float = _PATIENCE) -> None:
-    """Wait until it holds."""
+    """Waits until a condition holds."""
     given_up = time.monotonic() + patience
     while not holds():
         if time.monotonic() > given_up:

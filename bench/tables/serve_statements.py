@@ -35,26 +35,26 @@ _TIMES = 10  # appends a second
 
 
 def statements(work: Work) -> Outcome:
-    with server(work.folder / "data", query_suspend_after=work["suspend_after"]) as there:
+    with server(work.folder / "data", query_suspend_after=work["suspend_after"]) as target:
         for n in range(work["active"] + work["idle"]):
-            there.ksql(_STATEMENTS.format(n=n))
-        begun = time.monotonic()
-        until(lambda: _parked(there) == work["active"] + work["idle"], "all are idle", work["patience_seconds"])
-        extra = {"settle_seconds": time.monotonic() - begun, "idle_percent": _idle(there, work["idle_seconds"])}
-        with _watched(there) as memory:
+            target.ksql(_STATEMENTS.format(n=n))
+        started = time.monotonic()
+        until(lambda: _idle_queries(target) == work["active"] + work["idle"], "all are idle", work["patience_seconds"])
+        extra = {"settle_seconds": time.monotonic() - started, "idle_percent": _idle(target, work["idle_seconds"])}
+        with _watched(target) as memory:
             latencies = _active(work)
     return Outcome(len(latencies), work["seconds"], latencies, {**extra, "tree_pss_mb": memory.peak / MB})
 
 
-def _parked(there: Server) -> int:
-    return sum(query["state"] == "suspended" for query in there.get("/api/v1/queries"))
+def _idle_queries(target: Server) -> int:
+    return sum(query["state"] == "suspended" for query in target.get("/api/v1/queries"))
 
 
-def _idle(there: Server, seconds: float) -> float:
+def _idle(target: Server, seconds: float) -> float:
     """Percent of a core that the whole server uses."""
-    before, start = cpu_seconds(there.pid), time.monotonic()
+    before, start = cpu_seconds(target.pid), time.monotonic()
     time.sleep(seconds)
-    return 100 * (cpu_seconds(there.pid) - before) / (time.monotonic() - start)
+    return 100 * (cpu_seconds(target.pid) - before) / (time.monotonic() - start)
 
 
 @dataclass
@@ -63,12 +63,12 @@ class Memory:
 
 
 @contextmanager
-def _watched(there: Server) -> Iterator[Memory]:
+def _watched(target: Server) -> Iterator[Memory]:
     memory, done = Memory(), threading.Event()
 
     def watch() -> None:
         while not done.wait(2):
-            memory.peak = max(memory.peak, tree_pss(there.pid))
+            memory.peak = max(memory.peak, tree_pss(target.pid))
 
     thread = threading.Thread(target=watch)
     thread.start()
@@ -90,7 +90,7 @@ def _active(work: Work) -> list[float]:
 
 
 def _read(log: EmbeddedLog, work: Work, appending: Future[None]) -> list[float]:
-    """Until all have come."""
+    """Waits for all results."""
     latencies, left = list[float](), round(_whole(work.settings) * work["rate"]) * work["active"]
     warm = round(work["warmup_seconds"] * work["rate"])
     given_up = time.monotonic() + _whole(work.settings) + work["patience_seconds"]

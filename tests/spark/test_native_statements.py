@@ -1,4 +1,4 @@
-"""Spark's own operators give the chain's results: plans one by one, and statements made at random."""
+"""Spark's own operators give the results of the chain: single plans, and random statements."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def test_which_plans_run_natively(log: EmbeddedLog) -> None:
 
 
 @pytest.mark.parametrize("sample", RECORD_MODE_PLANS, ids=[sample.name for sample in RECORD_MODE_PLANS])
-def test_what_is_left_to_the_chain_says_why(sample: SamplePlan) -> None:
+def test_plans_left_to_the_chain_have_a_reason(sample: SamplePlan) -> None:
     topics = {source.topic: Topic(source.topic, TopicSpec(), 0) for source in sample.query.sources}
     choice = choose_native(sample.query, topics)
     assert choice.execution_mode == RECORD

@@ -24,14 +24,14 @@ _PIECE_ROWS, _PIECE_BYTES = 100_000, 32 << 20
 
 def coalesce_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Merges the small batches that Spark passes to Python into larger ones: each batch has a fixed cost."""
-    held: list[pa.RecordBatch] = []
+    pending: list[pa.RecordBatch] = []
     for batch in batches:
-        held.append(batch)
-        if sum(map(len, held)) >= _PIECE_ROWS or sum(one.nbytes for one in held) >= _PIECE_BYTES:
-            yield pa.concat_batches(held)
-            held = []
-    if held:
-        yield pa.concat_batches(held)
+        pending.append(batch)
+        if sum(map(len, pending)) >= _PIECE_ROWS or sum(one.nbytes for one in pending) >= _PIECE_BYTES:
+            yield pa.concat_batches(pending)
+            pending = []
+    if pending:
+        yield pa.concat_batches(pending)
 
 
 def arrow_schema(topics: Sequence[Topic], columns: Iterable[str] | None = None) -> pa.Schema:
@@ -86,9 +86,9 @@ def from_spark(rows: pa.RecordBatch, topics: Sequence[Topic]) -> list[tuple[Topi
         return [(topics[0], _topic_rows(rows, topics[0]))]
     parts: list[tuple[Topic, pa.RecordBatch]] = []
     for topic in topics:
-        mine = rows.filter(pc.equal(rows.column("$topic"), topic.name))
-        if mine.num_rows:
-            parts.append((topic, _topic_rows(_unpacked(mine, topic), topic)))
+        own = rows.filter(pc.equal(rows.column("$topic"), topic.name))
+        if own.num_rows:
+            parts.append((topic, _topic_rows(_unpacked(own, topic), topic)))
     return parts
 
 

@@ -63,6 +63,6 @@ def as_rows(messages: pa.RecordBatch) -> pa.RecordBatch:
     times = messages.column("timestamp").cast(pa.timestamp("ms", "UTC"), safe=False).cast(pa.int64())
     columns = {name: pa.nulls(messages.num_rows, kind) for name, kind in SYSTEM_COLUMNS.items()}
     columns |= {"$timestamp": pc.max_element_wise(times, 0), "$offset": messages.column("offset")}
-    gone = pc.and_(value.is_null(), key.is_valid())
-    columns["$deleted"] = pc.if_else(gone, True, pa.scalar(None, pa.bool_()))
+    deleted = pc.and_(value.is_null(), key.is_valid())
+    columns["$deleted"] = pc.if_else(deleted, True, pa.scalar(None, pa.bool_()))
     return pa.RecordBatch.from_arrays([key, value, *columns.values()], schema=read_schema(RAW))

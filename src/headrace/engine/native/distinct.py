@@ -31,11 +31,12 @@ class StreamingDistinct(n.Distinct):
 
 @compile_node.register
 def _(node: StreamingDistinct, rows: DataFrame) -> DataFrame:
-    made, by = distinct_rows(node, rows)
+    compared, by = distinct_rows(node, rows)
     if node.hops is not None:
         size = node.hops.size
-        made, by = made.selectExpr("*", f"timestamp_millis(time - time % {size} + {size}) as closes"), [*by, "closes"]
-    firsts = made.repartition(*by).mapInArrow(first_of_batch(by), made.schema)
+        compared = compared.selectExpr("*", f"timestamp_millis(time - time % {size} + {size}) as closes")
+        by = [*by, "closes"]
+    firsts = compared.repartition(*by).mapInArrow(first_of_batch(by), compared.schema)
     if node.hops is not None:
         firsts = firsts.withWatermark("closes", f"{node.hops.size + node.hops.grace} milliseconds")
     return firsts.dropDuplicates(by).select(*frame_columns(node.relation))

@@ -113,8 +113,8 @@ def _time(rows: pa.RecordBatch, names: dict[str, str], source: Source) -> pa.Arr
     place = [f.name for f in source.relation.columns].index(source.timestamp.column)
     width = len(source.relation.key)
     name = f"k{place}" if place < width else f"v{place - width}"
-    said = pc.fill_null(rows.column(names[name]).cast(pa.int64()), _NO_TIME)
-    return pc.if_else(pc.fill_null(rows.column("$deleted"), False), own, said) if name[0] == "v" else said
+    stated = pc.fill_null(rows.column(names[name]).cast(pa.int64()), _NO_TIME)
+    return pc.if_else(pc.fill_null(rows.column("$deleted"), False), own, stated) if name[0] == "v" else stated
 
 
 def _without_bad_times(rows: InputRows, batch: Batch, source: Source, last: int | None) -> InputRows:
@@ -191,8 +191,8 @@ def validate(rows: InputRows, spec: NativeTaskSpec, now: int) -> tuple[InputRows
     if not spec.by_time:
         stream_times = np.maximum.accumulate(stream_times)
     rows.columns["now"] = integer_array(stream_times)
-    late, kept = _late(rows.times, stream_times, spec.hops)
-    return _with_reports(rows, spec, late if mask is None else late | ~mask, stream_times).where(kept), reached
+    late, open_rows = _late(rows.times, stream_times, spec.hops)
+    return _with_reports(rows, spec, late if mask is None else late | ~mask, stream_times).where(open_rows), reached
 
 
 def _with_reports(rows: InputRows, spec: NativeTaskSpec, suspect: Mask | None, stream_times: Times | None) -> InputRows:

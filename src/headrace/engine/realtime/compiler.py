@@ -125,8 +125,8 @@ def source_frame(records: DataFrame, source: n.Source) -> DataFrame:
         "sequence": "0L",
         "place": "cast(array() as array<int>)",
         "time": "coalesce(time, 0L)",
-        "keyed": "k0 is not null" if len(source.relation.key) == 1 else "key_there",
-        "valued": "value_there",
+        "keyed": "k0 is not null" if len(source.relation.key) == 1 else "key_present",
+        "valued": "value_present",
         "headers": envelope.carried_headers(),
     }
     return records.selectExpr(*(f"{made.get(name, name)} as {name}" for name in frame_columns(source.relation)))

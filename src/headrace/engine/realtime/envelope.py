@@ -29,9 +29,9 @@ _HEADERS = "array<struct<key: string, value: binary>>"
 
 def arrival_stages(source: Source) -> list[dict[str, str]]:
     """Stages over Kafka's columns: `at` is the record's own time, `time` that of the timestamp column if any."""
-    told = f"get(reverse(filter(headers, h -> {_TIMES} and h.key = '{TIME_HEADER}')), 0).value"
+    stated_time = f"get(reverse(filter(headers, h -> {_TIMES} and h.key = '{TIME_HEADER}')), 0).value"
     own = f"filter(headers, h -> not {_TIMES} and h.key not in ({_STAMPS}))"
-    at = f"coalesce(try_cast(cast({told} as string) as bigint), greatest(unix_millis(timestamp), 0))"
+    at = f"coalesce(try_cast(cast({stated_time} as string) as bigint), greatest(unix_millis(timestamp), 0))"
     return [
         {"at": at, "carried": f"coalesce({own}, cast(array() as {_HEADERS}))"},
         {"time": _time(source)},
@@ -46,7 +46,7 @@ def _time(source: Source) -> str:
     if source.timestamp.column in names:
         return f"k{names.index(source.timestamp.column)}"
     place = [field.name for field in source.relation.value].index(source.timestamp.column)
-    return f"if(value_there, v{place}, at)"
+    return f"if(value_present, v{place}, at)"
 
 
 _REASON = "if(time is null, 'the column that holds its time is null', concat('its time, ', time, ', is before 1970'))"

@@ -31,7 +31,7 @@ def format_obstacles(form: Format, columns: Sequence[Field], *, written: bool) -
 
 
 def decode_stages(source: SourceNode, secret: str) -> list[ColumnStage]:
-    """Stages that produce k0 ..., v0 ..., and for both sides `_there` and `_fault`."""
+    """Stages that produce k0 ..., v0 ..., and for both sides `_present` and `_fault`."""
     key, value = source.relation.key, payload(source.relation, source.system)
     return [
         *_side(source.key_format, key, _KEY, secret, bare=len(key) == 1),
@@ -54,18 +54,18 @@ def _json(columns: Sequence[Field], side: str, secret: str, bare: bool) -> list[
 
 def _kafka(columns: Sequence[Field], side: str, secret: str, bare: bool) -> list[ColumnStage]:
     """One column, big endian; without columns there is a row with no values."""
-    there = {f"{side}_there": f"`{side}` is not null"}
+    present = {f"{side}_present": f"`{side}` is not null"}
     if not columns:
-        return [{**there, f"{side}_fault": "cast(null as string)"}]
+        return [{**present, f"{side}_fault": "cast(null as string)"}]
     name, kind = f"{side[0]}0", kind_name(columns[0].type)
-    said = quote_text(f'column "{columns[0].name}": ')
-    fault = f"concat({said}, octet_length(`{side}`), ' bytes are not a valid {kind}')"
+    message = quote_text(f'column "{columns[0].name}": ')
+    fault = f"concat({message}, octet_length(`{side}`), ' bytes are not a valid {kind}')"
     read = {name: _BIG_ENDIAN[kind].format(side=f"`{side}`")}
-    return [read, {**there, f"{side}_fault": f"if(`{side}` is not null and {name} is null, {fault}, null)"}]
+    return [read, {**present, f"{side}_fault": f"if(`{side}` is not null and {name} is null, {fault}, null)"}]
 
 
 def _none(columns: Sequence[Field], side: str, secret: str, bare: bool) -> list[ColumnStage]:
-    return [{f"{side}_there": "false", f"{side}_fault": "cast(null as string)"}]
+    return [{f"{side}_present": "false", f"{side}_fault": "cast(null as string)"}]
 
 
 _UNSIGNED = "try_cast(conv(substr(hex({side}), 1, 8), 16, 10) as bigint)"

@@ -37,8 +37,8 @@ class JsonDocument:
     secret: str
 
     def stages(self) -> list[ColumnStage]:
-        """Column by column; `<side>_there` is whether there is a row, `<side>_fault` why it cannot be read."""
-        return [self._parsed(), *self._taken_apart(), *self._found(), self._values(), self._judged()]
+        """Column by column; `<side>_present` is whether there is a row, `<side>_fault` why it cannot be read."""
+        return [self._parsed(), *self._entries(), *self._found(), self._values(), self._faults()]
 
     def _of(self, name: str) -> str:
         return f"{self.side}_{name}"
@@ -54,23 +54,23 @@ class JsonDocument:
         }
         return {self._of("text"): text, **parsed}
 
-    def _taken_apart(self) -> list[ColumnStage]:
+    def _entries(self) -> list[ColumnStage]:
         """Names and values from the last to the first, null if the payload is no object; and unmatched names."""
         texts, names = self._of("texts"), self._of("names")
         first, last = (f"get({texts}, {place})" for place in (0, 1))  # not [0]: Spark may evaluate it needlessly
         alone = f"size({texts}) = 2 and map_contains_key({last}, '{self.secret}') and size({last}) = 1"
         alone += f" and size({first}) = 1" if self.bare else ""
-        apart = {
+        entries = {
             names: f"if({alone}, reverse(map_keys({first})), null)",
             self._of("raws"): f"reverse(map_values({first}))",
             self._of("found"): f"reverse(map_values(get({self._of('variants')}, 0)))",
         }
         if self.bare:
-            return [apart]
-        wanted = ", ".join(quote_text(column.name) for column in self.columns)
-        others = f"filter(reverse(array_distinct(reverse({names}))), x -> x not in ({wanted}))"
+            return [entries]
+        declared = ", ".join(quote_text(column.name) for column in self.columns)
+        others = f"filter(reverse(array_distinct(reverse({names}))), x -> x not in ({declared}))"
         uppers = f"transform({self._of('others')}, x -> upper(x))"
-        return [apart, {self._of("others"): others}, {self._of("uppers"): uppers}]
+        return [entries, {self._of("others"): others}, {self._of("uppers"): uppers}]
 
     def _place(self, field: Field) -> str:
         """The position of a column among the names, from 1: by the exact name, or else case-insensitively."""
@@ -100,21 +100,21 @@ class JsonDocument:
             for i, field in enumerate(self.columns)
         }
 
-    def _judged(self) -> ColumnStage:
+    def _faults(self) -> ColumnStage:
         text = self._of("text")
         is_null = f"trim(BOTH {_SPACE} FROM {text}) = 'null'"
         faults = [f"when {text} is null or {is_null} then null", f"when {_unfit(text)} then 'the payload is not JSON'"]
         faults += [f"when {self._of('names')} is null then 'the payload is not a JSON object'"]
         faults += [self._misfit(i, field) for i, field in enumerate(self.columns)]
         return {
-            self._of("there"): f"coalesce({text} is not null and not {is_null}, false)",
+            self._of("present"): f"coalesce({text} is not null and not {is_null}, false)",
             self._of("fault"): f"case {' '.join(faults)} end",
         }
 
     def _misfit(self, i: int, field: Field) -> str:
         raw, value = self._of(f"raw{i}"), f"{self.side[0]}{i}"
-        said = quote_text(f'column "{field.name}": realtime mode cannot read {kind_name(field.type)} from ')
-        shown = f"concat({said}, coalesce(lower({self._of(f'kind{i}')}), 'nothing'), ' ', substr({raw}, 1, 40))"
+        message = quote_text(f'column "{field.name}": realtime mode cannot read {kind_name(field.type)} from ')
+        shown = f"concat({message}, coalesce(lower({self._of(f'kind{i}')}), 'nothing'), ' ', substr({raw}, 1, 40))"
         return f"when {raw} is not null and {value} is null then {shown}"
 
 

@@ -20,9 +20,9 @@ class ProgressTracker:
         self._progress = progress
         self._last = -1
 
-    def add(self, told: Iterable[Any]) -> None:
+    def add(self, batches: Iterable[Any]) -> None:
         """Adds Spark's recent reports; those added before are skipped."""
-        for batch in told:
+        for batch in batches:
             if batch["batchId"] > self._last:
                 self._last = batch["batchId"]
                 self._progress.add([_report(batch)])

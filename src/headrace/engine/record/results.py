@@ -50,8 +50,8 @@ class Results:
 
 def can_merge_changes(query: Query) -> bool:
     """Whether changes of one key may be merged at all."""
-    asked = any(isinstance(node, Emit | Final) for node in walk(query.sink))
-    return query.sink.relation.kind is Kind.TABLE and not asked
+    requested = any(isinstance(node, Emit | Final) for node in walk(query.sink))
+    return query.sink.relation.kind is Kind.TABLE and not requested
 
 
 def merge_changes(results: Results, relation: Relation) -> Results:

@@ -67,8 +67,8 @@ def aggregate_sql(call: AggregateCall, argument: str) -> str | None:
 
 def group_rows(rows: DataFrame, node: Any, *carried: str) -> tuple[DataFrame, list[str]]:
     """The rows that have a group, with its columns (g0 ...) and the arguments (a0 ...); and the names of the groups."""
-    made, groups = with_groups(rows.where("valued"), node, *carried)
-    return made.where(" and ".join(f"{group} is not null" for group in groups)), groups
+    computed, groups = with_groups(rows.where("valued"), node, *carried)
+    return computed.where(" and ".join(f"{group} is not null" for group in groups)), groups
 
 
 def with_groups(rows: DataFrame, node: Any, *carried: str) -> tuple[DataFrame, list[str]]:
@@ -76,8 +76,8 @@ def with_groups(rows: DataFrame, node: Any, *carried: str) -> tuple[DataFrame, l
     groups = {f"g{i}": named.expression for i, named in enumerate(node.groups)}
     places = iter(range(1 << 30))
     arguments = {f"a{next(places)}": argument for call in node.calls for argument in call.arguments}
-    made = with_expressions(rows, node.input.relation, {**groups, **arguments})
-    return made.select(*ORDER, "time", *groups, *arguments, *carried), list(groups)
+    computed = with_expressions(rows, node.input.relation, {**groups, **arguments})
+    return computed.select(*ORDER, "time", *groups, *arguments, *carried), list(groups)
 
 
 def in_open_windows(rows: DataFrame, window: Window) -> DataFrame:

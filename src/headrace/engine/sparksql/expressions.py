@@ -86,10 +86,10 @@ def _(e: ex.Column, relation: Relation) -> SqlFragment:
 
 def column_name(name: str, relation: Relation) -> str:
     """The frame's name of the column; values hide keys of the same name."""
-    for letter, columns in (("v", relation.value), ("k", relation.key)):
+    for prefix, columns in (("v", relation.value), ("k", relation.key)):
         for place, field in enumerate(columns):
             if field.name == name:
-                return f"{letter}{place}"
+                return f"{prefix}{place}"
     return {ex.ROWTIME: "time", ex.WINDOWSTART: "window_start", ex.WINDOWEND: "window_end"}[name]
 
 
@@ -231,17 +231,17 @@ def _(e: ex.Like, relation: Relation) -> SqlFragment:
 def _pattern(pattern: str, escape: str | None) -> str:
     """The pattern with Spark's escape, which is a backslash."""
     parts: list[str] = []
-    letters = iter(pattern)
-    for letter in letters:
-        if letter == escape:
-            parts.append(_plain(next(letters, letter)))
+    chars = iter(pattern)
+    for char in chars:
+        if char == escape:
+            parts.append(_plain(next(chars, char)))
         else:
-            parts.append(letter if letter in "%_" else _plain(letter))
+            parts.append(char if char in "%_" else _plain(char))
     return "".join(parts)
 
 
-def _plain(letter: str) -> str:
-    return f"\\{letter}" if letter in "%_\\" else letter
+def _plain(char: str) -> str:
+    return f"\\{char}" if char in "%_\\" else char
 
 
 @render.register

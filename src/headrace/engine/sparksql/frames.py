@@ -4,7 +4,7 @@
 |---|---|
 | sequence, place | the order: the input record of a row, and numbers that distinguish the rows of one record |
 | time | of the row |
-| keyed, k0 ... | whether there is a key, and its columns; they are null where there is none |
+| keyed, k0 ... | whether there is a key, and its columns; they are null without a key |
 | window_start, window_end | of the key, where the relation has a window |
 | valued, v0 ... | whether there is a row (else no payload, or a deletion), and its columns |
 | headers | of the input record |
@@ -71,8 +71,8 @@ def with_expressions(rows: DataFrame, relation: Relation, expressions: Mapping[s
             native[name] = f.expr(to_sql(expression, relation))
         except NotExpressible:
             python[name] = expression
-    made = rows.withColumns(native) if native else rows
-    return made.withColumns(python_expressions(python, relation)) if python else made
+    computed = rows.withColumns(native) if native else rows
+    return computed.withColumns(python_expressions(python, relation)) if python else computed
 
 
 def python_expressions(expressions: Mapping[str, Expression], relation: Relation) -> dict[str, Column]:
@@ -144,7 +144,7 @@ def row_tuples(given: Mapping[str, pa.Array], prefix: str, relation: Relation, p
     if prefix == "k" and relation.window:
         columns.append(list(zip(*(given[bound].to_pylist() for bound in BOUNDS), strict=True)))
     tuples = zip(*columns, strict=True) if columns else [()] * len(nulls)
-    return (row if is_there else None for row, is_there in zip(tuples, given[present].to_pylist(), strict=True))
+    return (row if is_present else None for row, is_present in zip(tuples, given[present].to_pylist(), strict=True))
 
 
 def row_arrays(events: Sequence[Event], relation: Relation) -> Iterator[pa.Array]:

@@ -62,9 +62,9 @@ def filter_rows(node: n.Filter, rows: DataFrame, condition: str) -> DataFrame:
 @compile_node.register
 def _(node: n.Select, rows: DataFrame) -> DataFrame:
     new = {f"new{i}": named.expression for i, named in enumerate(node.values)}
-    made = with_expressions(compile_node(node.input, rows), relation_of(node.input), new)
+    computed = with_expressions(compile_node(node.input, rows), relation_of(node.input), new)
     values = [f.expr(f"if(valued, {name}, null)").alias(f"v{i}") for i, name in enumerate(new)]
-    return made.select(*ORDER, "time", *key_columns(node.relation), "valued", *values, "headers")
+    return computed.select(*ORDER, "time", *key_columns(node.relation), "valued", *values, "headers")
 
 
 @compile_node.register
@@ -72,14 +72,14 @@ def _(node: n.Rekey, rows: DataFrame) -> DataFrame:
     before = relation_of(node.input)
     names = [f"new{i}" for i in range(len(node.keys))]
     new = {name: named.expression for name, named in zip(names, node.keys, strict=True)}
-    made = with_expressions(compile_node(node.input, rows), before, new)
-    made = made.withColumns({name: f.expr(_known(name, new[name], before)) for name in names})
+    computed = with_expressions(compile_node(node.input, rows), before, new)
+    computed = computed.withColumns({name: f.expr(_known(name, new[name], before)) for name in names})
     # A key of one column that is null counts as no key.
     keyed = f.col("new0").isNotNull() if len(names) == 1 else f.lit(bool(names))
-    made = made.withColumn("newly_keyed", keyed)
+    computed = computed.withColumn("newly_keyed", keyed)
     if not node.explicit:
-        made = made.where(f.expr(" and ".join(f"{name} is not null" for name in names)))
-    return made.select(*_rekeyed(node, before, names))
+        computed = computed.where(f.expr(" and ".join(f"{name} is not null" for name in names)))
+    return computed.select(*_rekeyed(node, before, names))
 
 
 def _known(name: str, expression: Any, relation: Relation) -> str:
@@ -91,10 +91,10 @@ def _known(name: str, expression: Any, relation: Relation) -> str:
 def _rekeyed(node: n.Rekey, before: Relation, names: list[str]) -> list[Column]:
     """The new key, then the values, then the columns of the old key that the relation includes."""
     old = [field.name for field in before.key]
-    held = [f"k{old.index(field.name)}" for field in node.relation.value[len(before.value) :]]
+    old_keys = [f"k{old.index(field.name)}" for field in node.relation.value[len(before.value) :]]
     keys = [f.col(name).alias(f"k{i}") for i, name in enumerate(names)]
     values = [f.col(name) for name in value_columns(before)]
-    more = [f.expr(f"if(valued, {k}, null)").alias(f"v{len(before.value) + i}") for i, k in enumerate(held)]
+    more = [f.expr(f"if(valued, {k}, null)").alias(f"v{len(before.value) + i}") for i, k in enumerate(old_keys)]
     order = [f.col(name) for name in (*ORDER, "time")]
     return [*order, f.col("newly_keyed").alias("keyed"), *keys, *values, *more, f.col("headers")]
 
@@ -104,13 +104,15 @@ def _(node: n.Explode, rows: DataFrame) -> DataFrame:
     before = relation_of(node.input)
     width = len(before.value)
     lists = python_expressions({f"list{i}": named.expression for i, named in enumerate(node.functions)}, before)
-    made = compile_node(node.input, rows).where("valued").withColumns(lists)
+    computed = compile_node(node.input, rows).where("valued").withColumns(lists)
     filled = [f.coalesce(f.col(name), f.array()).alias(name) for name in lists]
     others = [name for name in frame_columns(before) if name not in ("place", "headers")]
-    made = made.select(*others, "place", "headers", f.posexplode(f.arrays_zip(*filled)).alias("number", "items"))
+    computed = computed.select(
+        *others, "place", "headers", f.posexplode(f.arrays_zip(*filled)).alias("number", "items")
+    )
     items = [f.col(f"items.{name}").alias(f"v{width + i}") for i, name in enumerate(lists)]
     place = f.concat("place", f.array("number")).alias("place")
-    return made.select(*others, place, *items, "headers").select(*frame_columns(node.relation))
+    return computed.select(*others, place, *items, "headers").select(*frame_columns(node.relation))
 
 
 def distinct_rows(node: n.Distinct, rows: DataFrame) -> tuple[DataFrame, list[str]]:

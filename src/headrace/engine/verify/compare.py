@@ -43,14 +43,14 @@ def compare_results(
 ) -> ComparisonResult:
     """Compares rows of `recompute.RESULTS`; with `only_missing`, others write to the topic as well."""
     both = expected.withColumn("side", f.lit(1)).unionByName(found.withColumn("side", f.lit(-1)))
-    judged = (_tables if table else _streams)(both).persist()
+    compared = (_tables if table else _streams)(both).persist()
     try:
-        rows = judged.count() if table else judged.agg(f.sum("expected_times")).first()[0] or 0  # type: ignore[index]
-        wrong = judged.where(f.col("kind") == MISSING) if only_missing else judged.where("kind is not null")
-        counts = {row.kind: row.n for row in wrong.groupBy("kind").agg(f.sum("times").alias("n")).collect()}
-        return ComparisonResult(rows, counts, tuple(map(_difference, wrong.limit(show).collect())))
+        rows = compared.count() if table else compared.agg(f.sum("expected_times")).first()[0] or 0  # type: ignore[index]
+        differences = compared.where(f.col("kind") == MISSING) if only_missing else compared.where("kind is not null")
+        counts = {row.kind: row.n for row in differences.groupBy("kind").agg(f.sum("times").alias("n")).collect()}
+        return ComparisonResult(rows, counts, tuple(map(_difference, differences.limit(show).collect())))
     finally:
-        judged.unpersist()
+        compared.unpersist()
 
 
 def _tables(both: DataFrame) -> DataFrame:
@@ -59,7 +59,7 @@ def _tables(both: DataFrame) -> DataFrame:
     last = both.groupBy("key").agg(
         f.max(f.when(f.col("side") == 1, row)).alias("expected"), f.max(f.when(f.col("side") == -1, row)).alias("found")
     )
-    sides = last.select("key", *(_there(side).alias(side) for side in ("expected", "found")))
+    sides = last.select("key", *(_without_position(side).alias(side) for side in ("expected", "found")))
     same = f.col("expected").eqNullSafe(f.col("found"))
     kind = (
         f.when(same, None)
@@ -71,7 +71,7 @@ def _tables(both: DataFrame) -> DataFrame:
     return known.select("key", "expected", "found", f.lit(1).alias("times"), kind.alias("kind"))
 
 
-def _there(side: str) -> Column:
+def _without_position(side: str) -> Column:
     """The row without its position; null if it is deleted."""
     value = f.col(f"{side}.value")
     return f.when(value.isNotNull(), f.struct(value.alias("value"), f.col(f"{side}.time").alias("time")))
