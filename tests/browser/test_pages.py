@@ -135,6 +135,26 @@ def test_names_are_offered(visitor: Visitor) -> None:
         expect(page.locator(".cm-tooltip-autocomplete")).to_contain_text(offered)
 
 
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("SELECT dw", "DWELL"),
+        ("SELECT vis", "VISITOR"),
+        ("SELECT page FROM clicks EM", "EMIT"),
+        ("SELECT clicks.", "DWELL"),
+    ],
+)
+def test_the_editor_first_offers_columns_and_words_of_ksql(visitor: Visitor, text: str, offered: str) -> None:
+    page = visitor.visit("/statements")
+    typed(page, text)
+    page.keyboard.press("Control+Space")
+    offers = page.locator(".cm-tooltip-autocomplete li")
+    expect(offers.locator(".cm-completionLabel").first).to_have_text(offered)
+    expect(offers.locator(".cm-completionIcon").first).to_be_hidden()
+    labels = offers.locator(".cm-completionLabel").all_inner_texts()
+    assert [label for label in labels if label.islower()] == []  # CodeMirror's own words of SQL
+
+
 def test_what_is_typed_while_errors_are_underlined_stays(visitor: Visitor) -> None:
     page = visitor.visit("/statements")
     typed(page, "SELECT '😀' FROM nowhere;")

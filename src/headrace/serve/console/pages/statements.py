@@ -60,7 +60,7 @@ class StatementsPage:
         self._waiting: asyncio.TimerHandle | None = None
 
     def build(self) -> None:
-        self._editor = ui.codemirror(_EXAMPLE, language="SQL", on_change=self._changed, line_wrapping=True)
+        self._editor = ui.codemirror(_EXAMPLE, on_change=self._changed, line_wrapping=True)
         self._editor.classes("hr-editor").map_key("Ctrl-Enter", self.run)
         ui.run_javascript(f"headrace.editor({self._editor.id})")
         self._offer_words()

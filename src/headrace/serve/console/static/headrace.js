@@ -27,17 +27,17 @@ headrace.complete = (context) => {
   return { from: word.from, options, validFor: /^\w*$/ };
 };
 
-// Sets up completion and underlines, and follows the theme of the page.
+// Sets up the language, completion and underlines, and follows the theme of the page. Of SQL only the language is used:
+// the rest of CodeMirror's support would complete its own words, before ours.
 headrace.editor = (id) => (headrace.underlined[id] = setUpEditor(id));
 const setUpEditor = async (id) => {
   const CM = await import("nicegui-codemirror");
   const element = getElement(id);
   const view = await element.editorPromise;
-  const autocomplete = headrace.complete;
+  const { language } = await CM.languages.find(({ name }) => name === "SQL").load();
+  const completion = CM.EditorState.languageData.of(() => [{ autocomplete: headrace.complete }]);
   const { underlines, underline } = defineUnderlines(CM, view);
-  view.dispatch({
-    effects: CM.StateEffect.appendConfig.of([CM.EditorState.languageData.of(() => [{ autocomplete }]), underlines]),
-  });
+  view.dispatch({ effects: CM.StateEffect.appendConfig.of([language, completion, underlines]) });
   view.contentDOM.setAttribute("aria-label", "Statements");
   headrace.editors.push(element);
   headrace.colourEditors();
@@ -79,9 +79,9 @@ headrace.ask = async (method, path, body) => {
   const { csrf } = await (await fetch("/api/v1/session")).json();
   const headers = { "x-csrf-token": csrf ?? "" };
   const answer = await fetch(`/api/v1${path}`, { method, headers, body: body && JSON.stringify(body) });
-  const told = answer.status === 204 ? null : await answer.json();
-  if (!answer.ok) throw new Error(told.what);
-  return told;
+  const document = answer.status === 204 ? null : await answer.json();
+  if (!answer.ok) throw new Error(document.what);
+  return document;
 };
 
 headrace.logOut = async () => {
