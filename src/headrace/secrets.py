@@ -17,7 +17,7 @@ from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import quote
 
-from headrace.errors import BadSecret, UnknownSecret
+from headrace.errors import BadSecret, UnknownSecret, suggestion
 
 MASK = "********"
 _REFERENCE = re.compile(r"\$\{(env|file|secret):([^}]*)\}")
@@ -92,7 +92,7 @@ def _kept(name: str, data: Path) -> str:
     try:
         return _text(_path(name, data).read_bytes())
     except FileNotFoundError:
-        raise UnknownSecret(f'secret "{name}" does not exist', fix=f"headrace secret set {name}") from None
+        raise _unknown_secret(name, data, f"headrace secret set {name}") from None
 
 
 _READERS = {"env": _from_environment, "file": _from_file, "secret": _kept}
@@ -132,7 +132,7 @@ def secret_names(data: Path) -> list[str]:
 
 def delete_secret(name: str, data: Path) -> None:
     if name not in secret_names(data):
-        raise UnknownSecret(f'secret "{name}" does not exist', fix="`headrace secret list` shows them")
+        raise _unknown_secret(name, data, "`headrace secret list` shows them")
     _path(name, data).unlink()
 
 
@@ -142,3 +142,7 @@ def _path(name: str, data: Path) -> Path:
             f'"{name[:80]}" is not a valid name for a secret', fix="use letters, digits, _ and -, at most 64"
         )
     return data / "secrets" / name
+
+
+def _unknown_secret(name: str, data: Path, fix: str) -> UnknownSecret:
+    return UnknownSecret(f'secret "{name}" does not exist', fix=suggestion(name, secret_names(data), fix))

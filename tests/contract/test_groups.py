@@ -99,3 +99,12 @@ def test_a_topic_made_again_is_read_from_its_beginning(log: Log, name: str, log_
     consumer = log.consumer(name, Subscription((name,)))
     assert len(polled(consumer, 8)) == 8
     consumer.close()
+
+
+def test_an_unknown_group_suggests_the_nearest_one(log: Log, name: str) -> None:
+    filled(log, name)
+    log.reset_group(f"{name}-billing", {TopicPartition(name, 0): 4})
+    for ask in (log.group, log.delete_group):
+        with pytest.raises(UnknownGroup) as refused:
+            ask(f"{name}-biling")
+        assert refused.value.fix == f'did you mean "{name}-billing"?'

@@ -165,3 +165,12 @@ def test_a_column_that_another_just_added_is_read(log: Log, open_log: OpenLog, n
     (place,) = log.append([Append(name, pa.RecordBatch.from_pydict({"id": [2], "more": ["x"]}))])
     (row,) = other.read(name, 0, place.offset).rows.to_pylist()
     assert (row["id"], row["more"]) == (2, "x")
+
+
+def test_an_unknown_topic_suggests_the_nearest_one(log: Log, name: str) -> None:
+    log.create_topic(f"{name}-orders")
+    log.create_topic(f"__{name}-ordres")
+    for ask in (log.topic, log.bounds, log.delete_topic):
+        with pytest.raises(UnknownTopic) as refused:
+            ask(f"{name}-ordres")
+        assert refused.value.fix == f'did you mean "{name}-orders"?'  # and no internal topic

@@ -259,3 +259,11 @@ def test_a_closed_view_refuses_queries(opened: Open) -> None:
         assert snapshot.count() == 0
     with pytest.raises(Closed):
         view.state()
+
+
+def test_an_unknown_column_suggests_the_nearest_one(opened: Open) -> None:
+    view = opened(Relation(Kind.TABLE, (Field("K", STRING),), (Field("AMOUNT", BIGINT),)))
+    for name, fix in (("AMONT", 'did you mean "AMOUNT"?'), ("X", "its columns are: ROWTIME, K, AMOUNT")):
+        with pytest.raises(ColumnNotFound) as refused:
+            view.create_index([name])
+        assert refused.value.fix == fix

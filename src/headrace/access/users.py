@@ -34,6 +34,7 @@ from headrace.errors import (
     UnknownRole,
     UnknownUser,
     UserExists,
+    suggestion,
 )
 from headrace.log.folded_topic import FoldedTopic
 from headrace.record import Record, StoredRecord
@@ -212,7 +213,8 @@ def _granted(state: AccessState, offset: int, change: AccessChange) -> AccessSta
 def _revoked(state: AccessState, offset: int, change: AccessChange) -> AccessState:
     del offset
     role, grant = _role(change), _grant(change)
-    if grant not in state.roles.get(role, ()):
+    _check_roles(state, [role])
+    if grant not in state.roles[role]:
         raise UnknownRole(f'role "{role}" has no grant "{grant}"', fix="`headrace role list` shows its grants")
     return replace(state, roles={**state.roles, role: _others(state, role, grant)})
 
@@ -241,8 +243,13 @@ def _with(state: AccessState, user: User) -> AccessState:
 
 def _user(state: AccessState, change: AccessChange) -> User:
     if (user := state.users.get(change["user"])) is None:
-        raise UnknownUser(f'user "{change["user"]}" does not exist', fix="`headrace user list` shows all users")
+        raise unknown_user(change["user"], state)
     return user
+
+
+def unknown_user(name: str, state: AccessState) -> UnknownUser:
+    fix = suggestion(name, state.users, "`headrace user list` shows all users")
+    return UnknownUser(f'user "{name}" does not exist', fix=fix)
 
 
 def _role(change: AccessChange) -> str:
@@ -258,7 +265,8 @@ def _others(state: AccessState, role: str, grant: Grant) -> tuple[Grant, ...]:
 def _check_roles(state: AccessState, roles: Iterable[str]) -> None:
     for role in roles:
         if role not in state.roles:
-            raise UnknownRole(f'role "{role}" does not exist', fix=f"roles are: {', '.join(sorted(state.roles))}")
+            fix = suggestion(role, state.roles, f"roles are: {', '.join(sorted(state.roles))}")
+            raise UnknownRole(f'role "{role}" does not exist', fix=fix)
 
 
 def _checked(name: str) -> str:

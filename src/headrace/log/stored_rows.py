@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from headrace.contracts import HEADERS_TYPE, SYSTEM_COLUMNS, Topic
-from headrace.errors import PartitionConflict, RecordTooLarge, UnknownPartition, WrongType
+from headrace.errors import PartitionConflict, RecordTooLarge, UnknownPartition, WrongType, suggestion
 from headrace.log.partitioners import key_bytes, murmur2_of, partitioner
 from headrace.log.row_sizes import row_sizes
 from headrace.record import Record
@@ -70,7 +70,8 @@ def _fitted(rows: pa.RecordBatch, topic: Topic, now: int) -> pa.RecordBatch:
     for name in rows.schema.names:
         if name not in schema and name not in CLIENT_COLUMNS:
             raise WrongType(
-                f'topic "{topic.name}" has no column "{name}"', fix=f"columns are: {', '.join(schema.names)}"
+                f'topic "{topic.name}" has no column "{name}"',
+                fix=suggestion(name, schema.names, f"columns are: {', '.join(schema.names)}"),
             )
     if len(set(rows.schema.names)) < len(rows.schema.names):
         raise WrongType(f'rows for topic "{topic.name}" have the same column twice', fix="use each column once")

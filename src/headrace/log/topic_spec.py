@@ -6,17 +6,19 @@ import contextlib
 import dataclasses
 import json
 import re
+from collections.abc import Iterable
 from datetime import timedelta
 from typing import Any
 
 from headrace.clock import millis
-from headrace.contracts import TOPIC_NAME, Log, Subscription, Topic, TopicSpec
+from headrace.contracts import INTERNAL_PREFIX, TOPIC_NAME, Log, Subscription, Topic, TopicSpec
 from headrace.errors import (
     BadFilter,
     BadTopicName,
     BadTopicOption,
     IncompatibleSchema,
     TopicExists,
+    UnknownGroup,
     UnknownTopic,
     suggestion,
 )
@@ -77,8 +79,16 @@ def altered_spec(topic: Topic, changes: dict[str, Any]) -> TopicSpec:
     return spec
 
 
-def unknown_topic(name: str) -> UnknownTopic:
-    return UnknownTopic(f'topic "{name}" does not exist', fix=f"headrace topic create {name}")
+def unknown_topic(name: str, known: Iterable[str] = ()) -> UnknownTopic:
+    """The error for a missing topic; `known` are the existing ones."""
+    users = [one for one in known if not one.startswith(INTERNAL_PREFIX)]
+    return UnknownTopic(f'topic "{name}" does not exist', fix=suggestion(name, users, f"headrace topic create {name}"))
+
+
+def unknown_group(name: str, known: Iterable[str]) -> UnknownGroup:
+    """The error for a missing consumer group; `known` are the existing ones."""
+    fix = suggestion(name, known, "`headrace group list` shows the existing ones")
+    return UnknownGroup(f'group "{name}" does not exist', fix=fix)
 
 
 def topic_exists(name: str) -> TopicExists:

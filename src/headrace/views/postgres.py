@@ -24,7 +24,7 @@ from pg8000.exceptions import DatabaseError
 
 from headrace.clock import millis
 from headrace.contracts import Topic
-from headrace.errors import Closed, ColumnNotFound, DatabaseRefused, DatabaseUnreachable, ViewUnreadable
+from headrace.errors import Closed, ColumnNotFound, DatabaseRefused, DatabaseUnreachable, ViewUnreadable, suggestion
 from headrace.faultpoints import reach
 from headrace.plan.analysis.lookup import EVERYTHING, Selection
 from headrace.plan.relations import Relation
@@ -196,7 +196,9 @@ class PostgresView:
         found = self._columns.get(column)
         if found is None:
             known = ", ".join(self._columns)
-            raise ColumnNotFound(f'the view has no column "{column}"', fix=f"its columns are: {known}")
+            raise ColumnNotFound(
+                f'the view has no column "{column}"', fix=suggestion(column, self._columns, f"its columns are: {known}")
+            )
         return found[0]
 
     def close(self) -> None:

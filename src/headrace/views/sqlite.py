@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.clock import millis
-from headrace.errors import Closed, ColumnNotFound, ViewUnreadable
+from headrace.errors import Closed, ColumnNotFound, ViewUnreadable, suggestion
 from headrace.faultpoints import reach
 from headrace.log.embedded.storage.store import transaction, translate_errors
 from headrace.plan.analysis.lookup import EVERYTHING, Selection
@@ -160,7 +160,10 @@ class SqliteView:
         found = self.table.places.get(column)
         if found is None:
             known = ", ".join(self.table.places)
-            raise ColumnNotFound(f'the view has no column "{column}"', fix=f"its columns are: {known}")
+            raise ColumnNotFound(
+                f'the view has no column "{column}"',
+                fix=suggestion(column, self.table.places, f"its columns are: {known}"),
+            )
         return found[0]
 
     @contextmanager

@@ -20,6 +20,7 @@ from headrace.cli.context import CommandContext
 from headrace.cli.io import error_output
 from headrace.cli.root import COMMANDS, load
 from headrace.errors import LogBusy, OffsetLost, UnknownTopic
+from headrace.secrets import save_secret
 from tests.unit.cli.conftest import Program
 
 PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
@@ -243,3 +244,37 @@ def test_ctrl_c_ends_a_waiting_command_with_one_line(headrace: Program, lines: A
         waiting.send_signal(signal.SIGINT)
         _, told = waiting.communicate(timeout=60)
     assert (waiting.returncode, told) == (130, "stopped by Ctrl-C\n")
+
+
+# -- suggestions ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "near"),
+    [
+        (["topic", "describe", "ordres"], "unknown-topic", "orders"),
+        (["topic", "delete", "ordres", "--yes"], "unknown-topic", "orders"),
+        (["consume", "ordres"], "unknown-topic", "orders"),
+        (["consume", "ordres", "--group", "g"], "unknown-topic", "orders"),
+        (["group", "describe", "biling"], "unknown-group", "billing"),
+        (["group", "delete", "biling"], "unknown-group", "billing"),
+        (["user", "remove", "an"], "unknown-user", "ann"),
+        (["token", "create", "an"], "unknown-user", "ann"),
+        (["user", "roles", "ann", "--role", "wirter"], "unknown-role", "writer"),
+        (["role", "revoke", "clerk", "read", "topic", "x"], "unknown-role", "clerks"),
+        (["secret", "remove", "smpt"], "unknown-secret", "smtp"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_an_unknown_name_suggests_the_nearest_one(
+    headrace: Program, lines: Any, words: list[str], code: str, near: str
+) -> None:
+    headrace("topic", "create", "orders")
+    headrace("produce", "orders", lines("one"))
+    headrace("consume", "orders", "--group", "billing")
+    headrace("user", "add", "ann", "--no-password")
+    headrace("role", "grant", "clerks", "read", "topic", "x")
+    save_secret("smtp", "x", headrace.data)
+    told = headrace(*words, code=1).err
+    assert told.startswith(f"{code}: ")
+    assert told.endswith(f'fix: did you mean "{near}"?\n')

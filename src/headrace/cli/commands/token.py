@@ -11,7 +11,6 @@ from headrace.cli.context import CommandContext
 from headrace.cli.io import output
 from headrace.cli.params.access import LOCAL_PRINCIPAL, open_users
 from headrace.cli.params.values import duration_option
-from headrace.errors import UnknownUser
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -30,6 +29,7 @@ def create(
     Example: headrace token create shop --life 30d > shop.token
     """
     from headrace.access.tokens import Tokens
+    from headrace.access.users import unknown_user
 
     call: CommandContext = ctx.obj
     call.json |= as_json
@@ -37,7 +37,7 @@ def create(
     with open_users(call) as book:
         found = book.state.users.get(user)
         if found is None:
-            raise UnknownUser(f'user "{user}" does not exist', fix="`headrace user list` shows all users")
+            raise unknown_user(user, book.state)
         token, mark, ends_at = Tokens(settings).make(user, found.generation, life or settings.auth.token_ttl)
         book.audit.note("token-made", LOCAL_PRINCIPAL, user=user, token=mark)
     if call.json:

@@ -23,7 +23,9 @@ from headrace.errors import (
     SourceNotFound,
     StatementError,
     UnknownAlert,
+    UnknownGroup,
     UnknownNotifier,
+    UnknownSecret,
     UnknownTopic,
 )
 from headrace.lang.contract import ParsedStatement
@@ -245,7 +247,7 @@ def redact_errors(rights: Rights) -> Iterator[None]:
 
 
 def _redact(error: HeadraceError) -> None:
-    if isinstance(error, SourceNotFound | UnknownTopic | UnknownAlert | UnknownNotifier):
+    if isinstance(error, SourceNotFound | UnknownTopic | UnknownGroup | UnknownSecret | UnknownAlert | UnknownNotifier):
         error.fix = _REDACTED_FIX
     if isinstance(error, SourceInUse | NotifierInUse):
         error.what = "it cannot be dropped, because queries or alerts use it"

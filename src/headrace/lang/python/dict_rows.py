@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from headrace.errors import BadRecord
+from headrace.errors import BadRecord, suggestion
 from headrace.lang.python.annotations import mapping_of_type
 from headrace.lang.python.expressions import fold_name
 from headrace.lang.python.operators import python_name
@@ -53,9 +53,10 @@ def _given(row: Mapping[str, Any], source: SourceInfo) -> Row:
     names = [field.name for field in source.relation.columns]
     given = {name if name in names else fold_name(name): value for name, value in row.items()}
     if unknown := [name for name in given if name not in names]:
+        known, name = [python_name(one) for one in names], python_name(unknown[0])
         raise BadRecord(
-            f'{source.name} has no column "{python_name(unknown[0])}"',
-            fix=f"columns are {', '.join(map(python_name, names))}",
+            f'{source.name} has no column "{name}"',
+            fix=suggestion(name, known, f"columns are {', '.join(known)}"),
         )
     return given
 

@@ -12,6 +12,7 @@ from headrace.errors import GroupNotEmpty, UnknownGroup
 from headrace.log.kafka.client import ATTEMPT_TIMEOUT, REQUEST_TIMEOUT, Client, retry_on_election
 from headrace.log.kafka.reader import Reader
 from headrace.log.kafka.topics import Topics
+from headrace.log.topic_spec import unknown_group
 
 _SECONDS = REQUEST_TIMEOUT.total_seconds()
 _TRY = ATTEMPT_TIMEOUT.total_seconds()
@@ -36,8 +37,8 @@ class Groups:
     def info(self, name: str) -> GroupInfo:
         members = self._members(name)
         offsets = self._offsets(name)
-        if not members and not offsets and name not in self.names():
-            raise _unknown(name)
+        if not members and not offsets and name not in (known := self.names()):
+            raise unknown_group(name, known)
         return GroupInfo(name, _UNKNOWN_GENERATION, members, offsets, self._reader.lag(offsets))
 
     def reset(self, name: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -63,7 +64,7 @@ class Groups:
         try:
             self._client.answer(request[name], f'group "{name}"')
         except UnknownGroup:
-            raise _unknown(name) from None
+            raise unknown_group(name, self.names()) from None
 
     @retry_on_election
     def _members(self, name: str) -> tuple[Member, ...]:
@@ -98,10 +99,6 @@ class Groups:
             for p in sorted(found.topic_partitions, key=lambda p: (p.topic, p.partition))
             if p.offset >= 0 and p.partition < held.get(p.topic, 0) and not p.topic.startswith(INTERNAL_PREFIX)
         }
-
-
-def _unknown(name: str) -> UnknownGroup:
-    return UnknownGroup(f'group "{name}" does not exist', fix="`headrace group list` shows the existing ones")
 
 
 def _busy(name: str, members: int) -> GroupNotEmpty:

@@ -157,7 +157,7 @@ class Topics:
             settings = self._client.answer(config)
         except UnknownTopic:
             self.forget(name)
-            raise unknown_topic(name) from None
+            raise unknown_topic(name, self._metadata().topics) from None
         replicas = len(found.partitions[0].replicas)
         return _topic(name, len(found.partitions), replicas, settings, self._entries.read())
 

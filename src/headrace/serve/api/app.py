@@ -18,6 +18,7 @@ from starlette.routing import BaseRoute, Mount, WebSocketRoute
 from starlette.routing import Route as Endpoint
 from starlette.websockets import WebSocket
 
+from headrace.control.statements.permissions import redact_errors
 from headrace.errors import HeadraceError, UnknownPath
 from headrace.serve.api import metrics
 from headrace.serve.api.code_origin import check_code_origin
@@ -114,7 +115,7 @@ async def _respond(context: RequestContext, route: Route, request: Request) -> R
     context = context.with_rights(request_rights(request))
     if isinstance(route.needs, AccessLevel):  # before the body is read
         route.needs.check(context.rights, None)
-    with context.budget.share() as take:
+    with redact_errors(context.rights), context.budget.share() as take:
         given = () if route.parameters is None else (await _read_parameters(route, route.parameters, request, take),)
         if isinstance(route.needs, RequiredPrivilege):
             route.needs.check(context.rights, *given)

@@ -9,6 +9,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from headrace.access.authorization import Rights
+from headrace.control.statements.permissions import redact_errors
 from headrace.serve.api.app import ROUTES
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.dashboards import add_panel, remove_panel
@@ -49,10 +50,12 @@ class PageContext:
 
     async def cached(self, params: SharedRequest) -> Any:
         """A response that is computed once for all users with the same request and the same rights."""
-        return await self._poller.answers.of(self.api, params)
+        with redact_errors(self.rights):
+            return await self._poller.answers.of(self.api, params)
 
     async def call(self, do: Callable[..., Any], *given: Any) -> Any:
         """Call the function of a route, if the user may; on a thread, since it may block on the log."""
         api = self.api
         _NEEDS[do].check(api.rights, *(given or (None,)))
-        return await run_in_threadpool(do, api, *given)
+        with redact_errors(api.rights):
+            return await run_in_threadpool(do, api, *given)

@@ -16,7 +16,7 @@ import pytest
 
 from headrace.access.audit import MAX_DISTINCT_REFUSALS, read_audit
 from headrace.access.grants import Grant
-from headrace.contracts import Append
+from headrace.contracts import Append, TopicPartition
 from headrace.record import Record
 from headrace.serve.api.app import PREFIX, ROUTES
 from headrace.serve.api.parameters import BODY, PATH, QUERY, parameters_of
@@ -474,3 +474,19 @@ def test_a_websocket_ends_with_the_session(declared: Place) -> None:
         assert ended.status == 204
         _insert(declared, "(4, 'US')")
         assert _last(socket) is None
+
+
+def test_only_an_admin_gets_the_names_of_topics_and_groups_as_suggestions(declared: Place) -> None:
+    declared.node.guard.users.grant("near", Grant.of("read", "topic", "secret*"), by="local")
+    declared.node.guard.users.grant("near", Grant.of("read", "group", "bil*"), by="local")
+    declared.node.guard.users.grant("near", Grant.of("create", "topic", "*"), by="local")
+    declared.node.log.reset_group("billing", {TopicPartition("orders", 0): 0})
+    admin, person = declared.user("root", "admin"), declared.user("near", "near")
+    for path, near in (("topics/secretz", "secrets"), ("groups/biling", "billing")):
+        assert admin("GET", f"{PREFIX}/{path}").told["fix"] == f'did you mean "{near}"?'
+        refused = person("GET", f"{PREFIX}/{path}").told
+        assert refused["code"].startswith("unknown-")
+        assert near not in refused["fix"]
+    shown = list(person.headers.items())
+    with Socket("127.0.0.1", declared.server.port, f"{PREFIX}/topics/secretz/tail", shown) as socket:
+        assert json.loads(socket.refused)["fix"] == "check the name; LIST shows what you may see"

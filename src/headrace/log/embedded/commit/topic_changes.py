@@ -37,7 +37,7 @@ class TopicChanges:
         def change(db: sqlite3.Connection) -> None:
             row = db.execute("SELECT id, spec, created_at FROM topics WHERE name = ?", (name,)).fetchone()
             if row is None:
-                raise unknown_topic(name)
+                raise unknown_topic(name, self._catalog.entries())
             old = Topic(name, parse_spec(row[1]), row[2])
             spec = altered_spec(old, changes)
             db.execute("UPDATE topics SET spec = ?, version = version + 1 WHERE id = ?", (spec_text(spec), row[0]))
@@ -49,7 +49,7 @@ class TopicChanges:
         def change(db: sqlite3.Connection) -> None:
             row = db.execute("SELECT id FROM topics WHERE name = ?", (name,)).fetchone()
             if row is None:
-                raise unknown_topic(name)
+                raise unknown_topic(name, self._catalog.entries())
             db.execute("DELETE FROM topics WHERE id = ?", row)
             db.execute("DELETE FROM partitions WHERE topic = ?", row)
             # Maintenance removes the files, when no reader can be using them any more.

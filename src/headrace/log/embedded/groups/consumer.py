@@ -17,7 +17,7 @@ from headrace.log.embedded.groups.store import GroupStore, Membership
 from headrace.log.embedded.storage.extent_reader import ExtentReader
 from headrace.log.embedded.storage.store import Store
 from headrace.log.embedded.storage.topic_catalog import TopicCatalog
-from headrace.log.topic_spec import subscription_pattern
+from headrace.log.topic_spec import subscription_pattern, unknown_topic
 
 _logger = logging.getLogger(__name__)
 
@@ -139,7 +139,7 @@ class EmbeddedConsumer:
         topics = {name: entry.topic.partitions for name, entry in self._log.catalog.entries().items()}
         for name in self._subscription.topics:
             if name not in topics:
-                raise UnknownTopic(f'topic "{name}" does not exist', fix=f"headrace topic create {name}")
+                raise unknown_topic(name, topics)
         return {
             name: partitions
             for name, partitions in topics.items()

@@ -18,12 +18,13 @@ from typing import NamedTuple
 
 from headrace.clock import Clock, millis
 from headrace.contracts import GroupInfo, Member, TopicPartition
-from headrace.errors import GroupFenced, GroupNotEmpty, UnknownGroup
+from headrace.errors import GroupFenced, GroupNotEmpty
 from headrace.faultpoints import reach
 from headrace.log.embedded.groups.assignment import assign
 from headrace.log.embedded.ipc.fair_lock import FairLock
 from headrace.log.embedded.ipc.owners import is_alive
 from headrace.log.embedded.storage.store import transaction, translate_errors
+from headrace.log.topic_spec import unknown_group
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS groups (name TEXT PRIMARY KEY, generation INTEGER NOT NULL) WITHOUT ROWID;
@@ -228,8 +229,8 @@ class GroupStore:
                 db.execute(f"DELETE FROM {table} WHERE grp = ?", (name,))
 
     def _check(self, name: str) -> None:
-        if name not in self.names():
-            raise UnknownGroup(f'group "{name}" does not exist', fix="`headrace group list` shows the existing ones")
+        if name not in (known := self.names()):
+            raise unknown_group(name, known)
 
     def _check_idle(self, db: sqlite3.Connection, name: str) -> None:
         self._remove_dead_members(db, name, self._clock.now())

@@ -36,7 +36,7 @@ class TopicCatalog:
             self.refresh()
             found = self._entries.get(name)
         if found is None:
-            raise unknown_topic(name)
+            raise unknown_topic(name, self._entries)
         return found
 
     def entries(self) -> dict[str, TopicEntry]:

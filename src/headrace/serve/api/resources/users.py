@@ -16,8 +16,8 @@ from headrace.access.authorization import Rights
 from headrace.access.grants import Grant
 from headrace.access.principal import Principal
 from headrace.access.tokens import latest_expiry
-from headrace.access.users import User
-from headrace.errors import BadAccessToken, NotAuthenticated, UnknownUser
+from headrace.access.users import User, unknown_user
+from headrace.errors import BadAccessToken, NotAuthenticated
 from headrace.serve.api.parameters import in_body, in_path, in_query
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
@@ -221,7 +221,7 @@ async def change_password(context: RequestContext, params: ChangePasswordRequest
 def _user(context: RequestContext, name: str) -> UserDescription:
     user = context.node.guard.users.state.users.get(name)
     if user is None:
-        raise UnknownUser(f'user "{name}" does not exist', fix="GET /api/v1/users lists them")
+        raise unknown_user(name, context.node.guard.users.state)
     return _describe(user)
 
 

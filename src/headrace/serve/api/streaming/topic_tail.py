@@ -17,6 +17,7 @@ from starlette.websockets import WebSocket
 
 from headrace.access.grants import Privilege, ResourceType
 from headrace.contracts import Topic
+from headrace.control.statements.permissions import redact_errors
 from headrace.errors import SlowConsumer
 from headrace.serve.api.log_io.positions import Positions, format_positions, start_positions
 from headrace.serve.api.parameters import HEADER, PATH, QUERY, in_header, in_query, read_parameters
@@ -105,7 +106,8 @@ async def tail_socket(context: RequestContext, socket: WebSocket) -> None:
     async def pages() -> AsyncGenerator[TailPage, None]:
         params = _tail_parameters(socket)
         NEEDS.check(context.rights, params)
-        return (await run_in_threadpool(TopicTail, context, params)).pages()
+        with redact_errors(context.rights):
+            return (await run_in_threadpool(TopicTail, context, params)).pages()
 
     await socket_stream(socket, pages)
 
