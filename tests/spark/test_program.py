@@ -149,7 +149,7 @@ def test_a_failing_query_ends_the_program_with_its_error(log: EmbeddedLog, setti
         program.execute(insert(30))
         with pytest.raises(HeadraceError) as failed:
             program.wait()
-    assert failed.value.code in ("unknown-topic", "query-failed")
+    assert failed.value.code in ("unknown-topic", "unexpected-failure")
     assert not any(running.is_active for running in program.running.values())
 
 

@@ -11,6 +11,10 @@ class QueryFailed(Stop, code="query-failed"):
     """A streaming query stopped with an error."""
 
 
+class UnexpectedFailure(Retry, code="unexpected-failure"):
+    """A streaming query stopped with an error of Spark or of Python that may be transient."""
+
+
 class ProcessLost(Retry, code="process-lost"):
     """A query's worker process died, or did not start in time."""
 

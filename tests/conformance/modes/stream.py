@@ -29,7 +29,7 @@ from headrace.contracts import Append, TopicSpec
 from headrace.control.program import Program
 from headrace.engine.query import ensure_topic
 from headrace.engine.spark.session import spark_session
-from headrace.errors import QueryFailed
+from headrace.errors import HeadraceError
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.stored_rows import from_records
 from headrace.record import Record
@@ -117,7 +117,7 @@ class StreamCase:
                 try:
                     self._play(part)
                     starts = 0
-                except QueryFailed as failure:
+                except HeadraceError as failure:
                     if TOO_BUSY not in failure.what or starts == STARTS:
                         raise
                     starts += 1

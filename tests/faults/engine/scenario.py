@@ -146,7 +146,9 @@ class Scenario:
             self.failures.append(
                 f"{life.name} ({fate}) ended with {life.process.returncode}: {life.last_words[-2000:]}"
             )
-        self.told += [line for line in life.last_words.splitlines() if line.startswith("query-failed")]
+        self.told += [
+            line for line in life.last_words.splitlines() if line.startswith(("query-failed", "unexpected-failure"))
+        ]
 
     def drain(self) -> None:
         """An undisturbed life to the end of the input."""

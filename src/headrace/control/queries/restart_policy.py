@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from headrace.backoff import Backoff
-from headrace.errors import HeadraceError, OutOfMemory, ProcessLost, Retry
+from headrace.errors import HeadraceError, OutOfMemory, ProcessLost, Retry, UnexpectedFailure
 
 _AT_ONCE = Backoff(0.0, 0.0)
 
@@ -35,16 +35,24 @@ class RestartPolicy:
         return rule.backoff.pause(failures)
 
 
-SERVER_POLICY = RestartPolicy((RestartRule(Retry, backoff=Backoff(1.0, 60.0)),))
-"""A server retries transient failures for ever; all others wait for a person."""
+_GROWING = Backoff(1.0, 60.0)
+SERVER_POLICY = RestartPolicy((RestartRule(UnexpectedFailure, 10, _GROWING), RestartRule(Retry, backoff=_GROWING)))
+"""A server retries transient failures for ever, and unexpected ones, which may be deterministic, for some five minutes
+without progress; all others wait for a person."""
 
 
 def script_policy(*, isolates_failures: bool) -> RestartPolicy:
-    """A script restarts queries that lost a process, a few times, and fails otherwise.
+    """A script restarts queries that lost a process or failed unexpectedly, a few times, and fails otherwise.
 
     Out of memory counts only with a process per query: in a shared process the others use the same memory.
     """
-    return RestartPolicy((RestartRule(OutOfMemory, 1 if isolates_failures else 0), RestartRule(ProcessLost, 5)))
+    return RestartPolicy(
+        (
+            RestartRule(OutOfMemory, 1 if isolates_failures else 0),
+            RestartRule(ProcessLost, 5),
+            RestartRule(UnexpectedFailure, 2),
+        )
+    )
 
 
 @dataclass(frozen=True)

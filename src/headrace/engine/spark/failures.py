@@ -2,7 +2,8 @@
 
 An error of headrace that was raised in a worker arrives as text; it is parsed, so that its code, place and fix are
 preserved. A process that died, or did not start in time, is `process-lost`: the query may be restarted. If it ran out
-of memory that is `out-of-memory`, and not worth many retries.
+of memory that is `out-of-memory`, and not worth many retries. Any other error is `unexpected-failure`: it may be
+transient, so it is retried a limited number of times.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError, Py4JNetworkError
 from pyspark import SparkContext
 
-from headrace.errors import CODES, DiskFull, HeadraceError, OutOfMemory, ProcessLost, QueryFailed
+from headrace.errors import CODES, DiskFull, HeadraceError, OutOfMemory, ProcessLost, UnexpectedFailure
 
 SPARK_GONE_ERRORS = (Py4JError, OSError)
 """What a call to Spark raises when its process has ended, among other errors."""
@@ -25,6 +26,7 @@ _LOST_PROCESS_TEXTS = (
     "Python worker exited unexpectedly",
     "java.io.EOFException",
     "Broken pipe",
+    "Connection reset",
 )
 """Spark's messages when a Python process has died, or did not connect within 10 s."""
 _START_AGAIN = "start it again and it resumes from its checkpoint; on an overloaded machine run fewer queries"
@@ -57,10 +59,10 @@ def failure_of(error: BaseException, query: str, folder: Path) -> HeadraceError:
         return OutOfMemory(f"query {query} ran out of memory", where=str(folder), fix=_RAISE_MEMORY)
     if is_spark_gone(error) or any(sign in f"{error} {_stack(error)}" for sign in _LOST_PROCESS_TEXTS):
         return ProcessLost(f"query {query} lost its Python worker process", where=str(folder), fix=_START_AGAIN)
-    return QueryFailed(
+    return UnexpectedFailure(
         f"query {query} failed: {_cause(error)}",
         where=str(folder),
-        fix="see logs/spark.log in the data folder, then restart the query; committed results are safe",
+        fix="see logs/spark.log in the data folder; committed results are safe, and a restart resumes from them",
     )
 
 

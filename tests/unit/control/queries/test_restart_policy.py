@@ -11,9 +11,10 @@ from headrace.control.queries.restart_policy import (
     RestartPolicy,
     script_policy,
 )
-from headrace.errors import BadQuery, HeadraceError, LogBusy, OutOfMemory, ProcessLost
+from headrace.errors import BadQuery, HeadraceError, LogBusy, OutOfMemory, ProcessLost, UnexpectedFailure
 
 BUSY, LOST, MEMORY, BAD = LogBusy("busy"), ProcessLost("lost"), OutOfMemory("memory"), BadQuery("bad")
+ODD = UnexpectedFailure("odd")
 
 
 @pytest.mark.parametrize(
@@ -22,6 +23,8 @@ BUSY, LOST, MEMORY, BAD = LogBusy("busy"), ProcessLost("lost"), OutOfMemory("mem
         (SERVER_POLICY, BUSY, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0]),
         (SERVER_POLICY, LOST, [1.0, 2.0]),
         (SERVER_POLICY, BAD, [None, None]),
+        (SERVER_POLICY, ODD, [1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 60.0, 60.0, 60.0, 60.0, None]),
+        (script_policy(isolates_failures=False), ODD, [0.0, 0.0, None]),
         (script_policy(isolates_failures=True), LOST, [0.0, 0.0, 0.0, 0.0, 0.0, None]),
         (script_policy(isolates_failures=True), MEMORY, [0.0, None]),
         (script_policy(isolates_failures=False), MEMORY, [None]),

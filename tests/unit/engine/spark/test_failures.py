@@ -8,7 +8,7 @@ import pytest
 from py4j.protocol import Py4JError, Py4JNetworkError
 
 from headrace.engine.spark.failures import failure_of, translate_errors
-from headrace.errors import QueryFailed, UnknownTopic
+from headrace.errors import QueryFailed, UnexpectedFailure, UnknownTopic
 
 FOLDER = Path("checkpoints/q")
 TRACE = """[STREAM_FAILED] Query [id = 1] terminated with exception: Job aborted due to stage failure
@@ -30,12 +30,14 @@ Traceback (most recent call last):
         (Exception("Python worker failed to connect back."), "process-lost"),
         (Exception("... Caused by: java.io.EOFException ..."), "process-lost"),
         (Py4JError("An error occurred while calling o54.start"), "process-lost"),
+        (Exception("java.net.SocketException: Connection reset"), "process-lost"),
+        (Exception("An error occurred while calling o606.load"), "unexpected-failure"),
         (Py4JNetworkError("Answer from Java side is empty"), "process-lost"),
         (ConnectionRefusedError(111, "Connection refused"), "process-lost"),
         (Exception("java.io.IOException: No space left on device"), "disk-full"),
         (Exception("java.lang.OutOfMemoryError: Java heap space"), "out-of-memory"),
         (Exception("in run\nMemoryError\n\tat org.apache.spark"), "out-of-memory"),
-        (Exception("ValueError: no MemoryErrors here"), "query-failed"),
+        (Exception("ValueError: no MemoryErrors here"), "unexpected-failure"),
         (UnknownTopic('topic "a" does not exist'), "unknown-topic"),
     ],
     ids=lambda value: value if isinstance(value, str) else type(value).__name__,
@@ -59,7 +61,7 @@ def test_the_innermost_python_error_is_reported() -> None:
 
 
 def test_errors_of_a_query_are_translated() -> None:
-    with pytest.raises(QueryFailed, match="query q failed: odd"), translate_errors("q", FOLDER):
+    with pytest.raises(UnexpectedFailure, match="query q failed: odd"), translate_errors("q", FOLDER):
         raise RuntimeError("odd")
     with pytest.raises(UnknownTopic), translate_errors("q", FOLDER):
         raise UnknownTopic("no")
