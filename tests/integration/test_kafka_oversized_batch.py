@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from headrace.contracts import Append
-from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.checkpoint import Checkpoint, writer_name
 from headrace.engine.io.oversized_batch import discard_oversized_batch
-from headrace.engine.io.sink import writer_name
 from headrace.log.kafka import KafkaLog
 from headrace.log.stored_rows import from_records
 from headrace.record import Record

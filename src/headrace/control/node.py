@@ -9,7 +9,7 @@ restores sources, types and queries, and which queries are paused. A `Reconciler
 
 from __future__ import annotations
 
-import threading
+import logging
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Self
@@ -29,6 +29,7 @@ from headrace.control.serving.push import PushQueries
 from headrace.control.statements.apply import StatementExecutor
 from headrace.control.statements.deployed_apps import AppRegistry
 from headrace.control.statements.deployment import AppDeployer
+from headrace.control.statements.order import StatementOrder
 from headrace.control.statements.permissions import Permissions
 from headrace.control.statements.state import ServerState
 from headrace.control.workers.isolation import Isolation, SharedProcess, create_isolation
@@ -41,6 +42,7 @@ from headrace.settings import Settings
 from headrace.views.stores import open_store
 
 PROGRAM_NAME = "server"
+_logger = logging.getLogger(__name__)
 
 
 class Node:
@@ -62,11 +64,11 @@ class Node:
         self.guard = guard = Guard(log, settings, clock)
         isolation = isolation or _isolation(log, settings)
         self.supervisor = Supervisor(log, settings, PROGRAM_NAME, isolation, clock, self._setup_of)
-        self._lock = lock = threading.RLock()
+        self._order = order = StatementOrder()
         idle = IdleTracker(settings.query.suspend_after.total_seconds())
-        self.reconciler = Reconciler(self.supervisor, idle, lock)
+        self.reconciler = Reconciler(self.supervisor, idle)
         self._state = state = ServerState(log, clock, setup)  # fences an earlier server: only with the program's lock
-        parts = state, self.supervisor, self.reconciler, lock
+        parts = state, self.supervisor, self.reconciler, order
         self.statements = StatementExecutor(log, settings, clock, guard, *parts, self._on_applied)
         self.execute = self.statements.execute
         self.plan_select = self.statements.plan_select
@@ -91,7 +93,8 @@ class Node:
 
     @property
     def catalog(self) -> Catalog:
-        return self._state.catalog
+        """The catalog after the last statement; nobody changes it."""
+        return self._state.snapshot
 
     @property
     def apps(self) -> AppRegistry:
@@ -123,18 +126,24 @@ class Node:
 
     def _reconcile(self) -> None:
         """Reconcile views and alerts with the catalog."""
-        self.tables.reconcile(self.catalog)
+        self.tables.reconcile(self._state.catalog)
         self.alerts.reconcile()
 
     def _on_applied(self) -> None:
-        self._reconcile()
+        """Let a changed catalog take effect: first in the views, so that what readers can see can be read."""
+        try:
+            self._reconcile()
+            self._state.compact()
+        except HeadraceError as error:  # the statement is journalled: the next one, or a restart, completes the rest
+            _logger.warning("views and alerts were not reconciled with the catalog: %s", error)
+        self._state.publish()
         self.prepared_queries.clear()
 
     # -- queries ----------------------------------------------------------------------------------------------------
 
     def restart(self, query: str, *, rights: Rights = ALL_RIGHTS) -> None:
         """Restart a query from its checkpoint; a paused query stays stopped."""
-        with self._lock:
+        with self._order.turn(f"restart of {query}"):
             if query not in self.supervisor.queries:
                 raise UnknownQuery(f'query "{query}" does not exist', fix="LIST QUERIES shows the existing ones")
             Permissions(rights, self.catalog, self.log).controls(self.supervisor.queries[query].query)
@@ -142,7 +151,7 @@ class Node:
 
     def reload(self, settings: Settings) -> None:
         """Apply the settings that take effect without a restart (see `settings_reload`)."""
-        with self._lock:
+        with self._order.turn("reload of the settings"):
             self.settings = self.pull_queries.settings = self.statements.settings = settings
             self.push_queries.max_queries = settings.query.max_push_queries
             self.reconciler.set_suspend_after(settings.query.suspend_after.total_seconds())

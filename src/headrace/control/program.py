@@ -133,7 +133,8 @@ class Program:
         self._supervisor.isolation.warm_up()
 
     def _start_queries(self, *, script_is_complete: bool = True) -> None:
-        """Start registered queries that are neither running nor paused."""
+        """Start registered queries that are neither running nor paused, once those that they replace have stopped."""
+        self._supervisor.wait_until_stopped()
         for name, registered in self.queries.items():
             if name in self.running or registered.paused or self.stopping.is_set():
                 continue

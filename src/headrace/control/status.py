@@ -20,9 +20,13 @@ from headrace.control.queries.supervisor import checkpoint_folder
 from headrace.control.statements.permissions import can_see_query
 from headrace.engine.log_adapter import log_adapter_for
 from headrace.errors import HeadraceError, ServerFailed
+from headrace.plan.nodes import Query as Plan
 from headrace.plan.sources import SourceInfo
 
-RUNNING, STARTING, PAUSED, SUSPENDED, FAILED = STATES = ("running", "starting", "paused", "suspended", "failed")
+RUNNING, STARTING, PAUSED, SUSPENDED, FAILED = "running", "starting", "paused", "suspended", "failed"
+PAUSING, RESTARTING, TERMINATING = "pausing", "restarting", "terminating"
+"""A query that finishes its batch before it is paused, started again, or gone."""
+STATES = (RUNNING, STARTING, SUSPENDED, PAUSED, FAILED, PAUSING, RESTARTING, TERMINATING)
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,11 @@ def query_statuses(node: Node, sampler: MetricsSampler, rights: Rights = ALL_RIG
     """The status of all queries that the principal may see."""
     seen = [name for name, one in list(node.supervisor.queries.items()) if can_see_query(rights, one.query)]
     found = (query_status(node, sampler, query) for query in seen)
-    return [one for one in found if one is not None]
+    return [one for one in found if one is not None] + [
+        _identity(stop.query, TERMINATING)
+        for stop in list(node.supervisor.stops.values())
+        if stop.name not in node.supervisor.queries and can_see_query(rights, stop.query)
+    ]
 
 
 def query_status(node: Node, sampler: MetricsSampler, query: str) -> QueryStatus | None:
@@ -90,10 +98,13 @@ def query_status(node: Node, sampler: MetricsSampler, query: str) -> QueryStatus
     registered = node.supervisor.queries.get(query)
     if registered is None:
         return None
-    plan = registered.query
-    identity = (query, plan.text, plan.sink.name, plan.sink.topic, [source.name for source in plan.sources])
-    status = QueryStatus(*identity, **_state(node, sampler, query, paused=registered.paused))
+    status = replace(_identity(registered.query), **_state(node, sampler, query, paused=registered.paused))
     return replace(status, state=STARTING) if status.is_starting else status
+
+
+def _identity(query: Plan, state: str = "") -> QueryStatus:
+    sources = [source.name for source in query.sources]
+    return QueryStatus(query.id, query.text, query.sink.name, query.sink.topic, sources, state)
 
 
 def _state(node: Node, sampler: MetricsSampler, query: str, *, paused: bool) -> Mapping[str, Any]:
@@ -101,10 +112,13 @@ def _state(node: Node, sampler: MetricsSampler, query: str, *, paused: bool) -> 
     if running is not None:
         state = STARTING if running.is_starting else RUNNING if running.is_active else FAILED
         return {"state": state, **_measurements(sampler.sample(running))}
+    stops = node.supervisor.is_stopping(query)
     if paused:
-        return {"state": PAUSED}
+        return {"state": PAUSING if stops else PAUSED}
     if query in node.reconciler.suspended:
         return {"state": SUSPENDED, "lag": 0}
+    if failed is None and stops:
+        return {"state": RESTARTING}
     if failed is None:
         return {"state": STARTING, "lag": _lag_of_new(node, query)}
     wait = None if failed.restart_at is None else max(0.0, failed.restart_at - time.monotonic())

@@ -244,6 +244,11 @@ def _run_id_in(folder: Path) -> str | None:
 _REMOVED = ".removed-"
 
 
+def writer_name(run: str) -> str:
+    """The name of the writer of a query's batches: opening it fences any earlier one."""
+    return f"query.{run}"
+
+
 def ticks_topic(run: str) -> str:
     """The topic of the ticks of one run of a query."""
     return f"__ticks.{run}"

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -164,9 +165,12 @@ class RunningQuery:
             error = ChildProcessError("Spark's process has ended")
         return None if error is None else failure_of(error, self.query.id, self.folder)
 
-    def stop(self) -> None:
-        """Finishes the current batch, starts no other, and releases the query's resources."""
-        self.drain()
+    def stop(self, timeout: float = math.inf) -> None:
+        """Finishes the current batch, starts no other, and releases the query's resources.
+
+        A batch that is not finished after `timeout` seconds is interrupted; it is repeated after the next start.
+        """
+        self.drain(timeout)
         if self._spark is not None:
             with suppress(*SPARK_GONE_ERRORS):
                 self._spark.stop()
@@ -175,7 +179,14 @@ class RunningQuery:
                 stop_idle_monitors()
             self._spark = None  # it leads to `guarded` and back to here, a cycle that no garbage collector sees
 
-    def drain(self) -> None:
+    def interrupt(self) -> None:
+        """Ends the current batch by force: it is repeated after the next start."""
+        self._draining = True
+        if (spark := self._spark) is not None:
+            with suppress(*SPARK_GONE_ERRORS):
+                spark.stop()
+
+    def drain(self, timeout: float = math.inf) -> None:
         """Finishes the current batch, and starts no other: Spark's own `stop` would interrupt it.
 
         Spark marks a batch as done a moment after it is written; without that mark the batch would be computed again.
@@ -185,8 +196,10 @@ class RunningQuery:
         if self._realtime is not None and self._has_unmarked_input():
             self._batch = self._checkpoint.last_committed() + 1
             seconds += self._realtime.every.total_seconds()
-        with self._batch_lock:
-            deadline = time.monotonic() + seconds
+        if not self._batch_lock.acquire(timeout=min(timeout, threading.TIMEOUT_MAX)):
+            return
+        deadline = time.monotonic() + min(seconds, timeout)
+        self._batch_lock.release()
         while self._batch > self._checkpoint.last_committed() and self.is_active and time.monotonic() < deadline:
             time.sleep(0.01)
 

@@ -92,6 +92,11 @@ class QuerySettings:
         timedelta(minutes=5),
         "A query of a server without input for this long leaves Spark, and resumes with the next input; 0: never.",
     )
+    stop_timeout: timedelta = setting(
+        timedelta(seconds=30),
+        "A stopped query has this long to finish its batch. Then the batch is ended by force, and repeated when "
+        "the query starts again.",
+    )
     max_batch_rows: int = setting(1_000_000, "Maximum number of rows in one micro-batch.")
     isolation: str = setting(
         "shared",

@@ -24,6 +24,7 @@ from headrace.log.embedded.storage.store import translate_errors
 SERVER_PROGRAM = "server"
 """Program name of the server's queries: the name of their checkpoint folder and its lock."""
 _PAUSE = 0.05
+_KILL_SECONDS = 2.0  # before the timeout: the kernel needs a moment to release the memory of a large process
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,15 @@ def advertise(data: Path, address: str) -> Iterator[None]:
         path.unlink(missing_ok=True)
 
 
+@dataclass(frozen=True)
+class StoppedServer:
+    """How a server ended; `forced` if it was killed at the timeout."""
+
+    pid: int
+    seconds: float
+    forced: bool
+
+
 def find_server(data: Path) -> ServerInfo | None:
     """The server of a data folder; None if there is none."""
     lock = _folder(data) / "program.lock"
@@ -75,19 +85,42 @@ def get_server(data: Path) -> ServerInfo:
     return server
 
 
-def stop_server(data: Path, timeout: float) -> tuple[ServerInfo, float]:
-    """Stop the server after its current batches and wait for its end; returns the server and the seconds it took."""
+def stop_server(data: Path, timeout: float) -> StoppedServer:
+    """Stop the server after its current batches and wait for its end; at the timeout it is ended by force."""
     server, began = get_server(data), time.monotonic()
+    forced = False
     with suppress(ProcessLookupError):
         os.kill(server.pid, signal.SIGTERM)
     while _serves(server, data) or _is_alive(server.pid):
-        if time.monotonic() - began > timeout:
+        seconds = time.monotonic() - began
+        if not forced and seconds >= timeout - _KILL_SECONDS:
+            _kill(server.pid)
+            forced = True
+        elif seconds > max(timeout, _KILL_SECONDS):
             raise ServerUnreachable(
-                f"the server (process {server.pid}) did not stop within {timeout:g} s",
-                fix=f"wait, or `kill -9 {server.pid}`: acknowledged records are not lost",
+                f"the server (process {server.pid}) did not end within {seconds:.0f} s, though it was killed",
+                fix=f"see what the process waits for: cat /proc/{server.pid}/stack",
             )
         time.sleep(_PAUSE)
-    return server, time.monotonic() - began
+    return StoppedServer(server.pid, time.monotonic() - began, forced)
+
+
+def _kill(pid: int) -> None:
+    """Kill a server and its worker processes, each of which leads a process group; they may be stopped by a signal."""
+    for worker in _children(pid):
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(worker, signal.SIGKILL)
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _children(pid: int) -> list[int]:
+    """The child processes that lead a process group of their own."""
+    with suppress(OSError):
+        tasks = list((Path("/proc") / str(pid) / "task").iterdir())
+        children = {int(child) for task in tasks for child in (task / "children").read_text().split()}
+        return [child for child in children if os.getpgid(child) == child]
+    return []
 
 
 def _serves(server: ServerInfo, data: Path) -> bool:

@@ -44,12 +44,12 @@ class AlertService:
 
     def is_shown(self, owner: str, query: str) -> bool:
         """Whether a user may see the notices of an alert's query, by their current rights."""
-        return user_can_see_notices(self._guard, self._state.catalog, owner, query)
+        return user_can_see_notices(self._guard, self._state.snapshot, owner, query)
 
     def notifier(self, name: str) -> Notifier:
-        if name not in self._state.catalog.notifiers:
+        if name not in (notifiers := self._state.snapshot.notifiers):
             raise UnknownNotifier(f'notifier "{name}" does not exist', fix="LIST NOTIFIERS shows the existing ones")
-        return self._state.catalog.notifiers[name]
+        return notifiers[name]
 
     def send_test_message(self, notifier: str) -> None:
         """Send a test message by the notifier; raises if it is not delivered."""

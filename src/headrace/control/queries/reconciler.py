@@ -2,6 +2,7 @@
 
 A query with a transient failure (`Retry`) is restarted with exponential back-off; other failures wait for a person.
 A failed query does not affect the others. A query that has been idle for a while leaves Spark until it has input.
+A pass holds no lock: statements may create, pause and drop queries meanwhile.
 """
 
 from __future__ import annotations
@@ -10,10 +11,12 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
+from functools import partial
 
 from headrace.control.queries.idle import IdleTracker, SuspendedQuery
 from headrace.control.queries.restart_policy import SERVER_POLICY, FailureTracker, QueryFailure
+from headrace.control.queries.stopping import after_stop
 from headrace.control.queries.supervisor import Supervisor
 from headrace.control.queries.ticks import is_timed
 from headrace.errors import HeadraceError
@@ -23,13 +26,12 @@ _logger = logging.getLogger(__name__)
 
 
 class Reconciler:
-    """Reconciles the queries of a supervisor in its own thread, from `start` on. Each pass holds `lock`."""
+    """Reconciles the queries of a supervisor in its own thread, from `start` on."""
 
     def __init__(
         self,
         supervisor: Supervisor,
         idle: IdleTracker,
-        lock: AbstractContextManager[object],
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         self._failures = FailureTracker(SERVER_POLICY, now)
@@ -37,7 +39,6 @@ class Reconciler:
         """Suspended queries: idle, and not on Spark."""
         self._supervisor = supervisor
         self._idle = idle
-        self._lock = lock
         self._thread = threading.Thread(target=self._run, name="headrace-node", daemon=True)
 
     @property
@@ -55,8 +56,7 @@ class Reconciler:
     def _run(self) -> None:
         while not self._supervisor.stopping.wait(_INTERVAL):
             try:
-                with self._lock:
-                    self.reconcile()
+                self.reconcile()
             except Exception as error:  # for example a log that does not respond: the next pass may succeed
                 _logger.warning("queries were not reconciled: %s", error, exc_info=not isinstance(error, HeadraceError))
 
@@ -66,13 +66,12 @@ class Reconciler:
             self._record_failure(name, failure)
         for name, running in list(self._supervisor.running.items()):
             if self._idle.should_suspend(running):
-                self._supervisor.stop(name)
-                self._suspend(name)
                 _logger.info("query %s is idle: suspended until it has input", name)
+                after_stop(self._supervisor.stop(name), partial(self._suspend, name))
         if self._supervisor.isolation.needs_restart:
             _logger.info("Spark has started many queries and is restarted")
             self._supervisor.restart_workers()
-        for name in self._supervisor.queries:
+        for name in list(self._supervisor.queries):
             if self._is_due(name):
                 if not self._supervisor.can_start:
                     return
@@ -80,12 +79,18 @@ class Reconciler:
 
     def _suspend(self, query: str) -> None:
         """Suspend a query until it has input. If that fails, `start` will report the reason."""
-        with suppress(HeadraceError):
-            self.suspended[query] = SuspendedQuery(self._supervisor.prepare(query))
+        with suppress(HeadraceError, KeyError):
+            registered = self._supervisor.queries[query]
+            suspended = SuspendedQuery(self._supervisor.prepare(query))
+            if self._supervisor.queries.get(query) is registered:  # else a statement has replaced or dropped it
+                self.suspended[query] = suspended
 
     def _is_due(self, query: str) -> bool:
         """Whether the query is to be started now."""
-        if query in self._supervisor.running or self._supervisor.queries[query].paused:
+        registered = self._supervisor.queries.get(query)
+        if registered is None or registered.paused:
+            return False
+        if query in self._supervisor.running or self._supervisor.is_stopping(query):
             return False
         if (suspended := self.suspended.get(query)) is not None and not suspended.has_input:
             return False

@@ -1,5 +1,7 @@
 """Registers queries, and starts, stops, replaces and deletes them together with their checkpoints.
 
+Stopping is a request (see `stopping`): no method but `close` and `wait_until_stopped` waits for Spark.
+
 The owner of a supervisor decides when a query starts and what happens if it fails: `Program` for a script, `Reconciler`
 for a server.
 """
@@ -10,8 +12,9 @@ import logging
 import re
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
+from datetime import timedelta
 from pathlib import Path
 
 from headrace.clock import Clock
@@ -19,13 +22,15 @@ from headrace.contracts import Log
 from headrace.control.admin.checkpoints import find_renumbered, internal_topic_remover
 from headrace.control.admin.lock import ProgramLock
 from headrace.control.queries.restart_policy import FailureTracker, script_policy
+from headrace.control.queries.stopping import QueryStop, after_stop
 from headrace.control.queries.ticks import Ticker
 from headrace.control.workers.handle import QueryHandle
 from headrace.control.workers.isolation import Isolation
-from headrace.engine.checkpoint import Checkpoint, finish_removals, list_checkpoints
+from headrace.engine.checkpoint import Checkpoint, finish_removals, list_checkpoints, writer_name
+from headrace.engine.execution_mode import REALTIME
 from headrace.engine.log_adapter import Position
 from headrace.engine.query import PreparedQuery, prepare_query
-from headrace.errors import HeadraceError, ProcessLost
+from headrace.errors import HeadraceError, ProcessLost, StateUnreadable
 from headrace.log.embedded.storage.store import translate_errors
 from headrace.plan.nodes import Query
 from headrace.plan.serialization import Setup, no_setup
@@ -64,6 +69,11 @@ class Supervisor:
         self._setup_of = setup_of
         self.queries: dict[str, RegisteredQuery] = {}
         self.running: dict[str, QueryHandle] = {}
+        self.stops: dict[str, QueryStop] = {}
+        """Queries that are stopping."""
+        self._starting: dict[str, Query] = {}
+        self._lock = threading.RLock()
+        """Guards the dictionaries; nobody waits for Spark or for the log while holding it."""
         self.failed: dict[str, HeadraceError] = {}
         """Queries that have failed and are not restarted."""
         self.stopping = threading.Event()
@@ -77,34 +87,57 @@ class Supervisor:
 
     @property
     def paused(self) -> frozenset[str]:
-        return frozenset(name for name, registered in self.queries.items() if registered.paused)
+        return frozenset(name for name, registered in list(self.queries.items()) if registered.paused)
 
     # -- registration -----------------------------------------------------------------------------------------------
 
     def register(self, query: Query, start: Position | None = None) -> None:
         self.queries[query.id] = RegisteredQuery(query, start)
 
+    def replace_plan(self, query: str, registered: RegisteredQuery) -> None:
+        """Resume a query with another plan for the same statement."""
+        with self._lock:
+            self.stop(query)
+            self.queries[query] = registered
+
     def pause(self, query: str, *, paused: bool = True) -> None:
         """Pause a query, or clear the mark: then its owner may start it again."""
-        self.queries[query].paused = paused
-        if paused:
-            self.stop(query)
+        with self._lock:
+            self.queries[query].paused = paused
+            if paused:
+                self.stop(query)
 
     def replace(self, old: str, new: str) -> None:
         """The new query resumes from the old one's checkpoint, as the same writer; `start` checks compatibility."""
-        self.stop(old)
-        del self.queries[old]
         before, after = self._checkpoint_folder(old), self._checkpoint_folder(new)
+        with self._lock:
+            self.queries.pop(old)
+            if (stop := self.stop(old)) is not None:
+                stop.blocks.add(new)
+        after_stop(stop, lambda: self._move_checkpoint(before, after))
+
+    def _move_checkpoint(self, before: Path, after: Path) -> None:
         if before != after and before.exists() and not after.exists():
             with translate_errors(self.folder):
                 before.rename(after)
 
     def delete(self, query: str) -> None:
-        """Delete a query with its checkpoint: a query of the same name would start from the beginning."""
-        self.stop(query)
-        self.queries.pop(query, None)
+        """Delete a query with its checkpoint: a query of the same name would start from the beginning.
+
+        Its writer is fenced at once: nothing that it does until it has stopped reaches its topic.
+        """
+        checkpoint = Checkpoint(self._checkpoint_folder(query))
+        writer = _writer_of(checkpoint)
+        with self._lock:
+            self.queries.pop(query, None)
+            stop = self.stop(query)
+        after_stop(stop, lambda: self._remove(checkpoint))
+        if stop is not None and writer is not None:
+            self._log.writer(writer).close()
+
+    def _remove(self, checkpoint: Checkpoint) -> None:
         with translate_errors(self.folder):
-            Checkpoint(self._checkpoint_folder(query)).remove(self._delete_internal_topics)
+            checkpoint.remove(self._delete_internal_topics)
 
     # -- checkpoints ------------------------------------------------------------------------------------------------
 
@@ -153,28 +186,51 @@ class Supervisor:
     # -- running ----------------------------------------------------------------------------------------------------
 
     def start(self, query: str) -> None:
-        """Start a query. A process that dies or times out during the start is handled like one that dies later."""
+        """Start a query. A process that dies or times out during the start is handled like one that dies later.
+
+        A query that was paused, terminated or replaced meanwhile is stopped again.
+        """
         self._wait_for_start_slot()
-        registered, folder = self.queries[query], self._checkpoint_folder(query)
         while not self.stopping.is_set():
+            with self._lock:
+                if not self._may_start(query):
+                    return
+                registered = self.queries[query]
+                self._starting[query] = registered.query
+            running = None
             try:
-                with translate_errors(self.folder):
-                    setup = self._setup_of(registered.query)
-                    running = self.isolation.start(
-                        registered.query, folder, registered.start, self._ticker.on_batch, setup
-                    )
+                running = self._start(query, registered)
+                return
             except ProcessLost as lost:
                 self._count_restart(query, lost)
-            else:
+            finally:
+                self._finish_start(query, running)
+
+    def _may_start(self, query: str) -> bool:
+        registered = self.queries.get(query)
+        return registered is not None and not registered.paused and not self.is_stopping(query)
+
+    def _start(self, query: str, registered: RegisteredQuery) -> QueryHandle:
+        with translate_errors(self.folder):
+            setup = self._setup_of(registered.query)
+            folder = self._checkpoint_folder(query)
+            return self.isolation.start(registered.query, folder, registered.start, self._ticker.on_batch, setup)
+
+    def _finish_start(self, query: str, running: QueryHandle | None) -> None:
+        """Register a query that has started; None: it could not. It stops if that was requested meanwhile."""
+        with self._lock:
+            self._starting.pop(query, None)
+            if (stop := self.stops.get(query)) is not None:
+                stop.start(running)
+            elif running is not None:
                 self.running[query] = running
                 self._ticker.add(running)
                 _logger.info("query %s started", query)
-                return
 
     @property
     def can_start(self) -> bool:
         """Whether another query may start: few at once, since Spark gives up a Python worker not up within 10 s."""
-        return sum(running.is_starting for running in self.running.values()) < _MAX_STARTING
+        return sum(running.is_starting for running in list(self.running.values())) < _MAX_STARTING
 
     def _wait_for_start_slot(self) -> None:
         while not self.can_start:
@@ -201,10 +257,9 @@ class Supervisor:
 
     def restart(self, query: str, failure: HeadraceError) -> None:
         """Restart a script's query from its checkpoint if the policy allows it; else raise the failure."""
-        running = self.running[query]
-        self._count_restart(query, failure, made_progress=running.progress.batches > 0)
-        running.stop()
-        self._ticker.remove(query)
+        self._count_restart(query, failure, made_progress=self.running[query].progress.batches > 0)
+        if (stop := self.stop(query)) is not None:
+            stop.wait()
         self.start(query)
 
     def is_idle(self) -> bool:
@@ -216,18 +271,46 @@ class Supervisor:
         # A query that finished a batch meanwhile may have written input for a query that was checked before it.
         return before == [running.progress.batches for running in queries]
 
-    def stop(self, query: str) -> None:
-        """Stop a query; it resumes from its checkpoint when it is started again."""
-        self._ticker.remove(query)
-        self.failed.pop(query, None)
-        if (running := self.running.pop(query, None)) is not None:
-            running.stop()
-            _logger.info("query %s stopped", query)
+    def stop(self, query: str) -> QueryStop | None:
+        """Ask a query to stop; it resumes from its checkpoint when it is started again. Returns at once.
+
+        The result is None if the query is not running; see `after_stop`.
+        """
+        with self._lock:
+            self._ticker.remove(query)
+            self.failed.pop(query, None)
+            running, stop = self.running.pop(query, None), self.stops.get(query)
+            if stop is None and (running is not None or query in self._starting):
+                plan = self._starting[query] if running is None else running.query
+                self.stops[query] = stop = QueryStop(plan, self._timeout(plan), self._on_stopped)
+                if running is not None:  # else `start` begins the stop
+                    stop.start(running)
+            return stop
+
+    def _timeout(self, query: Query) -> float:
+        """Seconds that a query has to finish its batch. In realtime mode, batches are as long as the interval."""
+        options = self._settings.query
+        interval = options.realtime_checkpoint_interval if options.execution_mode == REALTIME else timedelta(0)
+        return (options.stop_timeout + interval).total_seconds()
+
+    def _on_stopped(self, stop: QueryStop) -> None:
+        with self._lock:
+            self.stops.pop(stop.name, None)
+
+    def is_stopping(self, query: str) -> bool:
+        """Whether the query must not start yet, because it, or the one that it replaces, has not stopped."""
+        return any(query in stop.blocks for stop in list(self.stops.values()))
+
+    def wait_until_stopped(self) -> None:
+        """Wait for all stops that have begun."""
+        for stop in list(self.stops.values()):
+            stop.wait()
 
     def restart_workers(self) -> None:
         """Stop all queries and release what they shared; each resumes when it is started again."""
         for query in list(self.running):
             self.stop(query)
+        self.wait_until_stopped()
         self.isolation.close()
 
     def wake(self) -> None:
@@ -235,18 +318,21 @@ class Supervisor:
         self._ticker.wake()
 
     def close(self) -> None:
-        """Finish the current batches, query by query, and stop."""
+        """Finish the current batches and stop; what is not finished at the deadline is ended by force."""
+        self.stopping.set()
         self._ticker.close()
-        queries = list(self.running.values())
-        for running in queries:
-            running.drain()
-        if queries:
-            with ThreadPoolExecutor(len(queries)) as pool:  # each may take a second to stop
-                list(pool.map(lambda running: running.stop(), queries))
-        for query in self.running:
-            _logger.info("query %s stopped", query)
+        for query in list(self.running):
+            self.stop(query)
+        self.wait_until_stopped()
         self.isolation.close()
         self._program_lock.close()
+
+
+def _writer_of(checkpoint: Checkpoint) -> str | None:
+    """The name of the query's writer; None if it never started, or if its manifest is damaged."""
+    with suppress(StateUnreadable):
+        return None if (manifest := checkpoint.manifest) is None else writer_name(manifest.run)
+    return None
 
 
 def checkpoint_folder(folder: Path, query: str) -> Path:

@@ -1,13 +1,15 @@
 """Plans, journals and applies the statements of a server.
 
-A statement is either journalled and applied, or it has no effect.
+A statement is planned on a copy of the catalog, without a lock. One that changes the catalog is journalled and applied
+under the lock, in order; if another was faster, it is planned again. It is either journalled and applied, or has no
+effect.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +23,7 @@ from headrace.control.serving.prepared import ParameterizedPlan
 from headrace.control.serving.print_topic import TopicPrinter, source_of_topic
 from headrace.control.statements.inserts import RowInserter
 from headrace.control.statements.journal import JournalEntry
+from headrace.control.statements.order import StatementOrder
 from headrace.control.statements.permissions import Permissions, redact_errors, with_row_filters
 from headrace.control.statements.runtime import LogRuntime
 from headrace.control.statements.state import ServerState
@@ -31,13 +34,14 @@ from headrace.errors import (
     UnknownTopic,
     Unsupported,
 )
-from headrace.lang.contract import MAX_STATEMENTS
+from headrace.lang.contract import MAX_STATEMENTS, Dialect, ParsedStatement
 from headrace.lang.executor import ScriptExecutor
 from headrace.lang.interpreter import Interpreter
 from headrace.lang.listing import Listing
 from headrace.lang.registry import KSQL, dialect_of
 from headrace.plan import actions
 from headrace.plan.actions import Action, MetadataKind
+from headrace.plan.catalog import Catalog
 from headrace.settings import Settings
 
 _logger = logging.getLogger(__name__)
@@ -66,17 +70,17 @@ class StatementExecutor:
         state: ServerState,
         supervisor: Supervisor,
         reconciler: Reconciler,
-        lock: AbstractContextManager[object],
+        order: StatementOrder,
         on_applied: Callable[[], None],
     ) -> None:
         self.settings = settings
         self._log = log
         self._clock = clock
         self._guard = guard
-        self._state = state
+        self.state = state
         self._supervisor = supervisor
         self._reconciler = reconciler
-        self._lock = lock
+        self.order = order
         self._on_applied = on_applied
 
     def execute(
@@ -94,33 +98,8 @@ class StatementExecutor:
         if dialect.count(text) > MAX_STATEMENTS:
             what = f"the request has more than {MAX_STATEMENTS} statements"
             raise TooManyStatements(what, fix="split the request, or send rows with POST /inserts-stream")
-        with self._lock, redact_errors(rights):
-            self._state.catalog.numbered = self._state.journal.next
-            kept = [self._state.catalog.copy()]
-
-            def apply(action: Action, own_text: str) -> None:
-                try:
-                    permits().check(action)
-                    result = self._apply(action, own_text, execution, rights)
-                except BaseException:
-                    self._state.catalog.restore(kept[0])
-                    raise
-                self._state.catalog.numbered = self._state.journal.next
-                kept[0] = self._state.catalog.copy()
-                on_done(result)
-
-            def permits() -> Permissions:
-                return Permissions(rights, kept[0], self._log)
-
-            execution = ScriptExecutor(
-                dialect,
-                dialect.planner(self._state.catalog, properties),
-                apply,
-                {} if variables is None else variables,
-                reads_files=False,
-                before_planning=lambda statement: permits().check_named(statement),
-            )
-            execution.run(text)
+        with redact_errors(rights):
+            _Script(self, dialect, properties, variables, rights, on_done).run(text)
 
     def plan_select(
         self,
@@ -146,11 +125,10 @@ class StatementExecutor:
     ) -> actions.TransientSelect | TopicPrinter:
         """Plan a SELECT or a PRINT, limited to the rows that the principal may read."""
         found: list[Action] = []
-        with self._lock, redact_errors(rights):
-            self._state.catalog.numbered = self._state.journal.next
-            dialect = dialect_of()
-            planner = dialect.planner(self._state.catalog.copy(), properties)
-            permits = Permissions(rights, self._state.catalog, self._log)
+        with redact_errors(rights):
+            dialect, catalog = dialect_of(), self.state.snapshot
+            planner = dialect.planner(catalog.copy(), properties)
+            permits = Permissions(rights, catalog, self._log)
             ScriptExecutor(
                 dialect,
                 planner,
@@ -170,48 +148,124 @@ class StatementExecutor:
         )
 
     def plan_parameterized(self, text: str, values: Sequence[Any]) -> ParameterizedPlan | None:
-        with self._lock:
-            return dialect_of().plan_parameterized(text, values, self._state.catalog)
+        return dialect_of().plan_parameterized(text, values, self.state.snapshot)
 
     def inserter(self, name: str, *, rights: Rights = ALL_RIGHTS) -> RowInserter:
         """An inserter of rows for a stream or table."""
-        with self._lock, redact_errors(rights):
-            inserter = RowInserter(self._log, self._state.catalog, name, self._clock)
-            Permissions(rights, self._state.catalog, self._log).check(actions.InsertRow(inserter.source, (), ()))
+        with redact_errors(rights):
+            catalog = self.state.snapshot
+            inserter = RowInserter(self._log, catalog, name, self._clock)
+            Permissions(rights, catalog, self._log).check(actions.InsertRow(inserter.source, (), ()))
             return inserter
 
-    def _apply(self, action: Action, text: str, execution: ScriptExecutor, rights: Rights) -> StatementResult:
-        answers: list[Listing] = []
-        runtime = LogRuntime(self._log, self.settings, self._supervisor, self._clock, rights)
-        interpreter = Interpreter(runtime, execution, answers.append)
-        if action.journaled:
-            _logger.info("statement by %s: %s", rights.principal.name, " ".join(text.split()))
-            self._guard.audit.note("statement", rights.principal.name, text=text)
-            return self._journal_and_apply(action, text, execution, interpreter)
+    def run_action(self, action: Action, text: str, execution: ScriptExecutor, rights: Rights) -> StatementResult:
+        """Run an action that leaves the catalog as it is."""
         if (refused := _refused(action)) is not None:
             raise refused
-        interpreter.run(action, text)
+        answers: list[Listing] = []
+        self._interpreter(execution, rights, answers.append).run(action, text)
         return StatementResult(text, action, answer=answers[0] if answers else None)
 
-    def _journal_and_apply(
-        self, action: Action, text: str, execution: ScriptExecutor, interpreter: Interpreter
+    def journal_and_apply(
+        self, action: Action, text: str, execution: ScriptExecutor, rights: Rights
     ) -> StatementResult:
+        """Journal and apply an action that the planner has made on the latest catalog; the caller holds the lock."""
+        _logger.info("statement by %s: %s", rights.principal.name, " ".join(text.split()))
+        self._guard.audit.note("statement", rights.principal.name, text=text)
+        interpreter = self._interpreter(execution, rights)
         start, made_at = interpreter.prepare(action), None
         if isinstance(action, actions.DropSource) and action.delete_topic:
             with suppress(UnknownTopic):
                 made_at = self._log.topic(action.source.topic).created_at
         properties = execution.planner.properties
-        entry = self._state.journal.add(text, properties, start, made_at, language=execution.dialect.name)
-        self._state.replay.add(entry, action)
+        entry = self.state.journal.add(text, properties, start, made_at, language=execution.dialect.name)
+        self.state.catalog.restore(execution.planner.catalog)
+        self.state.replay.add(entry, action)
         for query in _affected_queries(action):
             self._reconciler.forget(query)
         try:
             interpreter.apply(action, text, start)
-            self._on_applied()
-            self._state.compact()
         except HeadraceError as error:  # it is journalled: replaying the journal completes the rest
             _logger.warning("%s was applied, but a later step failed: %s", text, error)
+        self._on_applied()
         return StatementResult(text, action, entry)
+
+    def _interpreter(
+        self, execution: ScriptExecutor, rights: Rights, on_listing: Callable[[Listing], None] = lambda listing: None
+    ) -> Interpreter:
+        runtime = LogRuntime(self._log, self.settings, self._supervisor, self._clock, rights)
+        return Interpreter(runtime, execution, on_listing)
+
+    def permissions(self, rights: Rights, catalog: Catalog) -> Permissions:
+        return Permissions(rights, catalog, self._log)
+
+
+class _Script:
+    """One client's script. It is planned on a copy of the catalog, which follows the statements of others."""
+
+    def __init__(
+        self,
+        executor: StatementExecutor,
+        dialect: Dialect,
+        properties: Mapping[str, Any] | None,
+        variables: dict[str, str] | None,
+        rights: Rights,
+        on_done: Callable[[StatementResult], None],
+    ) -> None:
+        self._executor = executor
+        self._rights = rights
+        self._on_done = on_done
+        self._base = executor.state.snapshot
+        self.statement: ParsedStatement | None = None
+        self._execution = ScriptExecutor(
+            dialect,
+            dialect.planner(self._base.copy(), properties),
+            self._apply,
+            {} if variables is None else variables,
+            reads_files=False,
+            before_planning=self._before_planning,
+        )
+
+    def run(self, text: str) -> None:
+        self._execution.run(text)
+
+    def _before_planning(self, statement: ParsedStatement) -> None:
+        self.statement = statement
+        self._follow()
+        self._permissions.check_named(statement)
+
+    @property
+    def _permissions(self) -> Permissions:
+        return self._executor.permissions(self._rights, self._base)
+
+    def _follow(self) -> bool:
+        """Adopt the latest catalog; False if this script has it already."""
+        if (latest := self._executor.state.snapshot) is self._base:
+            return False
+        self._base = latest
+        self._execution.planner.catalog.restore(latest)
+        return True
+
+    def _apply(self, action: Action, text: str) -> None:
+        if action.journaled:
+            with self._executor.order.turn(text):
+                result = self._run(self._planned_on_latest(action), text)
+        else:
+            result = self._run(action, text)
+        self._on_done(result)
+
+    def _planned_on_latest(self, action: Action) -> Action:
+        """The action, planned again if a statement of someone else was faster; the caller holds the lock."""
+        if not self._follow():
+            return action
+        assert self.statement is not None
+        self._permissions.check_named(self.statement)
+        return self._execution.planner.plan(self.statement)
+
+    def _run(self, action: Action, text: str) -> StatementResult:
+        self._permissions.check(action)
+        run = self._executor.journal_and_apply if action.journaled else self._executor.run_action
+        return run(action, text, self._execution, self._rights)
 
 
 def _affected_queries(action: Action) -> tuple[str, ...]:

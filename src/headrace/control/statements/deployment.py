@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
 
 from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.access.guard import Guard
@@ -12,6 +11,7 @@ from headrace.control.queries.reconciler import Reconciler
 from headrace.control.queries.supervisor import RegisteredQuery, Supervisor
 from headrace.control.statements.apply import StatementResult
 from headrace.control.statements.deployed_apps import DeployedApp
+from headrace.control.statements.order import StatementOrder
 from headrace.control.statements.replay import Replay, empty_catalog
 from headrace.control.statements.state import ServerState
 from headrace.errors import (
@@ -33,7 +33,7 @@ class AppDeployer:
         state: ServerState,
         supervisor: Supervisor,
         reconciler: Reconciler,
-        lock: AbstractContextManager[object],
+        order: StatementOrder,
         execute: Callable[..., None],
         on_changed: Callable[[], None],
     ) -> None:
@@ -42,7 +42,7 @@ class AppDeployer:
         self._state = state
         self._supervisor = supervisor
         self._reconciler = reconciler
-        self._lock = lock
+        self._order = order
         self._execute = execute
         self._on_changed = on_changed
 
@@ -56,7 +56,7 @@ class AppDeployer:
         """Deploy an app's code, and apply those of its statements that are not applied yet. Deployed again, it replaces
         the earlier version: queries that call it resume with the new code, or the deployment is refused as a whole."""
         rights.check_admin("send code")
-        with self._lock:
+        with self._order.turn(f"deployment of {code.path}"):
             with self._state.apps.stage(code) as deployed:
                 before = self._state.apps.deployed_apps.get(deployed.name)
                 replay = self._state.replay.with_app(empty_catalog(self._log), deployed)
@@ -67,6 +67,7 @@ class AppDeployer:
                 entry = self._state.journal.add_code(deployed.name, {"source": code.source, "path": code.path})
             replay.add_code(entry)
             self._state.replay = replay
+            self._state.publish()
             self._resume_changed(changed)
             self._execute(left, rights=rights, on_done=on_done)
         return deployed
@@ -92,15 +93,14 @@ class AppDeployer:
 
     def _resume_changed(self, changed: Mapping[str, RegisteredQuery]) -> None:
         for query, registered in changed.items():
-            self._supervisor.stop(query)
-            self._supervisor.queries[query] = registered
+            self._supervisor.replace_plan(query, registered)
             self._reconciler.forget(query)
         self._on_changed()
 
     def withdraw(self, app: str, *, rights: Rights = ALL_RIGHTS) -> None:
         """Remove an app's code; refused while queries call it."""
         rights.check_admin("withdraw code")
-        with self._lock:
+        with self._order.turn(f"withdrawal of app {app}"):
             self._state.apps.get(app)
             if users := self._state.apps.dependent_queries(
                 app, (registered.query for registered in self._supervisor.queries.values())

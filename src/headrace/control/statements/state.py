@@ -19,11 +19,15 @@ _COMPACT_AFTER = 100  # obsolete journal entries: with more than this, the journ
 
 
 class ServerState:
-    """The journal and its replay. `replay` is replaced as a whole when an app is deployed again."""
+    """The journal and its replay. `replay` is replaced as a whole when an app is deployed again.
+
+    Statements change `catalog` in order, under the server's lock. Readers use `snapshot`, which nobody changes.
+    """
 
     def __init__(self, log: Log, clock: Clock, setup: Setup) -> None:
         self.journal = Journal(log, clock)
         self.replay = Replay(empty_catalog(log), AppRegistry(base=setup))
+        self.snapshot = self.catalog.copy()
 
     @property
     def catalog(self) -> Catalog:
@@ -41,6 +45,12 @@ class ServerState:
     def restore(self) -> None:
         """Replay the journal."""
         self.replay.read(self.journal.entries)
+        self.publish()
+
+    def publish(self) -> None:
+        """Show readers the catalog as it is now."""
+        self.catalog.numbered = self.journal.next
+        self.snapshot = self.catalog.copy()
 
     def compact(self) -> None:
         """Compact the journal if it has many obsolete entries."""

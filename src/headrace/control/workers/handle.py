@@ -56,10 +56,9 @@ class QueryHandle(TickTarget, Protocol):
         """The error that ended it; None if it is running or was stopped."""
         ...
 
-    def drain(self) -> None:
-        """Finish the current batch and start no other."""
-        ...
+    def stop(self, timeout: float) -> None:
+        """Finish the current batch, start no other, and release the query's resources; idempotent.
 
-    def stop(self) -> None:
-        """Drain, and release the query's resources; idempotent."""
+        A batch that is not finished after `timeout` seconds is ended by force, and repeated after the next start.
+        """
         ...

@@ -3,13 +3,18 @@
 A worker process has its own Spark, and runs one query or several. If it dies, for whatever reason, its queries fail
 with `process-lost`; they can be restarted from their checkpoints. It ends with this process: it exits when its input
 pipe closes. It leads a process group, which is killed in the end, so that no process is left behind.
+
+Nothing here waits for a worker without a limit: commands are sent by a thread of their own, since a process that hangs
+does not read them, and what a query does not stop in time is ended by force.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import pickle
+import queue
 import signal
 import subprocess
 import sys
@@ -35,6 +40,8 @@ from headrace.engine.task_report import TaskReport
 from headrace.errors import HeadraceError, ProcessLost
 
 _STOP_TIMEOUT = 15.0  # seconds that a process, or a query, has to stop by itself once it is drained
+_FORCE_TIMEOUT = 5.0  # seconds that a query has to stop once it is interrupted, before its process is killed
+_logger = logging.getLogger(__name__)
 MessageHandler = Callable[[Mapping[str, Any]], None]
 
 
@@ -48,11 +55,15 @@ class WorkerProcess:
         self._handlers: dict[str, MessageHandler] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
+        self._close_lock = threading.Lock()
         self._closed = False
         self._scratch = ScratchDirectory()  # for Spark, which does not clean up when it is killed
         self._process = _spawn(config.settings.storage.data / "logs" / "spark.log", str(self._scratch.folder))
-        self._send(config)
+        self._outbox: queue.SimpleQueue[WorkerConfig | WorkerCommand | None] = queue.SimpleQueue()
+        self._outbox.put(config)
+        self._sender = threading.Thread(target=self._send_all, name=f"headrace-to-{self.pid}", daemon=True)
         self._listener = threading.Thread(target=self._listen, name=f"headrace-{self.pid}", daemon=True)
+        self._sender.start()
         self._listener.start()
 
     @property
@@ -67,12 +78,12 @@ class WorkerProcess:
         """Assign a query to run. Its handler gets an empty message when the process has ended."""
         with self._lock:
             self._handlers[query] = handler
-        self._send(WorkerCommand(CommandType.START, query, assignment))
+        self._outbox.put(WorkerCommand(CommandType.START, query, assignment))
         if self.has_ended:
             handler({})
 
     def send(self, command: CommandType, query: str) -> None:
-        self._send(WorkerCommand(command, query))
+        self._outbox.put(WorkerCommand(command, query))
 
     def forget(self, query: str) -> None:
         with self._lock:
@@ -80,26 +91,34 @@ class WorkerProcess:
 
     def close(self) -> None:
         """Let the process end by itself, then kill what is left of its process group; idempotent."""
-        if self._closed:
-            return  # its pid may have been reused
-        self._closed = True
-        assert self._process.stdin is not None
         if self.config.single_query:  # the process ends when its query does
             self._ended.wait(_STOP_TIMEOUT)
-        with suppress(OSError):
-            self._process.stdin.close()
+        self._outbox.put(None)
         self._ended.wait(_STOP_TIMEOUT)
-        with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
-        self._listener.join()
-        self._scratch.close()
+        self.kill()
 
-    def _send(self, message: WorkerConfig | WorkerCommand) -> None:
-        assert self._process.stdin is not None
-        with self._lock, suppress(OSError, ValueError):  # the process has ended: there is no receiver
-            pickle.dump(message, self._process.stdin)
-            self._process.stdin.flush()
+    def kill(self) -> None:
+        """Kill the process group; idempotent."""
+        with self._close_lock:
+            if self._closed:
+                return  # its pid may have been reused
+            self._closed = True
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+            self._listener.join()
+            self._process.wait()
+            self._outbox.put(None)
+            self._sender.join()
+            self._scratch.close()
+
+    def _send_all(self) -> None:
+        """Send commands until the process has ended, or None is next: that closes the pipe."""
+        pipe = self._process.stdin
+        assert pipe is not None
+        with suppress(OSError, ValueError), pipe:  # the process has ended: there is no receiver
+            while (message := self._outbox.get()) is not None:
+                pickle.dump(message, pipe)
+                pipe.flush()
 
     def _listen(self) -> None:
         assert self._process.stdout is not None
@@ -182,18 +201,21 @@ class WorkerQueryHandle:
             "start it again and it resumes from its checkpoint",
         )
 
-    def drain(self) -> None:
+    def stop(self, timeout: float) -> None:
         self._draining = True
         self._process.send(CommandType.DRAIN, self.query.id)
-        self._drained.wait()
-
-    def stop(self) -> None:
-        self.drain()
-        self._process.send(CommandType.STOP, self.query.id)
-        if self._process.config.single_query:
-            self._process.close()
+        if is_drained := self._drained.wait(timeout):
+            self._process.send(CommandType.STOP, self.query.id)
         else:
-            self._stopped.wait(_STOP_TIMEOUT)
+            _logger.warning(
+                "query %s has not finished its batch after %g s: it is ended by force", self.query.id, timeout
+            )
+            self._process.send(CommandType.INTERRUPT, self.query.id)
+        if self._process.config.single_query:
+            self._process.close() if is_drained else self._process.kill()
+        elif not self._stopped.wait(_STOP_TIMEOUT if is_drained else _FORCE_TIMEOUT):
+            _logger.warning("query %s does not stop: its process %s is killed", self.query.id, self.pid)
+            self._process.kill()
         self._process.forget(self.query.id)
 
     def _on_message(self, message: Mapping[str, Any]) -> None:

@@ -54,7 +54,11 @@ class QueryAssignment:
 class CommandType(Enum):
     START = "start"
     DRAIN = "drain"
+    """Finish the current batch, and start no other."""
+    INTERRUPT = "interrupt"
+    """End the current batch by force."""
     STOP = "stop"
+    """Release the query's resources."""
 
 
 @dataclass(frozen=True)

@@ -55,6 +55,8 @@ class Worker:
             elif command.type is CommandType.DRAIN:
                 # In a thread, since several may be drained at once, and each waits for its batch.
                 threading.Thread(target=query.drain, daemon=True).start()
+            elif command.type is CommandType.INTERRUPT:
+                threading.Thread(target=query.interrupt, daemon=True).start()
             else:
                 query.stopped.set()
         os._exit(1)
@@ -173,6 +175,14 @@ class QueryThread:
     def _drain(self, running: RunningQuery) -> None:
         running.drain()
         self._worker.report(self.name, drained=True)
+
+    def interrupt(self) -> None:
+        """End the current batch by force, and stop."""
+        self.stopped.set()
+        with self._lock:
+            self._drained, running = True, self._running
+        if running is not None:
+            running.interrupt()
 
 
 def main() -> None:

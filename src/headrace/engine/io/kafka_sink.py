@@ -16,9 +16,9 @@ from pathlib import Path
 import pyarrow as pa
 
 from headrace.contracts import Topic
-from headrace.engine.checkpoint import Checkpoint
+from headrace.engine.checkpoint import Checkpoint, writer_name
 from headrace.engine.io.kafka_source import CutJournal
-from headrace.engine.io.sink import Sink, Staged, writer_name
+from headrace.engine.io.sink import Sink, Staged
 from headrace.errors import QueryFailed
 from headrace.log.embedded.storage.extents import FILE, INLINE, EncodedExtent, ExtentDecoder, ExtentEncoder
 from headrace.log.kafka.log import KafkaLog

@@ -12,9 +12,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from headrace.contracts import Log
-from headrace.engine.checkpoint import Checkpoint, Manifest
+from headrace.engine.checkpoint import Checkpoint, Manifest, writer_name
 from headrace.engine.execution_mode import REALTIME
-from headrace.engine.io.sink import writer_name
 from headrace.log.embedded import EmbeddedLog
 
 _logger = logging.getLogger(__name__)

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 
 from headrace.clock import SystemClock
 from headrace.contracts import Topic
+from headrace.engine.checkpoint import writer_name
 from headrace.engine.io.columns import coalesce_batches, from_spark
 from headrace.faultpoints import reach
 from headrace.log.embedded import EmbeddedLog
@@ -113,11 +114,6 @@ class EmbeddedSink(Sink):
 
     def __init__(self, log: EmbeddedLog, query: str, topics: Sequence[str]) -> None:
         super().__init__(EmbeddedBatchCommitter(log, query), topics)
-
-
-def writer_name(query: str) -> str:
-    """The name of the writer of a query's batches: opening it fences any earlier one."""
-    return f"query.{query}"
 
 
 def staged_rows(parts: TopicRows, writer: ExtentEncoder) -> Iterator[pa.RecordBatch]:

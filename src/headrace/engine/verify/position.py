@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from headrace.contracts import Log
-from headrace.engine.checkpoint import Checkpoint, Manifest, cuts_topic
+from headrace.engine.checkpoint import Checkpoint, Manifest, cuts_topic, writer_name
 from headrace.engine.execution_mode import NATIVE
-from headrace.engine.io.sink import writer_name
 from headrace.engine.native.task_spec import is_final
 from headrace.errors import InputGone, LogBusy
 from headrace.log.embedded import EmbeddedLog

@@ -6,12 +6,12 @@ from collections import Counter
 from collections.abc import Collection, Sequence
 
 from headrace.control.incomplete_results import writers_of
-from headrace.control.status import FAILED, PAUSED, RUNNING, STARTING, SUSPENDED, QueryStatus
+from headrace.control.status import STARTING, STATES, SUSPENDED, QueryStatus
 from headrace.serve.console.poller import ServerSnapshot
 
 STATE_NAMES = {SUSPENDED: "suspended"}
 """The names of states that are shown under another name than their own."""
-_ORDER = (RUNNING, STARTING, "suspended", PAUSED, FAILED)
+_ORDER = tuple(STATE_NAMES.get(state, state) for state in STATES)
 
 
 def state_name(query: QueryStatus) -> str:

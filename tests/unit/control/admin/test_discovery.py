@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import psutil
 import pytest
 
 from headrace.control.admin.discovery import SERVER_PROGRAM, advertise, find_server, lock_holder, stop_server
 from headrace.control.admin.lock import ProgramLock
-from headrace.errors import ProgramRunning, ServerNotRunning, ServerUnreachable
+from headrace.errors import ProgramRunning, ServerNotRunning
 
 
 def folder(data: Path) -> Path:
@@ -68,19 +70,37 @@ with ProgramLock(Path(sys.argv[1]), "server"):
 
 
 @pytest.mark.parametrize("ears", ["deaf", "listening"])
-def test_the_process_that_has_the_lock_is_ended(tmp_path: Path, ears: str) -> None:
+def test_down_ends_the_process_that_holds_the_lock_by_force_at_the_timeout(tmp_path: Path, ears: str) -> None:
     with pytest.raises(ServerNotRunning):
         stop_server(tmp_path, 1)
     command = [sys.executable, "-c", _HOLDING, str(folder(tmp_path)), ears]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
-        if ears == "deaf":
-            with pytest.raises(ServerUnreachable, match=f"process {process.pid}"):
-                stop_server(tmp_path, 0.2)
-            process.kill()
-        else:
-            there, seconds = stop_server(tmp_path, 60)
-            assert there.pid == process.pid
-            assert seconds >= 0
+        stopped = stop_server(tmp_path, 1 if ears == "deaf" else 60)
+        assert (stopped.pid, stopped.forced) == (process.pid, ears == "deaf")
+        assert process.wait(10) == -(signal.SIGKILL if ears == "deaf" else signal.SIGTERM)
     assert find_server(tmp_path) is None
+
+
+_WITH_WORKER = """
+import signal, subprocess, sys
+from pathlib import Path
+from headrace.control.admin.lock import ProgramLock
+with ProgramLock(Path(sys.argv[1]), "server"):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    worker = subprocess.Popen(["sleep", "600"], start_new_session=True)
+    worker.send_signal(signal.SIGSTOP)
+    print(worker.pid, flush=True)
+    signal.pause()
+"""
+
+
+def test_down_kills_the_worker_processes_of_a_server_that_does_not_stop(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _WITH_WORKER, str(folder(tmp_path))]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        worker = psutil.Process(int(process.stdout.readline()))
+        stop_server(tmp_path, 0)
+        process.wait(10)
+    assert psutil.wait_procs([worker], timeout=10)[1] == []

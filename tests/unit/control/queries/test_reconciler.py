@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
@@ -44,8 +43,7 @@ class FakeQuery(Run):
     def failure(self) -> HeadraceError | None:
         return self.error
 
-    def drain(self) -> None: ...
-    def stop(self) -> None: ...
+    def stop(self, timeout: float) -> None: ...
 
 
 class FakeIsolation:
@@ -82,7 +80,7 @@ class Server:
         self.isolation = FakeIsolation()
         self.supervisor = Supervisor(log, settings, "server", self.isolation, SystemClock())
         idle = IdleTracker(60.0, lambda: self.now)
-        self.reconciler = Reconciler(self.supervisor, idle, nullcontext(), lambda: self.now)
+        self.reconciler = Reconciler(self.supervisor, idle, lambda: self.now)
         self.supervisor.register(QUERY)
 
     @property
@@ -92,6 +90,7 @@ class Server:
     def reconcile_at(self, now: float) -> None:
         self.now = now
         self.reconciler.reconcile()
+        self.supervisor.wait_until_stopped()
 
 
 @pytest.fixture

@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from headrace.contracts import Append
-from headrace.engine.checkpoint import Checkpoint, Manifest
+from headrace.engine.checkpoint import Checkpoint, Manifest, writer_name
 from headrace.engine.io.oversized_batch import discard_oversized_batch
-from headrace.engine.io.sink import writer_name
 from headrace.errors import WriterFenced
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.stored_rows import from_records

@@ -1,0 +1,56 @@
+"""Statements take turns: long waits are reported, and none is endless."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+
+import pytest
+
+from headrace.control.statements.order import StatementOrder
+from headrace.errors import ServerBusy
+from tests.wait import wait_until
+
+
+@pytest.fixture
+def pool() -> Iterator[ThreadPoolExecutor]:
+    with ThreadPoolExecutor(2) as pool:
+        yield pool
+
+
+def hold(order: StatementOrder, taken: Event, until: Event) -> None:
+    with order.turn("CREATE   STREAM\nslow"):
+        taken.set()
+        until.wait(30)
+
+
+def test_a_long_wait_is_reported_with_the_statement_that_is_waited_for(
+    pool: ThreadPoolExecutor, caplog: pytest.LogCaptureFixture
+) -> None:
+    order, taken, until = StatementOrder(report_after=0.01), Event(), Event()
+    holder = pool.submit(hold, order, taken, until)
+    taken.wait(30)
+
+    def waits() -> int:
+        with order.turn("DROP STREAM s"):
+            return order.long_waits
+
+    waiting = pool.submit(waits)
+    wait_until(lambda: '"DROP STREAM s" waits for "CREATE STREAM slow"' in caplog.text)
+    until.set()
+    assert waiting.result(30) == 1
+    holder.result(30)
+    assert '"DROP STREAM s" waited for' in caplog.text
+
+
+def test_a_wait_ends_at_the_timeout_with_an_error_that_names_the_holder(pool: ThreadPoolExecutor) -> None:
+    order, taken, until = StatementOrder(report_after=0.01, timeout=0.05), Event(), Event()
+    holder = pool.submit(hold, order, taken, until)
+    taken.wait(30)
+    with pytest.raises(ServerBusy, match="CREATE STREAM slow"), order.turn("DROP STREAM s"):
+        pass
+    until.set()
+    holder.result(30)
+    with order.turn("DROP STREAM s"), order.turn("one of its own"):
+        pass
