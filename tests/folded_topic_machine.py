@@ -118,7 +118,7 @@ class FoldedTopicMachine(RuleBasedStateMachine):
             assert topic.read(dict) == self.model
 
     @invariant()
-    def a_new_process_reads_the_same(self) -> None:
+    def a_new_process_agrees_with_the_model(self) -> None:
         for topic in self.started().both:
             assert topic.read(dict) == self.model
 

@@ -1,4 +1,4 @@
-"""Random KSQL over four fixed sources, and random records for them: what property tests of the plan start from."""
+"""Random KSQL over four fixed sources, and random records for them, for property tests of the plan."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Statements and records run twice: in memory, and as a program of streaming queries on Spark; what both wrote.
+"""Statements and records run twice, in memory and as a program of streaming queries on Spark; both outputs.
 
 The streaming run gets its records in pieces, with all queries stopped and started again in between, so that state goes
 through the checkpoint and batches are cut anywhere.

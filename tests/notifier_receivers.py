@@ -1,4 +1,4 @@
-"""Who receives messages, on the loopback interface: a webhook, and a mail server that keeps what it is sent."""
+"""Receivers of notices on the loopback interface: a webhook, and a mail server that keeps its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, on a Unix socket in a folder that goes with it."""
+"""A PostgreSQL server for tests, on a Unix socket in a temporary folder."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class Postgres:
             self.process.send_signal(how)
         self.process.wait(timeout=60)
 
-    def begin_again(self) -> None:
+    def start_again(self) -> None:
         self.process = _serve(self.folder)
         self.wait()
 
@@ -75,12 +75,17 @@ def _serve(folder: Path) -> subprocess.Popen[bytes]:
     options = [part for option in _OPTIONS for part in ("-c", option)]
     with (folder / "log").open("ab") as log:
         command = [_program("postgres"), "-D", f"{folder}/data", "-k", str(folder), *options]
-        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **_somebody())
+        return subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **_unprivileged_user())
 
 
 def _run(command: list[str]) -> subprocess.CompletedProcess[bytes]:
     return subprocess.run(
-        [_program(command[0]), *command[1:]], capture_output=True, timeout=120, check=False, cwd="/", **_somebody()
+        [_program(command[0]), *command[1:]],
+        capture_output=True,
+        timeout=120,
+        check=False,
+        cwd="/",
+        **_unprivileged_user(),
     )
 
 
@@ -90,7 +95,7 @@ def _program(name: str) -> str:
     return str(folder / name)
 
 
-def _somebody() -> dict[str, object]:
+def _unprivileged_user() -> dict[str, object]:
     """Who is not root, if we are."""
     if os.geteuid() != 0:
         return {}

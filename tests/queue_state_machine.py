@@ -1,4 +1,4 @@
-"""Queues under random work: takes, acks, rejects, crashes, clocks that differ, snapshots, new partitions.
+"""Queues under random operations: takes, acks, rejects, crashes, clock skew, snapshots, new partitions.
 
 Whatever happens: a message has at most one live holder, comes again until it is done or dead, never after that,
 never too often, and is buried exactly once.
@@ -234,24 +234,24 @@ class QueueMachine(RuleBasedStateMachine):
         self.workers[n % len(self.workers)].journal.snapshot()
 
     @rule(n=CHOICE, m=CHOICE)
-    def snapshots_at_once(self, n: int, m: int) -> None:
+    def concurrent_snapshots(self, n: int, m: int) -> None:
         one, other = self.workers[n % len(self.workers)], self.workers[m % len(self.workers)]
         one.journal.sync()
         other.journal.snapshot()
         one.journal.snapshot()
 
-    def graves(self) -> list[str]:
+    def dead_messages(self) -> list[str]:
         dead = dead_letter_topic(self.jobs)
         if dead not in {t.name for t in self.log.topics()}:
             return []
         return [(r.value or b"").decode() for r in records(self.log, dead)]
 
     @invariant()
-    def the_dead_are_dead_once_and_for_a_reason(self) -> None:
-        graves = self.graves()
-        assert len(graves) == len(set(graves))
-        assert not set(graves) & self.acked
-        assert all(m in self.refused or LIMIT in self.claims[m] for m in graves)
+    def dead_letters_are_written_once_with_a_reason(self) -> None:
+        dead_messages = self.dead_messages()
+        assert len(dead_messages) == len(set(dead_messages))
+        assert not set(dead_messages) & self.acked
+        assert all(m in self.refused or LIMIT in self.claims[m] for m in dead_messages)
 
     @invariant()
     def members_agree(self) -> None:
@@ -263,11 +263,11 @@ class QueueMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             if sys.exc_info()[0] is None:  # else another error is on its way, and should be seen
-                self.all_comes_to_an_end()
+                self.every_message_is_done_or_dead()
         finally:
             self.world.end()
 
-    def all_comes_to_an_end(self) -> None:
+    def every_message_is_done_or_dead(self) -> None:
         """In the end every message is done or dead, and a newcomer sees it so."""
         queue = self.workers[0]
         for _ in range(LIMIT + 2):
@@ -277,7 +277,7 @@ class QueueMachine(RuleBasedStateMachine):
                     self.delivered(delivery)
                     queue.ack(delivery.receipt)
                     self.acked.add((delivery.record.value or b"").decode())
-        assert self.acked | set(self.graves()) == {str(i) for i in range(self.sent)}
+        assert self.acked | set(self.dead_messages()) == {str(i) for i in range(self.sent)}
         stats = Queue(self.log, self.jobs, "work", clock=self.clock).stats()
         assert (stats.ready, stats.in_flight, stats.lost) == (0, 0, 0)
-        assert (stats.done, stats.dead) == (len(self.acked), len(self.graves()))
+        assert (stats.done, stats.dead) == (len(self.acked), len(self.dead_messages()))

@@ -1,4 +1,4 @@
-"""Waiting for what must come, on a machine that may be busy."""
+"""Waiting for an expected condition, on a machine that may be busy."""
 
 from __future__ import annotations
 

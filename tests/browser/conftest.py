@@ -1,4 +1,4 @@
-"""A real server, its dashboard, and a real browser: Debian's Chromium, driven by Playwright.
+"""A real server, its console, and a real browser: Debian's Chromium, driven by Playwright.
 
 The server and the browser live for the whole run. A page that has said something to its console, or asked somebody
 else than the server, fails its test.

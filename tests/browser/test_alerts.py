@@ -1,4 +1,4 @@
-"""An alert is made by a form, raised by what flows, and received: as an e-mail, by a webhook, in a browser."""
+"""An alert is created in a form, raised by records, and delivered by e-mail, by webhook and in a browser."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def visitor(told: Server, chromium: Browser) -> Iterator[Visitor]:
         yield one
 
 
-def test_an_alert_is_made_fires_is_received_muted_and_dropped(
+def test_an_alert_is_created_raised_delivered_muted_and_dropped(
     visitor: Visitor, webhook: WebhookReceiver, office: MailReceiver
 ) -> None:
     page = visitor.visit("/alerts")
@@ -74,7 +74,7 @@ def test_an_invalid_alert_is_refused_with_its_reason(visitor: Visitor) -> None:
     expect(page.locator(".q-notification").first).to_contain_text(re.compile("nothing", re.IGNORECASE))
 
 
-def test_a_browser_shows_what_it_is_pushed(visitor: Visitor) -> None:
+def test_a_browser_shows_a_push_message(visitor: Visitor) -> None:
     """The push service of a browser's maker is on the internet; from there on everything is real."""
     page = visitor.visit("/alerts")
     page.evaluate("navigator.serviceWorker.register('/ui/static/push.js')")

@@ -1,4 +1,4 @@
-"""Charts are built over a view, saved on a dashboard that has a link, and move."""
+"""Charts over a view: built, saved on a dashboard with its own link, and updated live."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def choose(page: Page, label: str, value: str) -> None:
     expect(page.locator(".q-menu")).to_have_count(0)
 
 
-def test_a_chart_is_built_saved_and_moves(visitor: Visitor) -> None:
+def test_a_chart_is_built_saved_and_updated(visitor: Visitor) -> None:
     page = visitor.visit("/views/PAGE_VIEWS")
     choose(page, "Chart type", "Bar")
     choose(page, "X axis", "PAGE")
@@ -41,7 +41,7 @@ def test_a_chart_is_built_saved_and_moves(visitor: Visitor) -> None:
     visitor.check_accessible()
 
 
-def test_a_dashboard_that_a_program_made(visitor: Visitor, live_server: Server) -> None:
+def test_a_dashboard_created_over_the_api_is_shown(visitor: Visitor, live_server: Server) -> None:
     of = {"view": "PAGE_VIEWS", "x": "PAGE", "y": "VIEWS"}
     panels = [
         {**of, "kind": "bar", "title": "Views of pages"},
@@ -57,7 +57,7 @@ def test_a_dashboard_that_a_program_made(visitor: Visitor, live_server: Server) 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_kind_is_drawn(visitor: Visitor, kind: str) -> None:
+def test_every_kind_of_chart_is_drawn(visitor: Visitor, kind: str) -> None:
     page = visitor.visit("/views/PAGE_VIEWS")
     choose(page, "Chart type", kind)
     choose(page, "X axis", "VIEWS" if kind in ("Histogram", "Map") else "PAGE")
@@ -67,7 +67,7 @@ def test_every_kind_is_drawn(visitor: Visitor, kind: str) -> None:
     expect(page.locator(".hr-chart svg")).not_to_contain_text("Choose")
 
 
-def test_a_dashboard_that_names_what_is_gone(visitor: Visitor, live_server: Server) -> None:
+def test_a_dashboard_shows_errors_for_missing_views_and_columns(visitor: Visitor, live_server: Server) -> None:
     panels = [
         {"kind": "bar", "view": "NOWHERE", "x": "A", "y": "B"},
         {"kind": "pie", "view": "PAGE_VIEWS", "x": 5},
@@ -98,14 +98,14 @@ def test_a_chart_is_removed_and_restored_and_a_dashboard_deleted(visitor: Visito
     expect(page.locator("main")).not_to_contain_text("Brief")
 
 
-def test_a_number_is_read_to_who_cannot_see_it(visitor: Visitor, live_server: Server) -> None:
+def test_a_number_chart_is_readable_by_a_screen_reader(visitor: Visitor, live_server: Server) -> None:
     panel = {"kind": "number", "view": "PAGE_VIEWS", "y": "VIEWS", "title": "Views in all"}
     live_server.put("/api/v1/dashboards/heard", {"title": "Heard", "panels": [panel]})
     page = visitor.visit("/dashboards/heard")
     expect(page.get_by_role("img", name=re.compile(r"^Views in all: [\d,]+$"))).to_be_visible()
 
 
-def test_another_kind_keeps_nothing_of_the_one_before(visitor: Visitor) -> None:
+def test_another_kind_of_chart_keeps_no_options_of_the_previous_kind(visitor: Visitor) -> None:
     page = visitor.visit("/views/PAGE_VIEWS")
     choose(page, "X axis", "PAGE")
     choose(page, "Y axis", "VIEWS")

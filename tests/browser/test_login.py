@@ -1,4 +1,4 @@
-"""Who is not known gets as far as the page to log in by; who is known sees what was granted."""
+"""Without a log-in only the login page is reachable; with it, only what was granted is shown."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def log_in(visitor: Visitor, name: str, password: str) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
-def test_one_logs_in_and_is_where_one_wanted_to_be_and_logs_out(visitor: Visitor) -> None:
+def test_a_user_logs_in_returns_to_the_requested_page_and_logs_out(visitor: Visitor) -> None:
     page = visitor.page
     page.goto(f"{visitor.address}/ui/topics")
     visitor.check_accessible()
@@ -83,7 +83,7 @@ def test_a_wrong_password_is_refused(visitor: Visitor) -> None:
     visitor.complaints.clear()  # the browser tells of every 401
 
 
-def test_what_is_not_granted_is_not_there(visitor: Visitor) -> None:
+def test_pages_show_only_what_is_granted(visitor: Visitor) -> None:
     page = visitor.page
     page.goto(f"{visitor.address}/ui/topics")
     log_in(visitor, "bob", PASSWORDS["bob"])

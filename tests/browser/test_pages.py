@@ -43,7 +43,7 @@ def test_a_page_is_accessible(visitor: Visitor, path: str) -> None:
     assert wider <= 0, "the page is wider than its window"
 
 
-def test_the_overview_moves(visitor: Visitor) -> None:
+def test_the_overview_updates(visitor: Visitor) -> None:
     page = visitor.visit("/")
     expect(page.locator(".hr-flow")).to_contain_text("clicks")
     expect(page.locator(".hr-flow")).to_contain_text("PAGE_VIEWS")
@@ -105,7 +105,7 @@ def test_statements_are_executed_and_queries_answered(visitor: Visitor) -> None:
     expect(page.get_by_role("button", name="Stop")).to_be_hidden()
 
 
-def test_what_a_topic_holds_is_printed(visitor: Visitor) -> None:
+def test_print_shows_the_records_of_a_topic(visitor: Visitor) -> None:
     page = visitor.visit("/statements")
     typed(page, "PRINT clicks FROM BEGINNING LIMIT 3;")
     page.get_by_role("button", name="Run").click()
@@ -119,7 +119,7 @@ def test_what_a_topic_holds_is_printed(visitor: Visitor) -> None:
     expect(page.get_by_label("Results")).not_to_contain_text("rows")
 
 
-def test_names_are_offered(visitor: Visitor) -> None:
+def test_names_are_completed(visitor: Visitor) -> None:
     page = visitor.visit("/statements")
     typed(page, "SELECT * FROM page_")
     page.keyboard.press("Control+Space")
@@ -155,7 +155,7 @@ def test_the_editor_first_offers_columns_and_words_of_ksql(visitor: Visitor, tex
     assert [label for label in labels if label.islower()] == []  # CodeMirror's own words of SQL
 
 
-def test_what_is_typed_while_errors_are_underlined_stays(visitor: Visitor) -> None:
+def test_text_typed_while_errors_are_underlined_is_kept(visitor: Visitor) -> None:
     page = visitor.visit("/statements")
     typed(page, "SELECT '😀' FROM nowhere;")
     expect(page.locator(".hr-wrong")).to_have_text("nowhere")
@@ -211,7 +211,7 @@ def test_a_windowed_key_is_shown_with_its_window(visitor: Visitor, live_server: 
     expect(row).to_contain_text("/")
 
 
-def test_a_query_is_looked_at_and_a_dead_letter_replayed(visitor: Visitor) -> None:
+def test_a_query_is_shown_and_a_dead_letter_replayed(visitor: Visitor) -> None:
     page = visitor.visit("/queries")
     page.get_by_role("link", name=re.compile("CTAS_PAGE_VIEWS")).click()
     expect(page.locator("main h1")).to_have_text(re.compile("CTAS_PAGE_VIEWS"))
@@ -237,7 +237,7 @@ def test_a_query_is_paused_and_resumed(visitor: Visitor, live_server: Server) ->
     expect(page.locator("main h1")).to_have_text("Queries")
 
 
-def test_a_view_moves_and_is_searched(visitor: Visitor) -> None:
+def test_a_view_updates_and_is_searched(visitor: Visitor) -> None:
     page = visitor.visit("/views")
     page.get_by_role("link", name="PAGE_VIEWS").click()
     grid = page.locator(".hr-grid")
@@ -287,7 +287,7 @@ def test_a_topic_is_followed(visitor: Visitor, live_server: Server) -> None:
 
 
 @pytest.mark.parametrize("path", ["/topics/nothing", "/queries/nothing", "/views/nothing", "/topics/__journal"])
-def test_what_is_not_there_is_said(visitor: Visitor, path: str) -> None:
+def test_a_page_of_an_unknown_object_shows_an_error(visitor: Visitor, path: str) -> None:
     page = visitor.visit(path)
     expect(page.get_by_role("alert")).to_contain_text(re.compile("unknown-"))
 

@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[2]
     ("runner", "name", "options"),
     [("ksql", "public.jsonl", ()), ("ksql", "sql_public.jsonl", ()), ("rest", "rest_public.jsonl", ("--sample", "8"))],
 )
-def test_what_is_known(runner: str, name: str, options: Sequence[str], tmp_path: Path) -> None:
+def test_the_ledger_lists_exactly_the_failing_cases(
+    runner: str, name: str, options: Sequence[str], tmp_path: Path
+) -> None:
     corpus = FOLDER / name
     if not corpus.exists():
         print(f"no corpus at {corpus}: set HEADRACE_CORPORA; this test says nothing without it")

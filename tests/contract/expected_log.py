@@ -1,4 +1,4 @@
-"""What a log should hold, as lists and dicts. It takes offsets from the log and checks them."""
+"""The expected content of a log, as lists and dicts. It takes offsets from the log and checks them."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ LACKING: Mapping[type[LogEnvironment], Mapping[str, str]] = {
     KafkaEnvironment: {
         "upkeep": "a broker removes and compacts when it likes, not on demand",
         "append_often": "it makes small extents to merge, and a broker merges nothing",
-        "everything_is_scanned_once_however_it_is_cut": "there is no total order over topics",
+        "scans_of_any_cuts_return_every_row_once": "there is no total order over topics",
     },
 }
 
@@ -109,7 +109,7 @@ class LogMachine(RuleBasedStateMachine):
     def teardown(self) -> None:
         try:
             if sys.exc_info()[0] is None:  # else another error is on its way, and should be seen
-                self.rows_are_the_same(self.model.topics)
+                self.rows_agree_with_the_model(self.model.topics)
                 self.times_find_offsets(self.model.topics)
         finally:
             self.world.end()
@@ -288,7 +288,7 @@ class LogMachine(RuleBasedStateMachine):
         return committed if first < position else position
 
     @rule(member=members, partition=st.integers(0, 3))
-    def commit_what_is_not_ours(self, member: str, partition: int) -> None:
+    def commit_for_another_member(self, member: str, partition: int) -> None:
         place = TopicPartition(self.at("plain"), partition)
         if member in self.consumers and place not in self.consumers[member].assignment:
             with pytest.raises(GroupFenced):
@@ -297,14 +297,14 @@ class LogMachine(RuleBasedStateMachine):
     # -- what must hold ---------------------------------------------------------------------------------------------
 
     @invariant()
-    def a_look_finds_what_it_should(self) -> None:
+    def reads_agree_with_the_model(self) -> None:
         names = list(self.model.topics)
         turn, count = next(self.turn), self.world.looks or len(names)
         some = [names[(turn + i) % len(names)] for i in range(count if names else 0)]
-        self.rows_are_the_same(some)
+        self.rows_agree_with_the_model(some)
         self.times_find_offsets(some)
 
-    def rows_are_the_same(self, names: Iterable[str]) -> None:
+    def rows_agree_with_the_model(self, names: Iterable[str]) -> None:
         for topic in names:
             assert self.log.bounds(topic) == self.model.bounds(topic)
             for partition, (start, end) in self.model.bounds(topic).items():
@@ -319,7 +319,7 @@ class LogMachine(RuleBasedStateMachine):
                     assert self.log.offset_at(topic, partition, at) == self.model.offset_at(topic, partition, at)
 
     @invariant()
-    def everything_is_scanned_once_however_it_is_cut(self) -> None:
+    def scans_of_any_cuts_return_every_row_once(self) -> None:
         names = sorted(self.model.topics)
         head = self.log.head(names)
         assert head >= max((row.sequence for row in self.model.rows(names)), default=0)
@@ -342,24 +342,24 @@ class LogMachine(RuleBasedStateMachine):
         assert sorted(found) == expected
 
     @invariant()
-    def groups_are_the_same(self) -> None:
+    def groups_agree_with_the_model(self) -> None:
         if not self.consumers:
             return
-        self._let_members_know()
-        assert self._all_is_shared_out()
+        self._await_rebalance()
+        assert self._is_balanced()
         offsets = self.log.group(self.at("group")).offsets
         assert {p: o for p, o in offsets.items() if p in self.model.committed} == self.model.committed
 
-    def _let_members_know(self) -> None:
+    def _await_rebalance(self) -> None:
         """Let all of them follow the last rebalance; where news travels, they must poll for it."""
         until = time.monotonic() + self.world.news.total_seconds()
         for consumer in self.consumers.values():
             consumer.lag()
-        while time.monotonic() < until and not self._all_is_shared_out():
+        while time.monotonic() < until and not self._is_balanced():
             for consumer in self.consumers.values():
                 self._polled(consumer, 1)
 
-    def _all_is_shared_out(self) -> bool:
+    def _is_balanced(self) -> bool:
         """Each partition to one member, and to all of them alike."""
         shares = [consumer.assignment for consumer in self.consumers.values()]
         wanted = [TopicPartition(t, p) for t in map(self.at, SUBSCRIBED) for p in self.model.bounds(t)]

@@ -1,4 +1,4 @@
-"""Appends: in order, atomic over partitions and topics, seen by others; times, headers and tombstones come back."""
+"""Appends: in order, atomic over partitions and topics, visible to others, with times, headers and tombstones."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tests.contract.conftest import OpenLog
 from tests.contract.rows_and_records import columns, keyed, put, raw, records, values
 
 
-def test_rows_come_back_in_order_with_rising_offsets(log: Log, open_log: OpenLog, name: str) -> None:
+def test_rows_are_read_back_in_order_with_increasing_offsets(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name)
     for i in range(5):
         put(log, name, *(b"%d.%d" % (i, j) for j in range(4)))
@@ -30,7 +30,7 @@ def test_rows_come_back_in_order_with_rising_offsets(log: Log, open_log: OpenLog
     assert all(a.offset < b.offset for a, b in itertools.pairwise(found))
 
 
-def test_an_append_says_where_its_rows_are(log: Log, name: str) -> None:
+def test_an_append_returns_the_offsets_of_its_rows(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=4))
     rows = keyed(*((b"k%d" % i, b"v%d" % i) for i in range(20)))
     appended = log.append([Append(name, rows)])
@@ -64,7 +64,7 @@ def test_records_are_appended_like_rows(log: Log, name: str, partitions: int, co
     assert sorted(record.value or b"" for *_, record in bare) == sorted(record.value or b"" for record in sent)
 
 
-def test_a_bare_record_is_checked_like_rows(log: Log, name: str) -> None:
+def test_a_single_record_is_validated_like_rows(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=2, max_record_bytes=Size(100)))
     with pytest.raises(RecordTooLarge):
         log.append([Append(name, [Record(b"x" * 101)])])
@@ -86,7 +86,7 @@ def test_every_level_of_acknowledgement_appends(log: Log, open_log: OpenLog, nam
     assert values(open_log(), name) == [*(b"%d" % i for i in range(10)), b"end"]
 
 
-def test_keys_go_where_kafka_sends_them(log: Log, name: str) -> None:
+def test_keys_are_partitioned_as_by_kafka(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=7))
     # murmur2 of the key, without its sign, modulo 7: the numbers are those of Kafka's own tests.
     expected = {b"21": -973932308, b"foobar": -790332482, b"abc": 479470107}
@@ -95,7 +95,7 @@ def test_keys_go_where_kafka_sends_them(log: Log, name: str) -> None:
         assert place.partition == (hashed & 0x7FFFFFFF) % 7
 
 
-def test_rows_without_key_spread(log: Log, name: str) -> None:
+def test_rows_without_a_key_are_distributed(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=3))
     log.append([Append(name, raw(*(b"%d" % i for i in range(30))))])
     assert {len(values(log, name, p)) for p in range(3)} == {10}
@@ -110,7 +110,7 @@ def test_priorities_choose_the_partition(log: Log, name: str) -> None:
     assert found == [["b", "e"], [], ["a", "c", "d"]]
 
 
-def test_an_append_is_all_or_nothing_over_topics(log: Log, name: str) -> None:
+def test_an_append_over_several_topics_is_atomic(log: Log, name: str) -> None:
     log.create_topic(f"{name}.a", TopicSpec(partitions=2))
     log.create_topic(f"{name}.b", TopicSpec(max_record_bytes=Size(2000)))
     good = Append(f"{name}.a", raw(b"1", b"2"))
@@ -149,7 +149,7 @@ def test_readers_never_see_half_an_append(log: Log, open_log: OpenLog, name: str
     assert all(first >= second for first, second in seen)
 
 
-def test_threads_and_processes_may_append_at_once(log: Log, open_log: OpenLog, name: str) -> None:
+def test_threads_and_processes_append_concurrently(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name)
     logs = [log, open_log()]
 
@@ -173,7 +173,7 @@ def test_an_empty_append_appends_nothing(log: Log, name: str) -> None:
     assert log.bounds(name) == {0: (0, 0)}
 
 
-def test_headers_keys_and_tombstones_come_back(log: Log, name: str) -> None:
+def test_headers_keys_and_tombstones_are_read_back(log: Log, name: str) -> None:
     log.create_topic(name)
     given = [
         Record(b"v", b"k", (("a", b"1"), ("a", b"2"), ("b", b""))),
@@ -185,7 +185,7 @@ def test_headers_keys_and_tombstones_come_back(log: Log, name: str) -> None:
     assert [(r.key, r.value, r.headers) for r in records(log, name)] == [(r.key, r.value, r.headers) for r in given]
 
 
-def test_deleted_rows_of_typed_topics_come_back(log: Log, name: str) -> None:
+def test_deleted_rows_of_typed_topics_are_read_back(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(schema=Schema.parse("id int key, name string")))
     rows = pa.RecordBatch.from_pydict({"id": [1, 1], "name": ["x", None], "$deleted": [None, True]})
     log.append([Append(name, rows)])
@@ -212,7 +212,7 @@ def test_times_are_corrected_for_the_clock_of_the_device(open_log: OpenLog, name
     assert found[3].record.received_at == now - 10_000
 
 
-def test_a_timestamp_can_be_given(log: Log, name: str) -> None:
+def test_a_timestamp_can_be_set(log: Log, name: str) -> None:
     log.create_topic(name)
     rows = raw(b"a", b"b").append_column("$timestamp", pa.array([1_700_000_000_000, 1_600_000_000_000]))
     log.append([Append(name, rows)])
@@ -225,7 +225,7 @@ TYPES = """
 """
 
 
-def test_all_types_come_back(log: Log, name: str) -> None:
+def test_values_of_all_types_are_read_back(log: Log, name: str) -> None:
     import datetime
     from decimal import Decimal
 
@@ -251,7 +251,7 @@ def test_all_types_come_back(log: Log, name: str) -> None:
     assert columns(log, name, *schema.names) == [tuple(row[n] for n in schema.names) for row in (full, empty)]
 
 
-def test_values_are_converted_where_nothing_is_lost(log: Log, name: str) -> None:
+def test_values_are_converted_without_loss(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(schema=Schema.parse("id bigint key, s string default 'none'")))
     log.append([Append(name, pa.RecordBatch.from_pydict({"id": pa.array([1, 2], pa.int8())}))])
     assert columns(log, name, "id", "s") == [(1, "none"), (2, "none")]
@@ -273,7 +273,7 @@ def test_values_are_converted_where_nothing_is_lost(log: Log, name: str) -> None
         ({"id": [1], "$headers": [5]}, None, WrongType),
     ],
 )
-def test_rows_that_do_not_fit_are_refused(
+def test_invalid_rows_are_refused(
     log: Log, name: str, rows: dict, partition: int | None, error: type[HeadraceError]
 ) -> None:
     spec = TopicSpec(
@@ -296,7 +296,7 @@ def test_a_keyed_row_cannot_name_another_partition(log: Log, name: str) -> None:
     assert values(log, name, place.partition) == [b"x", b"y"]
 
 
-def test_large_appends_come_back_whole(log: Log, name: str) -> None:
+def test_large_appends_are_read_back_completely(log: Log, name: str) -> None:
     log.create_topic(name)
     given = [b"%05d" % i * 20 for i in range(5000)]
     put(log, name, *given)
@@ -308,7 +308,7 @@ def test_large_appends_come_back_whole(log: Log, name: str) -> None:
     assert found == given
 
 
-def test_a_partition_that_was_just_added_takes_rows(log: Log, name: str) -> None:
+def test_a_new_partition_receives_rows(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitioner="round-robin"))
     with closing(log.producer()) as producer:
         for partition in range(1, 4):

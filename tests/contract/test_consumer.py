@@ -1,4 +1,4 @@
-"""Consumers: groups share partitions, commits are fenced, and rows that were removed are told."""
+"""Consumers: groups share partitions, commits are fenced, and removed rows raise an error."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def share(*consumers: Consumer) -> list[int]:
     return [len(c.assignment) for c in consumers]
 
 
-def test_one_member_gets_everything_in_order(log: Log, name: str) -> None:
+def test_one_member_reads_all_rows_in_order(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=3))
     fill(log, name, 5, 3)
     consumer = log.consumer(name, on(name))
@@ -65,7 +65,7 @@ def test_a_poll_returns_at_most_max_rows(log: Log, name: str) -> None:
     consumer.close()
 
 
-def test_a_waiting_consumer_gets_what_is_appended(log: Log, open_log: OpenLog, name: str) -> None:
+def test_a_waiting_consumer_receives_appended_rows(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name)
     consumer = log.consumer(name, on(name))
     until(lambda: bool(consumer.assignment), consumer)
@@ -74,7 +74,7 @@ def test_a_waiting_consumer_gets_what_is_appended(log: Log, open_log: OpenLog, n
     consumer.close()
 
 
-def test_what_was_not_committed_comes_again(log: Log, open_log: OpenLog, name: str) -> None:
+def test_uncommitted_rows_are_redelivered(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name)
     fill(log, name, 6)
     first = log.consumer(name, on(name))
@@ -92,7 +92,7 @@ def test_what_was_not_committed_comes_again(log: Log, open_log: OpenLog, name: s
     third.close()
 
 
-def test_groups_do_not_know_of_each_other(log: Log, name: str) -> None:
+def test_groups_are_independent(log: Log, name: str) -> None:
     log.create_topic(name)
     fill(log, name, 3)
     consumers = [log.consumer(f"{name}.{i}", on(name)) for i in range(2)]
@@ -102,7 +102,9 @@ def test_groups_do_not_know_of_each_other(log: Log, name: str) -> None:
         consumer.close()
 
 
-def test_members_share_partitions_and_take_over_from_those_who_leave(log: Log, open_log: OpenLog, name: str) -> None:
+def test_members_share_partitions_and_take_over_those_of_leaving_members(
+    log: Log, open_log: OpenLog, name: str
+) -> None:
     log.create_topic(name, TopicSpec(partitions=4))
     first = log.consumer(name, on(name))
     until(lambda: share(first) == [4], first)
@@ -119,7 +121,7 @@ def test_members_share_partitions_and_take_over_from_those_who_leave(log: Log, o
     first.close()
 
 
-def test_after_any_rebalance_every_row_comes_at_least_once(log: Log, open_log: OpenLog, name: str) -> None:
+def test_every_row_is_delivered_at_least_once_across_rebalances(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=3))
     fill(log, name, 10, 3)
     first = log.consumer(name, on(name))
@@ -136,7 +138,7 @@ def test_after_any_rebalance_every_row_comes_at_least_once(log: Log, open_log: O
     third.close()
 
 
-def test_a_commit_for_a_partition_of_another_is_fenced(log: Log, open_log: OpenLog, name: str) -> None:
+def test_a_commit_for_a_partition_of_another_member_is_fenced(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=2))
     fill(log, name, 2, 2)
     first = log.consumer(name, on(name))
@@ -153,7 +155,7 @@ def test_a_commit_for_a_partition_of_another_is_fenced(log: Log, open_log: OpenL
         consumer.close()
 
 
-def test_positions_can_be_read_and_moved(log: Log, name: str) -> None:
+def test_positions_can_be_read_and_changed(log: Log, name: str) -> None:
     log.create_topic(name)
     fill(log, name, 5)
     place = TopicPartition(name, 0)
@@ -189,7 +191,7 @@ def test_a_new_group_may_start_at_the_end(log: Log, open_log: OpenLog, name: str
     again.close()
 
 
-def test_a_pattern_takes_in_topics_that_come_later(log: Log, open_log: OpenLog, name: str) -> None:
+def test_a_pattern_matches_topics_created_later(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(f"{name}.a")
     log.create_topic(f"x{name}.a")
     log.create_topic(f"__{name}.a")
@@ -206,7 +208,7 @@ def test_a_pattern_takes_in_topics_that_come_later(log: Log, open_log: OpenLog, 
     consumer.close()
 
 
-def test_a_pattern_lets_go_of_topics_that_are_deleted(log: Log, name: str) -> None:
+def test_a_pattern_drops_deleted_topics(log: Log, name: str) -> None:
     for t in "ab":
         log.create_topic(f"{name}.{t}")
         put(log, f"{name}.{t}", t.encode())
@@ -220,7 +222,7 @@ def test_a_pattern_lets_go_of_topics_that_are_deleted(log: Log, name: str) -> No
     consumer.close()
 
 
-def test_new_partitions_are_taken_in(log: Log, open_log: OpenLog, name: str) -> None:
+def test_new_partitions_are_assigned(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name, TopicSpec(partitioner="round-robin"))
     consumer = log.consumer(name, on(name))
     until(lambda: share(consumer) == [1], consumer)
@@ -230,7 +232,7 @@ def test_new_partitions_are_taken_in(log: Log, open_log: OpenLog, name: str) -> 
     consumer.close()
 
 
-def test_only_rows_that_are_wanted_come(log: Log, name: str) -> None:
+def test_a_filter_delivers_only_matching_rows(log: Log, name: str) -> None:
     log.create_topic(name)
     log.append([Append(name, raw(*(b"%04d" % i for i in range(1000))))])
     wanted = Subscription((name,), where=lambda batch: pc.ends_with(batch.rows.column("value"), b"777"))
@@ -245,7 +247,7 @@ def test_only_rows_that_are_wanted_come(log: Log, name: str) -> None:
     consumer.close()
 
 
-def test_a_filter_that_fails_loses_nothing(log: Log, name: str) -> None:
+def test_a_failing_filter_loses_no_row(log: Log, name: str) -> None:
     log.create_topic(name)
     fill(log, name, 3)
     broken = [True]
@@ -290,7 +292,7 @@ def test_removed_rows_raise_an_error(log: Log, name: str) -> None:
 @pytest.mark.parametrize(
     ("lost", "found"), [(OffsetReset.EARLIEST, [b"0.3", b"0.4", b"new"]), (OffsetReset.LATEST, [b"new"])]
 )
-def test_rows_that_were_removed_can_be_passed_over(log: Log, name: str, lost: OffsetReset, found: list[bytes]) -> None:
+def test_removed_rows_can_be_skipped(log: Log, name: str, lost: OffsetReset, found: list[bytes]) -> None:
     behind(log, name)
     consumer = log.consumer(name, on(name), lost=lost)
     got = values_in(consumer.poll(SHORT))
@@ -302,7 +304,7 @@ def test_rows_that_were_removed_can_be_passed_over(log: Log, name: str, lost: Of
     consumer.close()
 
 
-def test_what_was_read_is_not_lost_with_an_error_of_another_partition(log: Log, name: str) -> None:
+def test_rows_read_before_an_error_of_another_partition_are_delivered(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=2))
     fill(log, name, 4, 2)
     log.reset_group(name, {TopicPartition(name, 0): 0, TopicPartition(name, 1): 1})
@@ -329,14 +331,14 @@ def test_what_was_read_is_not_lost_with_an_error_of_another_partition(log: Log, 
         (Subscription(pattern="x"), {"start": "middle"}, BadOption),
     ],
 )
-def test_subscriptions_that_cannot_be_are_refused(
+def test_invalid_subscriptions_are_refused(
     log: Log, name: str, subscription: Subscription, options: dict, error: type
 ) -> None:
     with pytest.raises(error):
         log.consumer(name, subscription, **options)
 
 
-def test_a_closed_consumer_says_so(log: Log, name: str) -> None:
+def test_a_closed_consumer_refuses_calls(log: Log, name: str) -> None:
     log.create_topic(name)
     consumer = log.consumer(name, on(name))
     consumer.close()
@@ -347,7 +349,7 @@ def test_a_closed_consumer_says_so(log: Log, name: str) -> None:
             ask()
 
 
-def test_typed_rows_come_typed(log: Log, name: str) -> None:
+def test_rows_of_a_typed_topic_have_its_types(log: Log, name: str) -> None:
     import pyarrow as pa
 
     from headrace.schema import Schema

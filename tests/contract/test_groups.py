@@ -1,4 +1,4 @@
-"""Groups from outside."""
+"""Administration of consumer groups."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def test_offsets_of_an_empty_group_can_be_reset(log: Log, name: str) -> None:
     again.close()
 
 
-def test_a_group_may_be_made_by_setting_it(log: Log, name: str) -> None:
+def test_resetting_an_unknown_group_creates_it(log: Log, name: str) -> None:
     filled(log, name)
     log.reset_group(name, {TopicPartition(name, 1): 3})
     assert name in log.groups()
@@ -79,7 +79,7 @@ def test_a_deleted_group_starts_from_scratch(log: Log, name: str) -> None:
     ("place", "offset", "error"),
     [(0, 9, OffsetOutOfRange), (0, -1, OffsetOutOfRange), (5, 0, UnknownPartition), (None, 0, UnknownTopic)],
 )
-def test_offsets_that_cannot_be_are_refused(
+def test_invalid_offsets_are_refused(
     log: Log, name: str, place: int | None, offset: int, error: type[Exception]
 ) -> None:
     filled(log, name)
@@ -89,7 +89,7 @@ def test_offsets_that_cannot_be_are_refused(
     assert name not in log.groups()
 
 
-def test_a_topic_made_again_is_read_from_its_beginning(log: Log, name: str, log_kind: str) -> None:
+def test_a_recreated_topic_is_read_from_its_beginning(log: Log, name: str, log_kind: str) -> None:
     filled(log, name)
     log.reset_group(name, {TopicPartition(name, p): 4 for p in range(2)})
     log.delete_topic(name)

@@ -1,4 +1,4 @@
-"""One machine, two worlds: the embedded log and Kafka, each beside a model (see `machine`).
+"""One state machine for two logs: the embedded log and Kafka, each compared with a model (see `machine`).
 
 `HEADRACE_HYPOTHESIS=heavy` runs many more examples.
 """
@@ -33,12 +33,12 @@ def run(world: LogEnvironment, examples: int, steps: int, *phases: Phase) -> Non
     )
 
 
-def test_the_embedded_log_is_like_its_model() -> None:
+def test_the_embedded_log_agrees_with_its_model() -> None:
     run(EmbeddedEnvironment(), *((1500, 60) if HEAVY else (45, 25)))
 
 
 @pytest.mark.kafka
-def test_the_kafka_log_is_like_its_model(kafka_settings: Settings) -> None:
+def test_the_kafka_log_agrees_with_its_model(kafka_settings: Settings) -> None:
     # Each step takes a broker tens of milliseconds: what fails is shown as it was found, not made smaller.
     run(
         KafkaEnvironment(kafka_settings),

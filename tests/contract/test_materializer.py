@@ -65,7 +65,7 @@ def test_a_view_follows_its_topic(log: Log, source: SourceInfo, view: View) -> N
     assert held(view)[3] == 0
 
 
-def test_large_records_are_taken_few_at_a_time(log: Log, source: SourceInfo, view: View) -> None:
+def test_large_records_are_applied_in_small_batches(log: Log, source: SourceInfo, view: View) -> None:
     append(log, source, [(5, (i,), (i,)) for i in range(40)])
     keeper = ViewMaterializer(log, source, view, bytes_at_once=1)
     while keeper.step():
@@ -95,7 +95,7 @@ def test_a_view_that_missed_removed_records_is_rebuilt(log: Log, source: SourceI
     assert "were removed before they were seen" in view.state().reason
 
 
-def test_views_are_kept_in_the_background(log: Log, source: SourceInfo, view: View) -> None:
+def test_views_are_materialized_in_the_background(log: Log, source: SourceInfo, view: View) -> None:
     with closing(MaterializerLoop(log)) as keeping:
         keeping.add(ViewMaterializer(log, source, view))
         for i in range(3):
@@ -112,7 +112,7 @@ def test_views_are_kept_in_the_background(log: Log, source: SourceInfo, view: Vi
             keeping.reached("T", {0: 10**6}, timedelta(0))
 
 
-def test_a_topic_with_columns(log: Log, tmp_path: Path) -> None:
+def test_a_topic_with_a_schema_is_materialized(log: Log, tmp_path: Path) -> None:
     name = f"t-{uuid.uuid4().hex[:12]}"
     topic = log.create_topic(name, TopicSpec(schema=Schema.parse("id bigint key, n bigint, tags array<string>")))
     text = (
@@ -129,7 +129,7 @@ def test_a_topic_with_columns(log: Log, tmp_path: Path) -> None:
         assert sorted((key, row) for _, key, row in all_rows(view).values()) == [((1,), (3, [])), ((2,), (2, None))]
 
 
-def test_windows_are_read_from_keys_and_lies_are_counted(log: Log, tmp_path: Path) -> None:
+def test_windows_are_decoded_from_keys_and_invalid_keys_counted(log: Log, tmp_path: Path) -> None:
     name = f"t-{uuid.uuid4().hex[:12]}"
     topic = log.create_topic(name)
     _, source = table(WINDOWED.replace("kafka_topic='t'", f"kafka_topic='{name}'"))

@@ -1,4 +1,4 @@
-"""Producers send record by record."""
+"""Producers send single records in batches."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.contract.rows_and_records import records, values
 
 
 @pytest.mark.parametrize("linger", [timedelta(0), timedelta(milliseconds=5)])
-def test_records_are_there_in_order_when_flushed(log: Log, name: str, linger: timedelta) -> None:
+def test_flushed_records_are_readable_in_order(log: Log, name: str, linger: timedelta) -> None:
     log.create_topic(name)
     producer = log.producer(linger=linger)
     places = [producer.send(name, Record(b"%d" % i)) for i in range(200)]
@@ -26,7 +26,7 @@ def test_records_are_there_in_order_when_flushed(log: Log, name: str, linger: ti
 
 
 @pytest.mark.parametrize("ack", list(Ack))
-def test_closing_sends_what_is_left(log: Log, name: str, ack: Ack) -> None:
+def test_closing_sends_the_remaining_records(log: Log, name: str, ack: Ack) -> None:
     log.create_topic(name)
     producer = log.producer(ack=ack, linger=timedelta(milliseconds=20))
     for i in range(20):
@@ -56,7 +56,7 @@ def test_threads_share_a_producer(log: Log, name: str) -> None:
     producer.close()
 
 
-def test_all_of_a_record_comes_back(log: Log, name: str) -> None:
+def test_every_field_of_a_record_is_read_back(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=2))
     producer = log.producer()
     given = Record(
@@ -74,7 +74,7 @@ def test_all_of_a_record_comes_back(log: Log, name: str) -> None:
     producer.close()
 
 
-def test_what_cannot_be_sent_is_refused_at_once(log: Log, name: str) -> None:
+def test_an_invalid_record_is_refused_at_once(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=3, max_record_bytes=Size(1000)))
     producer = log.producer()
     home = producer.send(name, Record(b"x", b"k")).result(30).partition
@@ -92,7 +92,7 @@ def test_what_cannot_be_sent_is_refused_at_once(log: Log, name: str) -> None:
     assert sum(len(values(log, name, p)) for p in range(3)) == 1
 
 
-def test_a_topic_may_change_while_records_are_sent(log: Log, name: str) -> None:
+def test_a_topic_may_be_altered_while_records_are_sent(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=1))
     producer = log.producer()
     sent = []

@@ -1,4 +1,4 @@
-"""Queues are built on the contract, so they work on every log."""
+"""Queues use only the `Log` contract, so they work on every log."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_each_message_goes_to_one_worker(log: Log, open_log: OpenLog, name: str)
     assert queues[0].stats().done == 10
 
 
-def test_a_message_comes_again_when_its_time_runs_out(open_log: OpenLog, name: str) -> None:
+def test_a_message_is_redelivered_after_its_timeout(open_log: OpenLog, name: str) -> None:
     clock = ManualClock(NOW)
     log = open_log(clock)
     log.create_topic(name)
@@ -51,7 +51,7 @@ def test_a_message_comes_again_when_its_time_runs_out(open_log: OpenLog, name: s
     assert queue.take() == []
 
 
-def test_what_fails_too_often_is_buried_once(open_log: OpenLog, name: str) -> None:
+def test_a_message_that_fails_too_often_becomes_one_dead_letter(open_log: OpenLog, name: str) -> None:
     log = open_log()
     log.create_topic(name)
     put(log, name, b"bad")
@@ -64,7 +64,7 @@ def test_what_fails_too_often_is_buried_once(open_log: OpenLog, name: str) -> No
     assert queue.stats().dead == 1
 
 
-def test_a_later_worker_continues(log: Log, open_log: OpenLog, name: str) -> None:
+def test_a_later_worker_resumes(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name)
     put(log, name, b"a", b"b", b"c")
     first = Queue(log, name, "q")
@@ -72,7 +72,7 @@ def test_a_later_worker_continues(log: Log, open_log: OpenLog, name: str) -> Non
     assert taken(Queue(open_log(), name, "q")) == [b"b", b"c"]
 
 
-def test_many_workers_at_once_take_everything_once(log: Log, open_log: OpenLog, name: str) -> None:
+def test_many_concurrent_workers_receive_each_message_once(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name)
     log.append([Append(name, raw(*(b"%d" % i for i in range(30))))])
     logs = [open_log() for _ in range(3)]

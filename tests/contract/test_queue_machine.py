@@ -1,4 +1,4 @@
-"""Queues under random work, on every log."""
+"""Queues under random operations, on every log."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ DAY = 86_400_000
 NOW = 1_800_000_000_000
 
 
-def test_a_batch_has_the_topics_columns_and_the_logs(log: Log, name: str) -> None:
+def test_a_batch_has_the_columns_of_the_topic_and_of_the_log(log: Log, name: str) -> None:
     log.create_topic(name)
     put(log, name, b"x")
     batch = log.read(name, 0, 0)
@@ -36,7 +36,7 @@ def test_reading_resumes_at_the_next_offset(log: Log, name: str) -> None:
     assert log.read(name, 0, at, max_records=2).rows.column("value").to_pylist() == [b"6", b"7"]
 
 
-def test_what_was_read_ahead_of_a_recreated_topic_disturbs_no_later_read(open_log: OpenLog, name: str) -> None:
+def test_prefetched_rows_of_a_recreated_topic_are_discarded(open_log: OpenLog, name: str) -> None:
     log, other = open_log(), open_log()
     topics = [f"{name}-{i}" for i in range(9)]
     for topic in topics:
@@ -56,7 +56,7 @@ def test_what_was_read_ahead_of_a_recreated_topic_disturbs_no_later_read(open_lo
         assert found == ([b"%d" % i for i in range(5)] if topic == topics[8] else [b"new %d" % i for i in range(3)])
 
 
-def test_bounds_follow_what_is_appended_and_removed(log: Log, name: str) -> None:
+def test_bounds_follow_appends_and_removals(log: Log, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=2))
     assert log.bounds(name) == {0: (0, 0), 1: (0, 0)}
     for i in range(5):
@@ -79,7 +79,7 @@ def test_truncating_to_the_start_changes_nothing(log: Log, name: str) -> None:
     assert values(log, name) == [b"a"]
 
 
-def test_truncating_within_an_append_keeps_the_rest_of_it(log: Log, name: str) -> None:
+def test_truncating_within_an_append_keeps_its_later_rows(log: Log, name: str) -> None:
     log.create_topic(name)
     put(log, name, b"a", b"b", b"c")
     log.truncate(name, 0, records(log, name)[1].offset)
@@ -103,7 +103,7 @@ def test_offsets_are_found_by_time(open_log: OpenLog, name: str) -> None:
     assert log.offset_at(name, 0, NOW) == 3
 
 
-def test_the_first_row_that_is_late_enough_is_found_among_disordered_ones(log: Log, name: str) -> None:
+def test_offset_at_finds_the_first_row_among_out_of_order_times(log: Log, name: str) -> None:
     log.create_topic(name)
     times = [NOW + 50, NOW + 10, NOW + 40, NOW + 60, NOW + 20]
     log.append([Append(name, raw(*(b"%d" % i for i in range(5))).append_column("$timestamp", pa.array(times)))])
@@ -114,7 +114,7 @@ def test_the_first_row_that_is_late_enough_is_found_among_disordered_ones(log: L
 
 
 @pytest.mark.parametrize("offset", [-1, 3, 1 << 40])
-def test_offsets_that_are_not_held_are_refused(log: Log, name: str, offset: int) -> None:
+def test_offsets_beyond_the_end_are_refused(log: Log, name: str, offset: int) -> None:
     log.create_topic(name)
     for value in (b"a", b"b"):
         put(log, name, value)
@@ -146,7 +146,7 @@ def test_unknown_topics_and_partitions_are_refused(log: Log, name: str) -> None:
             ask(f"{name}-no", 0, 0)
 
 
-def test_a_closed_log_says_so(open_log: OpenLog, name: str) -> None:
+def test_a_closed_log_refuses_calls(open_log: OpenLog, name: str) -> None:
     log = open_log()
     log.create_topic(name)
     producer = log.producer()

@@ -41,13 +41,13 @@ def test_topics_are_listed_by_name_without_internal_ones(log: Log, name: str) ->
     assert log.topic(f"__{name}").partitions == 1
 
 
-def test_a_topic_exists_once(log: Log, open_log: OpenLog, name: str) -> None:
+def test_an_existing_topic_is_not_created_again(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name)
     with pytest.raises(TopicExists):
         open_log().create_topic(name)
 
 
-def test_a_deleted_topic_is_gone_for_everybody(log: Log, open_log: OpenLog, name: str) -> None:
+def test_a_deleted_topic_is_unknown_to_every_client(log: Log, open_log: OpenLog, name: str) -> None:
     other = open_log()
     log.create_topic(name)
     put(log, name, b"x")
@@ -61,7 +61,7 @@ def test_a_deleted_topic_is_gone_for_everybody(log: Log, open_log: OpenLog, name
             one.append([Append(name, raw(b"y"))])
 
 
-def test_a_topic_made_again_is_empty(log: Log, name: str) -> None:
+def test_a_recreated_topic_is_empty(log: Log, name: str) -> None:
     log.create_topic(name)
     put(log, name, b"old")
     log.delete_topic(name)
@@ -71,7 +71,7 @@ def test_a_topic_made_again_is_empty(log: Log, name: str) -> None:
     assert values(log, name) == [b"new"]
 
 
-def test_partitions_may_grow_and_old_rows_stay(log: Log, open_log: OpenLog, name: str) -> None:
+def test_partitions_can_be_added_and_old_rows_stay(log: Log, open_log: OpenLog, name: str) -> None:
     other = open_log()
     log.create_topic(name, TopicSpec(partitioner="round-robin"))
     put(log, name, b"a", b"b")
@@ -89,7 +89,7 @@ def test_options_can_be_altered(log: Log, open_log: OpenLog, name: str) -> None:
 
 
 @pytest.mark.parametrize("bad", ["", "with space", "ümlaut", "a/b", ".", "..", "x" * 250])
-def test_names_that_cannot_be_are_refused(log: Log, bad: str) -> None:
+def test_invalid_names_are_refused(log: Log, bad: str) -> None:
     with pytest.raises(BadTopicName):
         log.create_topic(bad)
 
@@ -109,7 +109,7 @@ def test_names_that_cannot_be_are_refused(log: Log, bad: str) -> None:
     ],
     ids=lambda spec: str(next(f for f, v in vars(spec).items() if v != getattr(TopicSpec(), f))),
 )
-def test_options_that_cannot_be_are_refused(log: Log, name: str, spec: TopicSpec) -> None:
+def test_invalid_options_are_refused(log: Log, name: str, spec: TopicSpec) -> None:
     with pytest.raises(BadTopicOption):
         log.create_topic(name, spec)
     with pytest.raises(UnknownTopic):
@@ -129,7 +129,7 @@ def test_invalid_changes_are_refused(log: Log, name: str) -> None:
     assert log.topic(name) == before
 
 
-def test_a_schema_grows_and_old_rows_are_read_with_it(log: Log, open_log: OpenLog, name: str) -> None:
+def test_old_rows_are_read_with_the_extended_schema(log: Log, open_log: OpenLog, name: str) -> None:
     import pyarrow as pa
 
     log.create_topic(name, TopicSpec(schema=Schema.parse("id int key, price float")))
@@ -144,7 +144,7 @@ def test_a_schema_grows_and_old_rows_are_read_with_it(log: Log, open_log: OpenLo
     ]
 
 
-def test_nested_columns_grow(log: Log, name: str) -> None:
+def test_nested_columns_can_be_added(log: Log, name: str) -> None:
     import pyarrow as pa
 
     old = Schema.parse("id int key, at struct<x int>, many array<struct<y float>>")
@@ -156,7 +156,7 @@ def test_nested_columns_grow(log: Log, name: str) -> None:
     assert columns(log, name, "at", "many") == [({"x": 1, "z": None}, [{"y": 2.0, "w": None}])]
 
 
-def test_a_column_that_another_just_added_is_read(log: Log, open_log: OpenLog, name: str) -> None:
+def test_a_column_added_by_another_client_is_read(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name, TopicSpec(schema=Schema.parse("id bigint key")))
     log.append([Append(name, pa.RecordBatch.from_pydict({"id": [1]}))])
     other = open_log()

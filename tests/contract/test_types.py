@@ -1,4 +1,4 @@
-"""Every type that a schema can have comes back from every log as it went in."""
+"""Values of every type of a schema are read back unchanged from every log."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ VALUES: dict[str, list[Any]] = {
 
 
 @pytest.mark.parametrize("kind", VALUES)
-def test_values_come_back(log: Log, open_log: OpenLog, name: str, kind: str) -> None:
+def test_values_are_read_back(log: Log, open_log: OpenLog, name: str, kind: str) -> None:
     log.create_topic(name, TopicSpec(schema=Schema.parse(f"id int key, it {kind}")))
     given = pa.array([None, *VALUES[kind], None], parse_type(kind))
     ids = pa.array(range(len(given)), pa.int32())
@@ -57,7 +57,7 @@ def test_values_come_back(log: Log, open_log: OpenLog, name: str, kind: str) -> 
     assert repr(columns(open_log(), name, "id", "it")) == repr(expected)  # repr: NaN is not NaN
 
 
-def test_dates_and_times_that_pythons_calendar_lacks(log: Log, name: str) -> None:
+def test_dates_and_times_beyond_pythons_calendar_are_read_back(log: Log, name: str) -> None:
     schema = Schema.parse("id int key, day date, at timestamp")
     log.create_topic(name, TopicSpec(schema=schema))
     days, moments = [-(2**31), 2**31 - 1], [-(2**63), 2**63 - 1]

@@ -1,4 +1,4 @@
-"""What every view promises, whatever it is kept in."""
+"""The contract of views, in SQLite and in PostgreSQL."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def test_rows_and_position_change_together(opened: Open) -> None:
     }
 
 
-def test_the_last_change_of_a_key_wins_regardless_of_its_time(opened: Open) -> None:
+def test_the_last_change_of_a_key_wins_whatever_its_time(opened: Open) -> None:
     view = opened(PLAIN)
     applied(view, [(9, ("a", 1), (1, 1.0)), (3, ("a", 1), None), (2, ("a", 1), (2, 2.0)), (1, ("b", 1), None)])
     with view.snapshot() as snapshot:
@@ -89,7 +89,7 @@ def test_the_last_change_of_a_key_wins_regardless_of_its_time(opened: Open) -> N
         assert snapshot.count() == 1
 
 
-def test_what_was_read_from_another_state_is_not_applied(opened: Open) -> None:
+def test_changes_based_on_another_state_are_refused(opened: Open) -> None:
     one, other = opened(PLAIN), opened(PLAIN)
     begun = one.state()
     assert other.apply(begun, [(1, ("a", 1), (1, 1.0))], {0: 1}) is not None
@@ -98,7 +98,7 @@ def test_what_was_read_from_another_state_is_not_applied(opened: Open) -> None:
     assert all_rows(one)["('a', 1)"][2] == (1, 1.0)
 
 
-def test_a_snapshot_stays_what_it_is(opened: Open) -> None:
+def test_a_snapshot_does_not_change(opened: Open) -> None:
     view = opened(PLAIN)
     applied(view, [(1, ("a", i), (i, 0.0)) for i in range(100)], {0: 100})
     with view.snapshot() as snapshot:
@@ -111,7 +111,7 @@ def test_a_snapshot_stays_what_it_is(opened: Open) -> None:
     assert all_rows(view) == {}
 
 
-def test_nothing_of_a_failed_change_stays(opened: Open) -> None:
+def test_a_failed_change_is_rolled_back(opened: Open) -> None:
     view = opened(PLAIN)
     applied(view, [(1, ("a", 1), (1, 1.0))], {0: 1})
     with pytest.raises((OverflowError, DatabaseError)):
@@ -141,7 +141,7 @@ KEYS = [("", 0), ("a", 1), ("a", 2), ("b", 1), ("ab", -1), ("é", 2**63 - 1), ("
     ],
     ids=str,
 )
-def test_rows_are_looked_up(opened: Open, bounds: list[Bound], wanted: list[Any]) -> None:
+def test_rows_are_found_by_lookup(opened: Open, bounds: list[Bound], wanted: list[Any]) -> None:
     view = opened(PLAIN)
     doubles = {5: math.nan, 6: -0.0}
     applied(view, [(i, key, (i, doubles.get(i, i / 2))) for i, key in enumerate(KEYS)])
@@ -157,7 +157,7 @@ def test_rows_are_looked_up(opened: Open, bounds: list[Bound], wanted: list[Any]
     assert view.indexes() == [("V",), ("D", "L")]
 
 
-def test_an_index_is_of_columns_that_are_there(opened: Open) -> None:
+def test_an_index_on_unknown_columns_is_refused(opened: Open) -> None:
     view = opened(PLAIN)
     view.create_index(["V"])
     assert opened(PLAIN).indexes() == [("V",)]
@@ -182,14 +182,14 @@ def test_keys_and_values_may_be_long(opened: Open) -> None:
     assert found(view) == [(keys[1], (1, 0.0)), (keys[2], (2, 0.0))]
 
 
-def test_nothing_stays_of_a_view_that_is_removed(opened: Open) -> None:
+def test_removing_a_view_deletes_all_of_it(opened: Open) -> None:
     view = opened(PLAIN)
     applied(view, [(1, ("a", 1), (1, 1.0))], {0: 1})
     view.remove()
     assert opened(PLAIN).state() == ViewState()
 
 
-def test_keys_follow_the_equality_of_ksql(opened: Open) -> None:
+def test_keys_have_the_equality_of_ksql(opened: Open) -> None:
     view = opened(Relation(Kind.TABLE, (Field("K", DOUBLE), Field("L", STRING)), (Field("V", BIGINT),)))
     keys = [(0.0, "a"), (-0.0, "a"), (math.nan, "a"), (math.nan, "a"), (None, "a"), (None, "a"), (1.0, None), (1.0, "")]
     applied(view, [(0, key, (i,)) for i, key in enumerate(keys[::2])])
@@ -198,7 +198,7 @@ def test_keys_follow_the_equality_of_ksql(opened: Open) -> None:
     assert rows == {"(-0.0, 'a')": 1, "(nan, 'a')": 3, "(None, 'a')": 5, "(1.0, None)": 6, "(1.0, '')": 7}
 
 
-def test_windows_are_part_of_the_key_and_go_with_their_retention(opened: Open) -> None:
+def test_windows_are_part_of_the_key_and_expire_with_their_retention(opened: Open) -> None:
     view = opened(windowed(timedelta(milliseconds=20)))
     applied(view, [(5, ("a", (0, 10)), (1,)), (12, ("a", (10, 20)), (2,)), (3, ("b", (0, 10)), (3,))])
     assert found(view, Bound("WINDOWSTART", Compare.EQUAL, (0,))) == [(("a", (0, 10)), (1,)), (("b", (0, 10)), (3,))]
@@ -213,7 +213,7 @@ def test_windows_are_part_of_the_key_and_go_with_their_retention(opened: Open) -
         assert snapshot.get([("a", (10, 20)), ("a", (0, 10))]) == [(12, ("a", (10, 20)), (2,))]
 
 
-def test_windows_without_a_retention_stay(opened: Open) -> None:
+def test_windows_without_a_retention_are_kept(opened: Open) -> None:
     view = opened(windowed())
     applied(view, [(5, ("a", (0, 10)), (1,)), (10**12, ("a", (10**12, 10**12 + 10)), (2,))])
     assert len(all_rows(view)) == 2
@@ -238,7 +238,7 @@ def test_a_view_can_be_rebuilt(opened: Open) -> None:
     assert view.indexes() == [("V",)]
 
 
-def test_values_of_all_types_come_back_exactly(opened: Open) -> None:
+def test_values_of_all_types_are_read_back_exactly(opened: Open) -> None:
     _, source = table(ALL_TYPES)
     view = opened(source)
     wide = Decimal("-12345678901234567890123456.7891")

@@ -1,4 +1,4 @@
-"""Named writers: each number once, and only the latest holder of the name may write."""
+"""Named writers: each sequence number is written once, and only the latest holder of the name may write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_number_is_written_once(log: Log, name: str) -> None:
     writer.close()
 
 
-def test_a_repeat_of_large_rows_writes_nothing(log: Log, name: str) -> None:
+def test_a_repeated_large_append_writes_nothing(log: Log, name: str) -> None:
     log.create_topic(name)
     writer = log.writer(name)
     large = from_records([Record(b"x" * 1000) for _ in range(400)])
@@ -37,7 +37,7 @@ def test_a_repeat_of_large_rows_writes_nothing(log: Log, name: str) -> None:
     writer.close()
 
 
-def test_the_number_is_remembered(log: Log, open_log: OpenLog, name: str) -> None:
+def test_a_reopened_writer_knows_its_last_number(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name)
     writer = log.writer(name)
     writer.append(3, [Append(name, raw(b"a"))])
@@ -50,7 +50,7 @@ def test_the_number_is_remembered(log: Log, open_log: OpenLog, name: str) -> Non
     again.close()
 
 
-def test_a_number_without_rows_counts_too(log: Log, open_log: OpenLog, name: str) -> None:
+def test_a_number_without_rows_is_recorded(log: Log, open_log: OpenLog, name: str) -> None:
     writer = log.writer(name)
     assert writer.append(0, []) == []
     assert writer.append(0, []) is None
@@ -60,7 +60,7 @@ def test_a_number_without_rows_counts_too(log: Log, open_log: OpenLog, name: str
     again.close()
 
 
-def test_opening_again_fences(log: Log, open_log: OpenLog, name: str) -> None:
+def test_reopening_a_writer_fences_the_previous_holder(log: Log, open_log: OpenLog, name: str) -> None:
     log.create_topic(name)
     old = log.writer(name)
     old.append(1, [Append(name, raw(b"a"))])
@@ -76,7 +76,7 @@ def test_opening_again_fences(log: Log, open_log: OpenLog, name: str) -> None:
     new.close()
 
 
-def test_writers_of_other_names_do_not_meet(log: Log, name: str) -> None:
+def test_writers_with_different_names_are_independent(log: Log, name: str) -> None:
     log.create_topic(name)
     writers = [log.writer(f"{name}.{i}") for i in range(3)]
     for i, writer in enumerate(writers):
@@ -87,7 +87,7 @@ def test_writers_of_other_names_do_not_meet(log: Log, name: str) -> None:
         writer.close()
 
 
-def test_a_failed_append_leaves_the_number_free(log: Log, name: str) -> None:
+def test_a_failed_append_does_not_use_its_number(log: Log, name: str) -> None:
     log.create_topic(f"{name}.a", TopicSpec(partitions=2))
     writer = log.writer(name)
     with pytest.raises(UnknownTopic):

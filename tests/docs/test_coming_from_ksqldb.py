@@ -504,7 +504,7 @@ def test_every_claim_has_a_check_and_every_check_a_claim() -> None:
 
 
 @pytest.mark.parametrize("check", CHECKS)
-def test_claim(check: Check) -> None:
+def test_a_claim_holds(check: Check) -> None:
     check.check()
 
 

@@ -1,4 +1,4 @@
-"""What the documentation shows is run: `console` blocks line by line, `python` blocks as scripts.
+"""Examples in the documentation run: `console` blocks line by line, `python` blocks as scripts.
 
 The blocks of a page run one after the other in one empty folder, as a reader would type them. A block with a second
 word, such as `json cases.json`, is a file of that name. Blocks marked `sh` are commands that do not end by themselves
@@ -29,7 +29,7 @@ def commands(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_page(page: Path, tmp_path: Path) -> None:
+def test_examples_of_a_page_run(page: Path, tmp_path: Path) -> None:
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     for kind, text in blocks(page):
         if " " in kind:

@@ -1,4 +1,4 @@
-"""Every function has a doc and an example, and every example is planned and computed to just what it shows."""
+"""Every function has a description and an example, and every example gives the result that it shows."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from headrace.testing.memory_query import raw_record
 FUNCTIONS = declared()
 
 
-def test_the_page_has_all_of_them() -> None:
+def test_the_page_lists_every_function() -> None:
     assert len(FUNCTIONS) == len({f.name for f in FUNCTIONS})
     assert {f.area for f in FUNCTIONS} == set(AREAS)
 
 
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda f: f.name)
-def test_function(function: Declared) -> None:
+def test_the_example_of_a_function_gives_its_result(function: Declared) -> None:
     assert function.doc.endswith(".")
     call, result = function.example
     assert function.name in call

@@ -1,4 +1,4 @@
-"""The KSQL that the documentation shows is run in memory, and gives what is shown.
+"""The KSQL of the documentation runs in memory, and gives the results that are shown.
 
 A page is one world: its `ksql` blocks run one after the other, as if they were typed. A `text` block that directly
 follows shows what came of it, one line each: the records that the block's queries wrote, or those of all queries if the
@@ -34,7 +34,7 @@ def blocks(page: Path) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("page", [p for p in PAGES if blocks(p)], ids=lambda p: p.relative_to(ROOT).as_posix())
-def test_page(page: Path) -> None:
+def test_ksql_of_a_page_gives_its_results(page: Path) -> None:
     world = World()
     for kind, statements, shown in blocks(page):
         lines = list(outcome(world, statements)) if kind == "ksql" else list(plan(world, statements))

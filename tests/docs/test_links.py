@@ -1,4 +1,4 @@
-"""Links lead somewhere: to a file, to a heading of a page, to a picture; and every page can be reached."""
+"""Links lead to an existing file, heading or picture, and every page can be reached."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
     assert not [page_name(page) for page in ALL_PAGES if page not in reached]
 
 
-def test_tests_that_a_page_names_exist() -> None:
+def test_test_files_that_a_page_names_exist() -> None:
     named = [
         (page, text) for page in ALL_PAGES for text in inline_code(page) if re.fullmatch(r"[\w/]+/test_\w+\.py", text)
     ]

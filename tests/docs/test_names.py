@@ -146,7 +146,7 @@ def test_files_that_are_named_exist(page: Path) -> None:
     assert not missing
 
 
-def test_what_is_planned_does_not_exist_yet() -> None:
+def test_planned_folders_do_not_exist_yet() -> None:
     assert not [name for name in PLANNED if f"/src/headrace/{name}" in repository()]
 
 

@@ -1,4 +1,4 @@
-"""The engine through kills, in short; `make faults-engine` is the long one. And: a wrong output is found."""
+"""A short fault campaign of the engine; `make faults-engine` is the long one. A wrong output is found."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.faults
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_outputs_are_those_of_an_undisturbed_run() -> None:
+def test_outputs_equal_those_of_an_undisturbed_run() -> None:
     chosen = iter([KillPlan("point", "sink.committed:2"), KillPlan("point", "operator.saved:2")])
     result = run_scenario("embedded", 1, 2, lambda kill: None, chosen, batch=False)
     assert result.found.violations == []

@@ -1,4 +1,4 @@
-"""The fault campaign in short, for every run of the tests; `make faults-log` is the long one."""
+"""A short fault campaign of the log, part of every test run; `make faults-log` is the long one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEED = 1
 
 
 @pytest.mark.timeout(180)
-def test_the_embedded_log_keeps_its_promises_through_kills() -> None:
+def test_the_embedded_log_keeps_its_guarantees_across_kills() -> None:
     result = campaign.run("log", SEED, 25)
     assert not result.found.violations
     assert len(result.kills) >= 24
@@ -25,14 +25,14 @@ def test_the_embedded_log_keeps_its_promises_through_kills() -> None:
 
 @pytest.mark.spark
 @pytest.mark.timeout(600)
-def test_the_spark_sink_writes_once_through_kills() -> None:
+def test_the_spark_sink_writes_exactly_once_across_kills() -> None:
     result = campaign.run("spark", SEED, 3)
     assert not result.found.violations
     assert {kill.moment for kill in result.kills if kill.role == "spark"} >= {"sink.committed", "sink.staged"}
 
 
 @pytest.mark.kafka
-def test_kafka_keeps_its_promises_when_a_leader_is_killed() -> None:
+def test_kafka_keeps_its_guarantees_when_a_leader_is_killed() -> None:
     jars.fetch(Settings())
     found = Findings()
     kills = kafka_scenario.play_round(f"{SEED}.short", 3, 3, lambda kill: None, found, kafka_scenario.FEW_WORKERS)

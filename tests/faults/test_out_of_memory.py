@@ -1,4 +1,4 @@
-"""A query that runs out of memory, in a process of its own: it is told so, the others go on, and nothing is lost."""
+"""A query that runs out of memory in its own process fails with a code; other queries continue without loss."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole system through kills, in short; `make faults-system` is the long one. And: what is wrong is found."""
+"""A short fault campaign of a whole server; `make faults-system` is the long one. Planted errors are found."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.faults
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_topics_and_views_are_those_of_an_undisturbed_run() -> None:
+def test_topics_and_views_equal_those_of_an_undisturbed_run() -> None:
     result = run_scenario("embedded", 1, 3, print, iter(["server", "starting"]), verify=False)
     assert result.found.violations == []
     assert result.found.facts
@@ -35,7 +35,7 @@ def test_topics_and_views_are_those_of_an_undisturbed_run() -> None:
 
 @pytest.fixture
 def load(tmp_path: Path) -> Load:
-    """Rows 0 to 9 were acknowledged, 10 refused, and of 11 nobody knows."""
+    """Rows 0 to 9 were acknowledged, 10 refused, and the outcome of 11 is unknown."""
     load = Load(Server(tmp_path, tmp_path, {}), 0, typed=True)
     load.acknowledged.update(range(10))
     load.refused.add(10)
@@ -71,22 +71,22 @@ def seen_twice(load: Load) -> None:
     load.pushed.append([5, 5])
 
 
-def seen_and_gone(load: Load) -> None:
+def row_disappeared(load: Load) -> None:
     load.pushed.append([11])
 
 
-def gone_back(load: Load) -> None:
+def count_decreased(load: Load) -> None:
     load.receded.append("the count of k1 was 2, then 1")
 
 
-@pytest.mark.parametrize("spoil", [seen_twice, seen_and_gone, gone_back])
-def test_what_was_seen_and_cannot_be_is_found(load: Load, spoil: Callable[[Load], None]) -> None:
+@pytest.mark.parametrize("spoil", [seen_twice, row_disappeared, count_decreased])
+def test_an_impossible_observation_is_found(load: Load, spoil: Callable[[Load], None]) -> None:
     spoil(load)
     verify.check_source(rows(*range(10)), load, 0, found := Findings())
     assert [violation.kind for violation in found.violations] == [DIFFERS]
 
 
-def test_every_table_is_made_from_many_rows() -> None:
+def test_every_table_aggregates_many_rows() -> None:
     made = results(rows(*range(1000)))
     assert all(sum(cells[-2] for cells in made[table]) > 500 for table in TABLES)
     assert len(made["NAMED"]) == 1000 > len(made["BIG"]) > 500
@@ -107,7 +107,7 @@ def verdicts(**differing: dict[str, Any]) -> list[dict[str, Any]]:
     ],
     ids=["equal", "not judged", "differs"],
 )
-def test_what_verify_says_counts(told: list[dict[str, Any]], kinds: list[str]) -> None:
+def test_verdicts_of_verify_are_checked(told: list[dict[str, Any]], kinds: list[str]) -> None:
     verify.check_verdicts(told, found := Findings())
     assert [violation.kind for violation in found.violations] == kinds
 
@@ -122,6 +122,6 @@ def test_what_verify_says_counts(told: list[dict[str, Any]], kinds: list[str]) -
     ],
     ids=["both", "not the view", "not the topic", "and another"],
 )
-def test_what_is_planted_must_be_named(told: list[dict[str, Any]], kinds: list[str]) -> None:
+def test_verify_must_name_planted_damage(told: list[dict[str, Any]], kinds: list[str]) -> None:
     verify.check_planted(told, found := Findings())
     assert [violation.kind for violation in found.violations] == kinds

@@ -1,4 +1,4 @@
-"""A verifier that finds nothing is worth nothing: planted violations must be found, each by its kind."""
+"""The verifier itself: each kind of planted violation is found."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def kinds(folder: Path, facts: list[AckEntry]) -> set[str]:
     return {violation.kind for violation in check_facts(folder, facts).violations}
 
 
-def lose_an_extent(topic: str) -> Plant:
+def delete_an_extent(topic: str) -> Plant:
     of_topic = f"topic = (SELECT id FROM topics WHERE name = '{topic}')"
     sql = f"DELETE FROM extents WHERE id = (SELECT max(id) FROM extents WHERE {of_topic})"
     return lambda log, _: execute(log, sql)
@@ -83,14 +83,14 @@ PLANTS: dict[str, tuple[Plant, str]] = {
         lambda _, facts: facts.append(["ack", "single", "0", "99", "producer-99"]),
         LOST,
     ),
-    "an acknowledged record that is gone": (lose_an_extent("single"), LOST),
+    "an acknowledged record that is gone": (delete_an_extent("single"), LOST),
     "a record that is there twice": (repeat, DUPLICATE),
     "a file that is gone": (remove_a_file, DAMAGE),
-    "half an append": (lose_an_extent("bulk-b"), TORN),
+    "half an append": (delete_an_extent("bulk-b"), TORN),
     "an acknowledged append that is gone": (lambda _, facts: facts.append(["whole", "bulk-1"]), LOST),
-    "a writer's number that is gone": (lose_an_extent("exact"), LOST),
+    "a writer's number that is gone": (delete_an_extent("exact"), LOST),
     "a writer's number that the log forgot": (lambda _, facts: facts.append(["number", "3"]), LOST),
-    "the latest row of a key": (lose_an_extent("keyed"), LOST),
+    "the latest row of a key": (delete_an_extent("keyed"), LOST),
     "a row that a consumer saw otherwise": (
         lambda _, facts: facts.append(["seen", "single", "0", "0", "1", "12345"]),
         DAMAGE,
@@ -103,7 +103,7 @@ PLANTS: dict[str, tuple[Plant, str]] = {
 }
 
 
-def test_a_good_log_is_found_good(folder: Path, facts: list[AckEntry]) -> None:
+def test_a_correct_log_has_no_violations(folder: Path, facts: list[AckEntry]) -> None:
     found = check_facts(folder, facts)
     assert (found.violations, found.facts) == ([], 7)
 
@@ -116,7 +116,7 @@ def test_a_planted_violation_is_found(folder: Path, facts: list[AckEntry], plant
     assert kind in kinds(folder, facts)
 
 
-def test_a_group_beyond_what_was_seen_is_found(folder: Path, facts: list[AckEntry]) -> None:
+def test_a_committed_offset_beyond_the_delivered_rows_is_found(folder: Path, facts: list[AckEntry]) -> None:
     with EmbeddedLog(folder, SETTINGS) as log:
         (partition,) = (p for p, bounds in log.bounds("single").items() if bounds.end)
         log.reset_group("readers", {TopicPartition("single", partition): 2})
@@ -148,5 +148,5 @@ def test_spark_results_are_compared_with_the_input(
 
 
 @pytest.mark.parametrize(("operation", "good"), [("send", True), ("", False)], ids=["inside", "outside"])
-def test_a_run_whose_kills_all_missed_is_not_good(operation: str, good: bool) -> None:
+def test_a_run_without_an_effective_kill_fails(operation: str, good: bool) -> None:
     assert Result("log", [Kill("producer", RANDOM, operation)], Findings(), 1.0).good is good

@@ -1,4 +1,4 @@
-"""A server that is reached over TLS and knows who asks: `headrace up`, our client, the command line, HTTP/2."""
+"""A server with TLS and authentication: `headrace up`, the client, the command line, HTTP/2."""
 
 from __future__ import annotations
 
@@ -167,13 +167,13 @@ def test_an_unverified_server_receives_no_credentials(running: Running) -> None:
         urllib.request.build_opener(urllib.request.ProxyHandler({})).open(f"http://127.0.0.1:{running.port}/info")
 
 
-def test_the_cookie_goes_over_tls_only(running: Running) -> None:
+def test_the_cookie_is_sent_over_tls_only(running: Running) -> None:
     status, _, headers = _http(running, "/api/v1/session", {"user": "alice", "password": PASSWORD})
     assert status == 201
     assert {"Secure", "HttpOnly", "SameSite=strict"} <= set(headers["set-cookie"].split("; "))
 
 
-def test_http_2_is_agreed_upon(running: Running) -> None:
+def test_http_2_is_negotiated(running: Running) -> None:
     context = ssl.create_default_context(cafile=running.ca)
     token = json.loads(running.token("alice"))["token"]
     with httpx.Client(http2=True, verify=context, trust_env=False) as client:
@@ -188,7 +188,7 @@ def test_http_2_is_agreed_upon(running: Running) -> None:
         client.get(f"{running.address}/info")
 
 
-def test_the_command_line_shows_a_token(running: Running) -> None:
+def test_the_command_line_sends_a_token(running: Running) -> None:
     token = json.loads(running.token("root"))["token"]
     shown = {"HEADRACE_CLIENT_TOKEN": token, "HEADRACE_CLIENT_CA_CERT": running.ca}
     assert "running" not in running.program("status", **shown)  # no query runs
@@ -211,7 +211,7 @@ def test_a_running_server_applies_changes_of_the_command_line(running: Running) 
     running.program("audit", "verify")
 
 
-def test_a_public_address_is_refused_in_the_clear(tmp_path: Path) -> None:
+def test_a_public_address_without_tls_is_refused(tmp_path: Path) -> None:
     told = Program(tmp_path, {})("up", "--host", "0.0.0.0", "--port", "0", code=1)
     assert "public-bind" in told
     assert "headrace user add" in told

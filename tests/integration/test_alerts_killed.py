@@ -1,4 +1,4 @@
-"""A server is killed while it sends: the next one goes on, nothing is lost, and what is sent again has its old id."""
+"""A server is killed while it sends notices: the next one resumes, loses nothing, and resends with the old id."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def outcomes(folder: Path) -> list[tuple[str, tuple[str, ...]]]:
 
 @pytest.mark.faults
 @pytest.mark.parametrize(("point", "again"), [("alert-planned", 0), ("alert-sent", 1)])
-def test_killed_before_and_after_a_message_went_out(folder: Path, tmp_path: Path, point: str, again: int) -> None:
+def test_a_kill_before_or_after_sending_loses_no_message(folder: Path, tmp_path: Path, point: str, again: int) -> None:
     with webhook_receiver() as there:
         prepared(folder, there)
         mark = tmp_path / "mark"
@@ -71,7 +71,7 @@ def test_killed_before_and_after_a_message_went_out(folder: Path, tmp_path: Path
 
 
 @pytest.mark.faults
-def test_killed_while_the_other_side_answers(folder: Path) -> None:
+def test_a_kill_while_the_receiver_responds_resends_with_the_same_id(folder: Path) -> None:
     """The receiver has the message, and the sender never learns of it."""
     with webhook_receiver() as there:
         prepared(folder, there)

@@ -1,4 +1,4 @@
-"""The API as people and programs use it: a server in a process of its own, curl, and kill -9."""
+"""The API from outside: a server in its own process, curl, and kill -9."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def up(folder: Path) -> Iterator[Up]:
         process.stdout.close()
 
 
-def test_every_command_of_the_guide_is_done(tmp_path: Path) -> None:
+def test_every_command_of_the_guide_succeeds(tmp_path: Path) -> None:
     """But for the first, which is the server itself."""
     blocks = re.findall(r"^```sh\n(.*?)^```$", GUIDE.read_text(), re.M | re.S)[1:]
     commands = [one for block in blocks for one in re.split(r"\n(?=curl)", block)]
@@ -87,7 +87,7 @@ def test_every_command_of_the_guide_is_done(tmp_path: Path) -> None:
     assert "headrace_topic_end_offset" in told[-1]
 
 
-def test_over_http2_in_clear_text(tmp_path: Path) -> None:
+def test_the_api_is_served_over_http_2_in_clear_text(tmp_path: Path) -> None:
     with up(tmp_path / "data") as server:
         path = "/api/v1/topics"
         server.curl("--http2-prior-knowledge", "-d", '{"name": "raw"}', path)
@@ -100,7 +100,7 @@ def test_over_http2_in_clear_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.faults
-def test_what_was_acknowledged_is_there_once_after_kills(tmp_path: Path) -> None:
+def test_acknowledged_records_are_stored_once_across_kills(tmp_path: Path) -> None:
     """A producer that repeats each request until it has an answer, and a server that is killed with some under way."""
     folder, kills, sent = tmp_path / "data", 0, 0
     with EmbeddedLog(folder) as log:
@@ -125,7 +125,7 @@ def _request(server: Up, number: int) -> subprocess.Popen[str]:
     return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
 
 
-def test_on_kafka(log: KafkaLog, kafka_settings: Settings) -> None:
+def test_the_api_serves_kafka(log: KafkaLog, kafka_settings: Settings) -> None:
     """The same paths, on a broker: typed rows, numbered requests, pages, live reading, groups, dead letters."""
     with Node(log, kafka_settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
         ask = Client(server.host, server.port)

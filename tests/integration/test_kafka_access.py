@@ -1,4 +1,4 @@
-"""Users and the audit on Kafka: the same promises, with two who write."""
+"""Users and the audit log on Kafka: the same guarantees, with two writers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Notices on Kafka: of two servers on one log the one that began last sends, each message once."""
+"""Notices on Kafka: of two servers on one log the newer one sends, each message once."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def serving(settings: Settings, folder: Path) -> Iterator[Node]:
         yield node
 
 
-def test_one_sends_and_the_one_before_no_longer(kafka_settings: Settings, tmp_path: Path) -> None:
+def test_a_second_server_fences_the_sender_of_the_first(kafka_settings: Settings, tmp_path: Path) -> None:
     with webhook_receiver() as there, serving(kafka_settings, tmp_path / "first") as first:
         first.execute(statements(there))
         write(first, "k1")

@@ -1,4 +1,4 @@
-"""Brokers of our own: they start, die, come back, replace each other, and never outlive who started them."""
+"""Local brokers: they start, die, restart, replace each other, and never outlive their parent."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def values_of(log: KafkaLog, topic: str) -> list[bytes]:
 
 
 @pytest.mark.faults
-def test_a_broker_that_was_killed_comes_back_with_its_rows(tmp_path: Path) -> None:
+def test_a_killed_broker_restarts_with_its_rows(tmp_path: Path) -> None:
     with (
         LocalCluster.start(tmp_path) as cluster,
         KafkaLog(Settings.of(kafka_bootstrap_servers=cluster.bootstrap)) as log,
@@ -60,7 +60,7 @@ def test_a_broker_that_was_killed_comes_back_with_its_rows(tmp_path: Path) -> No
         assert values_of(log, "t") == [b"a", b"b", b"c", b"d"]
 
 
-def create_beside_the_register(log: KafkaLog, topic: str) -> int:
+def create_with_the_leader_of_the_registry(log: KafkaLog, topic: str) -> int:
     """Create a topic with the leader that the register of topics has, so that both lose it at once; tell who it is."""
     while True:
         log.create_topic(topic, TopicSpec(replication=3))
@@ -72,12 +72,12 @@ def create_beside_the_register(log: KafkaLog, topic: str) -> int:
 
 
 @pytest.mark.faults
-def test_three_brokers_lose_their_leader_but_no_row(tmp_path: Path) -> None:
+def test_three_brokers_lose_no_row_when_the_leader_is_killed(tmp_path: Path) -> None:
     with (
         LocalCluster.start(tmp_path, nodes=3) as cluster,
         KafkaLog(Settings.of(kafka_bootstrap_servers=cluster.bootstrap)) as log,
     ):
-        leader = create_beside_the_register(log, "t")
+        leader = create_with_the_leader_of_the_registry(log, "t")
         writer = log.writer("w")
         append(log, "t", b"single")
         append(log, "t", b"in a", b"transaction")
@@ -117,19 +117,19 @@ def test_a_broker_does_not_outlive_a_killed_parent(tmp_path: Path) -> None:
     broker.wait(timeout=60)
 
 
-def test_a_taken_port_is_said(tmp_path: Path) -> None:
+def test_a_port_in_use_is_an_error(tmp_path: Path) -> None:
     with socket.create_server((HOST, 0)) as taken, pytest.raises(PortInUse):
         LocalCluster.start(tmp_path, ports=[taken.getsockname()[1]])
 
 
-def test_missing_jars_are_said_with_the_fix(tmp_path: Path) -> None:
+def test_missing_jars_are_an_error_with_a_fix(tmp_path: Path) -> None:
     for wanted in (jars.broker_classpath, jars.spark_jars):
         with pytest.raises(KafkaNotInstalled) as caught:
             wanted(Settings.of(kafka_jars=tmp_path))
         assert caught.value.fix == "headrace kafka jars"
 
 
-def test_jars_that_cannot_be_fetched_leave_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failed_download_of_jars_leaves_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(KafkaNotInstalled) as caught:
         jars.fetch(Settings.of(kafka_jars=tmp_path / "jars"))

@@ -90,7 +90,7 @@ def test_another_client_sees_the_created_kafka_topic_with_its_options(
         assert spec in [topic.spec for topic in other.topics() if topic.name == name]
 
 
-def test_topics_of_others_are_raw_and_internal_ones_hidden(log: KafkaLog, name: str) -> None:
+def test_foreign_topics_are_raw_and_internal_topics_hidden(log: KafkaLog, name: str) -> None:
     log._topics.make(name, 3, 1, {"retention.ms": 60_000})
     found = log.topic(name)
     assert (found.schema.is_raw, found.partitions) == (True, 3)
@@ -101,7 +101,7 @@ def test_topics_of_others_are_raw_and_internal_ones_hidden(log: KafkaLog, name: 
         log.topic("__consumer_offsets")
 
 
-def test_a_topic_changes_as_the_embedded_logs_would(log: KafkaLog, name: str) -> None:
+def test_a_topic_is_altered_as_on_the_embedded_log(log: KafkaLog, name: str) -> None:
     log.create_topic(name, TopicSpec(schema=Schema.parse("id int key")))
     wider = Schema.parse("id bigint key, name string default 'x'")
     topic = log.alter_topic(name, partitions=3, schema=wider, retention_time=timedelta(days=1))
@@ -126,14 +126,16 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("spec", "error"), REFUSED.values(), ids=REFUSED)
-def test_what_kafka_cannot_do_is_refused(log: KafkaLog, name: str, spec: TopicSpec, error: type[Exception]) -> None:
+def test_options_that_kafka_lacks_are_refused(
+    log: KafkaLog, name: str, spec: TopicSpec, error: type[Exception]
+) -> None:
     with pytest.raises(error):
         log.create_topic(name, spec)
     with pytest.raises(UnknownTopic):
         log.topic(name)
 
 
-def test_names(log: KafkaLog, name: str) -> None:
+def test_existing_and_invalid_topic_names_are_refused(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     with pytest.raises(TopicExists):
         log.create_topic(name, TopicSpec(schema=CLICKS))
@@ -145,7 +147,7 @@ def test_names(log: KafkaLog, name: str) -> None:
 # -- rows -------------------------------------------------------------------------------------------------------------
 
 
-def test_typed_rows_come_back(log: KafkaLog, name: str) -> None:
+def test_typed_rows_are_read_back(log: KafkaLog, name: str) -> None:
     log.create_topic(name, TopicSpec(schema=CLICKS))
     rows = pa.RecordBatch.from_pydict(
         {
@@ -170,7 +172,7 @@ def test_typed_rows_come_back(log: KafkaLog, name: str) -> None:
     assert read.column("$sequence").null_count == 3
 
 
-def test_a_bad_row_keeps_the_whole_append_out(log: KafkaLog, name: str) -> None:
+def test_an_invalid_row_refuses_the_whole_append(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     log.create_topic(f"{name}-small", TopicSpec(max_record_bytes=Size(100)))
     for bad, error in (
@@ -197,7 +199,7 @@ def test_every_level_of_acknowledgement_delivers(log: KafkaLog, kafka_settings: 
         assert values_of(other, name) == [b"one", b"two", b"three", b"four", b"five"]
 
 
-def test_reads_pass_over_the_marks_of_transactions(log: KafkaLog, name: str) -> None:
+def test_reads_skip_transaction_markers(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     for n in range(3):
         log.append([Append(name, records(b"%d" % n, b"%d" % n))])
@@ -212,7 +214,9 @@ def test_reads_pass_over_the_marks_of_transactions(log: KafkaLog, name: str) -> 
     assert f"0 to {end}" in caught.value.what
 
 
-def test_an_open_transaction_is_not_seen(log: KafkaLog, cluster: object, kafka_settings: Settings, name: str) -> None:
+def test_rows_of_an_open_transaction_are_invisible(
+    log: KafkaLog, cluster: object, kafka_settings: Settings, name: str
+) -> None:
     log.create_topic(name)
     log.append([Append(name, records(b"before"))])
     foreign = Producer({"bootstrap.servers": kafka_settings.kafka.bootstrap_servers, "transactional.id": name})
@@ -226,7 +230,7 @@ def test_an_open_transaction_is_not_seen(log: KafkaLog, cluster: object, kafka_s
     assert values_of(log, name) == [b"before", b"after"]
 
 
-def test_truncate_and_offset_at(log: KafkaLog, name: str) -> None:
+def test_a_topic_is_truncated_and_searched_by_time(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     rows = pa.RecordBatch.from_pydict({"value": [b"a", b"b", b"c"], "$timestamp": [100, 200, 300]})
     log.append([Append(name, rows)])
@@ -239,7 +243,7 @@ def test_truncate_and_offset_at(log: KafkaLog, name: str) -> None:
         log.read(name, 0, 1)
 
 
-def test_a_compacted_topic_keeps_the_latest_of_each_key(log: KafkaLog, name: str) -> None:
+def test_a_compacted_topic_keeps_the_latest_row_of_each_key(log: KafkaLog, name: str) -> None:
     log.create_topic(name, TopicSpec(compact=True))
     for n in range(3):
         log.append([Append(name, records(b"%d" % n, key=b"k"))])
@@ -270,7 +274,9 @@ def test_a_record_that_does_not_match_becomes_a_dead_letter_and_reading_continue
     assert b"id" in (letter.header("reason") or b"")
 
 
-def test_a_schema_that_grew_elsewhere_makes_no_dead_letters(log: KafkaLog, kafka_settings: Settings, name: str) -> None:
+def test_a_schema_extended_by_another_client_causes_no_dead_letters(
+    log: KafkaLog, kafka_settings: Settings, name: str
+) -> None:
     log.create_topic(name, TopicSpec(schema=Schema.parse("id bigint key")))
     assert len(log.read(name, 0, 0)) == 0  # from now on it remembers the schema
     with KafkaLog(kafka_settings) as other:
@@ -310,7 +316,7 @@ def test_a_group_resumes_at_its_committed_offset(log: KafkaLog, name: str) -> No
     assert name not in log.groups()
 
 
-def test_members_share_partitions_and_content_is_filtered(log: KafkaLog, name: str) -> None:
+def test_members_share_partitions_and_filter_rows(log: KafkaLog, name: str) -> None:
     log.create_topic(name, TopicSpec(partitions=2, schema=Schema.parse("id bigint key, size int")))
     wanted = Subscription((name,), where=lambda batch: pa.compute.greater(batch.rows.column("size"), 10))
     members = [log.consumer(name, wanted), log.consumer(name, wanted)]
@@ -334,7 +340,7 @@ def test_members_share_partitions_and_content_is_filtered(log: KafkaLog, name: s
     assert log.group(name).offsets == ends
 
 
-def test_a_pattern_finds_topics_that_come_later(log: KafkaLog, name: str) -> None:
+def test_a_pattern_matches_topics_created_later(log: KafkaLog, name: str) -> None:
     consumer = log.consumer(name, Subscription(pattern=rf"{name}-\d"))
     assert consumer.poll(timedelta(0)) == []
     for n in range(2):
@@ -367,7 +373,7 @@ def test_lost_rows_are_an_error_until_the_caller_seeks(log: KafkaLog, name: str)
 @pytest.mark.parametrize(
     ("lost", "rows"), [(OffsetReset.EARLIEST, [b"b", b"new"]), (OffsetReset.LATEST, [b"new"])], ids=str
 )
-def test_lost_rows_may_be_passed_over(log: KafkaLog, name: str, lost: OffsetReset, rows: list[bytes]) -> None:
+def test_lost_rows_can_be_skipped(log: KafkaLog, name: str, lost: OffsetReset, rows: list[bytes]) -> None:
     log.create_topic(name)
     for value in (b"a", b"b"):
         log.append([Append(name, records(value))])
@@ -382,7 +388,7 @@ def test_lost_rows_may_be_passed_over(log: KafkaLog, name: str, lost: OffsetRese
     consumer.close()
 
 
-def test_rows_lost_under_a_running_consumer(log: KafkaLog, name: str) -> None:
+def test_a_consumer_resumes_after_lost_rows_with_a_seek(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     consumer = log.consumer(name, Subscription((name,)))
     for value in (b"a", b"b", b"c"):
@@ -398,7 +404,7 @@ def test_rows_lost_under_a_running_consumer(log: KafkaLog, name: str) -> None:
 # -- no broker --------------------------------------------------------------------------------------------------------
 
 
-def test_no_broker_is_said_with_its_address() -> None:
+def test_an_unreachable_broker_is_named_by_its_address() -> None:
     with (
         KafkaLog(Settings.of(storage_log="kafka", kafka_bootstrap_servers="127.0.0.1:1")) as log,
         pytest.raises(BrokerUnreachable) as caught,

@@ -1,4 +1,4 @@
-"""On Kafka a batch that is too large for a transaction can be cut anew, as long as nothing of it was written."""
+"""On Kafka a batch that is too large for a transaction is split, unless part of it was written."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ QUERY = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
 
 
 @pytest.mark.parametrize(("rows", "written", "begun"), [(3, None, 0), (4, None, 1), (1, 0, 0), (1, 1, 1)])
-def test_a_large_batch(log: KafkaLog, name: str, tmp_path: Path, rows: int, written: int | None, begun: int) -> None:
+def test_an_oversized_batch_is_split(
+    log: KafkaLog, name: str, tmp_path: Path, rows: int, written: int | None, begun: int
+) -> None:
     """Batch 0, of two records, is done; batch 1 has begun, with four."""
     log.create_topic(name)
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""Cuts on Kafka, and the ticks in them, go with the records that they tell of."""
+"""Cuts on Kafka, and the ticks in them, are removed with the records that they refer to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.log.stored_rows import from_records
 from headrace.record import Record
 
 
-def test_cuts_go_with_their_records(log: KafkaLog, name: str) -> None:
+def test_cuts_are_removed_with_their_records(log: KafkaLog, name: str) -> None:
     ticks, cuts = ticks_topic(name), cuts_topic(name)
     for topic in (name, ticks, cuts):
         log.create_topic(topic)

@@ -1,4 +1,4 @@
-"""SASL and TLS: what `kafka.client_options` says reaches every client, and a refusal is told as one."""
+"""SASL and TLS: `kafka.client_options` reach every client, and a refusal is reported as such."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ RIGHT = {
 
 @pytest.mark.kafka
 @pytest.mark.parametrize("way", RIGHT)
-def test_every_client_gets_in(secured: Secured, name: str, way: str) -> None:
+def test_every_client_authenticates(secured: Secured, name: str, way: str) -> None:
     with KafkaLog(secured.settings(way, RIGHT[way])) as log:
         log.create_topic(name)
         log.append([Append(name, [Record(b"single")])])

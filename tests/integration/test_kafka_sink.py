@@ -1,4 +1,4 @@
-"""A batch of a query on its way into Kafka: whole or not at all, in order, and without leaving files."""
+"""Commits of a query's batches to Kafka: atomic, in order, and without leaving files."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def values(log: KafkaLog, topic: str) -> list[int]:
     return [int(record.value or b"") for record in stored(log, topic)]
 
 
-def test_a_batch_is_one_transaction_of_all_that_was_staged(
+def test_all_staged_results_of_a_batch_are_one_transaction(
     log: KafkaLog, name: str, topics: list[str], folder: Path
 ) -> None:
     outlet = KafkaBatchCommitter(log, name, folder)
@@ -84,7 +84,7 @@ def test_a_batch_is_one_transaction_of_all_that_was_staged(
     assert (outlet.last, files(folder)) == (0, [])
 
 
-def test_a_batch_that_is_there_is_not_written_again(log: KafkaLog, name: str, topics: list[str], folder: Path) -> None:
+def test_a_committed_batch_is_not_written_again(log: KafkaLog, name: str, topics: list[str], folder: Path) -> None:
     for _ in range(2):
         outlet = KafkaBatchCommitter(log, name, folder)
         outlet.commit(1, staged(outlet, topics[0], rows(0, LARGE)))
@@ -93,7 +93,7 @@ def test_a_batch_that_is_there_is_not_written_again(log: KafkaLog, name: str, to
     assert len(list(CutJournal(log, name, folder / "spark").read())) == 1
 
 
-def test_what_a_crash_has_left_goes_at_the_next_start(
+def test_staged_files_of_a_crash_are_removed_at_the_next_start(
     log: KafkaLog, name: str, topics: list[str], folder: Path
 ) -> None:
     before = KafkaBatchCommitter(log, name, folder)
@@ -109,7 +109,7 @@ def test_what_a_crash_has_left_goes_at_the_next_start(
     assert sorted(values(log, topics[0])) == list(range(LARGE))
 
 
-def test_what_cannot_be_read_leaves_nothing_behind(log: KafkaLog, name: str, topics: list[str], folder: Path) -> None:
+def test_missing_staged_files_abort_the_transaction(log: KafkaLog, name: str, topics: list[str], folder: Path) -> None:
     outlet = KafkaBatchCommitter(log, name, folder)
     batch = staged(outlet, topics[0], rows(0, 3), rows(3, LARGE))
     for file in files(folder):

@@ -1,4 +1,4 @@
-"""Named writers on Kafka: exactly once through crashes and zombies."""
+"""Named writers on Kafka: exactly once across crashes and zombies."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_number_is_written_once(log: KafkaLog, name: str) -> None:
     assert sorted(values_of(log, name)) == [b"a", b"b"]
 
 
-def test_opening_a_writer_fences_the_one_before(log: KafkaLog, name: str) -> None:
+def test_opening_a_writer_fences_the_previous_one(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     zombie = log.writer(name)
     zombie.append(0, [Append(name, rows(b"a"))])
@@ -70,7 +70,7 @@ def test_opening_a_writer_fences_the_one_before(log: KafkaLog, name: str) -> Non
     assert values_of(log, name) == [b"a", b"b"]
 
 
-def test_a_bad_row_leaves_the_writer_as_it_was(log: KafkaLog, name: str) -> None:
+def test_an_invalid_row_does_not_change_the_writer(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     writer = log.writer(name)
     with pytest.raises(WrongType):
@@ -80,7 +80,7 @@ def test_a_bad_row_leaves_the_writer_as_it_was(log: KafkaLog, name: str) -> None
     assert values_of(log, name) == [b"a"]
 
 
-def test_a_number_is_found_behind_the_open_transaction_of_another(log: KafkaLog, name: str) -> None:
+def test_a_number_is_found_after_the_open_transaction_of_another_writer(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     writer = log.writer(name)
     place = log._marks._place(name)
@@ -116,7 +116,7 @@ writer.append(1, [Append(name, from_records([Record(b"one"), Record(b"two")]))])
 
 @pytest.mark.faults
 @pytest.mark.parametrize(("point", "last"), [("kafka.produced", 0), ("kafka.committed", 1)])
-def test_a_crash_around_the_commit_changes_nothing(
+def test_a_crash_around_the_commit_neither_loses_nor_repeats_rows(
     log: KafkaLog, name: str, tmp_path: Path, point: str, last: int
 ) -> None:
     log.create_topic(name)
@@ -163,7 +163,7 @@ def part_values(part: PreparedPart) -> list[bytes]:
     return part.rows.column("value").to_pylist()
 
 
-def test_parts_that_break_off_are_not_there(log: KafkaLog, name: str) -> None:
+def test_an_append_interrupted_between_its_parts_is_not_visible(log: KafkaLog, name: str) -> None:
     log.create_topic(name)
     writer, load = log.writer(name), parts(log, name, rows(*[b"a"] * 20_000))
 

@@ -1,4 +1,4 @@
-"""Clients that others wrote, against the real server: ksqlDB's from PyPI (over HTTP/2), and curl."""
+"""Third-party clients with the real server: ksqlDB's client from PyPI (over HTTP/2), and curl."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def address(tmp_path: Path) -> Iterator[str]:
         yield server.address
 
 
-def test_the_client_of_ksqldb(address: str) -> None:
+def test_the_ksqldb_client_executes_statements_and_pull_queries(address: str) -> None:
     client = KSQLdbClient(address)
     assert client.ksql(ORDERS)[0]["commandStatus"]["status"] == "SUCCESS"
     assert client.get_properties()
@@ -44,7 +44,7 @@ def test_the_client_of_ksqldb(address: str) -> None:
     assert rows == [[0, "i0"], [1, "i1"], [2, "i2"]]
 
 
-def test_a_push_query_of_ksqldbs_client(address: str) -> None:
+def test_the_ksqldb_client_runs_a_push_query(address: str) -> None:
     client = KSQLdbClient(address)
     client.ksql(ORDERS)
 
@@ -63,7 +63,7 @@ def test_a_push_query_of_ksqldbs_client(address: str) -> None:
 
 
 @pytest.mark.parametrize("version", ["--http1.1", "--http2", "--http2-prior-knowledge"])
-def test_curl(address: str, version: str) -> None:
+def test_curl_executes_statements_and_queries(address: str, version: str) -> None:
     def asked(path: str, body: Any) -> str:
         command = ["curl", "-sS", "--max-time", "60", version, f"{address}{path}", "-d", json.dumps(body)]
         return subprocess.run(command, capture_output=True, text=True, check=True).stdout

@@ -1,4 +1,4 @@
-"""The schema registry as others meet it: over HTTP, after kill -9, with two of them at once, on both logs."""
+"""The schema registry from outside: over HTTP, after kill -9, two at once, on both logs."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ def ask(folder: Path) -> Iterator[Client]:
 # -- over HTTP ------------------------------------------------------------------------------------------------------
 
 
-def test_registering_and_looking_up(ask: Client) -> None:
+def test_schemas_are_registered_and_looked_up(ask: Client) -> None:
     assert ask.good("GET", "/subjects") == []
     assert ask.good("POST", "/subjects/a-value/versions", {"schema": INT}) == {"id": 1}
     assert ask.good("POST", "/subjects/a-value/versions", {"schema": '{"type": "int"}'}) == {"id": 1}
@@ -121,7 +121,7 @@ def test_registering_and_looking_up(ask: Client) -> None:
     assert ask.good("GET", "/") == {}
 
 
-def test_what_is_not_there(ask: Client) -> None:
+def test_unknown_subjects_versions_and_schemas_are_refused(ask: Client) -> None:
     ask.good("POST", "/subjects/s/versions", {"schema": INT})
     assert ask.code("GET", "/subjects/none/versions") == 40401
     assert ask.code("GET", "/subjects/none/versions/1") == 40401
@@ -137,7 +137,7 @@ def test_what_is_not_there(ask: Client) -> None:
 
 
 @pytest.mark.parametrize("version", ["0", "x", "1.5", "99999999999", "-2"])
-def test_what_is_no_version(ask: Client, version: str) -> None:
+def test_invalid_versions_are_refused(ask: Client, version: str) -> None:
     ask.good("POST", "/subjects/s/versions", {"schema": INT})
     assert ask.code("GET", f"/subjects/s/versions/{version}") == 42202
 
@@ -157,13 +157,13 @@ def test_what_is_no_version(ask: Client, version: str) -> None:
     ],
     ids=str,
 )
-def test_what_is_no_schema(ask: Client, body: Any) -> None:
+def test_invalid_schemas_are_refused(ask: Client, body: Any) -> None:
     for path in ("/subjects/s/versions", "/subjects/s", "/compatibility/subjects/s/versions/latest"):
         assert ask.code("POST", path, body) == 42201
     assert ask.good("GET", "/subjects") == []
 
 
-def test_what_is_no_request(ask: Client) -> None:
+def test_invalid_requests_are_refused(ask: Client) -> None:
     path = "/subjects/s/versions"
     assert ask.code("POST", path, b"{") == 400
     assert ask.code("POST", path, b"[]") == 400
@@ -176,7 +176,7 @@ def test_what_is_no_request(ask: Client) -> None:
     assert ask.good("GET", "/subjects") == []
 
 
-def test_compatibility(ask: Client) -> None:
+def test_compatibility_is_checked(ask: Client) -> None:
     ask.good("POST", "/subjects/s/versions", {"schema": record("a")})
     wider = {"schema": record("a", "b")}
     assert ask.code("POST", "/subjects/s/versions", wider) == 409
@@ -192,7 +192,7 @@ def test_compatibility(ask: Client) -> None:
     assert ask.good("POST", "/subjects/s/versions", wider) == {"id": 2}
 
 
-def test_settings(ask: Client) -> None:
+def test_compatibility_levels_are_set(ask: Client) -> None:
     assert ask.good("GET", "/config") == {"compatibilityLevel": "BACKWARD"}
     assert ask.code("PUT", "/config", {"compatibility": "SIDEWARD"}) == 42203
     assert ask.code("PUT", "/config", {"compatibility": "NONE", "normalize": True}) == 42203
@@ -214,7 +214,7 @@ def test_settings(ask: Client) -> None:
     assert ask.good("POST", "/subjects/t/versions", {"schema": '"long"'}) == {"id": 2}
 
 
-def test_deleting(ask: Client) -> None:
+def test_subjects_and_versions_are_deleted(ask: Client) -> None:
     ask.good("PUT", "/config", {"compatibility": "NONE"})
     for schema in (INT, TEXT):
         ask.good("POST", "/subjects/s/versions", {"schema": schema})
@@ -241,7 +241,7 @@ def test_deleting(ask: Client) -> None:
     assert ask.good("GET", "/subjects/s/versions") == [4]
 
 
-def test_many_at_once(ask: Client) -> None:
+def test_concurrent_registrations_get_distinct_ids(ask: Client) -> None:
     def register(i: int) -> int:
         schema = json.dumps({"type": "fixed", "name": "f", "size": i % 20 + 1})
         return ask.good("POST", f"/subjects/s{i}/versions", {"schema": schema})["id"]
@@ -252,7 +252,7 @@ def test_many_at_once(ask: Client) -> None:
     assert sorted(ids[:20]) == list(range(1, 21))
 
 
-def test_http_2_in_clear_text(ask: Client) -> None:
+def test_the_registry_is_served_over_http_2_in_clear_text(ask: Client) -> None:
     host, _, port = ask.address.removeprefix("http://").partition(":")
     talk = H2Connection()
     talk.initiate_connection()
@@ -266,7 +266,7 @@ def test_http_2_in_clear_text(ask: Client) -> None:
     assert b"".join(event.data for event in events if isinstance(event, DataReceived)) == b"[]"
 
 
-def test_a_port_that_is_taken(ask: Client) -> None:
+def test_a_port_in_use_is_an_error(ask: Client) -> None:
     port = int(ask.address.rpartition(":")[2])
     with pytest.raises(PortInUse):
         Server(registry_app(MemoryRegistry()), port=port)
@@ -284,7 +284,7 @@ def header(schema_id: int) -> bytes:
     return b"\x00" + schema_id.to_bytes(4, "big")
 
 
-def test_avro_of_others_and_ours(ask: Client) -> None:
+def test_avro_is_compatible_with_other_clients(ask: Client) -> None:
     schema = {
         "type": "record",
         "name": "Order",
@@ -300,7 +300,7 @@ def test_avro_of_others_and_ours(ask: Client) -> None:
     assert fastavro.schemaless_reader(io.BytesIO(written[5:]), theirs, None) == {"ID": 8, "ITEM": "ink"}
 
 
-def test_protobuf_of_others_and_ours(ask: Client) -> None:
+def test_protobuf_is_compatible_with_other_clients(ask: Client) -> None:
     text = 'syntax = "proto3"; message Wrapped { string value = 1; }'
     body = {"schema": text, "schemaType": "PROTOBUF"}
     schema_id = ask.good("POST", "/subjects/t-value/versions", body)["id"]
@@ -312,7 +312,7 @@ def test_protobuf_of_others_and_ours(ask: Client) -> None:
     assert ask.good("GET", f"/schemas/ids/{int.from_bytes(written[1:5], 'big')}")["schemaType"] == "PROTOBUF"
 
 
-def test_json_with_its_schema(ask: Client) -> None:
+def test_json_schema_is_compatible_with_other_clients(ask: Client) -> None:
     written = serde("A int", ask.address, "JSON_SR").encode((1,))
     assert serde("A int", ask.address, "JSON_SR").decode(written) == (1,)
 
@@ -336,7 +336,7 @@ def test_the_client_gets_versions_and_errors_of_the_registry(ask: Client) -> Non
         serde("A string", "127.0.0.1:8081")
 
 
-def test_the_client_asks_once(folder: Path) -> None:
+def test_the_client_caches_schemas(folder: Path) -> None:
     with Server(registry_app(MemoryRegistry(strict=True))).running() as server:
         registry = HttpRegistry(server.address)
         schema_id = registry.register("s", INT, "AVRO")
@@ -353,7 +353,7 @@ def test_the_client_asks_once(folder: Path) -> None:
 # -- what lasts -----------------------------------------------------------------------------------------------------
 
 
-def test_everything_is_there_after_a_restart_and_compaction(folder: Path) -> None:
+def test_schemas_survive_a_restart_and_compaction(folder: Path) -> None:
     with EmbeddedLog(folder) as log:
         registry = LogRegistry(log)
         registry.set_level("NONE", "s")
@@ -372,7 +372,7 @@ def test_everything_is_there_after_a_restart_and_compaction(folder: Path) -> Non
         assert registry.register("new", '"bytes"', "AVRO") == 4
 
 
-def test_a_look_makes_nothing(folder: Path) -> None:
+def test_reading_creates_no_topic(folder: Path) -> None:
     with EmbeddedLog(folder) as log:
         assert LogRegistry(log).subjects() == []
         with pytest.raises(Exception, match=SCHEMAS_TOPIC):
@@ -409,7 +409,9 @@ def acknowledged(output: str) -> dict[str, int]:
 
 @pytest.mark.faults
 @pytest.mark.parametrize(("point", "kept"), [("schemas.decided", 2), ("schemas.appended", 3)])
-def test_kill_in_the_middle_of_a_change(folder: Path, tmp_path: Path, point: str, kept: int) -> None:
+def test_a_kill_during_a_change_leaves_a_consistent_registry(
+    folder: Path, tmp_path: Path, point: str, kept: int
+) -> None:
     mark = tmp_path / "mark"
     dead = worker(folder, "n", 10, **{VARIABLE: f"{point}:3:{mark}"})
     output, _ = dead.communicate(timeout=60)
@@ -423,7 +425,7 @@ def test_kill_in_the_middle_of_a_change(folder: Path, tmp_path: Path, point: str
 
 
 @pytest.mark.faults
-def test_two_at_once_and_killed_at_any_time(folder: Path) -> None:
+def test_two_registries_killed_at_random_stay_consistent(folder: Path) -> None:
     told: dict[str, int] = {}
     for turn in range(3):
         count = 40 if turn == 2 else 1_000_000  # which nobody lives to reach
@@ -494,7 +496,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 @pytest.mark.kafka
-def test_two_on_kafka(log: Log, kafka_settings: Any, name: str) -> None:
+def test_two_registries_share_kafka(log: Log, kafka_settings: Any, name: str) -> None:
     from headrace.log.kafka import KafkaLog
 
     with KafkaLog(kafka_settings) as other:

@@ -1,4 +1,4 @@
-"""`headrace sql` at a real terminal, with a real `headrace up` behind it."""
+"""`headrace sql` at a real terminal, with a real `headrace up`."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class Terminal:
         return seen[: found.end()]
 
     def end(self) -> None:
-        """Read what is left: a terminal that nobody reads stands still."""
+        """Reads the remaining output: a terminal that is not read blocks its program."""
         try:
             while os.read(self._ours, 65536):
                 pass
@@ -101,7 +101,7 @@ def shell(server: str, state: Path) -> Iterator[tuple[Terminal, subprocess.Popen
 _OWN_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
 
 
-def test_a_person_at_a_terminal(server: str, tmp_path: Path) -> None:
+def test_statements_typed_at_a_terminal_are_executed(server: str, tmp_path: Path) -> None:
     with shell(server, tmp_path / "state") as (terminal, process):
         terminal.until("help for help", "headrace>")
         terminal.type(CLICKS.replace(" WITH", "\rWITH") + "\r")  # on two lines
@@ -132,7 +132,7 @@ def test_a_person_at_a_terminal(server: str, tmp_path: Path) -> None:
         assert process.wait() == 0
 
 
-def test_rows_appear_as_they_come_until_ctrl_c(server: str, tmp_path: Path) -> None:
+def test_rows_are_printed_as_they_arrive_until_ctrl_c(server: str, tmp_path: Path) -> None:
     client = Client(server)
     client.execute(CLICKS)
     with shell(server, tmp_path) as (terminal, process):
@@ -162,7 +162,7 @@ def test_rows_appear_as_they_come_until_ctrl_c(server: str, tmp_path: Path) -> N
         assert process.wait() == 0
 
 
-def test_a_query_of_a_script_is_ended_by_ctrl_c(server: str) -> None:
+def test_ctrl_c_stops_the_query_of_a_script(server: str) -> None:
     Client(server).execute(CLICKS)
     statement = "SELECT * FROM clicks EMIT CHANGES;"
     command = [*PROGRAM, "sql", "--server", server, "--output", "csv", "--execute", statement]
@@ -191,7 +191,7 @@ def test_the_shell_reports_a_dead_server(tmp_path: Path) -> None:
             terminal.until("server-unreachable", "headrace>")
 
 
-def test_rows_go_in_and_come_out(server: str) -> None:
+def test_rows_are_inserted_and_selected(server: str) -> None:
     client = Client(server)
     client.execute(CLICKS)
     assert client.insert("clicks", ({"id": n, "page": f"/{n}"} for n in range(2500))) == 2500

@@ -1,4 +1,4 @@
-"""A process that keeps a view is killed in the middle of a transaction, for real; the next one goes on exactly."""
+"""A process that materializes a view is killed within a transaction; the next one resumes exactly."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def changes() -> list[Event]:
 @pytest.mark.faults
 @pytest.mark.parametrize("point", ["view-half", "view-whole"])
 @pytest.mark.parametrize("kind", ["sqlite", "postgres"])
-def test_a_kill_in_a_transaction_leaves_nothing_half(
+def test_a_kill_within_a_transaction_leaves_no_partial_change(
     request: pytest.FixtureRequest, tmp_path: Path, kind: str, point: str
 ) -> None:
     url = request.getfixturevalue("postgres").url if kind == "postgres" else ""

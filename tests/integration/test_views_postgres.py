@@ -1,4 +1,4 @@
-"""Views in PostgreSQL: what is particular to a server that others use, that goes away and comes back."""
+"""Views in PostgreSQL: what is specific to a shared server that can fail and recover."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def store(postgres: Postgres, tmp_path: Path) -> Iterator[PostgresStore]:
         yield store
 
 
-def test_random_lives_of_a_view(store: PostgresStore) -> None:
+def test_a_view_under_random_operations_agrees_with_its_model(store: PostgresStore) -> None:
     names = iter(range(10**6))
 
     class Views(test_view_machine.Views):
@@ -69,7 +69,7 @@ def test_random_lives_of_a_view(store: PostgresStore) -> None:
     run_state_machine_as_test(Views, settings=few)
 
 
-def test_a_selection_leaves_nothing_out(store: PostgresStore) -> None:
+def test_a_selection_contains_every_matching_row(store: PostgresStore) -> None:
     view = store.open(test_pull_query.SOURCE, TOPIC)
     for column in ("S", "D", "P", "W", "X"):
         view.create_index([column])
@@ -93,7 +93,7 @@ def _said(pull: PullQuery, view: View) -> list[str]:
         return sorted(repr(row) for batch in found.batches for row in batch)
 
 
-def test_any_text_and_bytes_lie_in_their_order(store: PostgresStore) -> None:
+def test_any_text_and_bytes_keep_their_order(store: PostgresStore) -> None:
     text = "CREATE SOURCE TABLE T (K STRING PRIMARY KEY, B BYTES) WITH (kafka_topic='t', format='JSON', partitions=1);"
     view = store.open(table(text)[1], TOPIC)
     texts = st.text(st.characters(exclude_categories=["Cs"]) | st.sampled_from("\x00\x01\x02\\\"'{}, ax"), max_size=6)
@@ -137,7 +137,7 @@ def test_any_text_and_bytes_lie_in_their_order(store: PostgresStore) -> None:
         (ty.array(ty.INT), Compare.EQUAL, [1], None),
     ],
 )
-def test_what_is_looked_up_is_the_same_there(kind: Any, op: Compare, value: Any, wanted: list[str] | None) -> None:
+def test_lookups_agree_with_the_chain(kind: Any, op: Compare, value: Any, wanted: list[str] | None) -> None:
     if wanted is None:
         with pytest.raises(NotSearchable):
             search_values(kind, op, value)
@@ -152,7 +152,7 @@ def plan_of(view: PostgresView, bound: Bound) -> str:
         return "\n".join(line for (line,) in db.run(f"EXPLAIN {statement}", *values))
 
 
-def test_conditions_are_looked_up_by_indexes(store: PostgresStore) -> None:
+def test_conditions_use_indexes(store: PostgresStore) -> None:
     view = store.open(SOURCE, TOPIC)
     view.create_index(["N"])
     view.create_index(["S", "N"])
@@ -170,7 +170,7 @@ def test_conditions_are_looked_up_by_indexes(store: PostgresStore) -> None:
 # -- the server goes and comes --------------------------------------------------------------------------------------
 
 
-def test_a_view_is_kept_again_when_the_server_is_back(tmp_path: Path) -> None:
+def test_materializing_resumes_when_the_server_is_back(tmp_path: Path) -> None:
     with (
         Postgres.start() as postgres,
         EmbeddedLog(tmp_path / "log") as log,
@@ -184,17 +184,17 @@ def test_a_view_is_kept_again_when_the_server_is_back(tmp_path: Path) -> None:
             keeping.add(ViewMaterializer(log, SOURCE, view))
             with pytest.raises(DatabaseUnreachable, match="cannot be used now"):
                 view.state()
-            postgres.begin_again()
+            postgres.start_again()
             assert keeping.reached("T", {0: 10}, PATIENCE).version >= 1
             assert view.indexes() == [("N",), ("S", "N")]
             postgres.end(signal.SIGQUIT)  # connections that are kept for later are cut off
             append(log, SOURCE, [(6, (i,), (i, "b")) for i in range(5)])
-            postgres.begin_again()
+            postgres.start_again()
             keeping.reached("T", {0: 15}, PATIENCE)
             assert {key[0]: row[1] for _, key, row in all_rows(view).values()} == {i: "ba"[i > 4] for i in range(10)}
 
 
-def test_what_was_dropped_is_made_again(store: PostgresStore, postgres: Postgres, tmp_path: Path) -> None:
+def test_a_dropped_view_is_rebuilt(store: PostgresStore, postgres: Postgres, tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path / "log") as log:
         log.create_topic("t", TopicSpec(partitions=1))
         append(log, SOURCE, [(5, (i,), (i, None)) for i in range(10)])
@@ -213,7 +213,7 @@ def test_what_was_dropped_is_made_again(store: PostgresStore, postgres: Postgres
         assert view.indexes() == [("N",), ("S", "N")]
 
 
-def test_two_servers_keep_one_view(store: PostgresStore, postgres: Postgres, tmp_path: Path) -> None:
+def test_two_servers_materialize_one_view(store: PostgresStore, postgres: Postgres, tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path / "log") as log, closing(PostgresStore(tmp_path, postgres.url)) as other:
         log.create_topic("t", TopicSpec(partitions=1))
         keepers = [ViewMaterializer(log, SOURCE, one.open(SOURCE, log.topic("t")), at_once=3) for one in (store, other)]
@@ -226,7 +226,7 @@ def test_two_servers_keep_one_view(store: PostgresStore, postgres: Postgres, tmp
 
 
 @pytest.mark.parametrize("more", ["", test_view.WINDOWED], ids=["plain", "windowed"])
-def test_a_view_is_held_against_its_topic(store: PostgresStore, postgres: Postgres, tmp_path: Path, more: str) -> None:
+def test_a_view_is_compared_with_its_topic(store: PostgresStore, postgres: Postgres, tmp_path: Path, more: str) -> None:
     """Nothing is made for it, and nothing of an older table is removed."""
     with EmbeddedLog(tmp_path) as log, closing(ConnectionPool(postgres.url)) as database:
         info = test_view.filled(log, more)
@@ -244,7 +244,7 @@ def test_a_view_is_held_against_its_topic(store: PostgresStore, postgres: Postgr
             assert db.run(f"SELECT count(*) FROM {store.schema}.views") == [(1,)]
 
 
-def test_who_knows_an_older_table_is_refused(store: PostgresStore) -> None:
+def test_a_client_of_an_older_table_is_refused(store: PostgresStore) -> None:
     older = store.open(SOURCE, TOPIC)
     older.apply(older.state(), [(1, (1,), (1, "a"))], {0: 1})
     newer = store.open(SOURCE, replace(TOPIC, created_at=8))
@@ -254,7 +254,7 @@ def test_who_knows_an_older_table_is_refused(store: PostgresStore) -> None:
     assert older.apply(newer.state(), [(1, (1,), (1, "a"))], {0: 1}) is None
 
 
-def test_a_state_that_went_back_is_not_gone_on_from(store: PostgresStore) -> None:
+def test_a_database_restored_to_an_older_state_is_detected(store: PostgresStore) -> None:
     """A database that was restored has other states under the same versions."""
     view = store.open(SOURCE, TOPIC)
     begun = view.state()
@@ -273,7 +273,7 @@ def test_a_wrong_password_is_refused(postgres: Postgres, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("named", ["none", "latin"])
-def test_a_database_that_does_not_do_is_refused(postgres: Postgres, tmp_path: Path, named: str) -> None:
+def test_an_unsuitable_database_is_refused(postgres: Postgres, tmp_path: Path, named: str) -> None:
     if named == "latin":
         with closing(PostgresSession(PostgresAddress.parse(postgres.url))) as db:
             db.run("CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0")
@@ -305,7 +305,7 @@ def test_an_unreachable_server_is_retried_after_a_delay(monkeypatch: pytest.Monk
             assert len(asked_at) == attempts
 
 
-def test_another_layout_is_refused(store: PostgresStore, postgres: Postgres) -> None:
+def test_a_database_with_another_layout_is_refused(store: PostgresStore, postgres: Postgres) -> None:
     store.open(SOURCE, TOPIC).state()
     with closing(ConnectionPool(postgres.url)) as other, other.transaction() as db:
         db.run(f"UPDATE {store.schema}.views SET layout = 2")
@@ -314,7 +314,7 @@ def test_another_layout_is_refused(store: PostgresStore, postgres: Postgres) -> 
         again.state()
 
 
-def test_an_address_keeps_its_password() -> None:
+def test_a_password_is_never_shown_with_its_address() -> None:
     address = PostgresAddress.parse("postgres://me:p%40ss@db.example/sales?sslmode=verify-full&sslrootcert=ca.pem")
     assert (address.host, address.port, address.database, address.user) == ("db.example", 5432, "sales", "me")
     assert (address.password, address.security, address.authority) == ("p@ss", "verify-full", "ca.pem")

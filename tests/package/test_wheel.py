@@ -1,4 +1,4 @@
-"""The wheel, installed where nothing of the repository is, used by somebody who is not root."""
+"""The wheel, installed without the repository and used by a user who is not root."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Installed:
         path = f"{self.venv / 'bin'}{os.pathsep}/usr/bin{os.pathsep}/bin"
         kept = {name: os.environ[name] for name in ("JAVA_HOME", "LANG") if name in os.environ}
         done = subprocess.run(
-            [*_as_nobody(), str(self.venv / "bin" / "headrace"), *words],
+            [*_unprivileged_prefix(), str(self.venv / "bin" / "headrace"), *words],
             input=given,
             capture_output=True,
             text=True,
@@ -50,7 +50,7 @@ class Installed:
         return done.stdout
 
 
-def _as_nobody() -> list[str]:
+def _unprivileged_prefix() -> list[str]:
     if os.geteuid() != 0:
         return []
     return ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
@@ -83,12 +83,12 @@ def headrace(place: Path) -> Installed:
 
 
 def _interpreter() -> str:
-    """A Python that nobody may run, too: ours may lie in root's home."""
+    """A Python that every user may run: that of the tests may be in root's home."""
     script = "import sys, venv; sys.exit(sys.version_info < (3, 11))"
     found = (sys._base_executable, "/usr/bin/python3")  # type: ignore[attr-defined]
     for candidate in found:
         # By a shell, because setpriv gives its rights up only after it has found the program.
-        command = [*_as_nobody(), "sh", "-c", '"$0" -c "$1"', candidate, script]
+        command = [*_unprivileged_prefix(), "sh", "-c", '"$0" -c "$1"', candidate, script]
         if subprocess.run(command, capture_output=True, check=False).returncode == 0:
             return candidate
     raise AssertionError(f"none of {found} is a Python 3.11 that everybody may run")
@@ -99,7 +99,7 @@ def _run(command: list[str], cwd: Path, env: dict[str, str] | None = None) -> No
     assert done.returncode == 0, f"{command}\n{done.stdout}{done.stderr}"
 
 
-def test_it_is_the_installed_one(headrace: Installed) -> None:
+def test_the_installed_package_is_used(headrace: Installed) -> None:
     from headrace import __version__
 
     assert headrace("version") == f"headrace {__version__}\n"
@@ -113,7 +113,7 @@ def test_it_is_the_installed_one(headrace: Installed) -> None:
     assert Path(found.stdout.strip()).is_relative_to(headrace.venv)
 
 
-def test_rows_go_in_and_come_out(headrace: Installed) -> None:
+def test_rows_are_produced_and_consumed(headrace: Installed) -> None:
     headrace("topic", "create", "orders", "--schema", "id bigint key, city string", "--partitions", "2")
     headrace("produce", "orders", given='{"id":1,"city":"Oslo"}\n{"id":2,"city":"Rome"}\n')
     found = headrace("consume", "orders", "--format", "csv")
@@ -122,11 +122,11 @@ def test_rows_go_in_and_come_out(headrace: Installed) -> None:
     assert (headrace.home / "headrace-data" / "FORMAT").stat().st_uid != 0
 
 
-def test_the_doctor_finds_nothing_to_mend(headrace: Installed) -> None:
+def test_doctor_finds_no_failure(headrace: Installed) -> None:
     assert "fail" not in headrace("doctor")
 
 
-def test_without_kafka_one_is_told_what_to_install(headrace: Installed) -> None:
+def test_without_kafka_the_error_names_the_extra_to_install(headrace: Installed) -> None:
     headrace("--log", "kafka", "topic", "list", code=1)
 
 

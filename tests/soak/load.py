@@ -1,4 +1,4 @@
-"""What people do to a server all day: rows come in, tables are asked, questions and statements come and go.
+"""The load on a server during a soak: producers, pull queries, push queries and statements.
 
 Each of them is a thread that does its thing again and again, a few times a second. What a server refuses ends the load
 with an error.
@@ -41,7 +41,7 @@ class Load:
     def going(self) -> Iterator[None]:
         """To the end of the block; then what went wrong is raised."""
         parts: dict[Callable[[], None], float] = {self.insert: 0.25, self.pull: 0.05, self.push: 0.5, self.state: 10.0}
-        threads = [threading.Thread(target=self._again, args=part) for part in parts.items()]
+        threads = [threading.Thread(target=self._repeat, args=part) for part in parts.items()]
         for thread in threads:
             thread.start()
         try:
@@ -53,7 +53,7 @@ class Load:
         if self.failures:
             raise self.failures[0]
 
-    def _again(self, part: Callable[[], None], pause: float) -> None:
+    def _repeat(self, part: Callable[[], None], pause: float) -> None:
         while not self._ended.wait(pause):
             try:
                 part()

@@ -1,4 +1,4 @@
-"""A soak: a server under load for some minutes, looked at every few seconds; then whether it stayed as it was."""
+"""A soak: a server under load for some minutes, sampled every few seconds, and whether its resources grew."""
 
 from __future__ import annotations
 

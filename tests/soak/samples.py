@@ -1,4 +1,4 @@
-"""What a server holds at one moment: memory by the kind of process, open files and threads of them all."""
+"""A sample of a server's resources: memory by kind of process, open files and threads of all processes."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def sample(pid: int, at: float) -> Sample:
     memory, files, threads = Counter[str](), 0, 0
     for process in process_tree(pid):
         try:
-            if _is_becoming(process):
+            if _is_forking(process):
                 continue
             memory[_kind(process, pid)] += own_memory(process.pid)
             files += _files(process)
@@ -56,7 +56,7 @@ def _files(process: psutil.Process) -> int:
     return len(targets) - (3 * targets.count("anon_inode:[eventpoll]") if process.name() == "java" else 0)
 
 
-def _is_becoming(process: psutil.Process) -> bool:
+def _is_forking(process: psutil.Process) -> bool:
     """Java starts a program as a second self, with all its memory and files, for the moment until it is the other."""
     parent = process.parent()
     return parent is not None and parent.name() == "java" and process.exe() == parent.exe()

@@ -1,4 +1,4 @@
-"""What rises is found, and what only moves is not taken for it."""
+"""Rising trends are found, and fluctuations are not mistaken for them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_leak_of_half_a_megabyte_a_minute_is_found_in_an_hour() -> None:
     assert seen(lambda still, minute: replace(still, server_mb=200 + 0.5 * minute)) == ["server_mb"]
 
 
-def test_what_grows_at_first_and_then_stays_is_flat() -> None:
+def test_growth_that_stops_is_flat() -> None:
     assert not seen(lambda still, minute: replace(still, spark_mb=900 + 20 * min(minute, 25), files=150 + minute // 25))
 
 
@@ -37,5 +37,5 @@ def test_single_peaks_are_flat() -> None:
     assert not seen(lambda still, minute: replace(still, files=1_100 if minute in (4, 4.5) else 150), minutes=5)
 
 
-def test_what_goes_up_and_down_is_flat() -> None:
+def test_oscillation_is_flat() -> None:
     assert not seen(lambda still, minute: replace(still, server_mb=200 + 8 * (round(6 * minute) % 7), threads=400))

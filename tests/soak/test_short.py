@@ -1,4 +1,4 @@
-"""The soak in short, for every run of the tests; `make soak` is the long one."""
+"""A short soak, part of every test run; `make soak` is the long one."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WILD = 2
 
 @pytest.mark.spark
 @pytest.mark.timeout(900)
-def test_a_server_stays_as_it_was(tmp_path: Path) -> None:
+def test_memory_files_and_threads_of_a_server_do_not_grow(tmp_path: Path) -> None:
     soaked = soak(tmp_path / "data", timedelta(minutes=5), timedelta(seconds=5), print)
     risen = [trend for trend in soaked.trends if trend.rise > WILD * trend.limit]
     assert not risen, "\n".join(map(str, soaked.trends))

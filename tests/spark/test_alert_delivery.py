@@ -1,4 +1,4 @@
-"""Alerts on a real server: rows in, an e-mail and a webhook out, over kills between a notice and its sending."""
+"""Alerts on a real server: rows in, an e-mail and a webhook out, across kills between a notice and its delivery."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def readings(log: EmbeddedLog, life: int) -> None:
 
 
 @pytest.mark.faults
-def test_notices_are_written_once_and_sent_over_kills(tmp_path: Path) -> None:
+def test_notices_are_written_once_and_sent_across_kills(tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path)
     with webhook_receiver() as there, mail_receiver() as post, EmbeddedLog(settings.storage.data, settings) as log:
         environment = {

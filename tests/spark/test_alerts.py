@@ -1,4 +1,4 @@
-"""Alerts of every kind on Spark, beside memory: the same notices, with the same ids, over restarts and in silence."""
+"""Alerts of every kind on Spark and in memory give the same notices and ids, across restarts and on idle input."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ def by_alert(records: list[memory_and_spark.Output]) -> dict[str, list[memory_an
     return found
 
 
-def test_every_kind_gives_the_same_as_in_memory_over_a_restart(log: EmbeddedLog, settings: Settings) -> None:
+def test_every_kind_gives_the_notices_of_memory_across_a_restart(log: EmbeddedLog, settings: Settings) -> None:
     expected = by_alert(memory_and_spark.in_memory(STATEMENTS, [record for piece in PIECES for record in piece])[TOPIC])
     found = by_alert(memory_and_spark.on_spark(STATEMENTS, PIECES, log, settings)[TOPIC])
     assert expected.keys() == {"HOT", "SILENT", "JUMP", "ODD", "MANY"}
     assert found == expected
 
 
-def test_absence_is_told_when_nobody_comes(log: EmbeddedLog, settings: Settings) -> None:
+def test_absence_is_raised_on_idle_input(log: EmbeddedLog, settings: Settings) -> None:
     clock = ManualClock(1_000_000_000)
     readings, *_ = STATEMENTS.strip().splitlines()
     with Program(log, settings, clock=clock) as program:

@@ -1,4 +1,4 @@
-"""The API over queries at work: one reads what one has written, through two of them; dead letters are replayed."""
+"""The API over running queries: reads see earlier writes through two queries; dead letters are replayed."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def order(number: int, amount: Any) -> dict[str, Any]:
     return {"key": str(number), "value": {"CITY": "Rom", "AMOUNT": amount}}
 
 
-def test_what_was_written_is_read_and_what_could_not_be_used_is_shown(tmp_path: Path) -> None:
+def test_writes_are_read_through_queries_and_dead_letters_listed(tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path)
     with (
         EmbeddedLog(settings.storage.data, settings) as log,

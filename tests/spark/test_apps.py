@@ -1,4 +1,4 @@
-"""A script that runs its own app, in processes of its own: killed, started again, and looked at."""
+"""A script that runs its own app in separate processes: killed, restarted, and inspected."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def run(folder: Path, word: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=200)
 
 
-def test_a_script_that_was_killed_goes_on_and_repeats_nothing(tmp_path: Path) -> None:
+def test_a_killed_script_resumes_without_repeating_results(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     first = run(tmp_path, "first")
     assert first.returncode == -signal.SIGKILL, first.stderr

@@ -1,4 +1,4 @@
-"""Batches that are large enough to be read and written at once, on Spark: what memory writes, in both ways."""
+"""Batches large enough for columnar decoding and encoding give the results of memory, in both modes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ INPUTS: list[memory_and_spark.Input] = [("clicks", str(n % 9), _value(n), n) for
 
 
 @pytest.mark.parametrize("way", ["record", "auto"])
-def test_large_batches_give_what_memory_gives(way: str, spark: SparkSession, tmp_path: Path) -> None:
+def test_large_batches_give_the_results_of_memory(way: str, spark: SparkSession, tmp_path: Path) -> None:
     given = memory_and_spark.settings(tmp_path, query_execution_mode=way)
     with EmbeddedLog(given.storage.data, given) as log:
         ensure_topic(log, "clicks")

@@ -1,4 +1,4 @@
-"""A sample of the public KSQL cases as programs on Spark, cut and stopped in between: they write what memory writes."""
+"""A sample of the public KSQL cases as programs on Spark, stopped and restarted in between."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.unit.lang.ksql.corpus import FOLDER
 SEED, SIZE = 5, 24
 
 
-def test_cases_write_what_memory_writes(spark: SparkSession) -> None:
+def test_cases_write_the_records_of_memory(spark: SparkSession) -> None:
     corpus = FOLDER / "public.jsonl"
     if not corpus.exists():
         print(f"no corpus at {corpus}: set HEADRACE_CORPORA; this test says nothing without it")

@@ -1,4 +1,4 @@
-"""Spark writes the embedded log: exactly once, also when a batch runs again, to one topic or several."""
+"""Spark writes to the embedded log exactly once, also if a batch runs again, to one topic or several."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def rows_of(log: EmbeddedLog, topic: str) -> list[tuple]:
     return sorted(row for part in parts for row in zip(*(part.column(n).to_pylist() for n in names), strict=True))
 
 
-def test_several_topics_in_one_action(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_several_topics_are_written_in_one_action(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     log.create_topic("clicks", CLICKS)
     log.create_topic("few", COPY)
     log.create_topic("many", TopicSpec(schema=Schema.parse("page string key, amount double")))
@@ -116,7 +116,7 @@ def test_a_second_driver_fences_the_first(spark: SparkSession, log: EmbeddedLog)
     assert log.bounds("counts")[0].end == 2
 
 
-def test_a_topic_altered_between_staging_and_commit(spark: SparkSession, log: EmbeddedLog) -> None:
+def test_a_topic_may_be_altered_between_staging_and_commit(spark: SparkSession, log: EmbeddedLog) -> None:
     log.create_topic("counts", COUNTS)
     sink = EmbeddedSink(log, "q", ["counts"])
     log.alter_topic("counts", schema=Schema.parse("page string key, views bigint, amount double, note string"))

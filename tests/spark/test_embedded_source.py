@@ -1,4 +1,4 @@
-"""Spark reads the embedded log: every type, one order over all topics, bounded batches, upkeep underneath."""
+"""Spark reads the embedded log: every type, one total order, bounded batches, during maintenance."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def collected(batches: list[list[int]]) -> object:
     return lambda rows, batch: batches.append(sorted(row.id for row in rows.select("id").collect()))
 
 
-def test_sessions_that_come_from_another_have_room_for_sources(spark: SparkSession) -> None:
+def test_registered_sources_are_reused_within_a_session(spark: SparkSession) -> None:
     names = {register_source(spark) for _ in range(100)}
     assert len(names) < 100  # Spark keeps them for ever
     later = spark.newSession()
     assert names.isdisjoint({register_source(later) for _ in range(100)})
 
 
-def test_every_type_arrives(spark: SparkSession, log: EmbeddedLog) -> None:
+def test_every_type_is_read(spark: SparkSession, log: EmbeddedLog) -> None:
     text = (
         "flag boolean, small int, big bigint, f float, d double, s string, b bytes, day date, at timestamp, "
         "price decimal(10,2), tags array<string>, points map<string,int>, place struct<city string, zip int>"
@@ -69,7 +69,7 @@ def test_every_type_arrives(spark: SparkSession, log: EmbeddedLog) -> None:
     assert set(second.asDict().values()) == {None}
 
 
-def test_times_and_headers_arrive(spark: SparkSession, log: EmbeddedLog) -> None:
+def test_times_and_headers_are_read(spark: SparkSession, log: EmbeddedLog) -> None:
     log.create_topic("raw")
     record = Record(b"v", b"k", (("h", b"1"),), occurred_at=1_000, sent_at=2_000, received_at=62_000)
     log.append([Append("raw", from_records([record]))])
@@ -80,7 +80,7 @@ def test_times_and_headers_arrive(spark: SparkSession, log: EmbeddedLog) -> None
     assert (row["$topic"], row["$partition"], row["$offset"], row["$sequence"]) == ("raw", 0, 0, 1)
 
 
-def test_several_topics_have_one_order(spark: SparkSession, log: EmbeddedLog) -> None:
+def test_several_topics_are_read_in_total_order(spark: SparkSession, log: EmbeddedLog) -> None:
     log.create_topic("a", NUMBERS)
     log.create_topic("b")
     for turn in range(5):
@@ -92,7 +92,9 @@ def test_several_topics_have_one_order(spark: SparkSession, log: EmbeddedLog) ->
     assert [row.a.id if row.a else int(row.b.value) for row in rows] == [n for n in range(5) for _ in "ab"]
 
 
-def test_batches_are_bounded_and_available_now_ends(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_batches_are_bounded_and_available_now_stops_at_the_end(
+    spark: SparkSession, log: EmbeddedLog, tmp_path: Path
+) -> None:
     log.create_topic("n", NUMBERS)
     for start in range(0, 1000, 50):
         log.append([Append("n", numbers(start, start + 50))])
@@ -103,7 +105,7 @@ def test_batches_are_bounded_and_available_now_ends(spark: SparkSession, log: Em
     assert max(len(batch) for batch in batches) <= 300
 
 
-def test_goes_on_from_its_checkpoint(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_query_resumes_from_its_checkpoint(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     log.create_topic("n", NUMBERS)
     batches: list[list[int]] = []
     for start in (0, 10, 20):
@@ -124,7 +126,7 @@ def test_other_topics_cause_no_batches(spark: SparkSession, log: EmbeddedLog, tm
     assert len(batches) == 1
 
 
-def test_merging_between_batches_changes_nothing(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_merging_between_batches_does_not_affect_a_query(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     log.create_topic("n", NUMBERS)
     batches: list[list[int]] = []
     for start in range(0, 60, 20):
@@ -137,7 +139,7 @@ def test_merging_between_batches_changes_nothing(spark: SparkSession, log: Embed
     assert sorted(n for batch in batches for n in batch) == list(range(60))
 
 
-def test_rows_that_were_removed_are_an_error(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_removed_rows_raise_an_error(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     log.create_topic("n", TopicSpec(schema=NUMBERS.schema))
     log.append([Append("n", numbers(0, 10))])
     batches: list[list[int]] = []
@@ -151,20 +153,20 @@ def test_rows_that_were_removed_are_an_error(spark: SparkSession, log: EmbeddedL
     assert batches == [list(range(10)), list(range(20, 30))]
 
 
-def test_rows_removed_before_the_query_began_are_no_loss(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_rows_removed_before_the_start_are_skipped(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     log.create_topic("n", NUMBERS)
     log.append([Append("n", numbers(0, 40))])
     end = log.bounds("n")[0].end
     log.append([Append("n", numbers(40, 50))])
     log.truncate("n", 0, end)
-    left = sorted(n for p in log.bounds("n") for n in ids_held(log, p))
+    left = sorted(n for p in log.bounds("n") for n in stored_ids(log, p))
     batches: list[list[int]] = []
     drain(read_stream(spark, log.folder, ["n"], max_rows=9), collected(batches), tmp_path / "c")
     assert sorted(n for batch in batches for n in batch) == left
     assert sorted(row.id for row in read_batch(spark, log.folder, ["n"]).collect()) == left
 
 
-def ids_held(log: EmbeddedLog, partition: int) -> list[int]:
+def stored_ids(log: EmbeddedLog, partition: int) -> list[int]:
     return log.read("n", partition, log.bounds("n")[partition].start).rows.column("id").to_pylist()
 
 

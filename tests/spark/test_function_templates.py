@@ -139,7 +139,7 @@ def by_spark(spark: SparkSession) -> dict[str, list[Any]]:
 
 
 @pytest.mark.parametrize("number", range(len(USES)), ids=map(str, USES))
-def test_template_is_the_python_form(number: int, by_spark: dict[str, list[Any]]) -> None:
+def test_templates_give_the_results_of_python(number: int, by_spark: dict[str, list[Any]]) -> None:
     use = USES[number]
     rows = arguments(use, number)
     expected = [use.python(*row) for row in rows]

@@ -1,4 +1,4 @@
-"""Queries in processes of their own: what dies in one of them does not reach the others, and nothing is left behind."""
+"""Queries in separate processes: a process that dies does not affect the others, and nothing is left behind."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def processes(program: Program, query: str) -> list[psutil.Process]:
     return [own, *own.children(recursive=True)]
 
 
-def test_what_dies_takes_no_other_along(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_dead_process_does_not_affect_the_others(log: EmbeddedLog, settings: Settings) -> None:
     clock = ManualClock(1_000_000_000)
     with Program(log, settings, clock=clock) as program:
         program.execute(NUMBERS + BIG + FINAL + insert(20))
@@ -78,7 +78,7 @@ def test_what_dies_takes_no_other_along(log: EmbeddedLog, settings: Settings) ->
     assert psutil.wait_procs(everything, timeout=60)[1] == []
 
 
-def test_queries_end_with_their_program(settings: Settings, tmp_path: Path) -> None:
+def test_queries_stop_with_their_program(settings: Settings, tmp_path: Path) -> None:
     script = tmp_path / "sums.ksql"
     script.write_text(NUMBERS + SUMS + insert(1))
     command = [*PROGRAM, "--data", str(settings.storage.data), "run", str(script), "--json"]

@@ -1,4 +1,4 @@
-"""Spark on Kafka: journalled cuts on the way in, one transaction for each batch on the way out."""
+"""Spark on Kafka: journalled cuts for input, one transaction per batch for output."""
 
 from __future__ import annotations
 
@@ -63,7 +63,9 @@ def make_topics(log: KafkaLog, name: str) -> None:
     log.append([Append(f"{name}-other", from_records([Record(b"x", b"k")]))])
 
 
-def test_exactly_once_and_cuts_that_repeat(spark: SparkSession, kafka: KafkaLog, name: str, tmp_path: Path) -> None:
+def test_repeated_batches_read_the_same_cut_and_write_exactly_once(
+    spark: SparkSession, kafka: KafkaLog, name: str, tmp_path: Path
+) -> None:
     make_topics(kafka, name)
     checkpoint = tmp_path / "spark"
     for _ in range(2):
@@ -126,7 +128,7 @@ def test_a_misfit_becomes_a_dead_letter(spark: SparkSession, kafka: KafkaLog, na
         ),
     ],
 )
-def test_security_settings_in_java_words(given: dict[str, str], expected: dict[str, str]) -> None:
+def test_security_settings_are_translated_for_java(given: dict[str, str], expected: dict[str, str]) -> None:
     java = java_client_options(given)
     assert expected.items() <= java.items()
     assert not {"sasl.password", "ssl.ca.location"} & java.keys()

@@ -1,4 +1,4 @@
-"""A query that has been stopped leaves nothing behind, however often it comes back."""
+"""A stopped query releases its resources, however often it restarts."""
 
 from __future__ import annotations
 
@@ -30,21 +30,21 @@ def held(spark: SparkSession) -> dict[str, int]:
     }
 
 
-def test_a_query_that_comes_and_goes_leaves_nothing(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_query_that_restarts_often_leaks_nothing(spark: SparkSession, tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path, query_execution_mode="native")
     with EmbeddedLog(settings.storage.data, settings) as log, Program(log, settings) as program:
         program.execute(NUMBERS + BIG)
 
-        def come_and_go() -> None:
+        def restart_query() -> None:
             program.execute("RESUME CSAS_BIG_0;" + insert(20))
             program.wait(until_idle=True)
             program.execute("PAUSE CSAS_BIG_0;")
 
-        come_and_go()  # by then all is there that stays
+        restart_query()  # by then all is there that stays
         wait_until(lambda: held(spark)["queries"] == 0)
         before = held(spark)
         for _ in range(2):
-            come_and_go()
+            restart_query()
         wait_until(
             lambda: all(count <= before[name] for name, count in held(spark).items()), lambda: (before, held(spark))
         )

@@ -1,4 +1,4 @@
-"""DISTINCT natively beside the chain in memory: the first of equal rows, in the order of each key, in any batches."""
+"""DISTINCT in native mode and in memory: the first of equal rows, in key order, in any batches."""
 
 from __future__ import annotations
 
@@ -56,7 +56,9 @@ def query_of(select: str) -> Query:
 
 
 @pytest.mark.parametrize("name", STATEMENTS)
-def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_topic_with_a_schema_gives_the_results_of_memory(
+    name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path
+) -> None:
     query = query_of(STATEMENTS[name])
     topic = log.create_topic("sales", TopicSpec(partitions=3, schema=Schema.parse(SCHEMA)))
     assert choose_native(query, {"sales": topic}).execution_mode == NATIVE
@@ -68,7 +70,7 @@ def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog,
     assert 3 < len(wanted.written) < 55
 
 
-def test_a_raw_topic(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_raw_topic_gives_the_results_of_memory(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     sample = clicks("raw", "CREATE STREAM o AS SELECT DISTINCT ON (page) id, spent FROM clicks;")
     assert choose_native(sample.query, {"clicks": log.create_topic("clicks", TopicSpec())}).execution_mode == NATIVE
     pieces = [[raw_append(part)] for part in halves(sample.records)]
@@ -77,7 +79,7 @@ def test_a_raw_topic(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> N
     assert (found.dead["bad-record"], found.dead["null-value"]) == (1, 1)
 
 
-def test_spark_drops_no_row_that_is_on_time_and_closed_windows_go(
+def test_spark_drops_no_row_that_is_on_time_and_removes_closed_windows(
     spark: SparkSession, log: EmbeddedLog, tmp_path: Path
 ) -> None:
     query, rows, progress = query_of(STATEMENTS["windows"]), sales(2, 150, spread=1_500), list[dict]()
@@ -99,9 +101,7 @@ def test_spark_drops_no_row_that_is_on_time_and_closed_windows_go(
     assert sum(operator["numRowsRemoved"] for operator in operators) > 10
 
 
-def test_rows_go_on_with_their_headers_and_in_their_order(
-    spark: SparkSession, log: EmbeddedLog, tmp_path: Path
-) -> None:
+def test_rows_keep_their_headers_and_order(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     query = query_of("SELECT DISTINCT ON (amount) * FROM sales")
     for topic in ("sales", "O"):
         log.create_topic(topic, TYPED)
@@ -131,20 +131,20 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("select", REFUSED)
-def test_it_says_why(select: str, log: EmbeddedLog) -> None:
+def test_a_refused_plan_has_a_reason(select: str, log: EmbeddedLog) -> None:
     choice = choose_native(query_of(select), {"sales": log.create_topic("sales", TYPED)})
     assert choice.execution_mode == RECORD
     assert REFUSED[select] in str(choice)
 
 
-def test_on_kafka_and_over_raw_windows(log: EmbeddedLog) -> None:
+def test_distinct_runs_in_record_mode_on_kafka_and_over_raw_windows(log: EmbeddedLog) -> None:
     topic = log.create_topic("sales", TopicSpec())
     on_kafka = choose_native(query_of(STATEMENTS["on"]), {"sales": topic}, kafka=True)
     assert on_kafka.reasons == ("DISTINCT asks for the order of arrival, which on Kafka no single column tells",)
     assert choose_native(query_of(STATEMENTS["windows"]), {"sales": topic}).execution_mode == RECORD
 
 
-def test_it_is_chosen_where_all_rows_would_have_to_meet(log: EmbeddedLog) -> None:
+def test_native_mode_is_chosen_if_record_mode_would_need_one_key_group(log: EmbeddedLog) -> None:
     topics = {"sales": log.create_topic("sales", TYPED), "O": log.create_topic("O", TYPED)}
 
     def way(select: str, asked: str, begun: str | None = None) -> str:

@@ -1,4 +1,4 @@
-"""EMIT FINAL natively, beside the chain: the same windows, each once, and no others, at any moment of the stream.
+"""EMIT FINAL in native mode and in memory: the same windows, each once, at any time of the stream.
 
 Ticks are records of a topic of their own: the chain is told of them where they lie in the log's order.
 """
@@ -134,7 +134,7 @@ def end(key: bytes | None) -> int:
 
 @pytest.mark.spark
 @pytest.mark.parametrize("name", FINAL)
-def test_windows_come_out_as_in_memory(name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_windows_are_emitted_as_in_memory(name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     """In small batches, stopped and gone on with, and the last batch of each run done twice."""
     query, partitions, rows = final(name), 3 if name == "grace" else 1, sales(11, 45, spread=900)
     topics(log, partitions)
@@ -157,7 +157,7 @@ def test_windows_come_out_as_in_memory(name: str, spark: SparkSession, log: Embe
 
 
 @pytest.mark.spark
-def test_ticks_close_windows_where_they_lie(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_ticks_close_windows_at_their_position(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     query, folder = final("tumbling"), tmp_path / "q"
     topics(log)
     rows = [(ROW, 1_000), (ROW, 2_000)]
@@ -181,7 +181,7 @@ def test_ticks_close_windows_where_they_lie(spark: SparkSession, log: EmbeddedLo
 
 
 @pytest.mark.spark
-def test_what_was_closed_before_a_crash_goes_out_with_the_next_tick(
+def test_windows_closed_before_a_crash_are_emitted_with_the_next_tick(
     spark: SparkSession, log: EmbeddedLog, tmp_path: Path
 ) -> None:
     """The driver dies behind the batch that closes a window, before the one that gives it out."""
@@ -207,9 +207,7 @@ def test_what_was_closed_before_a_crash_goes_out_with_the_next_tick(
 
 
 @pytest.mark.spark
-def test_a_sink_with_a_schema_gets_windows_one_after_another(
-    spark: SparkSession, log: EmbeddedLog, tmp_path: Path
-) -> None:
+def test_a_sink_with_a_schema_gets_each_window(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     columns = "shop string key, WindowStart bigint key, n bigint, s bigint, w bigint"
     log.create_topic("O", TopicSpec(schema=Schema.parse(columns)))
     topics(log)
@@ -225,7 +223,7 @@ def test_a_sink_with_a_schema_gets_windows_one_after_another(
 ROW = {"shop": "oslo", "item": "i", "amount": 1, "price": 1.0, "tags": None, "at": None}
 
 
-def test_explain_says_so(log: EmbeddedLog) -> None:
+def test_explain_shows_native_mode(log: EmbeddedLog) -> None:
     topics(log)
     known = {name: log.topic(name) for name in ("sales", "O")}
     (line,) = choose_execution(final("hopping"), known, Settings.of(query_emit="per-record"), embedded=True).lines()
@@ -250,7 +248,7 @@ MADE = st.lists(
 @example(made=[(100, "i0", True), (9_000, None, True)], name="tumbling", cut=9, partitions=1)  # far ahead, but no group
 @example(made=[(100, "i0", True), (9_000, "i0", False)], name="hopping", cut=9, partitions=1)
 @given(made=MADE, name=st.sampled_from(["tumbling", "hopping"]), cut=st.integers(1, 30), partitions=st.integers(1, 2))
-def test_rows_and_clocks_tell_which_windows_are_closed(
+def test_rows_and_clocks_determine_the_closed_windows(
     made: list[Any], name: str, cut: int, partitions: int, tmp_path_factory: Any
 ) -> None:
     """However the log is cut: what is in the windows that end before the last clock is what the chain gives out."""
@@ -305,7 +303,7 @@ def windows_of(row: Any, hops: WindowSpec) -> list[int]:
     return [start for start in starts if start + hops.size > now - hops.grace]
 
 
-def test_in_order_of_times_no_row_is_late_for_another(log: EmbeddedLog) -> None:
+def test_rows_in_time_order_are_never_late(log: EmbeddedLog) -> None:
     """As on Kafka, where a task reads a partition in pieces, in the order of its offsets."""
     topics(log)
     work = native_task_spec(final("tumbling"), "", by_time=True, ticks=TICKS)
@@ -323,7 +321,7 @@ KINDS = [(10, 10, 0), (10, 10, 25), (10, 4, 0), (7, 3, 5), (3, 3, 40)]
 """Size, advance and grace."""
 
 
-def test_a_time_that_spark_cannot_tell_is_a_dead_letter(log: EmbeddedLog) -> None:
+def test_a_time_beyond_sparks_range_becomes_a_dead_letter(log: EmbeddedLog) -> None:
     """As a record's headers on Kafka may say."""
     topics(log)
     work = native_task_spec(final("tumbling"), "", by_time=True)
@@ -366,7 +364,7 @@ def test_the_next_deadline_is_that_of_the_first_open_window_with_rows(
         assert told.deadline == min((e + grace for e in ends if e + grace > now), default=None)
 
 
-def test_of_many_pieces_the_widest_gaps_stay() -> None:
+def test_the_widest_gaps_of_many_ranges_are_kept() -> None:
     work = replace(native_task_spec(final("tumbling"), ""), hops=WindowSpec(1, 1, 1_000_000))
     times = np.concatenate([np.arange(0, 200, 2), [1_000, 5_000]])
     found = WatermarkState().after_rows(times, work).open
@@ -378,7 +376,7 @@ def test_of_many_pieces_the_widest_gaps_stay() -> None:
 
 
 @pytest.mark.spark
-def test_windows_close_while_nothing_comes(spark: SparkSession, tmp_path: Path) -> None:
+def test_windows_close_on_idle_input(spark: SparkSession, tmp_path: Path) -> None:
     del spark
     config, clock = memory_and_spark.settings(tmp_path, query_execution_mode="auto"), ManualClock(1_000_000_000)
     script = f"{SALES}CREATE TABLE o AS {FINAL['tumbling']}"

@@ -1,4 +1,4 @@
-"""The native way: Spark's own streaming operators beside the chain in memory, for every kind of plan they take.
+"""Native mode: Spark's own streaming operators compared with the chain in memory, for every supported plan.
 
 Input comes in pieces, with the query stopped and started again in between, and is cut into small batches. A stream is
 compared record by record, a table by the last record of each key, dead letters by their codes.
@@ -82,7 +82,9 @@ TYPED = {
 
 
 @pytest.mark.parametrize("name", TYPED)
-def test_a_topic_with_a_schema(name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_topic_with_a_schema_gives_the_results_of_memory(
+    name: str, spark: SparkSession, log: EmbeddedLog, tmp_path: Path
+) -> None:
     query, partitions = planned(SALES + TYPED[name]), 3 if name in ("tumbling", "keyed") else 1
     topic = log.create_topic("sales", TopicSpec(partitions=partitions, schema=Schema.parse(SCHEMA)))
     assert choose_native(query, {"sales": topic}).execution_mode == NATIVE
@@ -102,7 +104,9 @@ RAW = (
 
 
 @pytest.mark.parametrize("sample", RAW, ids=[sample.name for sample in RAW])
-def test_a_raw_topic(sample: Any, spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_raw_topic_gives_the_results_of_memory(
+    sample: Any, spark: SparkSession, log: EmbeddedLog, tmp_path: Path
+) -> None:
     topic = log.create_topic("clicks", TopicSpec())
     assert choose_native(sample.query, {"clicks": topic}).execution_mode == NATIVE
     pieces = [[raw_append(records)] for records in halves(sample.records)]
@@ -111,7 +115,7 @@ def test_a_raw_topic(sample: Any, spark: SparkSession, log: EmbeddedLog, tmp_pat
     assert found.dead["bad-record"] == 1
 
 
-def test_delimited_values_and_kafka_keys(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_delimited_values_and_kafka_keys_are_read(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     query = planned(
         "CREATE STREAM d (id BIGINT KEY, name STRING, n INT) WITH (kafka_topic='d', key_format='KAFKA',"
         " value_format='DELIMITED', partitions=1);"
@@ -125,7 +129,9 @@ def test_delimited_values_and_kafka_keys(spark: SparkSession, log: EmbeddedLog, 
     assert_same(query, found, in_memory(query, records))
 
 
-def test_a_record_without_a_key_of_several_columns(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_null_key_of_several_columns_gives_the_results_of_memory(
+    spark: SparkSession, log: EmbeddedLog, tmp_path: Path
+) -> None:
     query = planned(
         "CREATE STREAM t (a INT KEY, b STRING KEY, v INT) WITH (kafka_topic='t', format='JSON', partitions=1);"
         "CREATE STREAM o AS SELECT * FROM t WHERE v > 0;"
@@ -141,7 +147,7 @@ def test_a_record_without_a_key_of_several_columns(spark: SparkSession, log: Emb
 
 
 @pytest.mark.parametrize("seed", [1, 2])
-def test_spark_drops_no_row_that_is_on_time_and_state_is_cleaned(
+def test_spark_drops_no_row_that_is_on_time_and_removes_expired_state(
     seed: int, spark: SparkSession, log: EmbeddedLog, tmp_path: Path
 ) -> None:
     query = planned(SALES + TYPED[("tumbling", "hopping")[seed % 2]])
@@ -173,7 +179,7 @@ ROWS = st.lists(
 
 @settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 @given(made=ROWS, name=st.sampled_from(["tumbling", "hopping"]), cut=st.integers(1, 40), partitions=st.integers(1, 3))
-def test_the_reader_knows_what_is_late(
+def test_the_reader_drops_exactly_the_late_rows(
     made: list[tuple[int, str | None, bool]], name: str, cut: int, partitions: int, tmp_path_factory: Any
 ) -> None:
     """Without Spark: however the log is cut, rows that come out count in the windows in which they count in memory."""
@@ -230,7 +236,7 @@ def key_of(group: str, start: int) -> bytes:
 # -- exactly once, sinks, refusals ----------------------------------------------------------------------------------
 
 
-def test_a_batch_that_runs_again_changes_nothing(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_repeated_batch_changes_nothing(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
     query = planned(SALES + TYPED["tumbling"])
     log.create_topic("sales", TopicSpec(schema=Schema.parse(SCHEMA)))
     rows = sales(3, 40)
@@ -263,7 +269,9 @@ def test_a_sink_with_a_schema_gets_columns(spark: SparkSession, log: EmbeddedLog
     assert found == wanted
 
 
-def test_a_stream_between_topics_with_schemas(spark: SparkSession, log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_stream_between_typed_topics_gives_the_results_of_memory(
+    spark: SparkSession, log: EmbeddedLog, tmp_path: Path
+) -> None:
     query = planned(SALES + TYPED["filter"])
     spec = TopicSpec(schema=Schema.parse(SCHEMA))
     for topic in ("sales", "O"):
@@ -282,7 +290,7 @@ def test_a_stream_between_topics_with_schemas(spark: SparkSession, log: Embedded
     assert len(found) > 5
 
 
-def test_declared_columns_must_be_those_of_the_topic(log: EmbeddedLog, spark: SparkSession, tmp_path: Path) -> None:
+def test_declared_columns_must_match_the_topic(log: EmbeddedLog, spark: SparkSession, tmp_path: Path) -> None:
     query = planned(SALES + TYPED["filter"])
     log.create_topic("sales", TopicSpec(schema=Schema.parse("shop string key, ITEM int, amount bigint, price float")))
     for topic in ("O", dead_letter_topic("O")):

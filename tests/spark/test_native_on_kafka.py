@@ -1,4 +1,4 @@
-"""The native way on Kafka beside the chain: the rows of each cut, in order of their times, one chain over all cuts.
+"""Native mode on Kafka compared with the chain: the rows of each cut in time order, one chain over all cuts.
 
 Every piece is run twice, as if the driver had died between its commit and Spark's.
 """
@@ -103,7 +103,7 @@ def by_the_chain(query: Query, rows: list[StoredRecord]) -> tuple[list[Plain], C
 
 
 @pytest.mark.parametrize("kind", QUERIES)
-def test_results_are_those_of_the_chain(
+def test_results_equal_those_of_the_chain(
     spark: SparkSession, kafka: KafkaLog, name: str, tmp_path: Path, kind: str
 ) -> None:
     for topic in (name, f"{name}-out", dead_letter_topic(f"{name}-out")):
@@ -132,7 +132,7 @@ def test_results_are_those_of_the_chain(
     assert sum(problems.values()) > 5
 
 
-def test_a_program_begins_at_the_end_and_goes_on(spark: SparkSession, kafka: KafkaLog, name: str) -> None:
+def test_a_program_starts_at_latest_and_resumes(spark: SparkSession, kafka: KafkaLog, name: str) -> None:
     kafka.create_topic(name, TopicSpec(partitions=2))
 
     def put(count: int) -> None:
@@ -151,7 +151,7 @@ def test_a_program_begins_at_the_end_and_goes_on(spark: SparkSession, kafka: Kaf
     assert last == {b"1": {"N": 5, "TOTAL": 5}}
 
 
-def test_windows_close_while_nothing_comes(spark: SparkSession, kafka: KafkaLog, name: str) -> None:
+def test_windows_close_on_idle_input(spark: SparkSession, kafka: KafkaLog, name: str) -> None:
     """By ticks; one comes while the query does not run."""
     del spark
     clock, found = ManualClock(1_000_000_000), list[dict]()
@@ -177,7 +177,7 @@ def wait_for(program: Program, log: KafkaLog, topic: str, count: int) -> None:
     program.wait(on_poll=lambda: program.stopping.set() if len(stored(log, topic)) == count else None)
 
 
-def test_a_time_that_is_not_known_is_no_guess(kafka: KafkaLog, tmp_path: Path) -> None:
+def test_an_unknown_stream_time_is_not_guessed(kafka: KafkaLog, tmp_path: Path) -> None:
     from headrace.engine.native.kafka_source import StreamTimeFile
 
     times = StreamTimeFile(tmp_path)

@@ -1,4 +1,4 @@
-"""A server's queries at work: over statements that come one by one, lost processes and restarts."""
+"""Running queries of a server: across successive statements, lost processes and restarts."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def until_sums(node: Node, log: EmbeddedLog, *totals: int) -> None:
     wait_until(lambda: values(log, "SUMS") == wanted, lambda: (values(log, "SUMS"), node.reconciler.failures))
 
 
-def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
+def test_queries_resume_after_the_loss_of_any_process(tmp_path: Path) -> None:
     settings: Settings = memory_and_spark.settings(tmp_path, query_execution_mode="record", query_emit="per-record")
     with EmbeddedLog(settings.storage.data, settings) as log:
         with Node(log, settings) as node:
@@ -55,7 +55,7 @@ def test_queries_go_on_whatever_dies(tmp_path: Path) -> None:
         assert not (settings.storage.data / "checkpoints" / "server" / "CTAS_SUMS_1").exists()
 
 
-def test_a_query_leaves_spark_while_it_has_nothing_to_do(
+def test_an_idle_query_is_suspended_and_resumed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(isolation, "_MAX_STARTS", 1)
@@ -103,7 +103,7 @@ numbers.operate(Running).to_stream("totals")
 '''
 
 
-def test_an_app_that_is_sent_runs_and_its_code_is_replaced(tmp_path: Path) -> None:
+def test_a_deployed_app_runs_and_its_code_is_replaced(tmp_path: Path) -> None:
     settings: Settings = memory_and_spark.settings(tmp_path, query_execution_mode="record", query_emit="per-record")
     try:
         with EmbeddedLog(settings.storage.data, settings) as log:

@@ -1,4 +1,4 @@
-"""Programs on Spark: what a script's statements do to its queries, over restarts and with a clock held in the hand."""
+"""Programs on Spark: the effect of a script's statements on its queries, across restarts, with a manual clock."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def run(log: EmbeddedLog, settings: Settings, text: str, name: str = "program") 
     return program
 
 
-def test_run_again_it_goes_on_and_inserts_nothing_twice(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_program_run_again_resumes_and_repeats_no_insert(log: EmbeddedLog, settings: Settings) -> None:
     chained = NUMBERS + BIG + "CREATE TABLE count AS SELECT id, COUNT(*) AS c FROM big GROUP BY id;\n"
     first = run(log, settings, chained + insert(5, 20, 30))
     assert (first.inserts.written, first.inserts.skipped) == (3, 0)
@@ -71,7 +71,7 @@ def test_asserts_wait_for_results(log: EmbeddedLog, settings: Settings) -> None:
         run(log, settings, script + "ASSERT VALUES sums (id, total) VALUES (1, 43);")
 
 
-def test_latest_begins_at_the_end_and_stays_there(log: EmbeddedLog, settings: Settings) -> None:
+def test_latest_starts_at_the_end_also_after_a_restart(log: EmbeddedLog, settings: Settings) -> None:
     script = NUMBERS + insert(20) + "SET 'auto.offset.reset' = 'latest';\n" + BIG
     run(log, settings, script)
     manifest = Checkpoint(settings.storage.data / "checkpoints" / "program" / "CSAS_BIG_0").manifest
@@ -85,7 +85,7 @@ def test_latest_begins_at_the_end_and_stays_there(log: EmbeddedLog, settings: Se
 # -- queries that end, pause and change -----------------------------------------------------------------------------
 
 
-def test_a_replaced_query_goes_on_with_the_state(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_replaced_query_keeps_its_state(log: EmbeddedLog, settings: Settings) -> None:
     run(log, settings, NUMBERS + SUMS + insert(1, 2))
     changed = "CREATE OR REPLACE TABLE sums AS SELECT id, SUM(n) AS total FROM numbers WHERE n < 100 GROUP BY id;\n"
     for _ in range(2):  # a run that reads both statements has only the second one work
@@ -93,7 +93,7 @@ def test_a_replaced_query_goes_on_with_the_state(log: EmbeddedLog, settings: Set
     assert values(log, "SUMS") == [{"TOTAL": 1}, {"TOTAL": 3}, {"TOTAL": 7}]
 
 
-def test_another_id_takes_the_checkpoint_along(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_renamed_query_keeps_its_checkpoint(log: EmbeddedLog, settings: Settings) -> None:
     run(log, settings, NUMBERS + SUMS + insert(1))
     renamed = SUMS.replace("CREATE TABLE sums", "CREATE OR REPLACE TABLE sums WITH (QUERY_ID='newer')")
     program = run(log, settings, NUMBERS + SUMS + insert(1) + renamed + insert(4))
@@ -101,7 +101,7 @@ def test_another_id_takes_the_checkpoint_along(log: EmbeddedLog, settings: Setti
     assert values(log, "SUMS") == [{"TOTAL": 1}, {"TOTAL": 5}]
 
 
-def test_a_plan_that_does_not_fit_is_refused(log: EmbeddedLog, settings: Settings) -> None:
+def test_an_incompatible_plan_is_refused(log: EmbeddedLog, settings: Settings) -> None:
     run(log, settings, NUMBERS + SUMS + insert(1))
     with pytest.raises(PlanChanged, match="CTAS_SUMS_0 has changed"):
         run(log, settings, NUMBERS + SUMS.replace("SUM(n)", "MAX(n)"))
@@ -109,7 +109,7 @@ def test_a_plan_that_does_not_fit_is_refused(log: EmbeddedLog, settings: Setting
     assert values(log, "SUMS") == [{"TOTAL": 1}, {"TOTAL": 3}]
 
 
-def test_a_terminated_query_leaves_nothing_and_begins_anew(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_terminated_query_leaves_no_checkpoint_and_starts_over(log: EmbeddedLog, settings: Settings) -> None:
     with Program(log, settings) as program:
         program.execute(NUMBERS + BIG + insert(20))
         program.wait(until_idle=True)
@@ -120,7 +120,7 @@ def test_a_terminated_query_leaves_nothing_and_begins_anew(log: EmbeddedLog, set
     assert values(log, "BIG") == [{"N": 20}]
 
 
-def test_a_paused_query_waits(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_paused_query_processes_nothing(log: EmbeddedLog, settings: Settings) -> None:
     with Program(log, settings) as program:
         program.execute(NUMBERS + BIG + insert(20))
         program.wait(until_idle=True)
@@ -132,7 +132,7 @@ def test_a_paused_query_waits(log: EmbeddedLog, settings: Settings) -> None:
     assert values(log, "BIG") == [{"N": 20}, {"N": 30}]
 
 
-def test_programs_have_queries_of_their_own(log: EmbeddedLog, settings: Settings) -> None:
+def test_two_programs_have_separate_queries(log: EmbeddedLog, settings: Settings) -> None:
     run(log, settings, NUMBERS + BIG + insert(20), "a")
     run(log, settings, NUMBERS + BIG, "b")  # the same id, the same topics
     assert values(log, "BIG") == [{"N": 20}, {"N": 20}]
@@ -141,7 +141,7 @@ def test_programs_have_queries_of_their_own(log: EmbeddedLog, settings: Settings
 # -- ends -----------------------------------------------------------------------------------------------------------
 
 
-def test_a_failing_query_ends_the_program_with_its_error(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_failed_query_stops_the_program_with_its_error(log: EmbeddedLog, settings: Settings) -> None:
     with Program(log, settings) as program:
         program.execute(NUMBERS + SUMS + BIG + insert(20))
         program.wait(until_idle=True)
@@ -153,7 +153,7 @@ def test_a_failing_query_ends_the_program_with_its_error(log: EmbeddedLog, setti
     assert not any(running.is_active for running in program.running.values())
 
 
-def test_a_batch_under_way_ends_and_no_other_begins(log: EmbeddedLog, tmp_path: Path, spark: SparkSession) -> None:
+def test_stopping_completes_the_current_batch_only(log: EmbeddedLog, tmp_path: Path, spark: SparkSession) -> None:
     settings = memory_and_spark.settings(tmp_path, query_max_batch_rows=1)
     script = NUMBERS + SUMS + insert(*range(40))
     with Program(log, settings) as program:
@@ -170,7 +170,7 @@ def test_a_batch_under_way_ends_and_no_other_begins(log: EmbeddedLog, tmp_path: 
 # -- time -----------------------------------------------------------------------------------------------------------
 
 
-def test_windows_close_with_no_next_record_and_after_a_restart(log: EmbeddedLog, settings: Settings) -> None:
+def test_windows_close_on_idle_input_and_after_a_restart(log: EmbeddedLog, settings: Settings) -> None:
     clock = ManualClock(1_000_000_000)
     script = NUMBERS + FINAL
     with Program(log, settings, clock=clock) as program:
@@ -192,7 +192,7 @@ def test_windows_close_with_no_next_record_and_after_a_restart(log: EmbeddedLog,
     assert [time for _, _, time in memory_and_spark.written(log, "FINAL")] == [2_000, 12_000]
 
 
-def test_a_query_that_loses_its_processes_is_started_again(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_query_that_loses_its_processes_is_restarted(log: EmbeddedLog, settings: Settings) -> None:
     with Program(log, settings) as program:
         program.execute(NUMBERS + SUMS + insert(1))
         program.wait(until_idle=True)

@@ -1,4 +1,4 @@
-"""An app written in Python, on Spark: functions, operators and timers run in its workers as they do in memory."""
+"""A Python app on Spark: functions, operators and timers run in its workers as in memory."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def piece(
         return [running.query.sink.topic for running in program.running.values()]
 
 
-def test_an_app_gives_the_same_in_memory_and_on_spark_over_a_restart(log: EmbeddedLog, settings: Settings) -> None:
+def test_an_app_gives_the_results_of_memory_across_a_restart(log: EmbeddedLog, settings: Settings) -> None:
     code, app = load(EXAMPLE)
     for topic in ("users", "clicks"):
         ensure_topic(log, topic)
@@ -82,9 +82,7 @@ def test_an_app_gives_the_same_in_memory_and_on_spark_over_a_restart(log: Embedd
         assert memory_and_spark.by_key(memory_and_spark.written(log, topic)) == memory_and_spark.by_key(expected[topic])
 
 
-def test_timers_fire_when_nobody_comes_and_after_a_restart(
-    log: EmbeddedLog, settings: Settings, tmp_path: Path
-) -> None:
+def test_timers_fire_on_idle_input_and_after_a_restart(log: EmbeddedLog, settings: Settings, tmp_path: Path) -> None:
     (tmp_path / "stays.py").write_text(VISITS)
     code, app = load(tmp_path / "stays.py")
     clock = ManualClock(1_000_000_000)

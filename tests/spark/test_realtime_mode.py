@@ -1,4 +1,4 @@
-"""The realtime way: Spark's real-time trigger from Kafka to Kafka beside the chain, with records as odd as they come.
+"""Realtime mode: Spark's real-time trigger from Kafka to Kafka compared with the chain, with unusual records.
 
 What is written is compared byte for byte, with its time; what cannot be read must be among the dead letters.
 """
@@ -164,7 +164,7 @@ def _plain(record: StoredRecord) -> tuple[bytes | None, bytes | None, int]:
     return record.key, record.value, record.timestamp
 
 
-def test_odd_json_is_read_and_written_as_by_the_chain(kafka: KafkaLog, name: str) -> None:
+def test_unusual_json_is_read_and_written_as_by_the_chain(kafka: KafkaLog, name: str) -> None:
     kafka.create_topic(name)
     statements = (CLICKS + PASSED).format(name=name)
     keys = [b'"a"', b"null", b"12", b'{"no":"key"}', None]
@@ -223,7 +223,7 @@ def documents(seed: int, count: int) -> list[bytes]:
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_any_document_is_read_as_the_serde_does_or_not_at_all(seed: int, spark: SparkSession) -> None:
+def test_any_document_is_decoded_as_by_the_serde_or_rejected(seed: int, spark: SparkSession) -> None:
     query = planned((CLICKS + PASSED).format(name="t"))
     source, payloads = query.sources[0], documents(seed, 600)
     rows = [(value, i) for i, value in enumerate(payloads)]
@@ -259,7 +259,7 @@ _KAFKA_COLUMNS = (
 # -- the rest -------------------------------------------------------------------------------------------------------
 
 
-def test_decimals_and_keys_as_kafka_writes_them(kafka: KafkaLog, name: str) -> None:
+def test_decimals_and_keys_are_read_and_written(kafka: KafkaLog, name: str) -> None:
     kafka.create_topic(name)
     statements = (PRICES + "CREATE STREAM o WITH (kafka_topic='{name}-out') AS SELECT * FROM clicks;").format(name=name)
     prices = (b"1.5", b'"+1.50"', b"1.500", b"1.505", b"12345", b"-0", b"0.00", b'" 1"', b"9999.99", b'"-.5"', b"true")
@@ -268,7 +268,7 @@ def test_decimals_and_keys_as_kafka_writes_them(kafka: KafkaLog, name: str) -> N
     check(kafka, statements, name)
 
 
-def test_a_filter_new_columns_and_a_new_key(kafka: KafkaLog, name: str) -> None:
+def test_a_filter_new_columns_and_a_new_key_give_the_results_of_memory(kafka: KafkaLog, name: str) -> None:
     """Keys are numbers; time is a column; dead letters pass the filter, and rows that fail it do not."""
     kafka.create_topic(name)
     statements = (
@@ -298,7 +298,7 @@ def test_a_filter_new_columns_and_a_new_key(kafka: KafkaLog, name: str) -> None:
     assert letters.count("bad-record") == 1
 
 
-def test_what_it_does_not_read_for_sure_is_a_dead_letter(kafka: KafkaLog, name: str) -> None:
+def test_ambiguous_records_become_dead_letters(kafka: KafkaLog, name: str) -> None:
     kafka.create_topic(name)
     run(kafka, (CLICKS + PASSED).format(name=name), [records(UNSURE)])
     letters = once(stored(kafka, dead_letter_topic(f"{name}-out")))
@@ -306,7 +306,7 @@ def test_what_it_does_not_read_for_sure_is_a_dead_letter(kafka: KafkaLog, name: 
     assert all("realtime mode cannot read" in header(r, "reason") for r in letters)
 
 
-def test_a_restart_loses_nothing_and_repeats_are_told(kafka: KafkaLog, name: str) -> None:
+def test_a_restart_loses_nothing_and_marks_repeated_results(kafka: KafkaLog, name: str) -> None:
     """As after kill -9 before the last batch was noted: it comes again, stamped alike. Input is transactional."""
     kafka.create_topic(name, TopicSpec(partitions=2))
     wide = CLICKS.replace("partitions=1", "partitions=2") + PASSED.replace("-out'", "-out', partitions=2")
@@ -338,7 +338,7 @@ def test_a_restart_loses_nothing_and_repeats_are_told(kafka: KafkaLog, name: str
 
 
 @pytest.mark.parametrize("case", ["aggregate", "may fail", "nested", "format", "schema", "embedded", "strict"])
-def test_it_is_refused_with_reasons(case: str) -> None:
+def test_unsupported_plans_are_refused_with_a_reason(case: str) -> None:
     statements, reason, topic, embedded = _refused(case)
     query = planned(statements.format(name="t"))
     topics = {name: Topic(name, topic, 0) for name in ("t", "O", "t-out")}
@@ -363,7 +363,7 @@ def _refused(case: str) -> tuple[str, str, TopicSpec, bool]:
     }[case]
 
 
-def test_a_program_refuses_what_cannot_run_in_real_time(kafka: KafkaLog, name: str) -> None:
+def test_a_program_refuses_queries_that_cannot_run_in_realtime_mode(kafka: KafkaLog, name: str) -> None:
     kafka.create_topic(name, TopicSpec(partitions=3))
     failing = CLICKS + "CREATE STREAM a AS SELECT id, n / few AS r FROM clicks;"
     wide = CLICKS.replace("partitions=1", "partitions=3") + PASSED
@@ -372,7 +372,7 @@ def test_a_program_refuses_what_cannot_run_in_real_time(kafka: KafkaLog, name: s
             program.execute(statements.format(name=name))
 
 
-def test_a_query_does_not_change_its_way(kafka: KafkaLog, name: str) -> None:
+def test_a_query_keeps_its_execution_mode(kafka: KafkaLog, name: str) -> None:
     kafka.create_topic(name)
     statements = (CLICKS + PASSED).format(name=name)
     run(kafka, statements, [records(GOOD[:1])])
@@ -383,7 +383,7 @@ def test_a_query_does_not_change_its_way(kafka: KafkaLog, name: str) -> None:
         program.execute(statements)
 
 
-def test_explain_says_that_results_may_come_again() -> None:
+def test_explain_says_that_results_may_repeat() -> None:
     query = planned((CLICKS + PASSED).format(name="t"))
     topics = {name: Topic(name, TopicSpec(), 0) for name in ("t", "t-out")}
     told = choose_execution(query, topics, Settings.of(query_execution_mode="realtime"), embedded=False)

@@ -1,4 +1,4 @@
-"""The record way: plans as streaming queries, cut into batches and stopped in between, beside the same in memory."""
+"""Record mode: plans as streaming queries in small batches, stopped in between, compared with memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _CHOSEN = ("select", "count", "tumbling", "enrich", "distinct-on", "distinct-win
 @pytest.mark.parametrize(
     "sample", [sample for sample in SAMPLE_PLANS if sample.name in _CHOSEN], ids=lambda sample: sample.name
 )
-def test_a_program_writes_what_memory_writes(sample, spark: SparkSession, tmp_path: Path) -> None:
+def test_a_program_writes_the_records_of_memory(sample, spark: SparkSession, tmp_path: Path) -> None:
     half = len(sample.inputs) // 2
     pieces = [sample.inputs[:half], sample.inputs[half:]]
     given = memory_and_spark.settings(tmp_path)
@@ -46,7 +46,7 @@ CREATE STREAM often WITH (kafka_topic='{name}.often') AS
 
 
 @pytest.mark.kafka
-def test_a_program_on_kafka_writes_what_memory_writes(
+def test_a_program_on_kafka_writes_the_records_of_memory(
     spark: SparkSession, kafka_settings: Settings, name: str, tmp_path: Path
 ) -> None:
     statements = _ON_KAFKA.format(name=name)

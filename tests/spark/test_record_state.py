@@ -1,4 +1,4 @@
-"""State of the record way through Spark: every way to the shelf, and a checkpoint as `headrace state show` sees it."""
+"""State of record mode in Spark: every access path, and a checkpoint as `headrace state show` displays it."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def content(number: int, batch: int) -> bytes:
     return bytes([number, batch]) * (SIZES[number % 5] // 2 if number < 10 else number)
 
 
-def test_key_groups_go_where_their_numbers_say(spark: SparkSession) -> None:
+def test_key_groups_are_partitioned_by_sparks_hash(spark: SparkSession) -> None:
     rows = spark.range(-50, 50).selectExpr("cast(id as int) as page", "hash(cast(id as int)) as hash").collect()
     assert [row.hash for row in rows] == [spark_hash(row.page) for row in rows]
 
 
-def test_both_ways_read_what_either_wrote(spark: SparkSession, tmp_path: Path) -> None:
+def test_both_state_clients_read_the_same_state(spark: SparkSession, tmp_path: Path) -> None:
     found: list[int] = []
     for batch in range(3):
         folder = tmp_path / "in"
@@ -116,7 +116,7 @@ def data(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_holdings_are_those_of_all_key_groups(spark: SparkSession, data: Path) -> None:
+def test_summaries_cover_all_key_groups(spark: SparkSession, data: Path) -> None:
     clock, groups = store_summaries(spark, find_checkpoint(data / "checkpoints", QUERY))
     assert (clock.store, clock.entries, clock.buckets, clock.key_groups) == ("0-aggregate/clock", 2, 0, 2)
     assert (groups.store, groups.entries, groups.key_groups) == ("0-aggregate/groups", 1040, 2)
@@ -125,12 +125,12 @@ def test_holdings_are_those_of_all_key_groups(spark: SparkSession, data: Path) -
 
 
 @pytest.mark.parametrize(("key", "key_group"), [("/p7", 0), ("/p700", 1)])
-def test_a_key_has_its_entries(spark: SparkSession, data: Path, key: str, key_group: int) -> None:
+def test_the_entries_of_a_key_are_found(spark: SparkSession, data: Path, key: str, key_group: int) -> None:
     found = list(find_entries(spark, find_checkpoint(data / "checkpoints", QUERY), key))
     assert found == [StateEntry(key_group, "0-aggregate/groups", (key,), [1])]
 
 
-def test_the_command_shows_it(spark: SparkSession, data: Path) -> None:
+def test_the_command_shows_the_state(spark: SparkSession, data: Path) -> None:
     def run(*words: str, code: int = 0) -> str:
         result = CliRunner().invoke(cli.app, ["--data", str(data), "state", "show", *words], prog_name="headrace")
         assert result.exit_code == code, result.output

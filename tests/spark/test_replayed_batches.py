@@ -1,4 +1,4 @@
-"""A batch that is computed again gives the same, byte for byte; and queries that rather end than miss a record."""
+"""A replayed batch gives the same bytes; and strict queries fail rather than skip a record."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def run(log: EmbeddedLog, settings: Settings, text: str) -> Program:
     return program
 
 
-def test_a_batch_draws_the_same_when_it_is_computed_again(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_replayed_batch_has_the_same_random_values(log: EmbeddedLog, settings: Settings) -> None:
     log.create_topic("numbers")
     for n in range(3):
         memory_and_spark.append(log, "numbers", "1", json.dumps({"N": n}), n)
@@ -86,7 +86,7 @@ class Flaky(InProcess):
         return running
 
 
-def test_a_start_that_fails_is_tried_again(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_failed_start_is_retried(log: EmbeddedLog, settings: Settings) -> None:
     with Program(log, settings, isolation=Flaky("program", log, settings)) as program:
         program.execute(NUMBERS + ALL + "INSERT INTO numbers VALUES (1, 1);")
         program.wait(until_idle=True)
@@ -94,7 +94,7 @@ def test_a_start_that_fails_is_tried_again(log: EmbeddedLog, settings: Settings)
     assert len(memory_and_spark.written(log, "EVERYTHING")) == 1
 
 
-def test_a_strict_query_ends_at_a_record_it_cannot_read(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_strict_query_fails_at_an_invalid_record(log: EmbeddedLog, settings: Settings) -> None:
     log.create_topic("numbers")
     for text in ('{"N": 1}', '{"N": ', '{"N": 3}'):
         memory_and_spark.append(log, "numbers", "1", text, 0)

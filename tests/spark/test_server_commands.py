@@ -1,4 +1,4 @@
-"""A server as a person operates it, by processes alone: status, verify, reload, logs, bundle, down."""
+"""Operation of a server by commands alone: status, verify, reload, logs, bundle, down."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def told(data: Path, *words: str) -> Any:
     return json.loads(headrace(data, "--json", *words))
 
 
-def test_a_server_is_operated(tmp_path: Path) -> None:
+def test_commands_operate_a_running_server(tmp_path: Path) -> None:
     data = memory_and_spark.settings(tmp_path).storage.data
     with EmbeddedLog(data) as log, server(data) as (process, address):
         done(address, NUMBERS + SUMS + insert(1, 2))

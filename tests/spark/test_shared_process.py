@@ -1,4 +1,4 @@
-"""Queries that share one process beside this one, which has no Spark itself."""
+"""Queries in a shared process, run from a process without Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def processes(program: Program) -> list[psutil.Process]:
     return [own, *own.children(recursive=True)]
 
 
-def test_queries_of_one_process(tmp_path: Path) -> None:
+def test_queries_in_a_shared_process_run_fail_and_restart(tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path, query_execution_mode="record", query_emit="per-record")
     with EmbeddedLog(settings.storage.data, settings) as log:
         aside = SharedProcess("aside", log, settings)

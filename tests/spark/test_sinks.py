@@ -59,7 +59,7 @@ def table_of(records: Iterable[memory_and_spark.Output]) -> dict[bytes | None, t
     return {key: found for key, found in last.items() if found[0] is not None}
 
 
-def test_columns_that_a_second_query_reads(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_second_query_reads_columns_as_it_reads_bytes(spark: SparkSession, tmp_path: Path) -> None:
     given = memory_and_spark.settings(tmp_path, query_sink_topics="typed")
     with EmbeddedLog(given.storage.data, given) as log:
         ensure_topic(log, "FEW")  # the last is looked at as bytes
@@ -78,7 +78,7 @@ def test_columns_that_a_second_query_reads(spark: SparkSession, tmp_path: Path) 
 @pytest.mark.parametrize(
     "more", [{"query_sink_topics": "typed"}, {"query_execution_mode": "record"}], ids=["native", "record"]
 )
-def test_merged_changes_come_to_the_same_table(more: dict, spark: SparkSession, tmp_path: Path) -> None:
+def test_merged_changes_give_the_same_table(more: dict, spark: SparkSession, tmp_path: Path) -> None:
     defaults = {"query_execution_mode": Settings().query.execution_mode, "query_emit": Settings().query.emit}
     given = memory_and_spark.settings(tmp_path, **{**defaults, **more})
     with EmbeddedLog(given.storage.data, given) as log:
@@ -101,7 +101,7 @@ def test_an_assert_sees_every_change(spark: SparkSession, tmp_path: Path) -> Non
         assert program.interpreter.assertions == 2
 
 
-def test_one_that_has_begun_goes_on_as_it_was(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_resumed_query_keeps_its_execution_mode_and_emit(spark: SparkSession, tmp_path: Path) -> None:
     copied, sums = (STATEMENTS.partition(f"CREATE TABLE {name}")[0] for name in ("sums", "few"))
     given = memory_and_spark.settings(tmp_path, query_execution_mode="auto", query_emit="per-batch")
     with EmbeddedLog(given.storage.data, given) as log:

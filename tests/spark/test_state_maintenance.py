@@ -1,4 +1,4 @@
-"""What a query keeps on the disk does not grow with the number of its batches, however short its runs are."""
+"""The disk space of a query does not grow with the number of its batches, however short its runs are."""
 
 from __future__ import annotations
 
@@ -25,7 +25,9 @@ BOUND = 20
 """Changes of a store that are kept: since the last snapshot but one, of which there is one every ten batches."""
 
 
-def test_the_files_of_a_query_are_bounded(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_files_of_a_query_is_bounded(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Each life is shorter than the minute after which Spark would look after the state by itself."""
     monkeypatch.setattr(session, "CONF", {**session.CONF, "spark.sql.streaming.minBatchesToRetain": str(KEPT)})
     settings = memory_and_spark.settings(

@@ -1,4 +1,4 @@
-"""`headrace up`, as a person starts it: statements over HTTP, a kill -9, and everything goes on."""
+"""`headrace up`: statements over HTTP, a kill -9, and a restart that resumes everything."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def server(data: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
             assert psutil.wait_procs(below, timeout=30)[1] == []
 
 
-def test_a_server_that_is_killed_goes_on(tmp_path: Path) -> None:
+def test_a_killed_server_resumes(tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path)
     with EmbeddedLog(settings.storage.data, settings) as log:
         with server(settings.storage.data) as (process, address):

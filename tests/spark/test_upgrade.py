@@ -1,4 +1,4 @@
-"""A data folder that another version left, at another place: its queries go on from their state, and not from zero."""
+"""A data folder of another version, at another path: its queries resume from their state."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MORE = [{**row, "QUANTITY": 100} for row in made.ROWS[-6:]]
 
 
 @pytest.mark.parametrize("packed", FOLDERS, ids=lambda path: path.name)
-def test_queries_of_an_older_version_go_on(packed: Path, tmp_path: Path) -> None:
+def test_queries_of_an_older_version_resume(packed: Path, tmp_path: Path) -> None:
     with tarfile.open(packed) as archive:
         archive.extractall(tmp_path, filter="data")
     with server(tmp_path / "data", **made.SETTINGS) as there:

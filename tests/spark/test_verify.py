@@ -1,4 +1,4 @@
-"""`verify`: a query's topic beside the batch answer, whatever ran it; what was tampered with is found."""
+"""`verify`: a query's topic compared with a batch recomputation, in any mode; tampering is found."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def verdict(log: Log, settings: Settings, name: str, script: str = SCRIPT) -> Ve
     "way",
     [pytest.param(way, id=name, marks=[pytest.mark.long] if at else []) for at, (name, way) in enumerate(WAYS.items())],
 )
-def test_what_was_written_is_the_batch_answer(log: EmbeddedLog, tmp_path: Path, way: dict[str, str]) -> None:
+def test_written_results_equal_the_batch_recomputation(log: EmbeddedLog, tmp_path: Path, way: dict[str, str]) -> None:
     settings = memory_and_spark.settings(tmp_path, query_max_batch_rows=50, **way)
     ran(log, settings, SCRIPT)
     for name in QUERIES:
@@ -97,7 +97,7 @@ def test_what_was_written_is_the_batch_answer(log: EmbeddedLog, tmp_path: Path, 
         assert found.rows
 
 
-def test_while_the_queries_run(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_verify_works_while_queries_run(log: EmbeddedLog, tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path, query_execution_mode="auto", query_max_batch_rows=20)
     with Program(log, settings, clock=ManualClock()) as program:
         program.execute(SCRIPT)
@@ -113,7 +113,7 @@ def test_while_the_queries_run(log: EmbeddedLog, tmp_path: Path) -> None:
 
 
 @pytest.mark.long
-def test_from_where_it_began(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_verify_starts_where_the_query_started(log: EmbeddedLog, tmp_path: Path) -> None:
     """What was there before, or was removed before, does not count."""
     settings = memory_and_spark.settings(tmp_path)
     for topic in ("clicks", "users"):
@@ -191,7 +191,7 @@ def test_removed_and_added_rows_are_found(log: EmbeddedLog, tmp_path: Path) -> N
     assert len(found.differences) <= 20
 
 
-def test_a_view_is_held_against_its_topic(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_view_is_compared_with_its_topic(log: EmbeddedLog, tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path, query_emit="per-batch")
     ran(log, settings, PAIR)
     source = subject(settings, "sums", PAIR).source
@@ -225,7 +225,7 @@ def test_a_view_is_held_against_its_topic(log: EmbeddedLog, tmp_path: Path) -> N
 
 
 @pytest.mark.long
-def test_what_cannot_be_computed_again_is_refused(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_non_deterministic_queries_are_refused(log: EmbeddedLog, tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path)
     timed = PAIR + "CREATE STREAM seen AS SELECT id, UNIX_TIMESTAMP() AS at FROM clicks;"
     ran(log, settings, timed)
@@ -239,7 +239,7 @@ def test_what_cannot_be_computed_again_is_refused(log: EmbeddedLog, tmp_path: Pa
 
 
 @pytest.mark.long
-def test_a_statement_that_was_replaced_is_told(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_replaced_statement_is_reported(log: EmbeddedLog, tmp_path: Path) -> None:
     settings = memory_and_spark.settings(tmp_path)
     ran(log, settings, PAIR)
     other = PAIR.replace("spent > 20", "spent > 30") + "INSERT INTO big SELECT * FROM clicks WHERE spent < 0;"
@@ -253,7 +253,7 @@ def test_a_statement_that_was_replaced_is_told(log: EmbeddedLog, tmp_path: Path)
 
 
 @pytest.mark.kafka
-def test_on_kafka(spark: SparkSession, kafka_settings: Settings, tmp_path: Path) -> None:
+def test_verify_works_on_kafka(spark: SparkSession, kafka_settings: Settings, tmp_path: Path) -> None:
     """In the order of the journalled cuts."""
     del spark
     folder = memory_and_spark.settings(tmp_path)

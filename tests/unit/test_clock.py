@@ -13,7 +13,7 @@ def test_the_systems_clock_counts_milliseconds() -> None:
     assert before <= SystemClock().now() <= time.time_ns() // 1_000_000
 
 
-def test_a_manual_clock_moves_when_told() -> None:
+def test_a_manual_clock_moves_only_when_advanced() -> None:
     clock = ManualClock(5)
     assert clock.now() == clock.now() == 5
     assert clock.advance(timedelta(seconds=1)) == clock.now() == 1005

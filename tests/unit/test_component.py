@@ -1,4 +1,4 @@
-"""Components declare their options; what does not fit is refused with a hint."""
+"""Components declare their options; invalid ones are refused with a hint."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PUMP = Component(
 )
 
 
-def test_options_are_parsed_and_filled_in() -> None:
+def test_options_are_parsed_with_defaults() -> None:
     assert PUMP.build({"power": "7", "pause": "5ms"}) == {
         "power": 7,
         "pause": timedelta(milliseconds=5),
@@ -43,7 +43,7 @@ def test_options_are_parsed_and_filled_in() -> None:
         ({"power": 1, "xyz": 1}, '"xyz"', "options are: name, pause, power, size"),
     ],
 )
-def test_options_that_do_not_fit_are_refused(options: dict, said: str, fix: str) -> None:
+def test_invalid_options_are_refused(options: dict, said: str, fix: str) -> None:
     with pytest.raises(BadOption) as raised:
         PUMP.parse(options)
     assert said in raised.value.what

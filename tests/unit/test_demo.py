@@ -32,14 +32,14 @@ def test_a_later_count_of_a_second_replaces_the_earlier_one() -> None:
     assert seen.mean_dwell("/", 1_000) == 2.5
 
 
-def test_the_unfinished_second_is_left_out() -> None:
+def test_the_unfinished_second_is_excluded() -> None:
     seen = counts(("/", 1, 5), ("/", 2, 7), ("/", 3, 1))
     assert seen.last_full_second == 2_000
     assert seen.history("/", 3) == [0, 5, 7]
     assert counts(("/", 1, 5)).last_full_second is None
 
 
-def test_old_seconds_are_forgotten_but_counted() -> None:
+def test_old_seconds_are_dropped_but_counted() -> None:
     seen = counts(*(("/", second, 1) for second in range(1_000)))
     assert seen.total == 1_000
     assert len(seen.seconds) == 120
@@ -62,12 +62,12 @@ def test_the_table_fits_the_terminal(width: int) -> None:
     assert any("44,000" in line for line in lines)
 
 
-def test_a_sparkline_goes_from_nothing_to_the_most() -> None:
+def test_a_sparkline_is_scaled_to_the_maximum() -> None:
     assert sparkline([0, 4, 8], 8) == " ▄█"
     assert sparkline([0, 0], 0) == "  "
 
 
-def test_without_a_terminal_there_are_plain_lines() -> None:
+def test_output_without_a_terminal_is_plain_lines() -> None:
     out = io.StringIO()
     display = LineDisplay(Console(file=out), every=0.0)
     with display.starting() as step:

@@ -18,19 +18,19 @@ def test_every_error_is_well_declared(error: type[HeadraceError]) -> None:
 
 
 @pytest.mark.parametrize("error", CODES.values(), ids=CODES)
-def test_every_error_crosses_processes_whole(error: type[HeadraceError]) -> None:
+def test_every_error_is_pickled_completely(error: type[HeadraceError]) -> None:
     again = pickle.loads(pickle.dumps(error("what", where="where", fix="fix")))
     assert type(again) is error
     assert again.as_dict() == {"code": error.code, "what": "what", "where": "where", "fix": "fix"}
 
 
-def test_the_text_names_what_is_known() -> None:
+def test_the_text_contains_the_given_fields() -> None:
     assert str(UnknownTopic("no")) == "unknown-topic: no"
     full = UnknownTopic('topic "x" does not exist', where="line 3", fix="create it")
     assert str(full) == 'unknown-topic: topic "x" does not exist\n  at line 3\n  fix: create it'
 
 
-def test_a_code_is_declared_once() -> None:
+def test_a_duplicate_code_is_refused() -> None:
     with pytest.raises(TypeError, match="twice"):
         type("Again", (UserError,), {}, code="unknown-topic")
     assert CODES["unknown-topic"] is UnknownTopic

@@ -53,7 +53,7 @@ def test_errors_keep_their_code(tmp_path: Path) -> None:
     assert "Traceback" in other["trace"]
 
 
-def test_levels(tmp_path: Path) -> None:
+def test_levels_are_configured(tmp_path: Path) -> None:
     logfile.configure(Settings.of(storage_data=tmp_path, logging_level="warning"))
     logging.getLogger("headrace").info("no")
     logging.getLogger("headrace").warning("yes")
@@ -62,7 +62,7 @@ def test_levels(tmp_path: Path) -> None:
         logfile.configure(Settings.of(storage_data=tmp_path, logging_level="loud"))
 
 
-def test_rotation_keeps_so_many_files(tmp_path: Path) -> None:
+def test_rotation_keeps_the_configured_number_of_files(tmp_path: Path) -> None:
     logfile.configure(Settings.of(storage_data=tmp_path, logging_max_file_bytes=Size(1000), logging_max_files=2))
     for i in range(100):
         logging.getLogger("headrace").info("line %d", i)
@@ -100,7 +100,7 @@ def test_processes_share_the_file_and_its_rotation(tmp_path: Path) -> None:
     assert len(list((tmp_path / "logs").iterdir())) > 10
 
 
-def test_a_file_that_cannot_be_written_is_told_of_once(
+def test_an_unwritable_file_is_reported_once(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     handler = logfile.configure(Settings.of(storage_data=tmp_path))

@@ -10,7 +10,7 @@ import headrace.record
 from headrace.record import Record, StoredRecord, event_time
 
 
-def test_examples_in_the_text_hold() -> None:
+def test_docstring_examples_run() -> None:
     assert doctest.testmod(headrace.record).failed == 0
 
 
@@ -25,7 +25,9 @@ def test_examples_in_the_text_hold() -> None:
         (-5, -5, 0, 0),
     ],
 )
-def test_event_time(occurred: int | None, sent: int | None, received: int, expected: int) -> None:
+def test_event_time_is_computed_from_the_device_times(
+    occurred: int | None, sent: int | None, received: int, expected: int
+) -> None:
     assert event_time(occurred, sent, received) == expected
 
 

@@ -64,7 +64,7 @@ def test_defaults_are_read_back(column: str, default: object) -> None:
     assert Schema.parse(str(schema)) == schema
 
 
-def test_a_schema_says_what_it_has() -> None:
+def test_a_schema_lists_its_columns() -> None:
     schema = Schema.parse("ID long KEY, `odd name` VARCHAR, at struct<x:int, y array<text>>")
     assert schema.names == ("ID", "odd name", "at")
     assert schema.key == ("ID",)
@@ -102,7 +102,7 @@ def test_a_schema_says_what_it_has() -> None:
         "5 int",
     ],
 )
-def test_texts_that_are_no_schema_are_refused(text: str) -> None:
+def test_invalid_schemas_are_refused(text: str) -> None:
     with pytest.raises(BadSchema) as raised:
         Schema.parse(text)
     assert raised.value.fix
@@ -137,7 +137,7 @@ OLD = "id int key, p float, d decimal(5,2), day date, l array<int>, m map<string
         OLD.replace("p float", "p float default 1"),
     ],
 )
-def test_wider_is_allowed(new: str) -> None:
+def test_compatible_changes_are_allowed(new: str) -> None:
     assert evolve(Schema.parse(OLD), Schema.parse(new)) == Schema.parse(new)
 
 
@@ -154,13 +154,13 @@ def test_wider_is_allowed(new: str) -> None:
         (OLD.replace("array<int>", "array<string>"), '"l"'),
     ],
 )
-def test_anything_else_is_refused(new: str, said: str) -> None:
+def test_incompatible_changes_are_refused(new: str, said: str) -> None:
     with pytest.raises(IncompatibleSchema) as raised:
         evolve(Schema.parse(OLD), Schema.parse(new))
     assert said in raised.value.what
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     with pytest.raises(IncompatibleSchema) as raised:
         evolve(Schema.parse("a int key, b int"), Schema.parse("a string"))
     assert raised.value.what.count(";") == 2

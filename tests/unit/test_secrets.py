@@ -18,7 +18,7 @@ from headrace.secrets import (
 )
 
 
-def test_a_reference_is_resolved_wherever_it_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reference_is_resolved_from_every_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OURS", "from-env")
     (tmp_path / "file").write_text("from-file\n")
     save_secret("db", "kept, with spaces ", tmp_path)
@@ -35,14 +35,14 @@ def test_a_missing_secret_raises_an_error(text: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../log.db", "/etc/passwd", "", ".", "a/b", "a\0b", "a" * 65, "ä"])
-def test_a_name_leads_nowhere_else(name: str, tmp_path: Path) -> None:
+def test_a_secret_name_cannot_lead_to_another_file(name: str, tmp_path: Path) -> None:
     with pytest.raises(BadSecret):
         save_secret(name, "x", tmp_path)
     with pytest.raises(BadSecret):
         resolve_secrets(f"x${{secret:{name}}}", tmp_path)
 
 
-def test_only_its_owner_can_read_a_kept_one(tmp_path: Path) -> None:
+def test_only_its_owner_can_read_a_stored_secret(tmp_path: Path) -> None:
     save_secret("db", "first", tmp_path)
     save_secret("db", "second", tmp_path)
     path = tmp_path / "secrets" / "db"
@@ -55,20 +55,20 @@ def test_only_its_owner_can_read_a_kept_one(tmp_path: Path) -> None:
         delete_secret("db", tmp_path)
 
 
-def test_a_secret_does_not_show() -> None:
+def test_a_secret_is_masked_in_text() -> None:
     secret = Secret("planted")
     assert {str(secret), repr(secret), f"{secret}", f"{[secret]}"} == {MASK, f"[{MASK}]"}
     with pytest.raises(TypeError):
         pickle.dumps(secret)
 
 
-def test_what_was_resolved_is_taken_out_of_texts(tmp_path: Path) -> None:
+def test_resolved_secrets_are_masked_in_texts(tmp_path: Path) -> None:
     save_secret("odd", 'a"b/planted', tmp_path)
     resolve_secrets("${secret:odd}", tmp_path)
     assert redact('x a"b/planted y a\\"b/planted z a%22b%2Fplanted') == f"x {MASK} y {MASK} z {MASK}"
 
 
-def test_a_whole_text_that_refers() -> None:
+def test_a_text_is_a_reference_only_as_a_whole() -> None:
     assert [is_reference(text) for text in ("${env:WORD}", "${secret:word}", "x${env:WORD}", "hush")] == [
         True,
         True,

@@ -1,4 +1,4 @@
-"""Settings come from a file, the environment and flags; an error says where it is and what to write."""
+"""Settings from a file, the environment and flags; an error names its place and the fix."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def test_secrets_are_marked() -> None:
     assert [o.name for o in resolve_settings(environ={}) if o.secret] == secret
 
 
-def test_a_copy_has_other_values() -> None:
+def test_replace_returns_a_changed_copy() -> None:
     settings = Settings.of(spark_master="local[4]", query_emit="per-record")
     assert (settings.spark.master, settings.query.emit) == ("local[4]", "per-record")
     assert settings.replace(**{"spark.master": "local[2]"}) == Settings.of(query_emit="per-record")
@@ -172,18 +172,18 @@ def test_an_error_in_a_flag_or_a_missing_file(tmp_path: Path) -> None:
         ("1w", 604800),
     ],
 )
-def test_durations(text: str, seconds: float) -> None:
+def test_durations_are_parsed(text: str, seconds: float) -> None:
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
 @pytest.mark.parametrize("text", ["", "soon", "5 parsecs", "-5s", "s", "1h30"])
-def test_texts_that_are_no_durations(text: str) -> None:
+def test_invalid_durations_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="duration"):
         parse_duration(text)
 
 
 @given(st.integers(0, 10**12))
-def test_the_text_of_a_duration_is_read_back(ms: int) -> None:
+def test_a_formatted_duration_is_parsed_back(ms: int) -> None:
     duration = timedelta(milliseconds=ms)
     assert parse_duration(duration_text(duration)) == duration
 
@@ -200,22 +200,22 @@ def test_the_text_of_a_duration_is_read_back(ms: int) -> None:
         ("5b", 5),
     ],
 )
-def test_sizes(text: str, size: int) -> None:
+def test_sizes_are_parsed(text: str, size: int) -> None:
     assert parse_size(text) == size
     assert isinstance(parse_size(text), Size)
 
 
 @pytest.mark.parametrize("text", ["", "-1", "many", "1 XB"])
-def test_texts_that_are_no_sizes(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError, match="size"):
         parse_size(text)
 
 
-def test_sizes_for_people() -> None:
+def test_sizes_are_formatted() -> None:
     assert [size_text(n) for n in (0, 1023, 1536, 5 << 20, 3 << 40)] == ["0 B", "1023 B", "1.5 KB", "5 MB", "3 TB"]
 
 
-def test_truth() -> None:
+def test_booleans_are_parsed() -> None:
     assert [parse_value(bool, t) for t in ("true", "Yes", "on", "1", "false", "NO", "off", "0")] == [True] * 4 + [
         False
     ] * 4

@@ -79,11 +79,11 @@ def schedule_for(planned: Planned, seed: int) -> InputSchedule:
     pieces = [records[start:end] for start, end in pairwise([0, *cuts, len(records)])]
     stop = chance.randrange(len(cuts)) if cuts and chance.random() < 0.6 else None
     # In a case's eyes there is one partition; who asks for a record's place must see that one.
-    partitions = 1 if _sees_places(planned) else chance.choice((1, 1, 3))
+    partitions = 1 if _reads_positions(planned) else chance.choice((1, 1, 3))
     return InputSchedule(pieces, stop, chance.choice((1, 2, 3)), partitions)
 
 
-def _sees_places(planned: Planned) -> bool:
+def _reads_positions(planned: Planned) -> bool:
     sources = (source for running in planned.world.running.values() for source in running.query.sources)
     return any(column.kind in (System.PARTITION, System.OFFSET) for source in sources for column in source.system)
 

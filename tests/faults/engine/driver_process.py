@@ -76,7 +76,7 @@ class DriverProcess:
         end_session(self.process.pid)
 
     def workers(self) -> list[psutil.Process]:
-        return workers_below(self.process.pid)
+        return python_workers(self.process.pid)
 
 
 def start_driver(name: str, given: Settings, notes: Path, until: str, point: str = "") -> DriverProcess:
@@ -98,7 +98,7 @@ def start_driver(name: str, given: Settings, notes: Path, until: str, point: str
     return DriverProcess(name, notes, process)
 
 
-def workers_below(pid: int) -> list[psutil.Process]:
+def python_workers(pid: int) -> list[psutil.Process]:
     """Python processes of Spark's, but for the daemons that only make others."""
     with contextlib.suppress(psutil.NoSuchProcess):
         return [process for process in psutil.Process(pid).children(recursive=True) if _is_worker(process)]
@@ -118,7 +118,7 @@ def _is_worker(process: psutil.Process) -> bool:
         return False
 
 
-def what_of(process: psutil.Process) -> str:
+def kind_of(process: psutil.Process) -> str:
     """What kind of worker it is."""
     with contextlib.suppress(psutil.NoSuchProcess):
         words = [word for word in process.cmdline() if word.startswith("pyspark.") and word not in _DAEMONS]
@@ -129,7 +129,7 @@ def what_of(process: psutil.Process) -> str:
 # -- what was under way ---------------------------------------------------------------------------------------------
 
 
-def under_way(given: Settings, program: str = PROGRAM) -> str:
+def current_operation(given: Settings, program: str = PROGRAM) -> str:
     """What a program is, or died, inside of."""
     written = _written(given) if given.storage.log == "embedded" else {}
     inside = ""

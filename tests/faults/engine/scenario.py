@@ -137,7 +137,7 @@ class Scenario:
 
     def _end(self, life: DriverProcess, fate: KillPlan) -> None:
         """The driver is killed, if nothing else has ended it."""
-        inside = driver_process.under_way(self.given) if life.working else STARTING
+        inside = driver_process.current_operation(self.given) if life.working else STARTING
         if life.kill():
             self.note("driver", RANDOM, inside)
         elif life.mark:
@@ -176,7 +176,7 @@ def _at_point(scenario: Scenario, life: DriverProcess, fate: KillPlan, chance: r
     while not life.mark and not life.ended and time.monotonic() < given_up:
         scenario.feed(life, time.monotonic() + EVERY)
     if life.mark and life.outlives(_DYING):
-        scenario.note("worker", life.mark, driver_process.under_way(scenario.given) or STARTING)
+        scenario.note("worker", life.mark, driver_process.current_operation(scenario.given) or STARTING)
         scenario.feed(life, time.monotonic() + chance.uniform(0, REVIVAL))
 
 
@@ -192,7 +192,7 @@ def _workers(scenario: Scenario, life: DriverProcess, fate: KillPlan, chance: ra
         chosen = sorted(life.workers(), key=lambda process: process.pid)
         if chosen and not life.ended:
             victim = chance.choice(chosen)
-            what, inside = driver_process.what_of(victim), driver_process.under_way(scenario.given)
+            what, inside = driver_process.kind_of(victim), driver_process.current_operation(scenario.given)
             with contextlib.suppress(psutil.NoSuchProcess):
                 victim.kill()
                 scenario.note(what, "retried" if fate.retries else RANDOM, inside)
@@ -203,7 +203,7 @@ def _broker(scenario: Scenario, life: DriverProcess, fate: KillPlan, chance: ran
     del chance
     assert scenario.cluster is not None
     scenario.feed(life, time.monotonic() + fate.delay)
-    inside = driver_process.under_way(scenario.given)
+    inside = driver_process.current_operation(scenario.given)
     scenario.cluster.kill(1)
     scenario.note("broker", RANDOM, inside)
     time.sleep(DOWN)

@@ -1,4 +1,4 @@
-"""What workers were told, written down: one line per acknowledged fact, appended to a file that outlives the worker.
+"""Acknowledged facts of workers, one line each, appended to a file that outlives the worker.
 
 A line is written by one call of the system right after the acknowledgement, so a fact in the file is a promise that
 the log made. A worker that is killed in between leaves a promise out, which is the safe side.

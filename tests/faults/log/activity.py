@@ -1,4 +1,4 @@
-"""A page of memory through which a worker shows what it is doing, readable after it was killed.
+"""Shared memory in which a worker records its current operation, readable after it was killed.
 
 Each lane (a thread of the worker) has a byte: 0 outside, else the number of the operation it is inside of. The kernel
 keeps the page when the process dies, so what the killer reads afterwards is exactly where the kill landed.

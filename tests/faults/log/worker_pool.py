@@ -223,7 +223,7 @@ class WorkerPool:
             if slot.life is None:
                 slot.fill(self._notes, self._place)
             elif slot.life.process.poll() is not None or (kill and slot.life.due()):
-                self._bury(slot, beat)
+                self._record_death(slot, beat)
         time.sleep(_TICK)
 
     def halt(self, beat: Callable[[Kill], None]) -> None:
@@ -233,9 +233,9 @@ class WorkerPool:
                 slot.life.process.kill()
         for slot in self.slots:
             if slot.life is not None:
-                self._bury(slot, beat)
+                self._record_death(slot, beat)
 
-    def _bury(self, slot: WorkerSlot, beat: Callable[[Kill], None]) -> None:
+    def _record_death(self, slot: WorkerSlot, beat: Callable[[Kill], None]) -> None:
         life, slot.life = slot.life, None
         assert life is not None
         life.kill()

@@ -1,4 +1,4 @@
-"""What the workers do until they are killed: small loops over a log, the same for the embedded log and for Kafka.
+"""The operations of workers until they are killed: small loops over a log, the same for the embedded log and Kafka.
 
 Every row's value says where it belongs, so that the verifier can tell loss, repetition and torn appends apart:
 `life-number` for single records, `append/row/rows` for rows that were appended together.

@@ -1,4 +1,4 @@
-"""What people do to the server while it is killed: rows come in two ways, tables are asked, a stream is watched.
+"""The load on the server while it is killed: two producers, pull queries and a followed stream.
 
 A numbered request is repeated until it is answered: each of its rows must be there once. A row of `/inserts-stream` is
 acknowledged, refused, or nobody knows, if the connection broke; then it may be there once, or not at all.

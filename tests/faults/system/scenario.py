@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import psutil
-from tests.faults.engine.driver_process import BATCH, BETWEEN, STARTING, under_way
+from tests.faults.engine.driver_process import BATCH, BETWEEN, STARTING, current_operation
 from tests.faults.log.verify import DAMAGE, Findings
 from tests.faults.log.worker_pool import RANDOM, Kill
 from tests.faults.system.job import PARTITIONS, SCHEMA, SCRIPT, TABLES, TOPIC
@@ -96,7 +96,7 @@ class Scenario:
 
     def note(self, who: str, moment: str = RANDOM) -> None:
         """To be called before it dies, while there is something to be seen."""
-        self.kills.append(Kill(who, moment, moment if moment == STARTING else under_way(self.given, "server")))
+        self.kills.append(Kill(who, moment, moment if moment == STARTING else current_operation(self.given, "server")))
 
     def start(self) -> None:
         self.server.start()

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
-from tests.faults.engine.driver_process import workers_below
+from tests.faults.engine.driver_process import python_workers
 from tests.faults.log.worker_pool import end_session
 from tests.faults.system.job import TABLES
 
@@ -148,7 +148,7 @@ class Server:
         return [process for process in self.below() if (_words(process) or [""])[0].endswith("java")]
 
     def workers(self) -> list[psutil.Process]:
-        return workers_below(self.pid)
+        return python_workers(self.pid)
 
     def kill_tree(self) -> None:
         """All of it at once, as when the machine is switched off."""

@@ -1,4 +1,4 @@
-"""Holds a server that was killed again and again against what it has said, and against what it should hold.
+"""Compares a server that was killed repeatedly with its acknowledgements and with the expected results.
 
 The rows of the source's topic beside what their producers were told; topics and views beside loops over those rows; and
 `headrace verify`, which must agree, and must find what is planted.

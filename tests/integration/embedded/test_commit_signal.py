@@ -1,4 +1,4 @@
-"""The page that processes share: a bell, and hints that a restart of the machine makes void."""
+"""The shared page of the commit signal: waking other processes, and hints that a reboot invalidates."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ bell.notify()
 """
 
 
-def test_it_wakes_another_process(tmp_path: Path) -> None:
+def test_a_signal_wakes_another_process(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
     seen = bell.commits
     with process(RINGER, tmp_path / "bell") as child:
@@ -28,7 +28,7 @@ def test_it_wakes_another_process(tmp_path: Path) -> None:
         assert bell.wait(seen, 30) == seen + 1
 
 
-def test_it_wakes_all_threads(tmp_path: Path) -> None:
+def test_a_signal_wakes_all_threads(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
     seen, woken = bell.commits, []
     threads = [threading.Thread(target=lambda: woken.append(bell.wait(seen, 30))) for _ in range(3)]
@@ -40,26 +40,26 @@ def test_it_wakes_all_threads(tmp_path: Path) -> None:
     assert woken == [seen + 1] * 3
 
 
-def test_a_ring_that_was_not_heard_is_not_missed(tmp_path: Path) -> None:
+def test_a_signal_before_waiting_is_not_missed(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
     seen = bell.commits
     bell.notify()
     assert bell.wait(seen, 30) == seen + 1
 
 
-def test_waiting_ends(tmp_path: Path) -> None:
+def test_waiting_times_out(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
     assert bell.wait(bell.commits, 0.01) == bell.commits
 
 
-def test_the_count_goes_round(tmp_path: Path) -> None:
+def test_the_counter_wraps_around(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
     bell.page.commits = 0xFFFFFFFF
     bell.notify()
     assert bell.commits == 0
 
 
-def test_what_was_synced_is_forgotten_when_the_machine_was_started_again(tmp_path: Path) -> None:
+def test_the_synced_position_is_invalid_after_a_reboot(tmp_path: Path) -> None:
     bell = CommitSignal(tmp_path / "bell")
     bell.initialize(10)
     bell.page.synced = 10

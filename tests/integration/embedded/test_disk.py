@@ -1,4 +1,4 @@
-"""A disk that is full, and a folder that cannot be written. Needs root: a small file system is mounted."""
+"""A full disk, and a read-only folder. Needs root: a small file system is mounted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The lock between processes: one at a time, in turn, and never jammed by the dead."""
+"""The lock between processes: exclusive, fair, and released when its holder dies."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ while True:
 """
 
 
-def test_it_excludes_and_serves_everybody(tmp_path: Path) -> None:
+def test_the_lock_is_exclusive_and_every_process_gets_it(tmp_path: Path) -> None:
     number = tmp_path / "number"
     number.write_text("0")
     lock = tmp_path / "lock"
@@ -62,7 +62,7 @@ def test_it_excludes_and_serves_everybody(tmp_path: Path) -> None:
     assert max(map(len, runs[:-1]), default=0) <= 20
 
 
-def test_threads_exclude_each_other(tmp_path: Path) -> None:
+def test_the_lock_is_exclusive_between_threads(tmp_path: Path) -> None:
     lock, inside, worst = FairLock.of(tmp_path / "lock"), [0], [0]
 
     def work() -> None:
@@ -80,7 +80,7 @@ def test_threads_exclude_each_other(tmp_path: Path) -> None:
     assert worst == [1]
 
 
-def test_a_killed_holder_frees_it(tmp_path: Path) -> None:
+def test_a_killed_holder_releases_the_lock(tmp_path: Path) -> None:
     with process(HOLDER, tmp_path / "lock") as child:
         assert line(child) == "ready"
         tell(child)
@@ -94,7 +94,7 @@ def test_a_killed_holder_frees_it(tmp_path: Path) -> None:
             pass
 
 
-def test_a_killed_waiter_does_not_jam_the_queue(tmp_path: Path) -> None:
+def test_a_killed_waiter_does_not_block_the_queue(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with process(HOLDER, path) as holder, process(HOLDER, path) as waiter, process(HOLDER, path) as last:
         for child in (holder, waiter, last):
@@ -112,7 +112,7 @@ def test_a_killed_waiter_does_not_jam_the_queue(tmp_path: Path) -> None:
         assert line(last) == "held"
 
 
-def test_one_who_gave_up_does_not_let_another_in(tmp_path: Path) -> None:
+def test_a_waiter_that_timed_out_does_not_admit_another(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     with process(HOLDER, path) as holder, process(HOLDER, path) as last:
         for child in (holder, last):
@@ -130,7 +130,7 @@ def test_one_who_gave_up_does_not_let_another_in(tmp_path: Path) -> None:
         assert line(last) == "held"
 
 
-def test_a_stopped_holder_makes_others_give_up(tmp_path: Path) -> None:
+def test_waiters_time_out_if_the_holder_is_stopped(tmp_path: Path) -> None:
     with process(HOLDER, tmp_path / "lock") as child:
         assert line(child) == "ready"
         tell(child)
@@ -140,7 +140,7 @@ def test_a_stopped_holder_makes_others_give_up(tmp_path: Path) -> None:
             pass
 
 
-def test_a_process_has_a_turn_once_however_often_it_asks(tmp_path: Path) -> None:
+def test_a_process_holds_the_lock_once_however_often_it_tries(tmp_path: Path) -> None:
     fd = descriptor(tmp_path / "turns")
     first, second = TryLock.of(fd, 5), TryLock.of(fd, 5)
     assert first.take()
@@ -150,7 +150,7 @@ def test_a_process_has_a_turn_once_however_often_it_asks(tmp_path: Path) -> None
     second.give()
 
 
-def test_a_file_made_again_is_another_lock(tmp_path: Path) -> None:
+def test_a_recreated_file_is_another_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     old = FairLock.of(path)
     path.unlink()

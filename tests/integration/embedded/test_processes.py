@@ -1,4 +1,4 @@
-"""Several processes on one folder: group commit by mail, kills at chosen points, stopped processes."""
+"""Several processes on one folder: group commit through the mailbox, kills at chosen points, stopped processes."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_eight_processes_append_single_rows(log: EmbeddedLog, folder: Path) -> N
     "point",
     ["commit.placed", "commit.committed", "commit.synced", "mail.taken", "mail.answering", "mail.posted"],
 )
-def test_a_process_killed_while_it_commits_for_others_repeats_and_loses_nothing(
+def test_a_leader_killed_during_a_group_commit_repeats_and_loses_nothing(
     log: EmbeddedLog, folder: Path, tmp_path: Path, point: str
 ) -> None:
     log.create_topic("t")
@@ -125,7 +125,7 @@ def test_files_of_a_killed_process_are_removed(log: EmbeddedLog, folder: Path, t
     assert (len(files(folder)), len(values(log, "t"))) == (2, 2)
 
 
-def test_a_stopped_process_with_the_lock_makes_others_say_so(open_log: OpenLog, folder: Path) -> None:
+def test_a_stopped_process_with_the_lock_makes_appends_fail(open_log: OpenLog, folder: Path) -> None:
     log = open_log(storage_lock_timeout=timedelta(milliseconds=200))
     log.create_topic("t")
     with process(HOLDER, folder) as child:
@@ -159,7 +159,7 @@ sys.stdin.readline()
 
 
 @pytest.mark.parametrize("taken", [False, True])
-def test_a_stopped_leader_does_not_hold_up_others_for_ever(open_log: OpenLog, folder: Path, taken: bool) -> None:
+def test_a_stopped_leader_does_not_block_others(open_log: OpenLog, folder: Path, taken: bool) -> None:
     log = open_log(storage_lock_timeout=timedelta(milliseconds=400))
     log.create_topic("t")
     with process(LEADER, folder) as child:
@@ -239,7 +239,7 @@ print("fine", flush=True)
 """
 
 
-def test_readers_in_other_processes_are_not_disturbed_by_upkeep(open_log: OpenLog, folder: Path) -> None:
+def test_maintenance_does_not_affect_readers_of_other_processes(open_log: OpenLog, folder: Path) -> None:
     from headrace.settings import Size
 
     log = open_log(storage_file_delete_delay=timedelta(0), storage_inline_bytes=Size(300))

@@ -1,4 +1,4 @@
-"""The command as a person runs it, on the harness's own table."""
+"""The benchmark command in its own process, with the harness's self-test table."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def done(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def test_json_holds_every_run_of_every_side(done: Path) -> None:
+def test_json_contains_every_run_of_every_side(done: Path) -> None:
     told = result(done)
     assert told["ok"] is True
     assert told["quick"] is True
@@ -54,13 +54,13 @@ def test_json_holds_every_run_of_every_side(done: Path) -> None:
         assert {"tree_cpu_seconds", "peak_rss_mb", "peak_private_mb"} <= set(side["runs"][0]["metrics"])
 
 
-def test_sides_take_turns_after_a_warm_up(done: Path) -> None:
+def test_sides_alternate_after_a_warm_up(done: Path) -> None:
     told = [line.split()[1:3] for line in (done.parent / "said").read_text().splitlines() if line.startswith("hash")]
     sides = ["ours", "md5", "elsewhere"]
     assert told == [[side, part] for part in ("warm-up", "run") for side in sides]
 
 
-def test_settings_of_the_file_and_of_the_side_arrive(done: Path) -> None:
+def test_settings_of_the_file_and_of_the_side_are_applied(done: Path) -> None:
     sides = result(done)["cases"][0]["sides"]
     assert sides["md5"]["settings"] == {"records": 2000, "block_bytes": 1000, "algorithm": "md5"}
     assert {run["metrics"]["records"] for side in sides.values() for run in side["runs"]} == {2000}
@@ -71,13 +71,13 @@ def test_a_peer_runs_in_its_own_environment(done: Path) -> None:
     assert first["metrics"]["own_environment"] == 1
 
 
-def test_latencies_are_kept_as_percentiles_and_a_curve(done: Path) -> None:
+def test_latencies_are_stored_as_percentiles_and_a_curve(done: Path) -> None:
     run = result(done)["cases"][1]["sides"]["ours"]["runs"][-1]
     assert {"p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms"} <= set(run["metrics"])
     assert run["curve"][-1] == [1.0, run["metrics"]["max_ms"]]
 
 
-def test_results_are_written_as_html_and_markdown_without_leftovers(done: Path) -> None:
+def test_results_are_written_as_html_and_markdown(done: Path) -> None:
     (page,), (markdown,) = done.glob("*.html"), done.glob("*.md")
     assert page.read_text().count("<img") == 2
     assert "://" not in page.read_text().replace("http://www.w3.org", "")
@@ -109,5 +109,5 @@ def meet(index: int, gate: Gate, parent: int) -> tuple[int, bool]:
     return index, os.getpid() == parent
 
 
-def test_processes_meet_at_the_gate() -> None:
+def test_processes_start_together() -> None:
     assert run_workers(meet, 2, os.getpid(), processes=True) == [(0, False), (1, False)]

@@ -1,4 +1,4 @@
-"""The program in a process of its own: what it imports, pipes and signals, and how it ends."""
+"""The program in its own process: imports, pipes, signals and exit codes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PROGRAM = [sys.executable, "-c", "from headrace.cli import main; main()"]
 INTERRUPTIBLE = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
 
 
-def test_help_imports_nothing_heavy() -> None:
+def test_help_imports_no_heavy_module() -> None:
     script = (
         "import sys\n"
         "from headrace.cli import app\n"
@@ -41,7 +41,7 @@ def test_no_command_imports_spark_pandas_or_kafka() -> None:
     assert done.returncode == 0, done.stderr
 
 
-def test_ctrl_c_says_in_one_line_what_was_stopped(headrace: Program) -> None:
+def test_ctrl_c_prints_one_line(headrace: Program) -> None:
     headrace("topic", "create", "a")
     program = [sys.executable, "-c", f"{INTERRUPTIBLE}; from headrace.cli import main; main()"]
     command = [*program, "--data", str(headrace.data), "produce", "a"]
@@ -58,7 +58,7 @@ def test_ctrl_c_says_in_one_line_what_was_stopped(headrace: Program) -> None:
     process.stderr.close()
 
 
-def test_a_closed_pipe_is_quiet(headrace: Program, lines) -> None:
+def test_a_closed_pipe_ends_the_program_silently(headrace: Program, lines) -> None:
     headrace("topic", "create", "a")
     headrace("produce", "a", lines(*("x" * 100 for _ in range(20_000))))
     command = [*PROGRAM, "--data", str(headrace.data), "consume", "a"]
@@ -72,7 +72,7 @@ def test_a_closed_pipe_is_quiet(headrace: Program, lines) -> None:
     process.stderr.close()
 
 
-def test_a_plain_error_without_a_terminal(headrace: Program) -> None:
+def test_an_error_without_a_terminal_is_plain_text(headrace: Program) -> None:
     headrace("topic", "create", "a")
     environment = {**os.environ, "TERM": "xterm-256color"}
     command = [*PROGRAM, "--data", str(headrace.data), "topic", "describe", "b"]
@@ -83,7 +83,7 @@ def test_a_plain_error_without_a_terminal(headrace: Program) -> None:
 
 
 @pytest.mark.parametrize("more", [(), ("--group", "g")], ids=["directly", "group"])
-def test_following(headrace: Program, lines, more: tuple[str, ...]) -> None:
+def test_consume_follows_a_topic(headrace: Program, lines, more: tuple[str, ...]) -> None:
     headrace("topic", "create", "n")
     headrace("produce", "n", lines(*map(str, range(10))))
     command = [*PROGRAM, "--data", str(headrace.data), "consume", "n", "-f", "--max", "12", *more]
@@ -98,7 +98,7 @@ def test_following(headrace: Program, lines, more: tuple[str, ...]) -> None:
     process.stdout.close()
 
 
-def test_standard_input_as_it_comes(headrace: Program) -> None:
+def test_standard_input_is_appended_as_it_arrives(headrace: Program) -> None:
     headrace("topic", "create", "a")
     command = [*PROGRAM, "--data", str(headrace.data), "produce", "a", "-"]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stderr=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""`headrace run` in a process of its own: signals, kill -9, and whose words are on the terminal."""
+"""`headrace run` in its own process: signals, kill -9, and output on a terminal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def started(data: Path, *arguments: object, **how: object) -> subprocess.Popen[s
     return subprocess.Popen(command, cwd=data.parent, env=environment, text=True, **how)  # type: ignore[call-overload]
 
 
-def test_a_program_is_stopped_killed_and_run_again(headrace: Program, tmp_path: Path) -> None:
+def test_a_stopped_or_killed_program_resumes(headrace: Program, tmp_path: Path) -> None:
     (tmp_path / "sums.ksql").write_text(SCRIPT)
     headrace("topic", "create", "SUMS")  # so that there is something to wait for
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "start_new_session": True}
@@ -68,7 +68,7 @@ def test_a_program_is_stopped_killed_and_run_again(headrace: Program, tmp_path: 
         ]
 
 
-def test_on_a_terminal_a_table_moves_and_a_second_ctrl_c_ends_at_once(headrace: Program, tmp_path: Path) -> None:
+def test_a_terminal_shows_a_live_table_and_a_second_ctrl_c_exits_at_once(headrace: Program, tmp_path: Path) -> None:
     (tmp_path / "sums.ksql").write_text(SCRIPT)
     ours, theirs = pty.openpty()
     with started(headrace.data, stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True) as running:

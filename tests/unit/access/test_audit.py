@@ -38,7 +38,7 @@ def _written(log: EmbeddedLog, count: int = 6) -> None:
         audit.note("statement", "alice", text=f"CREATE STREAM S{number};")
 
 
-def test_what_was_noted_is_told(log: EmbeddedLog) -> None:
+def test_entries_are_read_back_in_order(log: EmbeddedLog) -> None:
     _written(log, 2)
     found = list(read_audit(log))
     assert [(e.number, e.at, e.action, e.principal, e.details["text"]) for e in found] == [
@@ -61,7 +61,7 @@ def test_the_newest_entries_come_first(log: EmbeddedLog, before: int | None, lim
     assert [entry.number for entry in newest_entries(log, before, limit)] == numbers
 
 
-def test_a_page_begins_at_its_number_and_reads_nothing_before_it(log: EmbeddedLog) -> None:
+def test_reading_from_a_number_reads_no_earlier_entry(log: EmbeddedLog) -> None:
     _written(log, 6)
     assert [e.number for e in read_audit(log, 2, 3)] == [2, 3, 4]
     assert [e.number for e in read_audit(log, 4, 3)] == [4, 5]
@@ -70,11 +70,11 @@ def test_a_page_begins_at_its_number_and_reads_nothing_before_it(log: EmbeddedLo
     assert [e.number for e in read_audit(log, 1, 2)] == [3, 4]
 
 
-def test_nothing_is_fine(log: EmbeddedLog) -> None:
+def test_an_empty_audit_log_verifies(log: EmbeddedLog) -> None:
     assert (verify_audit(log).count, verify_audit(log).head) == (0, GENESIS_HASH)
 
 
-def test_the_same_refusal_is_noted_once(log: EmbeddedLog) -> None:
+def test_a_repeated_refusal_is_recorded_once(log: EmbeddedLog) -> None:
     audit = Audit(log, SystemClock())
     for _ in range(50):
         audit.note_once("refused", "mallory", what="read topic x")
@@ -85,7 +85,7 @@ def test_the_same_refusal_is_noted_once(log: EmbeddedLog) -> None:
 # -- several who write ----------------------------------------------------------------------------------------------
 
 
-def test_two_who_write_at_once_make_one_chain(log: EmbeddedLog) -> None:
+def test_concurrent_writers_extend_one_hash_chain(log: EmbeddedLog) -> None:
     with EmbeddedLog(log.folder) as elsewhere:
         audits = [Audit(log, SystemClock()), Audit(elsewhere, SystemClock())]
 
@@ -117,7 +117,7 @@ while True:
 """
 
 
-def test_killed_in_the_middle_the_chain_is_whole_and_goes_on(log: EmbeddedLog) -> None:
+def test_the_chain_survives_a_kill_during_a_write(log: EmbeddedLog) -> None:
     child = subprocess.Popen([sys.executable, "-c", _ENDLESS, str(log.folder)], stdout=subprocess.PIPE)
     assert child.stdout is not None
     os.set_blocking(child.stdout.fileno(), False)
@@ -194,7 +194,7 @@ def _last_removed(texts: Texts) -> Texts:
         (_last_removed, "entries 4 to 5, the last ones, are missing"),
     ],
 )
-def test_tampering_is_found(log: EmbeddedLog, tamper: Callable[[Texts], Texts], said: str) -> None:
+def test_tampering_is_detected(log: EmbeddedLog, tamper: Callable[[Texts], Texts], said: str) -> None:
     _written(log)
     assert verify_audit(log).count == 6
     _rewritten(log, tamper)
@@ -202,7 +202,7 @@ def test_tampering_is_found(log: EmbeddedLog, tamper: Callable[[Texts], Texts], 
         verify_audit(log)
 
 
-def test_a_chain_that_was_written_anew_lacks_the_hash_that_was_noted(log: EmbeddedLog, tmp_path: Path) -> None:
+def test_a_rewritten_chain_lacks_the_recorded_hash(log: EmbeddedLog, tmp_path: Path) -> None:
     _written(log)
     noted = verify_audit(log).head
     assert verify_audit(log, noted).count == 6
@@ -223,7 +223,7 @@ def _rewritten(log: EmbeddedLog, tamper: Callable[[Texts], Texts]) -> None:
     log.append([Append(TOPIC, [Record(text) for text in tamper(texts)], 0)])
 
 
-def test_of_one_who_asks_in_a_loop_only_so_much_is_noted() -> None:
+def test_refusals_of_one_principal_are_recorded_up_to_a_limit() -> None:
     now = [0.0]
     refusals = RefusalLimiter(lambda: now[0])
     assert [refusals.add("nobody", number) for number in range(1000)] == [0] * MAX_DISTINCT_REFUSALS + [None] * (

@@ -1,4 +1,4 @@
-"""What grants come to, against plain sets of what they name."""
+"""What a set of grants allows, compared with plain sets of the names that they match."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _named(pattern: str, kind: ResourceType) -> set[str]:
 
 
 @given(_grants)
-def test_exactly_what_is_granted_is_allowed(grants: list[Grant]) -> None:
+def test_only_granted_actions_are_allowed(grants: list[Grant]) -> None:
     rights = Rights(ALICE, grants)
     allowed = {(g.privilege, g.kind, name) for g in grants if g.where is None for name in _named(g.pattern, g.kind)}
     for deed in Privilege:
@@ -43,7 +43,7 @@ def test_exactly_what_is_granted_is_allowed(grants: list[Grant]) -> None:
 
 
 @given(_grants, st.sampled_from(NAMES), st.sampled_from(NAMES))
-def test_rows_are_those_of_any_grant(grants: list[Grant], name: str, of: str) -> None:
+def test_row_filters_of_several_grants_are_alternatives(grants: list[Grant], name: str, of: str) -> None:
     rights = Rights(ALICE, grants)
     mine = [
         g
@@ -65,7 +65,7 @@ def test_rows_are_those_of_any_grant(grants: list[Grant], name: str, of: str) ->
             rights.rows(name, of)
 
 
-def test_some_rows_are_not_enough_for_what_goes_on() -> None:
+def test_a_row_filter_does_not_allow_a_persistent_query() -> None:
     rights = Rights(
         ALICE, [Grant.of("read", "source", "ORDERS", "A = 1"), Grant.of("read", "source", "ORDERS", "B = 2")]
     )
@@ -76,7 +76,7 @@ def test_some_rows_are_not_enough_for_what_goes_on() -> None:
     assert not rights.may(Privilege.READ, topic_resource("orders"))
 
 
-def test_a_refusal_says_what_and_how_to_mend_it() -> None:
+def test_a_refusal_names_the_missing_grant_and_the_command_that_grants_it() -> None:
     with pytest.raises(NotAllowed) as refused:
         Rights(ALICE).check(Privilege.WRITE, topic_resource("orders"))
     assert refused.value.what == 'alice may not write topic "orders"'

@@ -9,7 +9,7 @@ from headrace.access.passwords import hash_password, verify_password
 from headrace.errors import WeakPassword
 
 
-def test_only_the_password_matches() -> None:
+def test_only_the_correct_password_matches() -> None:
     kept = hash_password("correct horse")
     assert "horse" not in kept
     assert verify_password("correct horse", kept)
@@ -18,7 +18,7 @@ def test_only_the_password_matches() -> None:
     assert hash_password("correct horse") != kept  # each has a salt of its own
 
 
-def test_nobody_has_no_password_and_costs_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_checking_an_unknown_user_costs_as_much_as_a_known_one(monkeypatch: pytest.MonkeyPatch) -> None:
     costs: list[tuple[int, int, int]] = []
     really = hashlib.scrypt
 
@@ -33,7 +33,7 @@ def test_nobody_has_no_password_and_costs_the_same(monkeypatch: pytest.MonkeyPat
     assert costs[0] == costs[1]
 
 
-def test_a_hash_says_how_it_was_made() -> None:
+def test_a_hash_contains_its_parameters() -> None:
     """One with other parameters, of an older version say, still counts."""
     salt = b"0123456789abcdef"
     digest = hashlib.scrypt(b"an old password", salt=salt, n=1024, r=8, p=1, dklen=32)
@@ -45,6 +45,6 @@ def test_a_hash_says_how_it_was_made() -> None:
 
 
 @pytest.mark.parametrize("password", ["", "short", "x" * 1025])
-def test_too_short_and_too_long(password: str) -> None:
+def test_passwords_that_are_too_short_or_too_long_are_refused(password: str) -> None:
     with pytest.raises(WeakPassword):
         hash_password(password)

@@ -1,4 +1,4 @@
-"""Names that people give never lead out of the data folder."""
+"""Names of topics, views and checkpoints never lead out of the data folder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NAMES = ["../x", "../../etc/passwd", "/etc/passwd", "a/b", "a\\b", ".", "..", "a
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_topics(log: EmbeddedLog, name: str) -> None:
+def test_topic_names_stay_in_the_data_folder(log: EmbeddedLog, name: str) -> None:
     with pytest.raises(BadTopicName):
         log.create_topic(name)
     with pytest.raises(HeadraceError):
@@ -25,7 +25,7 @@ def test_topics(log: EmbeddedLog, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_views_and_checkpoints(tmp_path: Path, name: str) -> None:
+def test_view_and_checkpoint_names_stay_in_the_data_folder(tmp_path: Path, name: str) -> None:
     relation = Relation(Kind.TABLE, (), ())
     source = SourceInfo(name, "t", relation, Format("JSON"), Format("JSON"))
     view = view_path(tmp_path, source)

@@ -1,4 +1,4 @@
-"""Wrong passwords: slower and slower, but nobody is locked out for long."""
+"""Failed log-ins slow down further attempts, but lock no user out for long."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class Clock:
 
 
 def _guesses_in(seconds: float, tries: LoginThrottle, clock: Clock, *, addresses: int = 1) -> int:
-    """How many passwords somebody who never waits longer than needed can try."""
+    """How many passwords an attacker who never waits longer than necessary can try."""
     end, done = clock.now + seconds, 0
     while clock.now < end:
         try:
@@ -28,12 +28,12 @@ def _guesses_in(seconds: float, tries: LoginThrottle, clock: Clock, *, addresses
     return done
 
 
-def test_guessing_is_slow_from_one_address_and_from_many() -> None:
+def test_guessing_is_slow_from_one_address_and_from_many_addresses() -> None:
     assert _guesses_in(3600, LoginThrottle(clock := Clock()), clock) <= FREE_ATTEMPTS + 75
     assert _guesses_in(3600, LoginThrottle(clock := Clock()), clock, addresses=200) <= FREE_ATTEMPTS + 1000
 
 
-def test_many_at_once_are_no_faster() -> None:
+def test_concurrent_attempts_are_no_faster() -> None:
     tries, begun = LoginThrottle(Clock()), 0
     open_tries = []
     for _ in range(100):
@@ -47,7 +47,7 @@ def test_many_at_once_are_no_faster() -> None:
     assert begun == FREE_ATTEMPTS
 
 
-def test_the_real_user_gets_in_within_seconds() -> None:
+def test_the_real_user_logs_in_within_seconds() -> None:
     clock = Clock()
     tries = LoginThrottle(clock)
     _guesses_in(3600, tries, clock, addresses=200)
@@ -66,7 +66,7 @@ def test_the_real_user_gets_in_within_seconds() -> None:
             right()
 
 
-def test_from_where_one_was_right_before_nobody_keeps_one_out() -> None:
+def test_attackers_cannot_lock_out_a_user_from_a_known_address() -> None:
     clock = Clock()
     tries = LoginThrottle(clock)
     with tries.one("alice", "192.0.2.7") as right:
@@ -84,7 +84,7 @@ def test_from_where_one_was_right_before_nobody_keeps_one_out() -> None:
     assert guesses <= FREE_ATTEMPTS
 
 
-def test_logging_in_oneself_gives_no_more_guesses() -> None:
+def test_logging_in_with_another_account_gives_no_more_guesses() -> None:
     """Somebody with an account of their own guesses that of another, and logs in in between."""
     tries, guesses = LoginThrottle(Clock()), 0
     with suppress(LoginThrottled):
@@ -96,7 +96,7 @@ def test_logging_in_oneself_gives_no_more_guesses() -> None:
     assert guesses <= FREE_ATTEMPTS
 
 
-def test_behind_one_proxy_one_who_guesses_keeps_out_nobody_who_was_right_there() -> None:
+def test_an_attacker_behind_a_shared_proxy_does_not_lock_out_its_known_users() -> None:
     clock = Clock()
     tries = LoginThrottle(clock)
     with tries.one("alice", "127.0.0.1") as right:

@@ -1,4 +1,4 @@
-"""Tokens that are wrong, expired or forged, and those that are none of it."""
+"""Valid tokens name their principal; wrong, expired and forged tokens are refused."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _signed(header: dict[str, Any], claims: dict[str, Any], secret: bytes) -> st
 # -- that count -----------------------------------------------------------------------------------------------------
 
 
-def test_an_own_token_says_who_it_is(tokens: Tokens) -> None:
+def test_a_token_of_the_server_names_its_user(tokens: Tokens) -> None:
     token, mark, ends_at = tokens.make("alice", 7, HOUR)
     found = tokens.claims(token)
     assert (found.name, found.id, found.generation, found.roles) == ("alice", mark, 7, None)
@@ -88,7 +88,7 @@ def test_an_issuers_token_brings_its_roles(tokens: Tokens, key: rsa.RSAPrivateKe
     assert (tokens.claims(token).name, tokens.claims(token).roles) == ("alice", frozenset({"reader"}))
 
 
-def test_the_secret_is_made_once_and_for_the_owner_only(tmp_path: Path) -> None:
+def test_the_secret_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     first = load_secret(tmp_path / "data")
     assert load_secret(tmp_path / "data") == first
     path = tmp_path / "data" / "token.secret"
@@ -170,14 +170,14 @@ def test_forged_tokens_are_refused(tokens: Tokens, key: rsa.RSAPrivateKey) -> No
     )
 
 
-def test_a_token_that_ended_is_not_remembered(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_expired_token_is_not_cached(tokens: Tokens, monkeypatch: pytest.MonkeyPatch) -> None:
     token, _, ends_at = tokens.make("alice", 0, HOUR)
     assert tokens.claims(token).name == "alice"
     monkeypatch.setattr(time, "time", lambda: ends_at + 1)
     assert tokens.known(token) is None
 
 
-def test_a_signature_is_remembered_for_a_moment_only(
+def test_a_verified_signature_is_cached_briefly(
     tokens: Tokens, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = jwt.encode(_claims(exp=int(time.time()) + 3600), key, "RS256", {"kid": "k1"})
@@ -189,7 +189,7 @@ def test_a_signature_is_remembered_for_a_moment_only(
     assert tokens.claims(token).name == "alice"
 
 
-def test_lives_and_secrets_have_bounds(tmp_path: Path, tokens: Tokens) -> None:
+def test_lifetimes_and_secrets_have_limits(tmp_path: Path, tokens: Tokens) -> None:
     for life in (timedelta(0), timedelta(days=400)):
         with pytest.raises(BadAccessToken):
             tokens.make("alice", 0, life)
@@ -226,7 +226,7 @@ def issuer() -> Iterator[str]:
     server.server_close()
 
 
-def test_an_unknown_key_is_looked_for_again_but_not_often(
+def test_an_unknown_key_refreshes_the_key_set_at_a_limited_rate(
     issuer: str, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     keys, now = JwksKeys(issuer), [1000.0]
@@ -245,13 +245,13 @@ def test_an_unknown_key_is_looked_for_again_but_not_often(
     assert keys.get("k2") is not None
 
 
-def test_keys_do_not_come_in_the_clear_from_elsewhere() -> None:
+def test_a_remote_key_set_needs_https() -> None:
     with pytest.raises(NotAuthenticated, match="https"):
         JwksKeys("http://issuer.example/keys").get("k1")
 
 
 @pytest.mark.parametrize("missing", ["auth_token_issuer", "auth_token_audience"])
-def test_an_issuer_is_named_with_whom_its_tokens_are_for(tmp_path: Path, missing: str) -> None:
+def test_an_issuer_needs_an_audience_and_a_key_set(tmp_path: Path, missing: str) -> None:
     named: dict[str, Any] = {
         "auth_token_jwks": "keys.json",
         "auth_token_issuer": "us",

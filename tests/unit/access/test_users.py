@@ -1,4 +1,4 @@
-"""Users, roles and grants, changed by several at once, and read again."""
+"""Users, roles and grants: concurrent changes, and reading them back."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _book(log: EmbeddedLog) -> UserStore:
     return UserStore(log, SystemClock(), Audit(log, SystemClock()))
 
 
-def test_what_was_changed_is_there_again(log: EmbeddedLog) -> None:
+def test_changes_are_read_back(log: EmbeddedLog) -> None:
     book = _book(log)
     book.add_user("alice", "a long password", ["reader"], by="local")
     book.add_user("bob", None, [], by="local")
@@ -57,7 +57,7 @@ def test_grants_that_an_earlier_version_stored_are_read(log: EmbeddedLog) -> Non
     assert users.state.roles["clerks"] == (Grant(Privilege.READ, ResourceType.TOPIC, "orders"),)
 
 
-def test_what_another_process_changes_is_seen(log: EmbeddedLog) -> None:
+def test_changes_of_another_process_are_seen_after_a_refresh(log: EmbeddedLog) -> None:
     book = _book(log)
     with EmbeddedLog(log.folder) as elsewhere:
         _book(elsewhere).add_user("alice", None, ["admin"], by="local")
@@ -66,7 +66,7 @@ def test_what_another_process_changes_is_seen(log: EmbeddedLog) -> None:
     assert book.state.has_admin
 
 
-def test_of_two_who_add_the_same_user_one_is_told(log: EmbeddedLog) -> None:
+def test_only_one_of_two_writers_adds_the_same_user(log: EmbeddedLog) -> None:
     first, second = _book(log), _book(log)
     first.add_user("alice", None, ["admin"], by="one")
     with pytest.raises(UserExists):
@@ -76,7 +76,7 @@ def test_of_two_who_add_the_same_user_one_is_told(log: EmbeddedLog) -> None:
         assert book.state.users["alice"].roles == {"admin"}
 
 
-def test_changes_at_once_lose_nothing(log: EmbeddedLog) -> None:
+def test_concurrent_changes_are_not_lost(log: EmbeddedLog) -> None:
     books = [_book(log) for _ in range(4)]
     told: list[str] = []
 
@@ -97,7 +97,7 @@ def test_changes_at_once_lose_nothing(log: EmbeddedLog) -> None:
     assert sorted(told) == sorted(state.users)  # each was added by exactly one
 
 
-def test_a_change_of_password_is_another_generation(log: EmbeddedLog) -> None:
+def test_changing_a_password_increments_the_generation(log: EmbeddedLog) -> None:
     book = _book(log)
     book.add_user("alice", "a long password", [], by="local")
     seen = [book.state.users["alice"].generation]
@@ -114,14 +114,14 @@ def test_a_change_of_password_is_another_generation(log: EmbeddedLog) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "../etc", "a/b", "a b", "a\nb", "-x", "local", "nobody", "x" * 64, "a\0", "ä"])
-def test_names_that_cannot_be(log: EmbeddedLog, name: str) -> None:
+def test_invalid_names_are_refused(log: EmbeddedLog, name: str) -> None:
     with pytest.raises(BadUserName):
         _book(log).add_user(name, None, [], by="local")
     with pytest.raises(BadUserName):
         _book(log).grant(name, READ, by="local")
 
 
-def test_what_makes_no_sense_is_refused_and_not_written(log: EmbeddedLog) -> None:
+def test_an_invalid_change_is_refused_and_not_written(log: EmbeddedLog) -> None:
     book = _book(log)
     for error, change in (
         (UnknownUser, lambda: book.remove_user("alice", by="local")),
@@ -148,12 +148,12 @@ def test_what_makes_no_sense_is_refused_and_not_written(log: EmbeddedLog) -> Non
         ("read", "source", "X", "  "),
     ],
 )
-def test_grants_that_cannot_be(words: tuple[str, ...]) -> None:
+def test_invalid_grants_are_refused(words: tuple[str, ...]) -> None:
     with pytest.raises(BadGrant):
         Grant.of(*words)
 
 
-def test_roles_that_are_always_there(log: EmbeddedLog) -> None:
+def test_built_in_roles_have_their_grants(log: EmbeddedLog) -> None:
     state = _book(log).state
     reader = state.rights(Principal("r", frozenset({"reader"})))
     writer = state.rights(Principal("w", frozenset({"writer"})))

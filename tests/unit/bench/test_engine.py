@@ -1,4 +1,4 @@
-"""Table `engine`: the rows are the same in every shape, the statements are KSQL, and wrong results are noticed."""
+"""Table `engine`: every shape has the same rows, the statements are KSQL, and wrong results are detected."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def test_a_filter_keeps_a_tenth() -> None:
 
 
 @pytest.mark.parametrize("query", QUERIES)
-def test_statements_give_what_is_expected_of_them(query: str) -> None:
+def test_statements_give_their_expected_results(query: str) -> None:
     """In memory: the canonical meaning of the statements that the sides are measured on."""
     world = World(live=True)
     world.execute(engine_queries.script(query, "clicks", "results"))
@@ -50,7 +50,7 @@ def test_statements_give_what_is_expected_of_them(query: str) -> None:
 
 
 @pytest.mark.parametrize("shape", FILLERS)
-def test_rows_of_a_log_are_read_as_results(shape: str, tmp_path: Path) -> None:
+def test_results_are_read_from_a_log(shape: str, tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path / "log") as log:
         FILLERS[shape](log, "clicks", ROWS, USERS)
         found = list(engine_results.in_log(log, "clicks"))
@@ -59,7 +59,7 @@ def test_rows_of_a_log_are_read_as_results(shape: str, tmp_path: Path) -> None:
     assert len({key for key, _ in found}) == USERS
 
 
-def test_every_case_has_a_limit_of_memory() -> None:
+def test_every_case_has_a_memory_limit() -> None:
     settings = (Path(engine_queries.__file__).parents[1] / "settings" / "engine.toml").read_text()
     assert settings.count("peak_private_mb <") == len(table("engine").cases)
 

@@ -1,4 +1,4 @@
-"""Percentiles by nearest rank, and open-loop sending with a clock held in the hand."""
+"""Percentiles by nearest rank, and open-loop sending with a manual clock."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_no_values_have_no_percentiles() -> None:
 
 
 @given(st.lists(st.floats(0, 1e6), min_size=1), st.floats(0, 1))
-def test_a_percentile_is_one_of_the_values_and_covers_its_share(values: list[float], quantile: float) -> None:
+def test_a_percentile_is_a_value_that_covers_its_share(values: list[float], quantile: float) -> None:
     found = percentile(sorted(values), quantile)
     assert found in values
     assert sum(value <= found for value in values) >= quantile * len(values) - 1e-6
@@ -61,13 +61,13 @@ def test_percentiles_and_curve_rise(values: list[float]) -> None:
     assert drawn == sorted(drawn)
 
 
-def test_a_schedule_is_even_and_does_not_drift() -> None:
+def test_a_schedule_has_even_intervals_without_drift() -> None:
     times = list(Schedule(start=7, rate=3, count=3001))
     assert times[:2] == [7, 7 + SECOND // 3]
     assert times[3000] == 7 + 1000 * SECOND
 
 
-def test_each_record_is_sent_at_its_time() -> None:
+def test_each_record_is_sent_at_its_intended_time() -> None:
     timer, sent = ManualTimer(), []
     send_on(Schedule(0, 1000, 3), lambda intended: sent.append((intended, timer.now())), timer)
     assert sent == [(0, 0), (1_000_000, 1_000_000), (2_000_000, 2_000_000)]

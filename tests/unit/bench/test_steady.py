@@ -26,7 +26,7 @@ def test_a_side_that_reads_a_share_has_the_same_rate(share: int) -> None:
     assert steady_rate(4_000 // share, 8 / share) == {METRIC: 500.0}
 
 
-def test_waiting_after_the_last_output_does_not_count() -> None:
+def test_idle_time_after_the_last_output_does_not_count() -> None:
     assert outputs((1, 0), (2, 100), (3, 300), (4, 300), (60, 300)).metrics() == {METRIC: 200.0}
 
 

@@ -1,4 +1,4 @@
-"""Workers that start together, and the parts of a run that need no table."""
+"""Workers that start together, and the parts of a run that need no benchmark table."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def meet(index: int, gate: Gate, parent: int) -> tuple[int, bool]:
     return index, os.getpid() == parent
 
 
-def stumble(index: int, gate: Gate) -> None:
+def fail_one(index: int, gate: Gate) -> None:
     if index == 1:
         raise ValueError("stumbled")
     gate.wait()
@@ -28,7 +28,7 @@ def test_threads_start_together() -> None:
 
 def test_a_failed_worker_releases_the_others_and_its_error_is_raised() -> None:
     with pytest.raises(ValueError, match="stumbled"):
-        run_workers(stumble, 3, processes=False)
+        run_workers(fail_one, 3, processes=False)
 
 
 def test_a_peer_gets_an_environment_named_after_its_requirements(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_a_peer_gets_an_environment_named_after_its_requirements(tmp_path: Path)
     assert interpreter(wanted, tmp_path / "cache") != python
 
 
-def test_memory_without_file_pages_is_less_than_all_of_it() -> None:
+def test_private_memory_is_less_than_resident_memory() -> None:
     rss, private = resident(os.getpid())
     assert 0 < private < rss
     usage = Usage()
@@ -50,7 +50,7 @@ def test_memory_without_file_pages_is_less_than_all_of_it() -> None:
     assert usage.cpu_seconds > 0
 
 
-def test_a_lap_has_seconds_and_cpu() -> None:
+def test_a_lap_measures_seconds_and_cpu() -> None:
     with stopwatch() as taken:
         sum(range(1000))
     assert taken.seconds > 0

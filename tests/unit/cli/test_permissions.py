@@ -37,16 +37,16 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "data").chmod(0o755)
 
 
-def as_nobody(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
+def as_another_user(data: Path, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", PROGRAM, "--data", str(data), *words]
     return subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=60, check=False)
 
 
 @pytest.mark.parametrize("command", ["status", "logs", "topic list"])
 @pytest.mark.parametrize("hidden", [".", "..", "logs/headrace.log"], ids=["folder", "parent", "file"])
-def test_another_users_folder(folder: Path, command: str, hidden: str) -> None:
+def test_a_data_folder_of_another_user_is_an_error_with_a_fix(folder: Path, command: str, hidden: str) -> None:
     (folder / hidden).resolve().chmod(0)
-    done = as_nobody(folder, *command.split())
+    done = as_another_user(folder, *command.split())
     assert "Traceback" not in done.stderr
     if hidden != "logs/headrace.log" or command == "logs":
         assert done.stderr.startswith("permission-denied: ")
@@ -55,9 +55,9 @@ def test_another_users_folder(folder: Path, command: str, hidden: str) -> None:
 
 
 @pytest.mark.parametrize("hidden", [".", ".."], ids=["folder", "parent"])
-def test_the_doctor_reports_what_it_cannot_read(folder: Path, hidden: str) -> None:
+def test_doctor_reports_unreadable_files(folder: Path, hidden: str) -> None:
     (folder / hidden).resolve().chmod(0)
-    done = as_nobody(folder, "doctor")
+    done = as_another_user(folder, "doctor")
     assert "Traceback" not in done.stderr
     assert done.returncode == 1
     assert "run the command as its owner" in done.stdout

@@ -1,4 +1,4 @@
-"""A Python file that makes an app stands where a KSQL script does."""
+"""A Python file that defines an app can replace a KSQL script."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ def app(headrace: Program, tmp_path: Path) -> Path:
     return Path(shutil.copy(EXAMPLE, tmp_path / "app.py"))
 
 
-def test_it_is_checked(headrace: Program, app: Path) -> None:
+def test_check_accepts_an_app(headrace: Program, app: Path) -> None:
     assert headrace("check", "app.py").err == "7 statements, no errors\n"
 
 
-def test_errors_tell_the_line_of_python(headrace: Program, app: Path) -> None:
+def test_errors_name_the_line_in_the_python_file(headrace: Program, app: Path) -> None:
     app.write_text(app.read_text().replace('sum("amount")', 'sum("amuont")'))
     line = next(number for number, text in enumerate(app.read_text().splitlines(), 1) if "amuont" in text)
     answer = headrace("run", "app.py", code=1).err
@@ -29,7 +29,7 @@ def test_errors_tell_the_line_of_python(headrace: Program, app: Path) -> None:
     assert 'did you mean "AMOUNT"?' in answer
 
 
-def test_it_is_explained(headrace: Program, app: Path) -> None:
+def test_explain_shows_the_plan_of_an_app(headrace: Program, app: Path) -> None:
     answer = headrace("explain", "app.py").out
     assert "process -> stream" in answer
     assert "operator: VISITS" in answer

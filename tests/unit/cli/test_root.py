@@ -96,18 +96,18 @@ def test_an_error_is_shown_once_with_its_fix(headrace: Program) -> None:
 
 
 @pytest.mark.parametrize("arguments", [("--json", "topic", "describe", "b"), ("topic", "describe", "b", "--json")])
-def test_an_error_as_json(headrace: Program, arguments: tuple[str, ...]) -> None:
+def test_an_error_is_printed_as_json(headrace: Program, arguments: tuple[str, ...]) -> None:
     headrace("topic", "create", "a")
     answer = headrace(*arguments, code=1)
     assert json.loads(answer.err)["code"] == "unknown-topic"
     assert len(answer.err.splitlines()) == 1
 
 
-def test_a_bad_setting_is_an_error_too(headrace: Program) -> None:
+def test_an_invalid_setting_is_an_error(headrace: Program) -> None:
     assert headrace("--log", "papyrus", "topic", "list", code=1).err.startswith("bad-setting: ")
 
 
-def test_a_wrong_command_line_is_2(headrace: Program) -> None:
+def test_a_usage_error_has_exit_code_2(headrace: Program) -> None:
     assert "Did you mean 'topic'" in headrace("topc", code=2).err
     headrace("topic", "create", code=2)
     headrace("topic", "create", "a", "--retention-time", "soon", code=2)
@@ -159,13 +159,13 @@ def test_a_group_of_commands_alone_shows_its_help(headrace: Program) -> None:
     assert headrace("topic", code=2).err.startswith("Usage: headrace topic [OPTIONS] COMMAND")
 
 
-def test_what_may_pass_is_75() -> None:
+def test_a_transient_error_has_exit_code_75() -> None:
     assert error_output.exit_code(LogBusy("x")) == 75
     assert error_output.exit_code(UnknownTopic("x")) == 1
     assert error_output.exit_code(OffsetLost("x")) == 1
 
 
-def test_a_folder_does_not_appear_because_one_looks(headrace: Program) -> None:
+def test_reading_commands_do_not_create_the_data_folder(headrace: Program) -> None:
     assert headrace("topic", "list", code=1).err.startswith("not-a-data-folder: ")
     assert not headrace.data.exists()
 
@@ -181,7 +181,7 @@ def test_the_settings_file_is_read(headrace: Program, tmp_path: Path) -> None:
     assert "hunter2" not in headrace("--config", config, "settings").out
 
 
-def test_version(headrace: Program) -> None:
+def test_the_version_command_prints_the_version(headrace: Program) -> None:
     from headrace import __version__
 
     assert headrace("version").out == f"headrace {__version__}\n"
@@ -204,7 +204,7 @@ def test_a_reader_that_closes_the_pipe_early_causes_no_traceback() -> None:
     assert done.returncode in (0, 141)
 
 
-def test_the_root_has_its_completion_and_commands_do_not() -> None:
+def test_only_the_root_command_installs_completion() -> None:
     assert "install_completion" in [p.name for p in get_command(cli.app).params]
     assert "install_completion" not in [p.name for p in load("version").params]
 

@@ -1,4 +1,4 @@
-"""The client, against a real server and against one that breaks."""
+"""The client, with a real server and with one that fails."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ HEAD = OK + chunk('{"queryId":"q","columnNames":["A"],"columnTypes":["BIGINT"]}\
 END = b"0\r\n\r\n"
 
 
-def test_statements_are_done_and_told(address: str) -> None:
+def test_statements_are_executed_and_reported(address: str) -> None:
     client = Client(address)
     (told,) = client.execute(CLICKS)
     assert told["commandStatus"]["message"] == "Stream created"
@@ -47,7 +47,7 @@ def test_statements_are_done_and_told(address: str) -> None:
     assert client.info()["serverStatus"] == "RUNNING"
 
 
-def test_what_is_refused_is_the_error_that_it_was_there(address: str) -> None:
+def test_a_refusal_raises_the_error_of_the_server(address: str) -> None:
     with pytest.raises(ColumnNotFound) as caught:
         Client(address).execute(CLICKS + "CREATE STREAM x AS SELECT\n nothing FROM clicks;")
     assert caught.value.where == "line 2:2"
@@ -57,18 +57,18 @@ def test_what_is_refused_is_the_error_that_it_was_there(address: str) -> None:
         Client(address).execute("DESCRIBE nothing;")
 
 
-def test_nobody_is_there() -> None:
+def test_an_unreachable_server_is_an_error() -> None:
     with pytest.raises(ServerUnreachable, match=r"no server responds at http://127\.0\.0\.1:1:"):
         Client("127.0.0.1:1").info()
 
 
 @pytest.mark.parametrize("address", ["ftp://x", "http://", "http://x:99999", "http://me@x", "x:y"])
-def test_what_is_no_address(address: str) -> None:
+def test_an_invalid_address_is_refused(address: str) -> None:
     with pytest.raises(BadRequest):
         Client(address)
 
 
-def test_addresses() -> None:
+def test_addresses_are_completed() -> None:
     assert str(ServerAddress.parse("https://host/path/")) == "https://host:443/path"
     assert str(ServerAddress.parse("localhost:8088")) == "http://localhost:8088"
     assert str(ServerAddress.parse("http://[::1]:8088")) == "http://[::1]:8088"
@@ -77,40 +77,40 @@ def test_addresses() -> None:
 # -- servers that are not ours, or break ----------------------------------------------------------------------------
 
 
-def test_a_refusal_without_a_code_of_ours(broken: Serve) -> None:
+def test_an_unknown_error_response_is_an_error(broken: Serve) -> None:
     body = b'{"@type":"generic_error","error_code":40001,"message":"no"}'
     address = broken(b"HTTP/1.1 400 Bad\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     with pytest.raises(ServerRefused, match="no"):
         Client(address).execute("x;")
 
 
-def test_a_server_that_is_not_ready(broken: Serve) -> None:
+def test_a_server_that_is_not_ready_is_an_error(broken: Serve) -> None:
     body = b'{"@type":"generic_error","error_code":50300,"message":"soon"}'
     address = broken(b"HTTP/1.1 503 Busy\r\nContent-Length: %d\r\n\r\n" % len(body) + body)
     with pytest.raises(ServerUnreachable, match="soon"):
         Client(address).execute("x;")
 
 
-def test_something_else_listens_there(broken: Serve) -> None:
+def test_a_response_that_is_not_json_is_an_error(broken: Serve) -> None:
     with pytest.raises(ServerFailed, match="no JSON: <html>"):
         Client(broken(b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>")).info()
 
 
-def test_an_answer_that_breaks_off(broken: Serve) -> None:
+def test_a_truncated_response_is_an_error(broken: Serve) -> None:
     with pytest.raises(ConnectionLost):
         Client(broken(b"HTTP/1.1 200 OK\r\nContent-Length: 60\r\n\r\n[")).execute("x;")
     with pytest.raises(ConnectionLost):
         Client(broken(b"")).execute("x;")
 
 
-def test_rows_however_they_are_cut(broken: Serve) -> None:
+def test_rows_are_read_from_chunks_of_any_size(broken: Serve) -> None:
     with Client(broken(HEAD + chunk("[1]\n[2") + chunk("]\n[3.50]\n\n") + chunk("[4]") + END)).query("x;") as rows:
         assert (rows.names, rows.types, rows.query_id) == (("A",), ("BIGINT",), "q")
         assert list(rows) == [[1], [2], [Decimal("3.50")], [4]]
 
 
 @pytest.mark.parametrize("cut", [b"", b"5\r\n[2]", chunk("[2")], ids=["between", "in a chunk", "in a row"])
-def test_rows_that_break_off_have_not_ended(broken: Serve, cut: bytes) -> None:
+def test_a_truncated_row_stream_raises_an_error(broken: Serve, cut: bytes) -> None:
     with Client(broken(HEAD + chunk("[1]\n") + cut)).query("x;") as rows:
         going = iter(rows)
         assert next(going) == [1]
@@ -118,7 +118,7 @@ def test_rows_that_break_off_have_not_ended(broken: Serve, cut: bytes) -> None:
             next(going)
 
 
-def test_an_error_among_the_rows(broken: Serve) -> None:
+def test_an_error_within_the_rows_is_raised(broken: Serve) -> None:
     error = '{"@type":"generic_error","error_code":50000,"code":"source-not-found","message":"gone"}\n'
     with Client(broken(HEAD + chunk("[1]\n" + error) + END)).query("x;") as rows:
         going = iter(rows)
@@ -127,12 +127,12 @@ def test_an_error_among_the_rows(broken: Serve) -> None:
             next(going)
 
 
-def test_an_answer_without_columns(broken: Serve) -> None:
+def test_a_response_without_columns_is_an_error(broken: Serve) -> None:
     with pytest.raises(ServerFailed):
         Client(broken(OK + chunk("[1]\n") + END)).query("x;")
 
 
-def test_rows_of_an_insert_that_breaks_off(broken: Serve) -> None:
+def test_a_truncated_insert_response_is_an_error(broken: Serve) -> None:
     told = OK + chunk('{"status":"ok","seq":0}\n')
     with pytest.raises(ConnectionLost) as caught:
         Client(broken(told)).insert("s", [{"a": 1}, {"a": 2}])
@@ -141,13 +141,13 @@ def test_rows_of_an_insert_that_breaks_off(broken: Serve) -> None:
         Client(broken(told + END)).insert("s", [{"a": 1}, {"a": 2}])
 
 
-def test_an_insert_that_is_refused_as_a_whole(broken: Serve) -> None:
+def test_a_refused_insert_raises_the_error(broken: Serve) -> None:
     refused = '{"@type":"generic_error","error_code":40000,"code":"bad-request","message":"too long"}\n'
     with pytest.raises(BadRequest, match="too long"):
         Client(broken(OK + chunk('{"status":"ok","seq":0}\n' + refused) + END)).insert("s", [{"a": 1}, {"a": 2}])
 
 
-def test_a_row_that_is_refused_does_not_hold_up_the_others(broken: Serve) -> None:
+def test_a_refused_row_does_not_prevent_the_others(broken: Serve) -> None:
     refused = '{"status":"error","seq":0,"error_code":40000,"code":"wrong-type","message":"no"}\n'
     answer = OK + chunk(refused + '{"status":"ok","seq":1}\n') + END
     with pytest.raises(WrongType) as caught:

@@ -32,5 +32,5 @@ def test_a_result_depends_on_queries_before_its_own() -> None:
         ("suspended", {"lag": 0}, ""),
     ],
 )
-def test_a_notice_names_the_query_and_what_it_waits_for(state: str, figures: dict[str, Any], told: str) -> None:
+def test_a_notice_names_the_query_and_its_state(state: str, figures: dict[str, Any], told: str) -> None:
     assert notice(query("Q", "T", "S", state, **figures)) == told

@@ -1,4 +1,4 @@
-"""What a server knows, and knows again after a restart, without any query at work."""
+"""The state of a server and its recovery after a restart, without running queries."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def known(node: Node) -> tuple[object, ...]:
     return there.sources, there.types, there.queries, queries
 
 
-def test_everything_is_there_after_a_restart(opened: Callable[[], Node]) -> None:
+def test_a_restart_restores_the_catalog_queries_and_properties(opened: Callable[[], Node]) -> None:
     node = opened()
     node.execute("CREATE TYPE place AS STRUCT<x INT, y INT>;" + CLICKS)
     node.execute(COUNTS, {"auto.offset.reset": "latest"})
@@ -124,7 +124,7 @@ class Somewhere(Nowhere):
         return Slow(query, folder, isolation=self)
 
 
-def test_a_query_that_two_restart_at_once_never_runs_twice(
+def test_concurrent_restarts_start_a_query_once(
     log: EmbeddedLog, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reconciler, "_INTERVAL", 0.01)
@@ -140,7 +140,7 @@ def test_a_query_that_two_restart_at_once_never_runs_twice(
         somewhere.overlap.set()  # it may end now
 
 
-def test_a_topic_that_came_after_a_deleted_one_stays(opened: Callable[[], Node], log: EmbeddedLog) -> None:
+def test_a_recreated_topic_survives_a_restart(opened: Callable[[], Node], log: EmbeddedLog) -> None:
     opened().execute(CLICKS + "DROP STREAM clicks DELETE TOPIC;")
     assert "clicks" not in [topic.name for topic in log.topics()]
     log.create_topic("clicks", TopicSpec(partitions=3))
@@ -148,7 +148,7 @@ def test_a_topic_that_came_after_a_deleted_one_stays(opened: Callable[[], Node],
     assert log.topic("clicks").partitions == 3
 
 
-def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], log: EmbeddedLog) -> None:
+def test_a_refused_statement_changes_nothing(opened: Callable[[], Node], log: EmbeddedLog) -> None:
     node = opened()
     node.execute(CLICKS)
     before = known(node), log.bounds(JOURNAL_TOPIC)
@@ -159,7 +159,7 @@ def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], log: Embedd
     assert (known(node), log.bounds(JOURNAL_TOPIC)) == before
 
 
-def test_what_is_journalled_is_done_though_not_at_once(
+def test_a_journalled_action_that_fails_is_completed_later(
     opened: Callable[[], Node], log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node = opened()
@@ -176,7 +176,7 @@ def _busy(name: str) -> None:
     raise LogBusy(name)
 
 
-def test_one_server_at_a_time(opened: Callable[[], Node], log: EmbeddedLog) -> None:
+def test_a_fenced_server_refuses_statements(opened: Callable[[], Node], log: EmbeddedLog) -> None:
     node = opened()
     Journal(log, SystemClock()).close()
     with pytest.raises(WriterFenced):
@@ -209,7 +209,9 @@ _STATEMENTS = st.sampled_from(
 @tried(max_examples=40, deadline=None)
 @example(statements=[CLICKS, COUNTS, "TERMINATE ALL;", "DROP STREAM clicks;"])
 @given(statements=st.lists(_STATEMENTS, max_size=25))
-def test_a_shortened_journal_comes_to_the_same(statements: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_a_compacted_journal_restores_the_same_state(
+    statements: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     given = Settings.of(storage_data=tmp_path_factory.mktemp("node"))
     with EmbeddedLog(given.storage.data, given) as log:
         with Node(log, given, isolation=Nowhere()) as node:

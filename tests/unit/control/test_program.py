@@ -1,4 +1,4 @@
-"""What a program does before Spark is needed."""
+"""A program before it needs Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CLICKS = "CREATE STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clic
 COPY = "CREATE STREAM copy AS SELECT * FROM clicks;\n"
 
 
-def test_a_query_that_the_script_ends_or_pauses_never_begins(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_query_that_the_script_terminates_or_pauses_never_starts(log: EmbeddedLog, settings: Settings) -> None:
     with Program(log, settings) as program:
         program.execute(f"{CLICKS}{COPY}TERMINATE CSAS_COPY_0;")
         assert (program.queries, program.running) == ({}, {})
@@ -32,13 +32,13 @@ def test_a_query_that_the_script_ends_or_pauses_never_begins(log: EmbeddedLog, s
     assert [topic.name for topic in log.topics()] == ["clicks"]
 
 
-def test_a_setting_without_sense(log: EmbeddedLog, settings: Settings) -> None:
+def test_an_invalid_property_value_is_refused(log: EmbeddedLog, settings: Settings) -> None:
     with Program(log, settings) as program, pytest.raises(BadProperty, match="cannot be 'middle'"):
         program.execute(f"SET 'auto.offset.reset' = 'middle';{CLICKS}{COPY}")
 
 
 @pytest.mark.parametrize("name", ["auto.offset.reset", "ksql.streams.auto.offset.reset"])
-def test_latest_counts_from_where_the_statement_stands(log: EmbeddedLog, settings: Settings, name: str) -> None:
+def test_latest_starts_at_the_position_of_the_statement(log: EmbeddedLog, settings: Settings, name: str) -> None:
     insert = "INSERT INTO clicks VALUES (1, '/');"
     script = f"SET '{name}' = 'latest';{CLICKS}{insert}{COPY}{insert}PAUSE CSAS_COPY_0;"
     with Program(log, settings) as program:
@@ -47,12 +47,12 @@ def test_latest_counts_from_where_the_statement_stands(log: EmbeddedLog, setting
         assert program.queries["CSAS_COPY_0"].start == {"sequence": head - 1}
 
 
-def test_nobody_is_there_to_be_answered(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_push_query_in_a_script_is_refused(log: EmbeddedLog, settings: Settings) -> None:
     with Program(log, settings) as program, pytest.raises(Unsupported):
         program.execute(f"{CLICKS}SELECT * FROM clicks EMIT CHANGES;")
 
 
-def test_stopping_ends_the_script_where_it_is(log: EmbeddedLog, settings: Settings) -> None:
+def test_stopping_executes_no_further_statement(log: EmbeddedLog, settings: Settings) -> None:
     with Program(log, settings) as program:
         program.stopping.set()
         program.execute(CLICKS + COPY)
@@ -60,7 +60,7 @@ def test_stopping_ends_the_script_where_it_is(log: EmbeddedLog, settings: Settin
         assert (log.topics(), program.running) == ([], {})
 
 
-def test_two_programs_of_a_name_on_one_log(log: EmbeddedLog, settings: Settings) -> None:
+def test_only_one_program_of_a_name_runs_on_a_log(log: EmbeddedLog, settings: Settings) -> None:
     with Program(log, settings, name="a"), Program(log, settings, name="b"), pytest.raises(ProgramRunning):
         Program(log, settings, name="a")
     Program(log, settings, name="a").close()
@@ -89,13 +89,13 @@ class Lost:
     def close(self) -> None: ...
 
 
-def test_a_start_that_fails_is_tried_a_few_times(log: EmbeddedLog, settings: Settings) -> None:
+def test_a_failed_start_is_retried_a_few_times(log: EmbeddedLog, settings: Settings) -> None:
     lost = Lost()
     with Program(log, settings, isolation=lost) as program, pytest.raises(ProcessLost):
         program.execute(CLICKS + COPY)
     assert lost.starts == 6
 
 
-def test_an_isolation_that_there_is_not_is_refused(log: EmbeddedLog, settings: Settings) -> None:
+def test_an_unknown_isolation_is_refused(log: EmbeddedLog, settings: Settings) -> None:
     with pytest.raises(BadSetting, match='isolation" cannot be "container"'):
         Program(log, settings.replace(query_isolation="container"))

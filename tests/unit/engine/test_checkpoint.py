@@ -1,4 +1,4 @@
-"""What a checkpoint says to Python code that has changed."""
+"""Checkpoints of queries whose Python code has changed."""
 
 from __future__ import annotations
 
@@ -52,7 +52,9 @@ def opened(folder: Path, query: Query) -> dict[str, str]:
         ("CTAS_PER_PAGE_1", "function SHORT", "page[:3]", "page[:4]"),
     ],
 )
-def test_state_is_not_read_by_another_code(name: str, code: str, before: str, after: str, tmp_path: Path) -> None:
+def test_changed_code_is_refused_for_existing_state(
+    name: str, code: str, before: str, after: str, tmp_path: Path
+) -> None:
     first = opened(tmp_path, queries(tmp_path)[name])
     assert list(first) == [code]
     assert opened(tmp_path, queries(tmp_path)[name]) == first  # what has not changed goes on
@@ -85,7 +87,7 @@ def test_a_stateless_query_resumes_with_changed_code_and_a_warning(
 NOTE = 'v2\n{"stores":[{"stateSchemaFilePaths":["file:%s/state/0/_stateSchema/default/0_a"]}],"more":"{\\"b\\":1}"}'
 
 
-def test_spark_finds_its_state_where_the_folder_is_now(tmp_path: Path) -> None:
+def test_a_moved_checkpoint_folder_is_opened(tmp_path: Path) -> None:
     checkpoint = Checkpoint(tmp_path / "new place")
     note = checkpoint.spark / "state" / "0" / "_metadata" / "v2" / "0"
     note.parent.mkdir(parents=True)

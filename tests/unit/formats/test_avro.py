@@ -1,4 +1,4 @@
-"""Avro: the schema that columns get, payloads of other schemas, and what a registry keeps."""
+"""Avro: schemas of columns, schema resolution, and the registry."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def record(**fields: Any) -> dict[str, Any]:
     return {"type": "record", "name": "r", "fields": [{"name": n, "type": t} for n, t in fields.items()]}
 
 
-def test_the_schema_is_the_one_ksqldb_makes() -> None:
+def test_the_schema_is_that_of_ksqldb() -> None:
     registry = MemoryRegistry()
     serde("A int, S struct<X decimal(4,2)>, M map<int,date>", registry).encode((1, None, None))
     schema = json.loads(registry.latest("t-value").text)
@@ -45,14 +45,14 @@ def test_the_schema_is_the_one_ksqldb_makes() -> None:
 
 
 @pytest.mark.parametrize("option", ["VALUE_SCHEMA_FULL_NAME", "VALUE_AVRO_SCHEMA_FULL_NAME", "schema_full_name"])
-def test_the_name_can_be_given(option: str) -> None:
+def test_the_schema_name_can_be_configured(option: str) -> None:
     registry = MemoryRegistry()
     serde("A int", registry, **{option: "com.example.Order"}).encode((1,))
     schema = json.loads(registry.latest("t-value").text)
     assert (schema["namespace"], schema["name"]) == ("com.example", "Order")
 
 
-def test_who_only_reads_registers_nothing() -> None:
+def test_reading_registers_no_schema() -> None:
     registry = MemoryRegistry()
     serde("A int", registry)
     assert registry.subjects() == []
@@ -107,7 +107,7 @@ def test_a_writers_schema_is_resolved_by_name(kind: str, schema: Any, value: Any
         ("struct<X int>", {"type": "map", "values": "int"}, {"X": 1}),
     ],
 )
-def test_what_does_not_fit_is_a_bad_record(kind: str, schema: Any, value: Any) -> None:
+def test_an_incompatible_value_is_a_bad_record(kind: str, schema: Any, value: Any) -> None:
     registry = MemoryRegistry()
     with pytest.raises(BadRecord, match='column "C"'):
         serde(f"C {kind}", registry).decode(payload(registry, record(c=schema), {"c": value}))
@@ -143,6 +143,6 @@ def test_a_registry_numbers_versions_and_keeps_ids() -> None:
             unknown()
 
 
-def test_json_takes_no_name_of_a_schema() -> None:
+def test_json_refuses_a_schema_name() -> None:
     with pytest.raises(BadFormatOption, match="schema_full_name"):
         find_format("JSON", {"VALUE_AVRO_SCHEMA_FULL_NAME": "com.example.Order"})

@@ -1,4 +1,4 @@
-"""What a format reads of a batch is what its serde reads of each payload."""
+"""A column reader gives the rows of its serde."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ JSON = st.sampled_from([b"1", b'"a"', b"null", b"1.5", b'"1', b'{"k":1}', b'{"K"
     st.integers(0, 2),
     st.booleans(),
 )
-def test_a_batch_is_its_payloads(kind: str, name: str, payloads: list[bytes | None], skip: int, is_key: bool) -> None:
+def test_a_column_reader_gives_the_rows_of_the_serde(
+    kind: str, name: str, payloads: list[bytes | None], skip: int, is_key: bool
+) -> None:
     columns = Schema.parse(f"K {kind}").fields
     made = find_format(name, {}).column_reader(columns, is_key=is_key, wrapped=True)
     if made is None:
@@ -52,16 +54,16 @@ def _refused(serde: Any, payload: bytes | None) -> bool:
 
 
 @pytest.mark.parametrize("name", ["DELIMITED", "AVRO", "NONE", "PROTOBUF", "JSON_SR"])
-def test_other_formats_are_read_one_by_one(name: str) -> None:
+def test_other_formats_have_no_column_reader(name: str) -> None:
     assert find_format(name, {}).column_reader(Schema.parse("A int").fields, is_key=False, wrapped=True) is None
 
 
-def test_no_columns_are_read_one_by_one() -> None:
+def test_a_relation_without_columns_has_no_column_reader() -> None:
     assert find_format("JSON", {}).column_reader((), is_key=True, wrapped=True) is None
 
 
 @given(st.sampled_from(["int", "bigint", "double", "string", "bytes"]), st.data(), st.booleans())
-def test_columns_are_written_as_rows_are(kind: str, data: st.DataObject, is_key: bool) -> None:
+def test_columns_are_encoded_as_the_serde_encodes_rows(kind: str, data: st.DataObject, is_key: bool) -> None:
     columns = Schema.parse(f"K {kind}").fields
     rows = data.draw(st.lists(st.none() | st.tuples(values(columns[0].type)), max_size=5))
     column = pa.array([row and row[0] for row in rows], columns[0].type)

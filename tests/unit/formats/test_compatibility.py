@@ -1,4 +1,4 @@
-"""Which schemas go together: the rules of each kind, and the levels over them."""
+"""Compatibility of schemas: the rules of each kind, and the levels over them."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_avro_enums_fixed_and_decimals() -> None:
     assert avro(*decimals) == ["it: decimal(4,1) is not decimal(4,2)"]
 
 
-def test_avro_says_where() -> None:
+def test_an_avro_incompatibility_names_its_place() -> None:
     def nested(kind: str) -> str:
         return json.dumps(record(field("s", {"type": "array", "items": record(field("x", kind), name="i")})))
 
@@ -131,7 +131,7 @@ def test_protobuf(reader: str, writer: str, reads: bool) -> None:
     assert (protobuf(reader, writer) == []) is reads
 
 
-def test_protobuf_required_fields_are_not_understood() -> None:
+def test_protobuf_required_fields_are_refused() -> None:
     text = 'syntax = "proto2"; message M { required int32 a = 1; }'
     assert "required" in protobuf(text, text)[0]
 
@@ -212,7 +212,7 @@ def test_json(reader: Any, writer: Any, reads: bool) -> None:
         ("JSON", '"' + "x" * (1 << 20) + '"'),
     ],
 )
-def test_what_is_no_schema_is_refused(kind: Kind, text: str) -> None:
+def test_an_invalid_schema_is_refused(kind: Kind, text: str) -> None:
     with pytest.raises(BadSchema):
         check_schema(text, kind)
 
@@ -236,7 +236,7 @@ def test_levels(level: str) -> None:
     assert forward is (not wanted.backward)
 
 
-def test_a_transitive_level_looks_at_all_versions() -> None:
+def test_a_transitive_level_checks_all_versions() -> None:
     registry = MemoryRegistry(strict=True)
     first = json.dumps(record(A))
     second = json.dumps(record(A, {**B, "default": ""}))
@@ -250,7 +250,7 @@ def test_a_transitive_level_looks_at_all_versions() -> None:
         registry.register("s", third, "AVRO")
 
 
-def test_what_is_too_deep_is_refused_and_harms_nothing() -> None:
+def test_a_schema_nested_too_deeply_is_refused() -> None:
     def deep(depth: int) -> str:
         return '{"type": "array", "items": ' * depth + '"int"' + "}" * depth
 
@@ -276,7 +276,7 @@ def test_a_subject_keeps_its_kind() -> None:
         registry.register("s", "{}", "JSON")
 
 
-def test_spacing_comments_and_order_of_keys_make_no_other_schema() -> None:
+def test_spacing_comments_and_key_order_do_not_change_the_identity() -> None:
     assert identity('{"a": 1,\n "b": 2}', "JSON") == identity('{"b":2,"a":1}', "JSON")
     one = 'message M { // note\n string a=1 ; /* "x */ string b = 2 [default = "a  //b"]; }'
     other = 'message M {string a = 1;string b = 2 [default="a  //b"];}'

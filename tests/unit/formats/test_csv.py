@@ -1,4 +1,4 @@
-"""CSV: quoting, nulls, headers, and what is written is read back."""
+"""CSV: quoting, nulls, headers, and round trips."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def decode(columns: str, *lines: str | bytes | None, **options: Any) -> Any:
         ("1.0, x ", (1, " x ")),
     ],
 )
-def test_lines_that_fit(line: str, row: tuple[Any, ...]) -> None:
+def test_valid_lines_become_rows(line: str, row: tuple[Any, ...]) -> None:
     decoded = decode("a int, b string", line)
     assert decoded.rejects == []
     assert tuple(decoded.rows.to_pylist()[0].values()) == row
@@ -59,7 +59,7 @@ def test_lines_that_fit(line: str, row: tuple[Any, ...]) -> None:
         ("1" * 5_000 + ",a", "wrong-type", "expected int"),
     ],
 )
-def test_lines_that_do_not_fit_and_their_neighbours(line: str | bytes | None, code: str, reason: str) -> None:
+def test_an_invalid_line_is_rejected_and_the_others_are_kept(line: str | bytes | None, code: str, reason: str) -> None:
     decoded = decode("a int, b string", "1,x", line, '2,"y"')
     (reject,) = decoded.rejects
     assert (reject.index, reject.code) == (1, code)
@@ -79,7 +79,7 @@ def test_a_header_is_written() -> None:
     assert CsvRows(header=True).encode(rows, Schema.parse("a bigint")).to_pylist() == [b"a", b"1"]
 
 
-def test_all_types_by_text() -> None:
+def test_every_type_is_read_from_text() -> None:
     decoded = decode(
         "a boolean, b decimal(5,2), c bytes, d timestamp, e array<int>", 'true,1.5,AQI=,1970-01-01T00:00:01Z,"[1,2]"'
     )
@@ -90,7 +90,7 @@ def test_all_types_by_text() -> None:
 
 @given(tables())
 @settings(max_examples=60, deadline=None)
-def test_what_is_encoded_is_decoded(table: tuple[Schema, pa.RecordBatch]) -> None:
+def test_encoded_rows_are_decoded_unchanged(table: tuple[Schema, pa.RecordBatch]) -> None:
     schema, rows = table
     csv = CsvRows()
     decoded = csv.decode(csv.encode(rows, schema), schema)
@@ -98,6 +98,6 @@ def test_what_is_encoded_is_decoded(table: tuple[Schema, pa.RecordBatch]) -> Non
     assert same(decoded.rows, rows)
 
 
-def test_a_delimiter_is_one_character() -> None:
+def test_an_invalid_delimiter_is_refused() -> None:
     with pytest.raises(BadOption):
         find_row_format("csv", {"delimiter": '"'})

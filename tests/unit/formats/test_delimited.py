@@ -43,7 +43,7 @@ def serde(columns: str, delimiter: str = ",", *, is_key: bool = False) -> Any:
         ("timestamp", "10", 10),
     ],
 )
-def test_reads(kind: str, text: str, value: Any) -> None:
+def test_lines_are_decoded(kind: str, text: str, value: Any) -> None:
     got = serde(f"A int, C {kind}").decode(f"0,{text}".encode())
     assert repr(got) == repr((0, value))
 
@@ -66,7 +66,7 @@ def test_reads(kind: str, text: str, value: Any) -> None:
         ("A string", '"a"b'),
     ],
 )
-def test_refuses(columns: str, line: str) -> None:
+def test_invalid_lines_are_refused(columns: str, line: str) -> None:
     with pytest.raises(BadRecord):
         serde(columns).decode(line.encode())
 
@@ -93,7 +93,7 @@ def test_only_the_first_line_counts() -> None:
         ((1, "é"), "1,é"),
     ],
 )
-def test_writes(row: tuple[Any, ...], line: str) -> None:
+def test_rows_are_encoded(row: tuple[Any, ...], line: str) -> None:
     assert serde("A int, B string").encode(row) == line.encode()
 
 
@@ -111,19 +111,19 @@ def test_writes(row: tuple[Any, ...], line: str) -> None:
         ("date", -10, '"-10"'),
     ],
 )
-def test_writes_the_first_field_with_more_quotes(kind: str, value: Any, text: str) -> None:
+def test_the_first_field_is_quoted_more_often(kind: str, value: Any, text: str) -> None:
     assert serde(f"A {kind}").encode((value,)) == text.encode()
 
 
 @pytest.mark.parametrize(("given", "used"), [("|", "|"), ("TAB", "\t"), ("tab", "\t"), ("SPACE", " "), ("$", "$")])
-def test_delimiters(given: str, used: str) -> None:
+def test_delimiters_are_configurable(given: str, used: str) -> None:
     made = serde("A int, B string", given)
     assert made.encode((1, f"a{used}")) == f'1{used}"a{used}"'.encode()
     assert made.decode(f"1{used}b".encode()) == (1, "b")
 
 
 @pytest.mark.parametrize("given", ["", " ", "\t", "<~>", "ab", '"', "\n"])
-def test_impossible_delimiters(given: str) -> None:
+def test_invalid_delimiters_are_refused(given: str) -> None:
     with pytest.raises(BadFormatOption, match="elimiter"):
         find_format("DELIMITED", {"KEY_DELIMITER": given})
 

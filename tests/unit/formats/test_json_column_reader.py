@@ -1,4 +1,4 @@
-"""JSON payloads read at once are what the row decoder reads of each; what it refuses is left to it."""
+"""The JSON column reader gives the rows of the row decoder, and leaves to it what it refuses."""
 
 from __future__ import annotations
 
@@ -110,16 +110,16 @@ LITERALS = st.sampled_from(
         ),
     ]
 )
-TEXTS = VALUES.map(lambda value: orjson.dumps(_mended(value)).decode()) | LITERALS
+TEXTS = VALUES.map(lambda value: orjson.dumps(_exact_numbers(value)).decode()) | LITERALS
 NAMES = st.sampled_from(["A", "a", "B", "b", "C", "c", "d", "D", "E_F", "e_f", "_g", "x", "\\u0041", "ß", "\\u00df"])
 
 
-def _mended(value: Any) -> Any:
+def _exact_numbers(value: Any) -> Any:
     """Numbers that orjson does not write, as doubles."""
     if isinstance(value, list):
-        return [_mended(inner) for inner in value]
+        return [_exact_numbers(inner) for inner in value]
     if isinstance(value, dict):
-        return {name: _mended(inner) for name, inner in value.items()}
+        return {name: _exact_numbers(inner) for name, inner in value.items()}
     return float(value) if isinstance(value, int) and not -(2**63) <= value < 2**64 else value
 
 
@@ -153,7 +153,7 @@ def _damaged(payload: bytes) -> st.SearchStrategy[bytes]:
 
 
 @given(cases())
-def test_what_is_read_at_once_is_what_is_read_one_by_one(case: tuple[list[Field], bytes, bytes, bool]) -> None:
+def test_the_column_reader_agrees_with_the_row_decoder(case: tuple[list[Field], bytes, bytes, bool]) -> None:
     columns, good, other, bare = case
     check(columns, [good] * 6, bare=bare)
     check_company(columns, other, good, bare=bare)
@@ -182,7 +182,7 @@ def test_what_is_read_at_once_is_what_is_read_one_by_one(case: tuple[list[Field]
         ("S struct<X int>, A int", '{"s":null,"a":1,"more":1}'),
     ],
 )
-def test_plain_documents_are_read_at_once(columns: str, payload: str) -> None:
+def test_plain_documents_are_read_in_columns(columns: str, payload: str) -> None:
     payloads: list[bytes | None] = [payload.encode()] * 5
     check(fields(columns), payloads, bare=False)
     assert at_once(fields(columns), payloads, bare=False)[1].all()
@@ -191,13 +191,13 @@ def test_plain_documents_are_read_at_once(columns: str, payload: str) -> None:
 @pytest.mark.parametrize(
     ("column", "payload"), [("K string", '"a b"'), ("K bigint", "12"), ("K double", "1e3"), ("K array<int>", "[1, 2]")]
 )
-def test_bare_values_are_read_at_once(column: str, payload: str) -> None:
+def test_bare_values_are_read_in_columns(column: str, payload: str) -> None:
     payloads = [payload.encode(), b"null", None]
     check(fields(column), payloads, bare=True)
     assert at_once(fields(column), payloads, bare=True)[1].all()
 
 
-def test_one_that_is_wrong_does_not_spoil_the_others() -> None:
+def test_one_invalid_payload_does_not_affect_the_others() -> None:
     columns = fields("A int, B string")
     payloads: list[bytes | None] = [b'{"A":%d,"B":"x"}' % i for i in range(10_000)]
     payloads[5000] = b'{"A":"x"}'
@@ -210,7 +210,7 @@ def test_one_that_is_wrong_does_not_spoil_the_others() -> None:
     ]
 
 
-def test_where_most_are_wrong_few_attempts_are_made() -> None:
+def test_a_batch_of_invalid_payloads_takes_few_attempts() -> None:
     rows, read = at_once(fields("A int"), [b'{"A":1.5}'] * 20_000, bare=False)
     assert len(rows) == 20_000
     assert not read.any()
@@ -236,12 +236,12 @@ def test_where_most_are_wrong_few_attempts_are_made() -> None:
         ),
     ],
 )
-def test_what_arrow_would_take_otherwise(payload: bytes) -> None:
+def test_payloads_that_arrow_reads_differently_are_left_to_the_row_decoder(payload: bytes) -> None:
     check_company(fields("A string"), payload, b'{"A":"x"}', bare=False)
     check_company(fields("A string"), payload, b'{"a":"x","more":1}', bare=False)
 
 
-def test_two_halves_of_a_document_are_no_document() -> None:
+def test_a_document_split_over_two_payloads_is_invalid() -> None:
     columns = fields("A string")
     check(columns, [b'{"A":"}', b'{":1}', b'{"A":"x"}{"A":"y"}'], bare=False)
     check(columns, [b'"a', b'b"', b'"c"},{"value":"d"'], bare=True)
@@ -250,17 +250,17 @@ def test_two_halves_of_a_document_are_no_document() -> None:
 
 
 @pytest.mark.parametrize("columns", ["M map<string,int>", "B bytes", "A array<bytes>", "A int, `a` int"])
-def test_what_is_left_to_the_row_decoder(columns: str) -> None:
+def test_types_that_are_left_to_the_row_decoder(columns: str) -> None:
     assert not can_read(fields(columns))
 
 
-def test_letters_whose_capitals_are_in_ascii_are_known() -> None:
+def test_non_ascii_letters_with_ascii_capitals_are_handled() -> None:
     found = {c for c in map(chr, range(128, 0x110000)) if c.upper().isascii()}
     assert found == set("\xdf\u0131\u017f") | set(map(chr, range(0xFB00, 0xFB07)))
     check(fields("CLASS string"), [b'{"class":"x","more":1}', '{"cla\xdf":"y","more":1}'.encode()], bare=False)
 
 
-def test_nothing_is_read_of_nothing() -> None:
+def test_empty_batches_and_null_payloads_are_read() -> None:
     for count in (0, 2):
         rows, read = at_once(fields("A int"), [None] * count, bare=False)
         assert (rows, read.tolist()) == ([(None,)] * count, [True] * count)

@@ -1,4 +1,4 @@
-"""What is written of columns at once is what is written row by row, to the byte."""
+"""The JSON column writer writes the bytes of the row encoder."""
 
 from __future__ import annotations
 
@@ -38,16 +38,18 @@ def tables(draw: st.DrawFn) -> tuple[list[Field], list[tuple[Any, ...] | None]]:
 
 @settings(max_examples=60, deadline=None)
 @given(tables(), st.booleans())
-def test_columns_are_written_as_rows_are(table: tuple[list[Field], list[tuple[Any, ...] | None]], bare: bool) -> None:
+def test_the_column_writer_agrees_with_the_row_encoder(
+    table: tuple[list[Field], list[tuple[Any, ...] | None]], bare: bool
+) -> None:
     columns, rows = table
     check(columns, rows, bare=bare and len(columns) == 1)
 
 
-def test_texts_are_escaped_as_ever() -> None:
+def test_texts_are_escaped_as_by_the_row_encoder() -> None:
     texts = ['a"b', "a\\b", "\x00\x1f\x7f\n\t", "é\u2028 😀", "", "/", "<&'"]
     check([Field("A", pa.string())], [(text,) for text in texts], bare=False)
 
 
 @pytest.mark.parametrize("columns", ["A array<int>", "A map<string,int>", "A struct<X int>", "A bytes"])
-def test_what_is_written_row_by_row(columns: str) -> None:
+def test_types_that_are_left_to_the_row_encoder(columns: str) -> None:
     assert not can_write(Schema.parse(columns).fields)

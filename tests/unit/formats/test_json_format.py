@@ -1,4 +1,4 @@
-"""JSON as ksqlDB reads and writes it: what is taken for what, names in any case, numbers to the last digit."""
+"""JSON as ksqlDB reads and writes it: coercions, names in any case, exact numbers."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def serde(columns: str, *, is_key: bool = False, wrapped: bool = True) -> Any:
         ("struct<A int,B string>", '{"a": 1, "c": 2}', {"A": 1, "B": None}),
     ],
 )
-def test_reads(kind: str, text: str, value: Any) -> None:
+def test_payloads_are_decoded(kind: str, text: str, value: Any) -> None:
     got = serde(f"C {kind}").decode(f'{{"C": {text}}}'.encode())[0]
     assert (repr(got), got) == (repr(value), value)
     assert serde(f"C {kind}", wrapped=False).decode(text.encode()) == (value,)
@@ -98,7 +98,7 @@ def test_reads(kind: str, text: str, value: Any) -> None:
         ("struct<A int>", "1"),
     ],
 )
-def test_refuses(kind: str, text: str) -> None:
+def test_invalid_payloads_are_refused(kind: str, text: str) -> None:
     for wrapped, payload in ((True, f'{{"COL": {text}}}'), (False, text)):
         with pytest.raises(BadRecord):
             serde(f"COL {kind}", wrapped=wrapped).decode(payload.encode())
@@ -112,7 +112,7 @@ def test_refuses(kind: str, text: str) -> None:
         ("M map<string,decimal(3,1)>", '{"m": {"k": 1.55}}', "\"M['k']\""),
     ],
 )
-def test_a_refusal_names_the_place(columns: str, payload: str, path: str) -> None:
+def test_an_error_names_the_place(columns: str, payload: str, path: str) -> None:
     with pytest.raises(BadRecord, match="column") as caught:
         serde(columns).decode(payload.encode())
     assert path in caught.value.what
@@ -121,19 +121,19 @@ def test_a_refusal_names_the_place(columns: str, payload: str, path: str) -> Non
 @pytest.mark.parametrize(
     "payload", [b"", b"{", b"[]", b"1", b'"a"', b'{"A": 1} x', b"\xff", b"[" * 2000, b'{"A": NaN}']
 )
-def test_what_is_no_object_is_a_bad_record(payload: bytes) -> None:
+def test_a_payload_that_is_not_an_object_is_a_bad_record(payload: bytes) -> None:
     with pytest.raises(BadRecord):
         serde("A int").decode(payload)
 
 
-def test_names_match_in_any_case_and_the_exact_one_wins() -> None:
+def test_names_match_in_any_case_and_an_exact_match_wins() -> None:
     assert serde("FOO int, BAR int").decode(b'{"foo": 1, "Bar": 2, "other": 3}') == (1, 2)
     assert serde("FOO int").decode(b'{"foo": 1, "FOO": 2}') == (2,)
     assert serde("FOO int, `foo` int").decode(b'{"FOO": 1}') == (1, None)
     assert serde("FOO int").decode(b"{}") == (None,)
 
 
-def test_null_is_no_row() -> None:
+def test_null_decodes_to_no_row() -> None:
     assert serde("A int").decode(b"null") is None
     assert serde("A int", wrapped=False).decode(b"null") is None
     assert serde("A int", wrapped=False).encode((None,)) is None
@@ -172,18 +172,18 @@ def test_keys_are_bare_when_single_and_objects_otherwise() -> None:
         ("struct<X double,Y bytes>", {"X": 1e-5, "Y": None}, '{"X":1.0E-5,"Y":null}'),
     ],
 )
-def test_writes(kind: str, value: Any, text: str) -> None:
+def test_values_are_encoded(kind: str, value: Any, text: str) -> None:
     assert serde(f"C {kind}").encode((value,)) == f'{{"C":{text}}}'.encode()
     assert serde(f"C {kind}", wrapped=False).encode((value,)) == text.encode()
 
 
-def test_maps_have_text_keys() -> None:
+def test_keys_of_maps_are_text() -> None:
     columns = [Field("M", pa.list_(pa.map_(pa.int32(), pa.int32())))]
     with pytest.raises(FormatUnsupported, match="JSON only supports MAP types with STRING keys"):
         find_format("JSON", {}).check(columns, is_key=False, wrapped=True)
 
 
-def test_keys_hold_no_maps() -> None:
+def test_maps_in_keys_are_refused() -> None:
     columns = [Field("K", pa.struct([("m", pa.map_(pa.string(), pa.int32()))]))]
     for name in ("JSON", "AVRO", "PROTOBUF", "DELIMITED", "KAFKA"):
         with pytest.raises(FormatUnsupported, match="Map keys"):

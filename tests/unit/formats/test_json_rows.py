@@ -1,4 +1,4 @@
-"""JSON: what fits, what does not and why; the fast and the exact way agree; what is written is read back."""
+"""JSON rows: what is accepted and rejected, bulk and exact decoding agree, and round trips."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def decode(columns: str, *payloads: bytes | str | None) -> Any:
         ("int", "null", None),
     ],
 )
-def test_values_that_fit(kind: str, text: str, value: Any) -> None:
+def test_valid_values_are_decoded(kind: str, text: str, value: Any) -> None:
     decoded = decode(f"a {kind}", f'{{"a": {text}}}')
     assert decoded.rejects == []
     (got,) = decoded.rows.column("a").to_pylist()
@@ -100,7 +100,7 @@ def test_values_that_fit(kind: str, text: str, value: Any) -> None:
         ("map<int,int>", '{"b": 1}', "expected int, got text 'b'"),
     ],
 )
-def test_values_that_do_not_fit(kind: str, text: str, reason: str) -> None:
+def test_invalid_values_are_rejected(kind: str, text: str, reason: str) -> None:
     decoded = decode(f"a {kind}", f'{{"a": {text}}}')
     (reject,) = decoded.rejects
     assert (reject.index, reject.code, decoded.rows.num_rows) == (0, "wrong-type", 0)
@@ -138,14 +138,14 @@ def test_values_that_do_not_fit(kind: str, text: str, reason: str) -> None:
     ],
 )
 @pytest.mark.parametrize("kind", ["double", "decimal(5,2)"])
-def test_records_that_lie_are_rejected_and_their_neighbours_kept(kind: str, payload: bytes | None) -> None:
+def test_malformed_records_are_rejected_and_the_others_are_kept(kind: str, payload: bytes | None) -> None:
     decoded = decode(f"a {kind}", '{"a": 1}', payload, '{"a": 2}')
     assert [(r.index, r.code) for r in decoded.rejects] == [(1, "bad-record")]
     assert decoded.good.tolist() == [0, 2]
     assert decoded.rows.column("a").to_pylist() == [1, 2]
 
 
-def test_two_half_payloads_do_not_make_a_row() -> None:
+def test_a_document_split_over_two_payloads_is_rejected() -> None:
     decoded = decode("a int", '{"a": 1}{"a": 2}', "", '{"a": 3', "}")
     assert (decoded.rows.num_rows, len(decoded.rejects)) == (0, 4)
 
@@ -158,7 +158,7 @@ def test_missing_fields_take_the_default_and_null_stays_null() -> None:
     ]
 
 
-def test_one_bad_payload_among_many_leaves_the_others_in_place() -> None:
+def test_one_invalid_payload_among_many_does_not_affect_the_others() -> None:
     payloads = [f'{{"a": {i}}}' for i in range(10_000)]
     payloads[5_000] = "oops"
     decoded = decode("a int", *payloads)
@@ -175,13 +175,13 @@ def test_no_payloads_give_no_rows() -> None:
     ("name", "number"),
     [("b", "-0"), *((name, n) for name in ("b", "unread") for n in ("9e308", "-9E+308", "1" + 309 * "0", "NaN"))],
 )
-def test_numbers_that_need_a_closer_look(name: str, number: str) -> None:
+def test_numbers_that_need_exact_decoding(name: str, number: str) -> None:
     payload = pa.array([f'{{"a": "x", "{name}": {number}}}'.encode()], pa.binary())
     assert not decode_at_once(payload, Schema.parse("a string, b double"))[1].any()
 
 
 @pytest.mark.parametrize("value", ['"2024-01-01T00:00:00.123Z"', "1704067200123"], ids=["text", "number"])
-def test_timestamps_take_the_fast_way(value: str) -> None:
+def test_timestamps_are_decoded_in_bulk(value: str) -> None:
     payload = pa.array([f'{{"t": {value}, "f": 0.1}}'.encode()], pa.binary())
     schema = Schema.parse("t timestamp, f float")
     columns, read = decode_at_once(payload, schema)
@@ -190,7 +190,7 @@ def test_timestamps_take_the_fast_way(value: str) -> None:
 
 
 @given(tables())
-def test_what_is_encoded_is_decoded(table: tuple[Schema, pa.RecordBatch]) -> None:
+def test_encoded_rows_are_decoded_unchanged(table: tuple[Schema, pa.RecordBatch]) -> None:
     schema, rows = table
     decoded = JSON.decode(JSON.encode(rows, schema), schema)
     assert decoded.rejects == []
@@ -238,7 +238,7 @@ FITTING = st.builds(
 
 @given(st.lists(objects() | FITTING | st.binary(max_size=4), min_size=1, max_size=4))
 @settings(max_examples=150, deadline=None)
-def test_the_fast_way_agrees_with_the_exact_one(payloads: list[bytes]) -> None:
+def test_bulk_decoding_agrees_with_exact_decoding(payloads: list[bytes]) -> None:
     array = pa.array(payloads, pa.binary())
     (columns, read), exact = decode_at_once(array, FAST), decode_one_by_one(array, FAST)
     assert set(np.flatnonzero(read)) <= set(exact.good)
@@ -248,7 +248,7 @@ def test_the_fast_way_agrees_with_the_exact_one(payloads: list[bytes]) -> None:
 
 @given(st.lists(objects() | FITTING | st.binary(max_size=4), min_size=1, max_size=3), st.data())
 @settings(max_examples=50, deadline=None)
-def test_many_payloads_are_decoded_as_one_by_one(payloads: list[bytes], data: st.DataObject) -> None:
+def test_large_batches_are_decoded_as_single_payloads_are(payloads: list[bytes], data: st.DataObject) -> None:
     others = data.draw(st.lists(FITTING, min_size=1, max_size=3))
     array = pa.array(others * 100 + payloads + others * 100, pa.binary())
     whole, exact = JSON.decode(array, FAST), decode_one_by_one(array, FAST)
@@ -257,9 +257,9 @@ def test_many_payloads_are_decoded_as_one_by_one(payloads: list[bytes], data: st
 
 
 @given(st.lists(FITTING, min_size=1, max_size=4))
-def test_fitting_records_take_the_fast_way(payloads: list[bytes]) -> None:
+def test_valid_records_are_decoded_in_bulk(payloads: list[bytes]) -> None:
     assert decode_at_once(pa.array(payloads, pa.binary()), FAST)[1].all()
 
 
-def test_the_format_is_declared() -> None:
+def test_the_format_is_registered() -> None:
     assert isinstance(find_row_format("json", {}), JsonRows)

@@ -1,4 +1,4 @@
-"""The formats KAFKA and NONE, and how formats are found by name."""
+"""The formats KAFKA and NONE, and the lookup of formats by name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def serde(columns: str) -> Any:
         ("bytes", b"\xff", b"\xff"),
     ],
 )
-def test_as_kafka_writes_it(kind: str, value: Any, payload: bytes) -> None:
+def test_values_have_the_bytes_of_kafkas_serializers(kind: str, value: Any, payload: bytes) -> None:
     assert serde(f"C {kind}").encode((value,)) == payload
     assert serde(f"C {kind}").decode(payload) == (value,)
 
@@ -46,7 +46,7 @@ def test_as_kafka_writes_it(kind: str, value: Any, payload: bytes) -> None:
     ("kind", "payload"),
     [("int", b""), ("int", b"12345678"), ("bigint", b"1234"), ("double", b"1"), ("string", b"\xff")],
 )
-def test_other_lengths_are_bad_records(kind: str, payload: bytes) -> None:
+def test_payloads_of_other_lengths_are_bad_records(kind: str, payload: bytes) -> None:
     with pytest.raises(BadRecord, match='column "C"'):
         serde(f"C {kind}").decode(payload)
 
@@ -78,7 +78,7 @@ def test_none_has_no_columns() -> None:
         maker.check(Schema.parse("K string").fields, is_key=True, wrapped=False)
 
 
-def test_values_without_columns_are_rows_without_values() -> None:
+def test_payloads_without_columns_decode_to_empty_rows() -> None:
     for name in ("KAFKA", "DELIMITED", "JSON"):
         made = find_format(name, {}).serde([], is_key=False, wrapped=True)
         assert made.decode(made.encode(())) == ()
@@ -104,7 +104,7 @@ def test_names_match_in_any_case() -> None:
             find_format(name, {})
 
 
-def test_which_formats_wrap() -> None:
+def test_which_formats_wrap_single_values() -> None:
     assert wrappings("json") == wrappings("AVRO") == {True, False}
     assert wrappings("KAFKA") == wrappings("delimited") == {False}
 
@@ -116,7 +116,7 @@ def test_a_missing_library_is_named_with_its_extra() -> None:
         assert caught.value.fix == "pip install 'headrace[avro]'"
 
 
-def test_libraries_of_extras_are_loaded_only_by_who_uses_them() -> None:
+def test_libraries_of_extras_are_imported_only_when_used() -> None:
     script = (
         "import sys, headrace.formats.lookup; print([m for m in ('fastavro', 'google.protobuf') if m in sys.modules])"
     )

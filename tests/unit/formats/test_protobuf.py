@@ -1,4 +1,4 @@
-"""Protobuf: the text that columns get, messages of other schemas, and where null is lost."""
+"""Protobuf: the schema of columns, schema resolution, and where null is lost."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def serde(columns: str, registry: MemoryRegistry, *, is_key: bool = False, **opt
     return maker.serde(Schema.parse(columns).fields, is_key=is_key, wrapped=True)
 
 
-def test_the_text_names_every_column() -> None:
+def test_the_schema_names_every_column() -> None:
     registry = MemoryRegistry()
     serde("A int, B decimal(4,2), C array<string>, D map<string,bigint>, E struct<X date>", registry).encode(
         (None,) * 5
@@ -102,7 +102,7 @@ def test_a_writers_schema_is_resolved_by_name() -> None:
     assert made.decode(payload) == (-5, "PAID", lines, {"k": {"SKU": "b"}}, 1005, "n", None, False, [1.5], None)
 
 
-def test_the_first_message_and_messages_inside_are_found_by_place() -> None:
+def test_messages_are_found_by_their_index() -> None:
     registry = MemoryRegistry()
     assert serde("ID string", registry).decode(foreign(registry, (0,), b"\x00", id="x")) == ("x",)
     assert serde("SKU string", registry).decode(foreign(registry, (1, 0), b"\x04\x02\x00", sku="y")) == ("y",)
@@ -111,7 +111,7 @@ def test_the_first_message_and_messages_inside_are_found_by_place() -> None:
 @pytest.mark.parametrize(
     "index", [b"", b"\x80", b"\x02\x0a", b"\x01", b"\x02\x01", b"\xfe\xff\xff\xff\x0f", b"\x04\x02\x08"]
 )
-def test_a_wrong_place_is_a_bad_record(index: bytes) -> None:
+def test_an_invalid_message_index_is_a_bad_record(index: bytes) -> None:
     registry = MemoryRegistry()
     schema_id = registry.register("t-value", FOREIGN, "PROTOBUF")
     with pytest.raises(BadRecord):
@@ -121,7 +121,7 @@ def test_a_wrong_place_is_a_bad_record(index: bytes) -> None:
 @pytest.mark.parametrize(
     "kind", ["int", "array<string>", "map<string,int>", "struct<X int>", "date", "decimal(3,1)", "bytes"]
 )
-def test_what_does_not_fit_is_a_bad_record(kind: str) -> None:
+def test_an_incompatible_value_is_a_bad_record(kind: str) -> None:
     registry = MemoryRegistry()
     with pytest.raises(BadRecord):
         serde(f"ID {kind}", registry).decode(foreign(registry, (0,), b"\x00", id="x"))
@@ -156,7 +156,7 @@ def test_without_a_registry_there_is_no_header() -> None:
         ("A map<array<int>,int>", "does not support type 'ARRAY'"),
     ],
 )
-def test_what_protobuf_cannot_hold_is_refused(columns: str, reason: str) -> None:
+def test_types_that_protobuf_cannot_represent_are_refused(columns: str, reason: str) -> None:
     with pytest.raises(FormatUnsupported, match=reason):
         serde(columns, MemoryRegistry())
 
@@ -169,12 +169,12 @@ def test_unknown_representations_of_null_are_refused() -> None:
 @pytest.mark.parametrize(
     "text", ["", "message", "message A {", "message A { int32 }", "message A { int32 x 1; }", "€", "syntax"]
 )
-def test_text_that_is_no_schema_is_a_value_error(text: str) -> None:
+def test_an_invalid_schema_is_a_value_error(text: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         parse_proto(text)
 
 
-def test_what_is_written_is_parsed_to_the_same_fields() -> None:
+def test_a_formatted_schema_is_parsed_to_the_same_fields() -> None:
     registry = MemoryRegistry()
     made = serde("A int, M map<string,struct<t time>>, D decimal(4,2)", registry)
     row = (1, {"a": {"t": 5}}, Decimal("1.50"))

@@ -20,7 +20,7 @@ def test_bytes_pass_unchanged() -> None:
     assert FORMAT.encode(decoded.rows, RAW).equals(PAYLOADS)
 
 
-def test_a_text_column_takes_only_text() -> None:
+def test_a_text_column_rejects_invalid_utf_8() -> None:
     decoded = FORMAT.decode(PAYLOADS, Schema.parse("id bigint key, line string"))
     assert decoded.rows.column("line").to_pylist() == ["a", None, ""]
     assert decoded.good.tolist() == [0, 2, 3]

@@ -1,4 +1,4 @@
-"""For every format: what is written is read back, and bytes that nobody wrote are refused, never more."""
+"""For every format: encoded rows are decoded unchanged, and arbitrary bytes give a row or a bad record."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def serde(name: str, columns: list[Field], *, is_key: bool = False, wrapped: boo
     return find_format(name, options).serde(columns, is_key=is_key, wrapped=wrapped)
 
 
-def there_and_back(made: Any, row: tuple[Any, ...]) -> Any:
+def round_trip(made: Any, row: tuple[Any, ...]) -> Any:
     return made.decode(made.encode(row))
 
 
@@ -33,20 +33,20 @@ def bare(row: tuple[Any, ...], columns: list[Field], wrapped: bool) -> Any:
 @given(tables(types(TEXT_KEYS)), st.booleans(), st.sampled_from(["JSON", "JSON_SR"]))
 def test_json(table: tuple[list[Field], tuple[Any, ...]], wrapped: bool, name: str) -> None:
     columns, row = table
-    assert there_and_back(serde(name, columns, wrapped=wrapped), row) == bare(row, columns, wrapped)
+    assert round_trip(serde(name, columns, wrapped=wrapped), row) == bare(row, columns, wrapped)
 
 
 @given(tables(LEAVES), st.sampled_from([",", "|", "TAB", "SPACE", "$", "a", "-"]))
 def test_delimited(table: tuple[list[Field], tuple[Any, ...]], delimiter: str) -> None:
     columns, row = table
     expected = tuple(None if v in ("", b"") else v for v in row)  # an empty field is null
-    assert there_and_back(serde("DELIMITED", columns, delimiter=delimiter), row) == expected
+    assert round_trip(serde("DELIMITED", columns, delimiter=delimiter), row) == expected
 
 
 @given(tables(st.sampled_from([KINDS[k] for k in ("int", "bigint", "double", "string", "bytes")]), most=1))
 def test_kafka(table: tuple[list[Field], tuple[Any, ...]]) -> None:
     columns, row = table
-    assert there_and_back(serde("KAFKA", columns), row) == bare(row, columns, wrapped=False)
+    assert round_trip(serde("KAFKA", columns), row) == bare(row, columns, wrapped=False)
 
 
 @given(tables(types(MAP_KEYS)), st.booleans())
@@ -54,7 +54,7 @@ def test_kafka(table: tuple[list[Field], tuple[Any, ...]]) -> None:
 def test_avro(table: tuple[list[Field], tuple[Any, ...]], wrapped: bool) -> None:
     columns, row = table
     made = serde("AVRO", columns, wrapped=wrapped, registry=MemoryRegistry())
-    assert there_and_back(made, row) == bare(row, columns, wrapped)
+    assert round_trip(made, row) == bare(row, columns, wrapped)
 
 
 @given(
@@ -70,7 +70,7 @@ def test_protobuf(table: tuple[list[Field], tuple[Any, ...]], name: str, nullabl
             made.encode(row)
         return
     expected = tuple(proto_like(v, c.type, nullable=bool(nullable)) for v, c in zip(row, columns, strict=True))
-    assert there_and_back(made, row) == expected
+    assert round_trip(made, row) == expected
 
 
 EVERY_KIND = [
@@ -114,14 +114,14 @@ def test_any_bytes_are_a_row_or_a_bad_record(name: str, payload: bytes) -> None:
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-def test_no_payload_is_no_row(name: str) -> None:
+def test_a_null_payload_decodes_to_no_row(name: str) -> None:
     for made in SERDES[name]:
         assert made.decode(None) is None
         assert made.encode(None) is None
 
 
 @pytest.mark.parametrize("name", ["JSON", "JSON_SR", "AVRO", "PROTOBUF", "PROTOBUF_NOSR", "KAFKA", "DELIMITED"])
-def test_a_null_key_of_one_column_is_no_payload(name: str) -> None:
+def test_a_null_key_of_one_column_encodes_to_a_null_payload(name: str) -> None:
     assert serde(name, [Field("K", pa.int32())], is_key=True).encode((None,)) is None
 
 

@@ -1,4 +1,4 @@
-"""A dialect is one class: what is registered by a test alone is parsed, planned, run, journalled and restored."""
+"""A dialect is one class: registered by a test, it is parsed, planned, run, journalled and restored."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_statements_are_journalled_in_their_language_and_restored(language: str,
         assert not node.broken
 
 
-def test_without_its_dialect_a_journalled_statement_is_broken_and_kept(log: EmbeddedLog) -> None:
+def test_a_journalled_statement_of_an_unknown_dialect_is_kept_as_broken(log: EmbeddedLog) -> None:
     settings = Settings.of(storage_data=log.folder)
     with Node(log, settings, isolation=Nowhere()) as node:
         node.execute(SCRIPTS["arrows"], language="arrows")
@@ -97,7 +97,7 @@ def test_statements_over_http_name_their_language(language: str, log: EmbeddedLo
         assert [entry["language"] for entry in listed] == [language, language, "ksql"]
 
 
-def test_an_unknown_language_over_http_is_refused_with_the_known_ones(log: EmbeddedLog) -> None:
+def test_an_unknown_language_over_http_is_refused_with_the_known_languages(log: EmbeddedLog) -> None:
     settings = Settings.of(storage_data=log.folder)
     with Node(log, settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
         with pytest.raises(UnknownDialect) as refused:
@@ -108,7 +108,7 @@ def test_an_unknown_language_over_http_is_refused_with_the_known_ones(log: Embed
 
 
 @pytest.mark.parametrize("language", SCRIPTS)
-def test_the_ending_of_a_file_picks_the_dialect(language: str, tmp_path: Path) -> None:
+def test_the_file_extension_selects_the_dialect(language: str, tmp_path: Path) -> None:
     headrace = Program(tmp_path / "data")
     script, cases = tmp_path / f"app.{language}", tmp_path / "cases.json"
     script.write_text(SCRIPTS[language])
@@ -119,7 +119,7 @@ def test_the_ending_of_a_file_picks_the_dialect(language: str, tmp_path: Path) -
     assert headrace("test", script, code=1).err.startswith(f"bad-test-cases: {script} has no ASSERT")
 
 
-def test_cases_run_in_any_dialect() -> None:
+def test_cases_of_the_test_command_run_in_any_dialect() -> None:
     assert run_cases(SCRIPTS["lists"], CASES, language="lists").failed == 0
 
 
@@ -133,7 +133,7 @@ def test_check_collects_all_errors_with_their_places() -> None:
     assert found.statements == 4
 
 
-def test_an_error_stops_a_script_and_earlier_statements_stay() -> None:
+def test_an_error_stops_a_script_after_the_earlier_statements() -> None:
     world = World()
     with pytest.raises(SourceNotFound) as refused:
         world.execute("A\nX > 1 -> Y\nA > 1 -> B", language="arrows")
@@ -141,7 +141,7 @@ def test_an_error_stops_a_script_and_earlier_statements_stay() -> None:
     assert set(world.catalog.sources) == {"A"}
 
 
-def test_a_dialect_is_found_by_its_name_or_the_ending_of_a_file() -> None:
+def test_a_dialect_is_found_by_its_name_or_a_file_extension() -> None:
     assert registry.dialect_of_file("app.lists").name == "lists"
     assert registry.dialect_of_file("app.ksql").name == registry.dialect_of_file("app.SQL").name == "ksql"
     assert registry.dialect_of_file("/dev/stdin").name == "ksql"

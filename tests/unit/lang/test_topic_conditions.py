@@ -97,7 +97,7 @@ def matched(text: str, rows: Batch, **more: Any) -> list[int]:
         ("true", [0, 1, 2]),
     ],
 )
-def test_rows_of_topics_with_a_schema(text: str, hits: list[int]) -> None:
+def test_conditions_select_rows_of_topics_with_a_schema(text: str, hits: list[int]) -> None:
     assert matched(text, batch(TYPED, ROWS, partition=3)) == hits
 
 
@@ -108,7 +108,7 @@ def test_headers_are_a_column_of_every_topic() -> None:
     assert matched(text, raw(b"", b"", headers=headers)) == [0]
 
 
-def test_a_deleted_row_has_its_key_only() -> None:
+def test_a_deleted_row_has_only_its_key() -> None:
     rows = batch(TYPED, ROWS, deleted=[None, True, None])
     assert matched("id = 2", rows) == [1]
     assert matched("name IS NULL", rows) == [1]

@@ -65,7 +65,7 @@ def test_a_topic_that_was_created_again_is_read_from_its_start(tmp_path: Path) -
         assert topic.read(dict) == {}
 
 
-def test_a_topic_that_was_cut_without_a_snapshot_is_refused(tmp_path: Path) -> None:
+def test_a_topic_truncated_without_a_snapshot_is_refused(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
         topic = FoldedTopic[Values](log, "__numbers", dict, fold_number, snapshots=Snapshots(dump, load))
         topic.append([Record(b"1", b"a"), Record(b"2", b"b")])

@@ -1,4 +1,4 @@
-"""The filter by headers."""
+"""Filtering rows by headers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def matched(wanted: dict[str, Any], rows: pa.RecordBatch) -> list[bool]:
     return header_filter(wanted)(Batch("t", 0, rows, 0)).to_pylist()
 
 
-def test_a_row_matches_if_it_has_all_headers_and_the_last_of_a_name_counts() -> None:
+def test_a_row_matches_if_the_last_header_of_each_name_has_the_value() -> None:
     shaped = [h and [{"name": name, "value": value} for name, value in h] for h in HEADERS]
     rows = pa.RecordBatch.from_pydict({"value": [b""] * 5, "$headers": pa.array(shaped, HEADERS_TYPE)})
     assert matched({"type": "order", "zone": b"eu"}, rows) == [True, False, False, True, False]

@@ -1,4 +1,4 @@
-"""Partitioners: Kafka's hash, round robin, priorities, and functions of the user's."""
+"""Partitioners: Kafka's hash, round robin, priorities, and custom functions."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ def one_by_one(data: bytes) -> int:
     ("key", "expected"),
     [(b"21", -973932308), (b"foobar", -790332482), (b"a-little-bit-long-string", -985981536), (b"abc", 479470107)],
 )
-def test_it_is_kafkas_hash(key: bytes, expected: int) -> None:
+def test_hashes_agree_with_kafka(key: bytes, expected: int) -> None:
     assert murmur2(pa.array([key], pa.binary())).astype(np.int32)[0] == expected
     assert one_by_one(key) == expected & 0xFFFFFFFF
 
 
 @given(st.lists(st.none() | st.binary(max_size=20)), st.integers(0, 3))
-def test_all_keys_at_once_are_as_one_by_one(keys: list[bytes | None], skip: int) -> None:
+def test_bulk_partitioning_agrees_with_single_keys(keys: list[bytes | None], skip: int) -> None:
     column = pa.array(keys, pa.binary()).slice(min(skip, len(keys)))
     found = murmur2(column)
     assert len(found) == len(column)
@@ -66,11 +66,11 @@ def rows(**columns: list) -> pa.RecordBatch:
         ("a int key, b bytes key", {"a": [None], "b": [b"\xff"]}, [b'[null,"/w=="]']),
     ],
 )
-def test_keys_as_bytes(schema: str, columns: dict, expected: list) -> None:
+def test_keys_are_hashed_as_bytes(schema: str, columns: dict, expected: list) -> None:
     assert key_bytes(rows(**columns), Schema.parse(schema)).to_pylist() == expected
 
 
-def test_rows_without_key_go_round() -> None:
+def test_rows_without_key_are_distributed_round_robin() -> None:
     given_ = rows(key=pa.array([None] * 6, pa.binary()), value=[b"x"] * 6)
     chosen = partitioner("hash")(given_, RAW, 3)
     assert sorted(chosen) == [0, 0, 1, 1, 2, 2]
@@ -99,7 +99,7 @@ def too_few(rows: pa.RecordBatch, partitions: int) -> list[int]:
     return []
 
 
-def test_a_function_of_the_users() -> None:
+def test_a_custom_function_chooses_the_partition() -> None:
     given_ = rows(key=[b"a", b"b"], value=[b"", b""])
     assert partitioner(f"{__name__}:last_partition")(given_, RAW, 4).tolist() == [3, 3]
     for bad in ("too_far", "too_few"):
@@ -108,7 +108,7 @@ def test_a_function_of_the_users() -> None:
 
 
 @pytest.mark.parametrize("name", ["nothing", "", "no.such.module:f", "os:no_such_function", "priority"])
-def test_what_is_no_partitioner_is_refused(name: str) -> None:
+def test_an_invalid_partitioner_is_refused(name: str) -> None:
     with pytest.raises(Exception) as raised:  # noqa: PT011
         partitioner(name)
     assert raised.value.code in ("bad-topic-option", "bad-option")  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""Sizes of rows, counted column by column, are what counting value by value gives."""
+"""Row sizes counted by columns agree with sizes counted by values."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ LARGE = {
 
 
 @pytest.mark.parametrize("case", LARGE)
-def test_what_is_nested_counts(case: str) -> None:
+def test_nested_values_are_counted(case: str) -> None:
     kind, value = LARGE[case]
     topic = Topic("t", TopicSpec(schema=Schema.parse(f"id int key, it {kind}"), max_record_bytes=Size(150)), 0)
     rows = pa.RecordBatch.from_pylist([{"id": 1}, {"id": 2, "it": value}], topic.schema.arrow)
@@ -85,7 +85,7 @@ def test_what_is_nested_counts(case: str) -> None:
     prepare_rows(rows.slice(0, 1), topic, 1)
 
 
-def test_headers_count() -> None:
+def test_headers_are_counted() -> None:
     topic = Topic("t", TopicSpec(max_record_bytes=Size(100)), 0)
     few, many = Record(b"x", headers=(("a", b"1"),)), Record(b"x", headers=(("name", b"y" * 50),) * 2)
     with pytest.raises(RecordTooLarge, match=r"record 1 .* 109 bytes"):

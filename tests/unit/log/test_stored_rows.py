@@ -1,4 +1,4 @@
-"""Rows on their way in and out."""
+"""Rows as they are stored and read."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ times = st.none() | st.integers(0, 2 * NOW)
         max_size=6,
     )
 )
-def test_all_times_at_once_are_as_one_by_one(records: list[Record]) -> None:
+def test_bulk_time_parsing_agrees_with_single_times(records: list[Record]) -> None:
     rows = prepare_rows(from_records(records), topic(), NOW)
     expected = [event_time(r.occurred_at, r.sent_at, NOW if r.received_at is None else r.received_at) for r in records]
     assert rows.column("$timestamp").to_pylist() == expected
@@ -53,12 +53,12 @@ def test_all_times_at_once_are_as_one_by_one(records: list[Record]) -> None:
     assert rows.column("value").to_pylist() == [r.value for r in records]
 
 
-def test_a_timestamp_given_goes_before() -> None:
+def test_a_given_timestamp_takes_precedence() -> None:
     rows = pa.RecordBatch.from_pydict({"value": [b"a", b"b"], "$timestamp": [5, None], "$occurred_at": [7, 8]})
     assert prepare_rows(rows, topic(), NOW).column("$timestamp").to_pylist() == [5, 8]
 
 
-def test_columns_that_say_nothing_are_left_out() -> None:
+def test_empty_system_columns_are_omitted() -> None:
     rows = pa.RecordBatch.from_pydict({"value": [b"a"], "$deleted": pa.array([None], pa.bool_())})
     assert prepare_rows(rows, topic(), NOW).schema.names == ["key", "value", "$timestamp"]
 
@@ -78,7 +78,7 @@ def test_received_time_is_stored_with_the_device_times() -> None:
         {"value": [b"x"], "$deleted": ["x"]},
     ],
 )
-def test_what_does_not_fit_is_refused(columns: dict) -> None:
+def test_invalid_rows_are_refused(columns: dict) -> None:
     with pytest.raises(WrongType):
         prepare_rows(pa.RecordBatch.from_pydict(columns), topic(), NOW)
 
@@ -113,7 +113,7 @@ def test_splitting_keeps_all_rows_in_order_and_keys_together(pairs: list, partit
         assert [v for k, v in found if k == key] == [v for k, v in pairs if k == key]
 
 
-def test_a_partition_can_be_named_unless_the_key_says_otherwise() -> None:
+def test_a_partition_can_be_given_unless_it_contradicts_the_key() -> None:
     four = topic(partitions=4)
     plain = prepare_rows(from_records([Record(b"x")]), four, NOW)
     assert [p for p, _ in split_by_partition(plain, four, 3)] == [3]
@@ -129,7 +129,7 @@ def test_a_partition_can_be_named_unless_the_key_says_otherwise() -> None:
     assert [p for p, _ in split_by_partition(keyed, free, (home + 1) % 4)] == [(home + 1) % 4]
 
 
-def test_stored_rows_are_read_with_the_schema_of_today() -> None:
+def test_stored_rows_are_read_with_the_current_schema() -> None:
     old, new = (
         Schema.parse("a int, b struct<x int>"),
         Schema.parse("c string default 'd', a double, b struct<x bigint,y int>, e int"),
@@ -166,7 +166,7 @@ def test_widening_nested_values_keeps_them(values: list, skip: int) -> None:
     assert widen_column(column, wide).to_pylist() == expected
 
 
-def test_widening_maps_and_numbers() -> None:
+def test_maps_and_numbers_are_widened() -> None:
     column = pa.array([[("k", 1)], None], pa.map_(pa.string(), pa.int32()))
     assert widen_column(column, pa.map_(pa.string(), pa.int64())).to_pylist() == [[("k", 1)], None]
     assert np.isclose(widen_column(pa.array([1.5], pa.float32()), pa.float64())[0].as_py(), 1.5)

@@ -1,4 +1,4 @@
-"""Rules for topics, and the text in which a spec is stored."""
+"""Validation of topic specs, and their stored text."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_text_is_read_back(spec: TopicSpec) -> None:
     assert all(type(getattr(again, n)) is type(getattr(spec, n)) for n in vars(spec))
 
 
-def test_options_that_came_later_have_their_defaults_and_strange_ones_are_passed_over() -> None:
+def test_missing_options_have_defaults_and_unknown_ones_are_ignored() -> None:
     stored = json.loads(spec_text(TopicSpec(partitions=3)))
     del stored["quota_bytes"]
     stored["colour"] = "red"
@@ -54,14 +54,14 @@ def test_impossible_changes_are_refused(changes: dict) -> None:
         altered_spec(Topic("t", TopicSpec(partitions=2), 0), changes)
 
 
-def test_raw_and_typed_do_not_change_into_each_other() -> None:
+def test_a_topic_cannot_change_between_raw_and_typed() -> None:
     typed = Schema.parse("key bytes key, value bytes, more int")
     for old, new in ((RAW, typed), (typed, RAW)):
         with pytest.raises(IncompatibleSchema, match="raw and typed"):
             altered_spec(Topic("t", TopicSpec(schema=old), 0), {"schema": new})
 
 
-def test_limits_may_be_taken_away() -> None:
+def test_limits_can_be_removed() -> None:
     topic = Topic("t", TopicSpec(retention_bytes=Size(5)), 0)
     assert altered_spec(topic, {"retention_bytes": None}).retention_bytes is None
     check_spec(TopicSpec(archive=True, retention_bytes=Size(5)))

@@ -1,4 +1,4 @@
-"""E-mails: what is in them, what cannot be put into them, and what a refusal means."""
+"""E-mails: their content, header injection, and the meaning of SMTP errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def mail(post: MailReceiver, to: str = "ann@example.com, bob@example.com", **opt
     return EmailSender(notifier("email", {"to": to, **options}), means(settings))
 
 
-def test_a_mail_says_what_was_raised() -> None:
+def test_an_email_describes_the_raised_alerts() -> None:
     with mail_receiver() as post:
         mail(post, subject="[ops]").send(message(notice(0), notice(1, "hotter")))
         (text,) = post.mails
@@ -40,7 +40,7 @@ def test_a_mail_says_what_was_raised() -> None:
     assert found.get_content().splitlines() == ["raised d1: it is hot", "raised d1: hotter"]
 
 
-def test_a_record_makes_no_headers() -> None:
+def test_values_of_a_record_cannot_inject_headers() -> None:
     with mail_receiver() as post:
         one = notice(0, "x\r\nBcc: eve@example.com\r\n\r\nhello\r\n.\r\nRCPT TO:<eve@example.com>")
         bad = type(one)(**{**vars(one), "target": "d1\r\nBcc: eve@example.com"})
@@ -53,20 +53,20 @@ def test_a_record_makes_no_headers() -> None:
 
 
 @pytest.mark.parametrize("to", ["ann", "ann@example.com\r\nBcc: eve@example.com", "", "a@b, "])
-def test_addresses_that_are_none_are_refused(to: str) -> None:
+def test_invalid_addresses_are_refused(to: str) -> None:
     with mail_receiver() as post, pytest.raises(DeliveryRefused):
         mail(post, to).send(message())
     assert post.mails == []
 
 
 @pytest.mark.parametrize(("answer", "again"), [("450 later", True), ("550 never", False)])
-def test_what_a_refusal_means(answer: str, again: bool) -> None:
+def test_smtp_errors_are_retried_or_final(answer: str, again: bool) -> None:
     with mail_receiver(answer) as post, pytest.raises((RetryLater, DeliveryRefused)) as raised:
         mail(post).send(message())
     assert isinstance(raised.value, RetryLater) == again
 
 
-def test_only_those_who_have_not_got_it_are_tried_again() -> None:
+def test_only_recipients_that_failed_temporarily_are_retried() -> None:
     """One address is busy for a while, one is none."""
     said = {"ann@example.com": "250 ok", "bob@example.com": "450 later", "eve@example.com": "550 never"}
     with mail_receiver(lambda address: said[address]) as post:
@@ -80,7 +80,7 @@ def test_only_those_who_have_not_got_it_are_tried_again() -> None:
         assert post.taken == [["ann@example.com"], ["bob@example.com"]]
 
 
-def test_addresses_of_a_secret_are_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_error_does_not_reveal_addresses_from_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MAIL_TO", "ann@example.com, bob@example.com")
     with mail_receiver("550 never") as post, pytest.raises(DeliveryRefused) as raised:
         mail(post, "${env:MAIL_TO}").send(message())
@@ -88,13 +88,13 @@ def test_addresses_of_a_secret_are_not_told(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 @pytest.mark.parametrize("bye", ["500 what?", "421 gone", ""])
-def test_a_mail_that_was_taken_is_taken_whatever_the_good_bye(bye: str) -> None:
+def test_an_accepted_email_is_sent_whatever_the_reply_to_quit(bye: str) -> None:
     with mail_receiver(bye=bye) as post:
         mail(post).send(message())
     assert len(post.mails) == 1
 
 
-def test_it_is_not_sent_in_clear_text_unless_that_is_asked_for() -> None:
+def test_plain_text_smtp_must_be_allowed_explicitly() -> None:
     with mail_receiver() as post:
         careful = EmailSender(
             notifier("email", {"to": "a@b.c"}), means(Settings.of(notifiers_smtp_url=f"smtp://127.0.0.1:{post.port}"))
@@ -104,12 +104,12 @@ def test_it_is_not_sent_in_clear_text_unless_that_is_asked_for() -> None:
     assert post.mails == []
 
 
-def test_without_a_server_there_is_no_mail() -> None:
+def test_a_missing_smtp_url_is_refused() -> None:
     with pytest.raises(BadSetting):
         EmailSender(notifier("email", {"to": "a@b.c"}), means(Settings())).send(message())
 
 
-def test_lines_in_the_log_file(caplog: pytest.LogCaptureFixture) -> None:
+def test_the_log_notifier_writes_lines(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "headrace.alerts"):
         LogFileSender(notifier("log", {}), means(Settings())).send(message(notice(0), notice(1, "hotter")))
     assert [(one.levelname, one.getMessage()) for one in caplog.records] == [
@@ -118,9 +118,7 @@ def test_lines_in_the_log_file(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_a_password_with_signs_of_addresses_is_none_of_its_parts(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_password_may_contain_url_delimiters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PW", "hunter2/x:y@z")
     url = _server(Settings.of(storage_data=tmp_path, notifiers_smtp_url="smtp://user:${env:PW}@host.example:587"))
     assert (url.hostname, url.port, unquote(url.password or "")) == ("host.example", 587, "hunter2/x:y@z")

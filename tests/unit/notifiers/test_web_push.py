@@ -1,4 +1,4 @@
-"""Web push: the example of RFC 8291, a proof that can be checked, and browsers that come and go."""
+"""Web push: the example of RFC 8291, a verifiable VAPID signature, and the life of subscriptions."""
 
 from __future__ import annotations
 
@@ -63,19 +63,19 @@ def opened(body: bytes) -> bytes:
     return AESGCM(key).decrypt(nonce, content, None).removesuffix(b"\2")
 
 
-def test_the_example_of_the_standard() -> None:
+def test_the_example_of_rfc_8291_is_encrypted() -> None:
     assert (
         base64url_encode(encrypt_message(PLAIN, BROWSER, AUTH, key=key_of(SENDER), salt=base64url_decode(SALT))) == BODY
     )
 
 
-def test_each_time_it_looks_different_and_can_be_opened() -> None:
+def test_each_encryption_is_different_and_decrypts_to_the_same_text() -> None:
     first, second = encrypt_message(PLAIN, BROWSER, AUTH), encrypt_message(PLAIN, BROWSER, AUTH)
     assert first != second
     assert opened(first) == opened(second) == PLAIN
 
 
-def test_the_proof_is_signed_by_the_key_that_it_names() -> None:
+def test_the_vapid_token_is_signed_by_the_key_that_it_names() -> None:
     key = key_of(SENDER)
     words = dict(
         part.split("=", 1) for part in vapid_authorization(key, "https://push.example:8443/x", "a@b.c")[6:].split(", ")
@@ -90,7 +90,7 @@ def test_the_proof_is_signed_by_the_key_that_it_names() -> None:
     assert (told["aud"], told["sub"]) == ("https://push.example:8443", "mailto:a@b.c")
 
 
-def test_the_servers_key_is_made_once_and_for_its_owner(tmp_path: Path) -> None:
+def test_the_server_key_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
     first = public_bytes(load_server_key(tmp_path))
     assert public_bytes(load_server_key(tmp_path)) == first
     assert public_key(means(Settings.of(storage_data=tmp_path))) == base64url_encode(first)
@@ -98,7 +98,9 @@ def test_the_servers_key_is_made_once_and_for_its_owner(tmp_path: Path) -> None:
     assert file.stat().st_mode & 0o777 == 0o600
 
 
-def test_browsers_are_told_and_forgotten_when_they_are_gone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_browsers_are_notified_and_expired_subscriptions_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The receivers speak plain HTTP; only the scheme is put in the place of the other."""
     monkeypatch.setattr(http_post, "_checked", lambda url: urlsplit(url.replace("https:", "http:")))
     with (
@@ -124,7 +126,7 @@ def test_browsers_are_told_and_forgotten_when_they_are_gone(tmp_path: Path, monk
         assert len(means(Settings(), log).subscriptions.of("OPS")) == 2  # also for who reads them anew
 
 
-def test_what_does_not_fit_is_left_out() -> None:
+def test_notices_beyond_the_size_limit_are_omitted() -> None:
     told = json.loads(notification_payload(message(*(notice(i, "x" * 900) for i in range(9)))))
     assert len(told["body"].splitlines()) == 3
 
@@ -144,12 +146,12 @@ def test_what_does_not_fit_is_left_out() -> None:
         ("https://x/", "é", AUTH),
     ],
 )
-def test_what_is_no_subscription_is_refused(endpoint: str, p256dh: str, auth: str) -> None:
+def test_an_invalid_subscription_is_refused(endpoint: str, p256dh: str, auth: str) -> None:
     with pytest.raises(BadRequest):
         check_subscription(PushSubscription("OPS", endpoint, p256dh, auth))
 
 
-def test_a_push_service_inside_is_not_reached(tmp_path: Path) -> None:
+def test_a_push_service_at_a_private_address_is_refused(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path) as log:
         given = means(Settings.of(storage_data=tmp_path), log)
         given.subscriptions.add(PushSubscription("OPS", "https://169.254.169.254/latest", BROWSER, AUTH))
@@ -157,7 +159,7 @@ def test_a_push_service_inside_is_not_reached(tmp_path: Path) -> None:
             WebPushSender(notifier("push", {}), given).send(message())
 
 
-def test_one_that_does_not_take_it_hinders_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refusing_subscription_does_not_affect_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_post, "_checked", lambda url: urlsplit(url.replace("https:", "http:")))
     with EmbeddedLog(tmp_path) as log, webhook_receiver(lambda number: (400, {})) as bad, webhook_receiver() as well:
         given = means(Settings.of(storage_data=tmp_path, notifiers_webhook_allowed_private="127.0.0.1"), log)
@@ -186,7 +188,7 @@ def numbered(number: int) -> Message:
     return Message(f"m{number}", "HOT", (notice(number),))
 
 
-def test_one_that_is_never_reached_is_left_out_of_a_message(given: SenderContext) -> None:
+def test_an_unreachable_subscription_is_skipped_after_several_attempts(given: SenderContext) -> None:
     with webhook_receiver(lambda number: (503, {})) as bad, webhook_receiver() as well:
         subscribe(given, bad)
         subscribe(given, well)
@@ -199,14 +201,14 @@ def test_one_that_is_never_reached_is_left_out_of_a_message(given: SenderContext
         assert (len(bad.posted), len(well.posted)) == (3, 1)
 
 
-def test_one_that_asks_for_a_long_time_holds_up_no_other(given: SenderContext) -> None:
+def test_a_long_retry_after_does_not_delay_other_subscriptions(given: SenderContext) -> None:
     with webhook_receiver(lambda number: (429, {"Retry-After": "300"})) as bad, webhook_receiver() as well:
         subscribe(given, bad)
         subscribe(given, well)
         WebPushSender(notifier("push", {}), given).send(message())
 
 
-def test_as_long_as_nobody_has_it_it_is_tried_again(given: SenderContext) -> None:
+def test_a_message_that_no_browser_received_is_retried(given: SenderContext) -> None:
     with webhook_receiver(lambda number: (503 if number < 5 else 201, {})) as there:
         subscribe(given, there)
         sender = WebPushSender(notifier("push", {}), given)
@@ -217,7 +219,7 @@ def test_as_long_as_nobody_has_it_it_is_tried_again(given: SenderContext) -> Non
         sender.send(message())
 
 
-def test_one_that_gets_nothing_for_long_is_forgotten(given: SenderContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_subscription_that_keeps_failing_is_deleted(given: SenderContext, monkeypatch: pytest.MonkeyPatch) -> None:
     def send(sender: WebPushSender, first: int) -> list[str]:
         for number in range(first, first + web_push._FAILED + 1):
             sender.send(numbered(number))
@@ -231,7 +233,7 @@ def test_one_that_gets_nothing_for_long_is_forgotten(given: SenderContext, monke
         assert send(sender, 100) == ids[1:]
 
 
-def test_whatever_is_wrong_with_one_is_nothing_to_the_others(given: SenderContext) -> None:
+def test_an_invalid_subscription_does_not_affect_others(given: SenderContext) -> None:
     given.subscriptions.add(PushSubscription("OPS", "https://x/", "no key", AUTH))
     with webhook_receiver() as well:
         subscribe(given, well)
@@ -239,7 +241,7 @@ def test_whatever_is_wrong_with_one_is_nothing_to_the_others(given: SenderContex
         assert len(well.posted) == 1
 
 
-def test_who_may_no_longer_see_it_is_not_told(given: SenderContext) -> None:
+def test_a_user_without_the_right_is_not_notified(given: SenderContext) -> None:
     seen = replace(given, is_shown=lambda owner, query: (owner, query) == ("ann", "ALERT_HOT_0"))
     with webhook_receiver() as ann, webhook_receiver() as bob:
         subscribe(given, ann, "ann")
@@ -248,7 +250,7 @@ def test_who_may_no_longer_see_it_is_not_told(given: SenderContext) -> None:
         assert (len(ann.posted), len(bob.posted)) == (1, 0)
 
 
-def test_there_is_room_for_so_many(given: SenderContext, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_subscriptions_is_limited(given: SenderContext, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push_subscriptions, "MAX_SUBSCRIPTIONS", 2)
     for number in (0, 1, 1):
         given.subscriptions.add(PushSubscription("OPS", f"https://x/{number}", BROWSER, AUTH))

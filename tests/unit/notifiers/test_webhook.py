@@ -1,4 +1,4 @@
-"""Webhooks: what is posted and how it is signed, what the answer means, and where they do not reach."""
+"""Webhooks: body, signature, the meaning of responses, and which addresses they reach."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def webhook(url: str, settings: Settings = HERE, **options: Any) -> WebhookSende
     return WebhookSender(notifier("webhook", {"url": url, **options}), means(settings))
 
 
-def test_it_is_posted_signed_and_under_its_id(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_is_posted_with_its_id_and_signature(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", "hush")
     monkeypatch.setenv("HOOK_TOKEN", "Bearer abc")
     with webhook_receiver() as there:
@@ -56,7 +56,7 @@ def test_it_is_posted_signed_and_under_its_id(monkeypatch: pytest.MonkeyPatch) -
     assert "hush" not in posted.body.decode()
 
 
-def test_without_a_secret_it_is_not_signed() -> None:
+def test_a_message_without_a_secret_is_not_signed() -> None:
     with webhook_receiver() as there:
         webhook(there.url).send(message())
     assert "headrace-signature" not in there.posted[0].headers
@@ -74,7 +74,9 @@ def test_without_a_secret_it_is_not_signed() -> None:
         (302, {"Location": "http://127.0.0.1:1/"}, False, None),
     ],
 )
-def test_what_an_answer_means(status: int, headers: dict[str, str], again: bool, seconds: float | None) -> None:
+def test_responses_are_retried_or_final(
+    status: int, headers: dict[str, str], again: bool, seconds: float | None
+) -> None:
     with (
         webhook_receiver(lambda number: (status, headers)) as there,
         pytest.raises((RetryLater, DeliveryRefused)) as raised,
@@ -85,26 +87,26 @@ def test_what_an_answer_means(status: int, headers: dict[str, str], again: bool,
     assert len(there.posted) == 1  # a redirect is not followed
 
 
-def test_nobody_there_is_worth_another_try() -> None:
+def test_an_unreachable_receiver_is_retried() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     with pytest.raises(NotDelivered):
         webhook(f"http://127.0.0.1:{port}/").send(message())
 
 
-def test_a_secret_that_is_missing_is_told_by_its_name() -> None:
+def test_a_missing_secret_is_named() -> None:
     with pytest.raises(UnknownSecret, match="NO_SUCH_SECRET"):
         webhook("http://127.0.0.1:1/", secret="${env:NO_SUCH_SECRET}").send(message())
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "http://", "http://user:pw@127.0.0.1/", "nonsense", "http://x:99999999/"])
-def test_urls_that_cannot_be_called_are_refused_without_showing_them(url: str) -> None:
+def test_invalid_urls_are_refused_without_revealing_them(url: str) -> None:
     with pytest.raises(DeliveryRefused) as raised:
         webhook(url).send(message())
     assert url not in str(raised.value)
 
 
-def test_a_path_that_cannot_be_sent_is_not_told() -> None:
+def test_an_error_does_not_reveal_an_invalid_path() -> None:
     with webhook_receiver() as there, pytest.raises(DeliveryRefused, match="InvalidURL") as raised:
         webhook(there.url.replace("/hook", "/a-word to-keep")).send(message())
     assert "to-keep" not in str(raised.value)
@@ -113,7 +115,7 @@ def test_a_path_that_cannot_be_sent_is_not_told() -> None:
 @pytest.mark.parametrize(
     ("url", "host"), [("https://a.example/", "a.example"), ("https://a.example:8443/", "a.example:8443")]
 )
-def test_the_usual_port_is_not_named(monkeypatch: pytest.MonkeyPatch, url: str, host: str) -> None:
+def test_the_default_port_is_omitted(monkeypatch: pytest.MonkeyPatch, url: str, host: str) -> None:
     with webhook_receiver() as there:
         here = ("127.0.0.1", there.port)
         monkeypatch.setattr(http_post, "_opened", lambda *_, **__: socket.create_connection(here))
@@ -122,14 +124,14 @@ def test_the_usual_port_is_not_named(monkeypatch: pytest.MonkeyPatch, url: str, 
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "2130706433", "0x7f.1", "[::ffff:127.0.0.1]", "0"])
-def test_private_addresses_are_not_reached(host: str) -> None:
+def test_private_addresses_are_refused(host: str) -> None:
     with webhook_receiver() as there, pytest.raises((DeliveryRefused, NotDelivered)) as raised:
         webhook(f"http://{host}:{there.port}/", Settings()).send(message())
     assert there.posted == []
     assert not isinstance(raised.value, NotDelivered) or host == "[::1]"
 
 
-def test_a_name_that_leads_elsewhere_later_leads_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_that_later_resolves_to_a_private_address_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever asks twice gets a private address the second time; it is asked once, and that address is connected to."""
     asked: list[str] = []
     found = socket.getaddrinfo
@@ -186,11 +188,11 @@ def test_a_name_that_leads_elsewhere_later_leads_nowhere(monkeypatch: pytest.Mon
         ("10.2.2.3", "hooks.inside, 127.0.0.1", True),
     ],
 )
-def test_which_addresses_may_be_reached(address: str, listed: str, allowed: bool) -> None:
+def test_which_addresses_are_allowed(address: str, listed: str, allowed: bool) -> None:
     assert is_address_allowed("Hooks.Inside", address, listed) == allowed
 
 
-def test_a_setting_that_names_no_network_is_told() -> None:
+def test_an_invalid_network_in_the_settings_is_refused() -> None:
     with pytest.raises(BadSetting):
         is_address_allowed("x", "10.0.0.1", "10.0.0.0/99")
 
@@ -212,7 +214,7 @@ def speaking(speak: Callable[[socket.socket], None]) -> Iterator[int]:
         assert not thread.is_alive()
 
 
-def test_who_sends_a_byte_now_and_then_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_response_that_trickles_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_post, "_WHOLE", 0.3)
 
     def drip(taken: socket.socket) -> None:
@@ -225,7 +227,7 @@ def test_who_sends_a_byte_now_and_then_is_not_waited_for(monkeypatch: pytest.Mon
         webhook(f"http://127.0.0.1:{port}/").send(message())
 
 
-def test_a_certificate_that_nobody_vouches_for_is_refused(tmp_path: Path) -> None:
+def test_an_untrusted_certificate_is_refused(tmp_path: Path) -> None:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "localhost")])
     day, now = timedelta(days=1), datetime.now(UTC)

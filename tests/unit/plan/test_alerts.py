@@ -1,4 +1,4 @@
-"""Rules of alerts in memory, by the time of the stream: what is raised and cleared, when, and under which id."""
+"""Rules of alerts in memory, by stream time: what is raised and cleared, when, and with which id."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def read(trial: hr.testing.Trial, at: float, t: float | None, device: str = "a",
     trial.send("readings", [{"device": device, "site": site, "t": t}], at=int(at * 1000))
 
 
-def test_raised_once_and_cleared_once() -> None:
+def test_an_alert_is_raised_once_and_cleared_once() -> None:
     with hr.testing.run(alert("WHEN t > 30 SEVERITY 'critical' MESSAGE 'it is ' + CAST(t AS STRING)")) as trial:
         for at, t in enumerate([20.0, 31.0, 35.0, None, 31.0]):
             read(trial, at, t)
@@ -50,7 +50,7 @@ def test_raised_once_and_cleared_once() -> None:
     assert len({one["ID"] for one in (first, second, third)}) == 3
 
 
-def test_it_must_hold_for_a_while() -> None:
+def test_a_condition_must_hold_for_its_duration() -> None:
     with hr.testing.run(alert("WHEN t > 30 FOR 5 SECONDS")) as trial:
         read(trial, 0, 31.0)
         read(trial, 4, 20.0)  # too soon over
@@ -62,7 +62,7 @@ def test_it_must_hold_for_a_while() -> None:
         assert (notices(trial)[0]["VALUE"], notices(trial)[0]["SINCE"]) == (32.0, 10_000)
 
 
-def test_each_row_is_an_event() -> None:
+def test_an_event_alert_is_raised_for_each_row() -> None:
     with hr.testing.run(alert("WHEN t > 30 EACH ROW")) as trial:
         for at, t in enumerate([31.0, 31.0, 20.0, 40.0]):
             read(trial, at, t)
@@ -70,7 +70,7 @@ def test_each_row_is_an_event() -> None:
         assert len({one["ID"] for one in notices(trial)}) == 3
 
 
-def test_per_another_column_and_for_all() -> None:
+def test_an_alert_is_raised_per_column_or_for_all_rows() -> None:
     statements = alert("WHEN t > 30 PER site") + "CREATE ALERT any ON readings WHEN t > 30 PER 'all';"
     with hr.testing.run(statements) as trial:
         read(trial, 0, 31.0, "a", "x")
@@ -79,14 +79,14 @@ def test_per_another_column_and_for_all() -> None:
         assert [(one["ALERT"], one["TARGET"]) for one in notices(trial)] == [("HOT", "x"), ("ANY", "all"), ("HOT", "y")]
 
 
-def test_a_stream_without_a_key_is_one() -> None:
+def test_a_stream_without_a_key_has_one_alert() -> None:
     bare = "CREATE STREAM readings (t DOUBLE) WITH (kafka_topic='r', value_format='JSON');"
     with hr.testing.run(alert("WHEN t > 30", before=bare)) as trial:
         trial.send("readings", [{"t": 31.0}, {"t": 31.0}, {"t": 1.0}])
         assert [one[:2] for one in said(trial)] == [("", "raised"), ("", "cleared")]
 
 
-def test_a_table_clears_it_when_the_row_goes() -> None:
+def test_deleting_a_table_row_clears_its_alert() -> None:
     users = "CREATE TABLE users (id STRING PRIMARY KEY, n INT) WITH (kafka_topic='u', format='JSON');"
     with hr.testing.run(alert("WHEN n >= 3", before=users, source="users")) as trial:
         for n in (1, 3, 4):
@@ -103,7 +103,7 @@ def null(trial: hr.testing.Trial, at: float, device: str = "a") -> None:
     trial._produce(source, (int(at * 1000), (device,), None))
 
 
-def test_a_null_of_a_stream_is_no_deletion() -> None:
+def test_a_null_value_of_a_stream_does_not_clear_an_alert() -> None:
     with hr.testing.run(alert("WHEN t > 30 FOR 5 SECONDS") + "CREATE ALERT hotter ON readings WHEN t > 40;") as trial:
         read(trial, 0, 41.0)
         null(trial, 1)
@@ -111,7 +111,7 @@ def test_a_null_of_a_stream_is_no_deletion() -> None:
         assert said(trial) == [("a", "raised", 0), ("a", "raised", 5)]
 
 
-def test_a_null_of_a_stream_has_come() -> None:
+def test_a_null_value_of_a_stream_ends_an_absence() -> None:
     with hr.testing.run(alert("WHEN ABSENT FOR 10 SECONDS")) as trial:
         read(trial, 0, 1.0)
         null(trial, 8)
@@ -122,7 +122,7 @@ def test_a_null_of_a_stream_has_come() -> None:
         assert len({one["ID"] for one in notices(trial)}) == 3
 
 
-def test_a_session_that_goes_on_stays_raised() -> None:
+def test_a_growing_session_stays_raised() -> None:
     counts = (
         READINGS + "CREATE TABLE visits AS SELECT device, COUNT(*) AS n FROM readings "
         "WINDOW SESSION (10 SECONDS) GROUP BY device;"
@@ -133,7 +133,7 @@ def test_a_session_that_goes_on_stays_raised() -> None:
         assert said(trial) == [("a", "raised", 2), ("a", "cleared", 30)]
 
 
-def test_a_windowed_table_is_by_its_key() -> None:
+def test_a_windowed_table_has_an_alert_per_key() -> None:
     counts = (
         READINGS + "CREATE TABLE counts AS SELECT device, COUNT(*) AS n FROM readings "
         "WINDOW TUMBLING (SIZE 10 SECONDS, GRACE PERIOD 0 SECONDS) GROUP BY device EMIT FINAL;"
@@ -145,7 +145,7 @@ def test_a_windowed_table_is_by_its_key() -> None:
         assert [one["MESSAGE"] for one in notices(trial)] == ["0", "0", "20000"]
 
 
-def test_absence_comes_without_a_record_and_ends_with_one() -> None:
+def test_absence_is_raised_by_time_and_cleared_by_a_record() -> None:
     with hr.testing.run(alert("WHEN ABSENT FOR 10 SECONDS MESSAGE 'last seen in ' + site")) as trial:
         read(trial, 0, 1.0)
         read(trial, 8, 1.0)
@@ -161,7 +161,7 @@ def test_absence_comes_without_a_record_and_ends_with_one() -> None:
         assert [one["MESSAGE"] for one in notices(trial)] == ["last seen in x", "last seen in x", "last seen in y"]
 
 
-def test_a_row_that_is_too_late_ends_no_absence() -> None:
+def test_a_late_row_does_not_clear_an_absence() -> None:
     with hr.testing.run(alert("WHEN ABSENT FOR 10 SECONDS")) as trial:
         read(trial, 0, 1.0)
         read(trial, 30, 1.0, "b")
@@ -175,7 +175,7 @@ def test_a_row_that_is_too_late_ends_no_absence() -> None:
 
 @pytest.mark.parametrize("rule", ["CHANGE(t) > 10 WITHIN 1 HOUR", "t DEVIATES BY 3 FROM SAME HOUR"])
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf"), None])
-def test_what_is_no_number_spoils_nothing(rule: str, bad: float | None) -> None:
+def test_values_that_are_not_numbers_are_ignored(rule: str, bad: float | None) -> None:
     with hr.testing.run(alert(f"WHEN {rule}")) as trial:
         query = trial.world.catalog.queries["ALERT_HOT_0"]
     days = [(day * DAY * 1000, ("a",), ("x", 100.0 + day % 2)) for day in range(6)]
@@ -193,7 +193,9 @@ def test_what_is_no_number_spoils_nothing(rule: str, bad: float | None) -> None:
         ("CHANGE(t) < -5 WITHIN 10 MINUTES", [10, 9, 8, 7, 6, 0.5], [5]),
     ],
 )
-def test_change(rule: str, values: list[float], expected: list[int]) -> None:
+def test_a_change_is_compared_with_the_values_of_its_period(
+    rule: str, values: list[float], expected: list[int]
+) -> None:
     with hr.testing.run(alert(f"WHEN {rule}")) as trial:
         for at, t in enumerate(values):
             read(trial, 600 * at, float(t))
@@ -201,14 +203,14 @@ def test_change(rule: str, values: list[float], expected: list[int]) -> None:
         assert raised == expected
 
 
-def test_change_forgets_what_is_long_ago() -> None:
+def test_a_change_ignores_values_before_its_period() -> None:
     with hr.testing.run(alert("WHEN CHANGE(t) < -50 PERCENT WITHIN 1 HOUR")) as trial:
         read(trial, 0, 100.0)
         read(trial, 2 * HOUR, 10.0)
         assert said(trial) == []
 
 
-def test_deviation_says_nothing_before_it_knows_the_hour() -> None:
+def test_a_deviation_needs_enough_values_of_the_hour() -> None:
     with hr.testing.run(alert("WHEN t DEVIATES BY 3 FROM SAME HOUR")) as trial:
         for day in range(4):
             read(trial, day * DAY, 100.0 + day)
@@ -222,7 +224,7 @@ def test_deviation_says_nothing_before_it_knows_the_hour() -> None:
         assert said(trial) == [("a", "raised", 6 * DAY), ("a", "cleared", 7 * DAY)]
 
 
-def test_ours_is_no_code_of_the_users_and_belongs_to_the_shape() -> None:
+def test_alert_operators_have_no_code_version_and_are_part_of_the_plan() -> None:
     with hr.testing.run(alert("WHEN t > 30 FOR 5 SECONDS")) as trial:
         query = trial.world.catalog.queries["ALERT_HOT_0"]
     assert user_code_versions(query) == {}
@@ -269,7 +271,7 @@ def expected(events: list[tuple[int, str, float | None]], lasting: int, end: int
 
 
 @given(EVENTS, st.integers(0, 6), st.lists(st.integers(0, 25), max_size=4))
-def test_edges_are_those_of_the_oracle_however_the_rows_are_cut(
+def test_raised_and_cleared_alerts_agree_with_a_model_in_any_batches(
     events: list[tuple[int, str, float | None]], lasting: int, cuts: list[int]
 ) -> None:
     rule = f"WHEN t > 30 FOR {lasting} SECONDS" if lasting else "WHEN t > 30"
@@ -296,7 +298,7 @@ RULES = [
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_a_key_that_is_at_rest_is_forgotten(rule: str) -> None:
+def test_a_key_without_recent_rows_is_removed_from_the_state(rule: str) -> None:
     with hr.testing.run(alert(f"WHEN {rule}")) as trial:
         query = trial.world.catalog.queries["ALERT_HOT_0"]
     rows = [(at * 1000, (f"k{at}",), ("x", t)) for at in range(20) for t in (20.0, 31.0, 20.0)]
@@ -306,7 +308,7 @@ def test_a_key_that_is_at_rest_is_forgotten(rule: str) -> None:
 
 
 @pytest.mark.parametrize(("rule", "count"), [("t > 30", 10), ("t > 30 FOR 0 SECONDS", 10), ("t > 30 EACH ROW", 5)])
-def test_a_key_that_was_forgotten_has_new_ids(rule: str, count: int) -> None:
+def test_a_removed_key_gets_new_ids(rule: str, count: int) -> None:
     """It comes and goes twice within a millisecond, again hours later, and then late, with a time that was there."""
     with hr.testing.run(alert(f"WHEN {rule}")) as trial:
         query = trial.world.catalog.queries["ALERT_HOT_0"]
@@ -321,7 +323,7 @@ def test_a_key_that_was_forgotten_has_new_ids(rule: str, count: int) -> None:
     st.sampled_from([*RULES, "ABSENT FOR 1 SECOND"]),
     st.lists(st.integers(0, 40), max_size=4),
 )
-def test_no_id_is_given_twice_however_late_rows_are_and_however_they_are_cut(
+def test_ids_are_unique_for_any_late_rows_in_any_batches(
     events: list[tuple[int, str, float | None]], rule: str, cuts: list[int]
 ) -> None:
     """Times are few and hours lie between some of them, so that keys are forgotten and come again at the same time."""

@@ -70,7 +70,7 @@ CASES: list[tuple[pa.DataType, pa.DataType, Any, Any]] = [
 
 
 @pytest.mark.parametrize(("source", "target", "value", "expected"), CASES, ids=lambda v: str(v)[:30])
-def test_a_value_becomes(source: pa.DataType, target: pa.DataType, value: Any, expected: Any) -> None:
+def test_a_value_is_cast(source: pa.DataType, target: pa.DataType, value: Any, expected: Any) -> None:
     cast = caster(source, target)
     assert cast is not None
     result = cast(value)
@@ -98,7 +98,7 @@ def test_a_value_becomes(source: pa.DataType, target: pa.DataType, value: Any, e
         (ty.DOUBLE, D42, math.inf),
     ],
 )
-def test_what_does_not_fit_raises(source: pa.DataType, target: pa.DataType, value: Any) -> None:
+def test_an_invalid_value_is_refused(source: pa.DataType, target: pa.DataType, value: Any) -> None:
     cast = caster(source, target)
     assert cast is not None
     with pytest.raises(ValueError, match=r"."):
@@ -121,26 +121,26 @@ def test_what_does_not_fit_raises(source: pa.DataType, target: pa.DataType, valu
         (ty.struct([("A", ty.BOOLEAN)]), ty.struct([("A", ty.INT)])),
     ],
 )
-def test_there_is_no_cast(source: pa.DataType, target: pa.DataType) -> None:
+def test_unsupported_casts_are_refused(source: pa.DataType, target: pa.DataType) -> None:
     assert not can_cast(source, target)
 
 
-def test_null_goes_into_every_type() -> None:
+def test_null_can_be_cast_to_every_type() -> None:
     assert all(can_cast(ty.NULL, kind) for kind in (ty.INT, D42, ty.STRING, ty.array(ty.INT), AB))
 
 
 @given(st.integers(-700_000, 2_000_000))
-def test_dates_read_what_they_write(days: int) -> None:
+def test_formatted_dates_are_parsed_back(days: int) -> None:
     assert parse_date(format_date(days)) == days
 
 
 @given(st.integers(-62_000_000_000_000, 250_000_000_000_000))
-def test_timestamps_read_what_they_write(at: int) -> None:
+def test_formatted_timestamps_are_parsed_back(at: int) -> None:
     assert parse_timestamp(format_timestamp(at)) == at
 
 
 @given(st.decimals(allow_nan=False, allow_infinity=False, places=5, min_value=-(10**9), max_value=10**9))
-def test_decimal_and_text_are_one(value: Decimal) -> None:
+def test_decimals_are_parsed_back_from_text(value: Decimal) -> None:
     kind = ty.decimal(20, 5)
     to_text, from_text = caster(kind, ty.STRING), caster(ty.STRING, kind)
     assert to_text is not None

@@ -55,12 +55,12 @@ def test_constants_are_computed_once() -> None:
 
 
 @pytest.mark.parametrize("constant", ["1 / 0", "RANDOM()", "CAST('x' AS INT)"])
-def test_what_fails_or_differs_each_time_is_no_constant(constant: str) -> None:
+def test_failing_and_non_deterministic_expressions_are_not_folded(constant: str) -> None:
     query = after(f"CREATE STREAM O AS SELECT ID, {constant} AS X FROM S;", fold_constants)
     assert not isinstance(first(query, Select).values[0].expression, Literal)
 
 
-def test_a_lambda_keeps_its_own_arithmetic() -> None:
+def test_constants_inside_a_lambda_are_not_folded() -> None:
     query = after("CREATE STREAM O AS SELECT ID, TRANSFORM(L, x => x + (1 + 2)) AS X FROM S;", fold_constants)
     assert expression_text(first(query, Select).values[0].expression) == "TRANSFORM(L, (X) => (X + (1 + 2)))"
 
@@ -68,7 +68,7 @@ def test_a_lambda_keeps_its_own_arithmetic() -> None:
 NESTED = "CREATE STREAM O AS SELECT ID, {} AS P FROM (SELECT ID, {} AS Q, A, B FROM S) X {};"
 
 
-def test_two_selects_become_one() -> None:
+def test_two_selects_are_merged() -> None:
     query = after(NESTED.format("Q + A", "A * 2", ""), merge_selects)
     assert nodes(query) == ["Sink", "Select", "Source"]
     assert expression_text(first(query, Select).values[0].expression) == "((A * 2) + A)"
@@ -79,7 +79,7 @@ def test_two_selects_become_one() -> None:
     [("Q + Q", "A * 2"), ("Q", "A / ID"), ("A", "A / ID"), ("TRANSFORM(ARRAY[1], x => x + Q)", "A * 2")],
     ids=["twice", "may fail", "may fail unseen", "inside a lambda"],
 )
-def test_two_selects_stay_where_one_would_not_be_the_same(outer: str, inner: str) -> None:
+def test_two_selects_are_not_merged_if_results_would_differ(outer: str, inner: str) -> None:
     assert nodes(after(NESTED.format(outer, inner, ""), merge_selects)).count("Select") == 2
 
 
@@ -89,20 +89,20 @@ def test_a_column_may_be_used_twice_and_inside_a_lambda() -> None:
     )
 
 
-def test_a_select_that_changes_nothing_is_dropped() -> None:
+def test_a_select_without_effect_is_dropped() -> None:
     assert nodes(after("CREATE STREAM O AS SELECT * FROM S;", drop_identity_selects)) == ["Sink", "Source"]
     assert nodes(after("CREATE STREAM O AS SELECT ID, B, A, C, L FROM S;", drop_identity_selects))[1] == "Select"
     assert nodes(after("CREATE STREAM O AS SELECT ID, A AS AA, B, C, L FROM S;", drop_identity_selects))[1] == "Select"
 
 
-def test_a_filter_goes_below_a_select() -> None:
+def test_a_filter_is_pushed_below_a_select() -> None:
     query = after(NESTED.format("Q", "A * 2", "WHERE Q > 3"), push_filters)
     assert nodes(query) == ["Sink", "Select", "Select", "Filter", "Source"]
     assert expression_text(first(query, Filter).condition) == "((A * 2) > 3)"
 
 
 @pytest.mark.parametrize("inner", ["A / ID", "CAST(RANDOM() * 10 AS INT)"])
-def test_a_filter_stays_above_what_may_fail_or_differ(inner: str) -> None:
+def test_a_filter_is_not_pushed_below_failing_or_non_deterministic_columns(inner: str) -> None:
     query = after(NESTED.format("Q", inner, "WHERE Q > 3"), push_filters)
     assert nodes(query) == ["Sink", "Select", "Filter", "Select", "Source"]
 
@@ -110,17 +110,17 @@ def test_a_filter_stays_above_what_may_fail_or_differ(inner: str) -> None:
 MOVED = "CREATE STREAM O AS SELECT Q, P FROM (SELECT {0} AS Q, A AS P, ID FROM S PARTITION BY {0}) X WHERE {1};"
 
 
-def test_a_filter_goes_below_a_new_key() -> None:
+def test_a_filter_is_pushed_below_a_rekey() -> None:
     query = after(MOVED.format("(A + 1)", "Q > 3 AND P < 2"), push_filters)
     assert nodes(query)[-3:] == ["Rekey", "Filter", "Source"]
     assert isinstance(first(query, Rekey).input, Filter)
 
 
-def test_a_filter_stays_above_a_key_that_may_fail() -> None:
+def test_a_filter_is_not_pushed_below_a_key_that_may_fail() -> None:
     assert nodes(after(MOVED.format("(A / ID)", "P < 2"), push_filters))[-2:] == ["Rekey", "Source"]
 
 
-def test_joins_carry_what_is_read() -> None:
+def test_joins_carry_only_the_columns_that_are_read() -> None:
     query = after("CREATE STREAM O AS SELECT S.ID, S.B FROM S JOIN T ON S.ID = T.ID WHERE T.V > 1;", prune_columns)
     assert names(query.sink.input)[1:] == [["S.B"], ["T.V"]]
 
@@ -130,13 +130,13 @@ def test_a_column_that_may_fail_is_not_pruned() -> None:
     assert names(query.sink.input) == [["P"], ["Q", "A"]]
 
 
-def test_explain_shows_what_runs() -> None:
+def test_explain_shows_the_optimized_plan() -> None:
     shown = tree(planned("CREATE STREAM O AS SELECT * FROM S WHERE A > 1 + 1;"))
     assert "condition: (A > 2)" in shown
     assert "select" not in shown
 
 
-def test_rules_come_to_an_end() -> None:
+def test_rules_reach_a_fixed_point() -> None:
     query = optimize(planned(NESTED.format("Q + A", "A * 2", "WHERE Q > 1 + 1")))
     assert optimize(query) == query
     assert nodes(query) == ["Sink", "Select", "Filter", "Source"]
@@ -196,6 +196,6 @@ def result(query: Query, example: Example, rules: Sequence[Rule]) -> tuple[list[
 @pytest.mark.parametrize("rules", [*((rule,) for rule in RULES), RULES], ids=[*(r.__name__ for r in RULES), "all"])
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(cases)
-def test_a_rule_changes_nothing(rules: tuple[Rule, ...], example: Example) -> None:
+def test_rules_do_not_change_results(rules: tuple[Rule, ...], example: Example) -> None:
     query = example.query
     assert result(query, example, rules) == result(query, example, ()), example.text

@@ -1,4 +1,4 @@
-"""Plans on their way to workers: functions travel as their names."""
+"""Serialized plans refer to functions by name."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.conformance import corpus_functions
 from tests.spark.sample_plans import RECORD_MODE_PLANS, SAMPLE_PLANS, SamplePlan
 
 
-def test_functions_that_are_declared_later_travel_too() -> None:
+def test_functions_declared_later_are_serialized() -> None:
     serialize_plan(SCALARS["UCASE"].overloads[0])
     with corpus_functions.installed():
         declared = SCALARS["TEST_UDF"].overloads[0]

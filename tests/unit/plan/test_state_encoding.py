@@ -1,4 +1,4 @@
-"""State as bytes: what comes back is what went in, and what cannot be read is refused."""
+"""Encoding of state: round trips, and refusal of unreadable bytes."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ PACKED: list[tuple[str, Any]] = [
 
 
 @given(values)
-def test_a_value_comes_back_as_what_it_was(value: Any) -> None:
+def test_encoded_values_are_decoded_unchanged(value: Any) -> None:
     assert same(decode(encode(value)), value)
 
 
@@ -97,13 +97,13 @@ def test_a_tuple_that_looks_like_a_tag_stays_a_tuple(value: Any) -> None:
 
 
 @given(st.lists(values, min_size=20), st.sampled_from([1, 10, 100]))
-def test_much_is_packed_and_comes_back(value: list[Any], times: int) -> None:
+def test_large_values_are_compressed_and_decoded_unchanged(value: list[Any], times: int) -> None:
     data = encode(value * times)
     assert same(decode(data), value * times)
     assert len(data) <= unpacked_size(data) + 9
 
 
-def test_what_does_not_become_smaller_is_left_as_it_is() -> None:
+def test_incompressible_values_are_not_compressed() -> None:
     noise = random.Random(1).randbytes(5000)
     assert encode(noise)[0] == 1
     assert unpacked_size(encode(noise)) == len(encode(noise)) == 5010
@@ -112,17 +112,17 @@ def test_what_does_not_become_smaller_is_left_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(("data", "value"), PACKED, ids=["plain", "tagged"])
-def test_what_was_packed_once_stays_readable(data: str, value: Any) -> None:
+def test_compressed_values_of_older_versions_stay_readable(data: str, value: Any) -> None:
     assert same(decode(bytes.fromhex(data)), value)
 
 
 @pytest.mark.parametrize(("data", "value"), GOLDEN, ids=[repr(value) for _, value in GOLDEN])
-def test_what_was_written_once_stays_readable(data: str, value: Any) -> None:
+def test_values_of_older_versions_stay_readable(data: str, value: Any) -> None:
     assert same(decode(bytes.fromhex(data)), value)
     assert encode(value).hex() == data
 
 
-def test_whether_text_is_interned_does_not_matter() -> None:
+def test_interned_strings_do_not_change_the_encoding() -> None:
     name = "".join(["gro", "ups"])
     other = "".join(["gro", "ups"])
     assert name is not other
@@ -138,7 +138,7 @@ def test_an_unknown_encoding_is_refused(data: bytes) -> None:
 
 
 @given(values, st.data())
-def test_damage_is_found(value: Any, data: st.DataObject) -> None:
+def test_damaged_values_are_refused(value: Any, data: st.DataObject) -> None:
     whole = encode(value)
     at = data.draw(st.integers(0, len(whole) - 1))
     bit = 1 << data.draw(st.integers(0, 7))
@@ -148,13 +148,13 @@ def test_damage_is_found(value: Any, data: st.DataObject) -> None:
 
 
 @given(values, st.data())
-def test_a_torn_end_is_found(value: Any, data: st.DataObject) -> None:
+def test_truncated_values_are_refused(value: Any, data: st.DataObject) -> None:
     whole = encode(value)
     with pytest.raises(StateUnreadable):
         decode(whole[: data.draw(st.integers(0, len(whole) - 1))])
 
 
-def test_the_form_of_marshal_is_the_one_that_every_python_reads() -> None:
+def test_the_marshal_version_is_readable_by_every_python() -> None:
     """Types of version 2 only: no references (3), no short or interned text (4), no slices (5)."""
     value = {"a": [1, -1.5, "ä", b"b", (None, True, 1 << 70)], "b": "a"}
     assert marshal.loads(encode(value)[5:]) == value

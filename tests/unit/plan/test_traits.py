@@ -53,7 +53,7 @@ def every_second(node: EverySecond, context: Context, old: bool, inputs: Sequenc
     return EverySecondStep(context)
 
 
-def test_a_node_of_a_test_is_explained_and_runs_in_memory() -> None:
+def test_a_custom_node_is_explained_and_runs_in_memory() -> None:
     query = planned("CREATE STREAM O AS SELECT ID, A FROM S;")
     select = query.sink.input
     relation = vars(select)["relation"]

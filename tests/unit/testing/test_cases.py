@@ -19,7 +19,7 @@ def case(*outputs: dict[str, Any], name: str = "one") -> list[dict[str, Any]]:
     return [{"name": name, "inputs": [CLICK, CLICK], "outputs": list(outputs)}]
 
 
-def test_a_case_that_comes_out_as_expected() -> None:
+def test_a_case_with_the_expected_outputs_passes() -> None:
     first = {"source": "counts", "key": "/", "value": {"N": 1}, "timestamp": 10}
     report = run_cases(SQL, case(first, {"topic": "COUNTS", "value": {"n": 2}}))
     assert str(report) == "1 passed, 0 failed"
@@ -35,7 +35,7 @@ def test_a_case_that_comes_out_as_expected() -> None:
     ],
     ids=["value", "too many", "too few", "key"],
 )
-def test_a_difference_is_named(outputs: list[dict[str, Any]], said: str) -> None:
+def test_a_difference_names_its_place(outputs: list[dict[str, Any]], said: str) -> None:
     report = run_cases(SQL, case(*outputs))
     assert report.failed == 1
     assert said in str(report)
@@ -48,7 +48,7 @@ def test_cases_can_be_the_text_of_a_file() -> None:
 
 
 @pytest.mark.parametrize("text", ["{", '{"name": 1}', "[1]"])
-def test_cases_that_are_none(text: str) -> None:
+def test_invalid_cases_are_refused(text: str) -> None:
     with pytest.raises(BadTestCases):
         run_cases(SQL, text)
 
@@ -58,7 +58,7 @@ def test_a_record_of_an_unknown_source_fails_its_case() -> None:
     assert report.differences[0].error.code == "bad-test-cases"
 
 
-def test_a_script_with_asserts() -> None:
+def test_asserts_of_a_script_are_counted() -> None:
     script = (
         SQL + "INSERT INTO clicks (user_id, page) VALUES (1, '/'); ASSERT VALUES counts (page, n) VALUES ('/', {});"
     )
@@ -72,7 +72,7 @@ def test_a_refused_statement_is_a_difference() -> None:
     assert difference.error.code == "source-not-found"
 
 
-def test_a_replaced_aggregate_goes_on_from_where_it_was() -> None:
+def test_a_replaced_aggregate_keeps_its_state() -> None:
     world = World()
     world.execute(SQL.replace("COUNT(*)", "COUNT(user_id)") + "INSERT INTO clicks (user_id, page) VALUES (1, '/');")
     world.execute(
@@ -86,7 +86,7 @@ def test_a_replaced_aggregate_goes_on_from_where_it_was() -> None:
 # -- scripts --------------------------------------------------------------------------------------------------------
 
 
-def test_a_time_that_cannot_be_read_ends_the_query_only_if_so_set() -> None:
+def test_an_invalid_timestamp_fails_the_query_only_if_configured() -> None:
     timed = SQL.replace("value_format='JSON'", "value_format='JSON', timestamp='page', timestamp_format='yyyy-MM-dd'")
     unset = run_cases(timed, [{"inputs": [CLICK]}])
     assert unset.failed == 0
@@ -94,7 +94,7 @@ def test_a_time_that_cannot_be_read_ends_the_query_only_if_so_set() -> None:
     assert [difference.error.code for difference in strict.differences] == ["query-failed"]
 
 
-def test_a_script_runs_the_one_beside_it(tmp_path: Path) -> None:
+def test_a_script_runs_another_script_of_its_folder(tmp_path: Path) -> None:
     (tmp_path / "clicks.ksql").write_text(SQL + "DEFINE expected = '1';")
     script = (
         "RUN SCRIPT 'clicks.ksql'; INSERT INTO clicks VALUES (1, '/');"

@@ -14,7 +14,7 @@ FAILURE = {"id": "aa", "file": "f.json", "name": "n", "kind": "accept", "reason"
 VERDICT = verdicts.Verdict(["aa f.json, n: why"], "1 passed, 1 failed", [FAILURE])
 
 
-def test_a_known_gap_is_marked_and_counts_as_failed() -> None:
+def test_a_known_gap_is_marked_and_counted_as_failed() -> None:
     lines, as_known = verdicts.shown(VERDICT, {"aa": {"reason": "later"}}, {"aa", "bb"})
     assert lines == ["aa f.json, n: why (known: later)", "1 passed, 1 failed"]
     assert as_known
@@ -26,11 +26,11 @@ def test_a_gap_that_passes_must_leave_the_ledger() -> None:
     assert not as_known
 
 
-def test_a_failure_that_nobody_knew_is_one() -> None:
+def test_an_unlisted_failure_fails_the_run() -> None:
     assert not verdicts.shown(VERDICT, {}, {"aa"})[1]
 
 
-def test_failures_of_one_kind_stand_together() -> None:
+def test_failures_of_one_kind_are_grouped() -> None:
     other = FAILURE | {"id": "bb", "reason": "S2[0].value.X: expected 5, got null"}
     first, *_ = verdicts.grouped([FAILURE, other])
     assert first.split() == ["2", "TOPIC.value:", "differs"]
@@ -55,7 +55,7 @@ def test_a_case_that_breaks_the_runner_is_its_own_failure(monkeypatch: pytest.Mo
     assert outcome["error"]["code"] == "internal"
 
 
-def test_the_comparer_is_found_beside_the_corpora(tmp_path: Path) -> None:
+def test_the_comparer_is_found_next_to_the_corpora(tmp_path: Path) -> None:
     (tmp_path / "tools").mkdir()
     (tmp_path / "tools" / "compare.py").touch()
     corpus = tmp_path / "corpora" / "ksql" / "public.jsonl"

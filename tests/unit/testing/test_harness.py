@@ -1,4 +1,4 @@
-"""Trials: lists in, lists out, a clock in the hand; for apps and for KSQL."""
+"""Trials of apps and KSQL: rows in, rows out, with a manual clock."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ CREATE TABLE cities AS SELECT `homeCity`, COUNT(*) AS n FROM users GROUP BY `hom
 NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
 
 
-def test_a_script_with_a_clock() -> None:
+def test_a_script_runs_with_a_manual_clock() -> None:
     with hr.testing.run(KSQL, now=NOON) as trial:
         trial.send("clicks", [{"user": "ann", "page": "/"}, {"USER": "bob", "page": "/"}])
         assert trial.rows("per_page") == []
@@ -28,7 +28,7 @@ def test_a_script_with_a_clock() -> None:
         assert trial.rows("per_page") == [{"page": "/", "windowstart": start, "windowend": trial.now, "n": 2}]
 
 
-def test_a_table_is_its_last_rows() -> None:
+def test_a_table_returns_its_current_rows() -> None:
     with hr.testing.run(KSQL) as trial:
         trial.send("users", [{"user": "ann", "homeCity": "Bern"}, {"user": "bob", "homeCity": "Bern"}])
         trial.send("users", [{"user": "ann", "homeCity": "Basel"}])
@@ -39,14 +39,14 @@ def test_a_table_is_its_last_rows() -> None:
         assert trial.rows("users") == [{"user": "ann", "homeCity": "Basel"}]
 
 
-def test_values_are_pythons() -> None:
+def test_values_are_python_objects() -> None:
     with hr.testing.run(KSQL) as trial:
         trial.send("clicks", [{"user": "ann", "at": NOON}], at=NOON)
         assert trial.rows("clicks") == [{"user": "ann", "page": None, "at": NOON}]
         assert trial.world.topics["clicks"][0].timestamp == NOON.timestamp() * 1000
 
 
-def test_names_that_are_not_there() -> None:
+def test_unknown_names_are_refused() -> None:
     with hr.testing.run(KSQL) as trial:
         with pytest.raises(BadRecord, match='no column "pgae"'):
             trial.send("clicks", [{"pgae": "/"}])
@@ -54,7 +54,7 @@ def test_names_that_are_not_there() -> None:
             trial.rows("clisk")
 
 
-def test_formats_of_key_and_value() -> None:
+def test_keys_and_values_have_their_own_formats() -> None:
     app = hr.App()
     plain = app.stream("plain", "k STRING KEY, v BIGINT", key_format="kafka")
     assert plain.ksql.endswith("WITH (KAFKA_TOPIC = 'plain', VALUE_FORMAT = 'json', KEY_FORMAT = 'kafka');")
@@ -63,7 +63,7 @@ def test_formats_of_key_and_value() -> None:
         assert [(entry.key, entry.value) for entry in trial.world.topics["plain"]] == [(b"a", b'{"V":1}')]
 
 
-def test_settings_of_an_app_are_part_of_it() -> None:
+def test_properties_of_an_app_are_applied() -> None:
     app = hr.App("strict", {"ksql.fail.on.deserialization.error": "true"})
     assert app.text == "SET 'ksql.fail.on.deserialization.error' = 'true';"
     with hr.testing.run(app) as trial:

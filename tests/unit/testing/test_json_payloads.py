@@ -43,13 +43,13 @@ def test_doubles_are_written_as_java_writes_them() -> None:
         ("JSON", INT, None, None),
     ],
 )
-def test_a_document_stands_for_bytes(form: str, kind: Any, document: Any, payload: bytes | None) -> None:
+def test_a_document_is_encoded_and_decoded(form: str, kind: Any, document: Any, payload: bytes | None) -> None:
     described = source(value=kind, form=form)
     assert json_payloads.encode_value(document, described) == payload
     assert json_payloads.decode_value(payload, described) == document
 
 
-def test_a_value_of_format_none_is_nothing() -> None:
+def test_a_value_of_format_none_is_null() -> None:
     assert json_payloads.encode_value({"V": 1}, source(form="NONE")) is None
 
 
@@ -69,12 +69,12 @@ def test_a_value_of_format_none_is_nothing() -> None:
     ],
     ids=["time", "session"],
 )
-def test_a_window_stands_beside_its_key(window: Window, document: dict[str, Any], payload: bytes) -> None:
+def test_a_windowed_key_has_its_window(window: Window, document: dict[str, Any], payload: bytes) -> None:
     described = source(window=window)
     assert json_payloads.encode_key("k", document, described) == payload
     assert json_payloads.decode_key(payload, described) == ("k", document)
 
 
-def test_a_format_without_a_form_is_refused() -> None:
+def test_a_format_without_a_json_form_is_refused() -> None:
     with pytest.raises(BadTestCases, match="AVRO"):
         json_payloads.encode_value({}, source(form="AVRO"))

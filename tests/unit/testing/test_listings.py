@@ -1,4 +1,4 @@
-"""What the world in memory answers."""
+"""Results of LIST, DESCRIBE, EXPLAIN and PRINT in the in-memory world."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def test_describe_extended() -> None:
     assert "Queries that read from this TABLE" not in told
 
 
-def test_a_description_as_ksqldb_has_it() -> None:
+def test_a_description_has_the_json_of_ksqldb() -> None:
     entity = asked("DESCRIBE clicks;").entity()
     assert (entity["@type"], entity["statementText"]) == ("sourceDescription", "DESCRIBE clicks;")
     source = entity["sourceDescription"]
@@ -159,11 +159,11 @@ def test_functions() -> None:
 
 
 @pytest.mark.parametrize("statement", ["SHOW CONNECTORS;", "SHOW SOURCE CONNECTORS;", "SHOW CONNECTOR PLUGINS;"])
-def test_there_are_no_connectors(statement: str) -> None:
+def test_connector_listings_are_empty(statement: str) -> None:
     assert rows(statement) == []
 
 
-def test_every_answer_is_json() -> None:
+def test_every_result_has_a_json_form() -> None:
     world = World()
     world.execute(
         MADE + "LIST FUNCTIONS; DESCRIBE STREAMS EXTENDED; SHOW PROPERTIES; EXPLAIN ctas_counts_0; PRINT COUNTS;"
@@ -174,7 +174,7 @@ def test_every_answer_is_json() -> None:
 # -- PRINT ----------------------------------------------------------------------------------------------------------
 
 
-def test_print_reads_as_the_source_says() -> None:
+def test_print_decodes_records_in_the_format_of_the_source() -> None:
     world = World()
     world.execute(MADE)
     world.produce("clicks", (7).to_bytes(4), b'{"PAGE":"/"}', timestamp=61_000)
@@ -204,14 +204,14 @@ def test_print_reads_as_the_source_says() -> None:
         ("FORMAT='JSON', WRAP_SINGLE_VALUE=FALSE", 'key: {"A":1,"B":"x"}, value: 2.50'),
     ],
 )
-def test_print_in_every_format(formats: str, shown: str) -> None:
+def test_print_decodes_every_format(formats: str, shown: str) -> None:
     world = World()
     world.execute(f"CREATE STREAM s (a INT KEY, b STRING KEY, n DECIMAL(4, 2)) WITH (KAFKA_TOPIC='s', {formats});")
     world.execute("INSERT INTO s VALUES (1, 'x', 2.50); PRINT s;")
     assert shown in listing_text(world.answers[-1])
 
 
-def test_print_of_a_topic_that_is_not_there() -> None:
+def test_print_of_an_unknown_topic_is_refused() -> None:
     with pytest.raises(UnknownTopic) as caught:
         World().execute(MADE + "PRINT 'nope';", "a.ksql")
     assert (caught.value.where, caught.value.fix) == ("a.ksql:7:1", "topics: COUNTS, clicks")
@@ -220,7 +220,7 @@ def test_print_of_a_topic_that_is_not_there() -> None:
 # -- reports --------------------------------------------------------------------------------------------------------
 
 
-def test_reports_keep_the_answers() -> None:
+def test_reports_contain_the_results() -> None:
     report = run_script(MADE + "LIST TABLES;\nASSERT TOPIC clicks;")
     assert str(report).splitlines()[0] == "LIST TABLES;"
     assert str(report).splitlines()[-1] == "1 passed, 0 failed"
@@ -228,6 +228,6 @@ def test_reports_keep_the_answers() -> None:
     assert (failed.failed, len(failed.answers)) == (1, 1)
 
 
-def test_a_question_beside_cases_is_answered_once() -> None:
+def test_a_listing_in_a_script_with_cases_is_executed_once() -> None:
     report = run_cases(MADE + "LIST TABLES;", [{"name": "a"}, {"name": "b"}])
     assert (report.cases, report.failed, len(report.answers)) == (2, 0, 1)

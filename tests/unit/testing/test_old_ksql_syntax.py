@@ -1,4 +1,4 @@
-"""The KSQL of the founding documents runs as it stands: the older syntax, without EMIT CHANGES, with KEY in WITH."""
+"""Older KSQL syntax runs unchanged: without EMIT CHANGES, with KEY in WITH."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def view(world: World, user: str, at: int) -> None:
     )
 
 
-def test_they_run_as_they_stand() -> None:
+def test_statements_in_older_syntax_run_unchanged() -> None:
     world = World()
     world.execute(STATEMENTS)
     for user, region in (("ann", "region 10"), ("bob", "region 11")):

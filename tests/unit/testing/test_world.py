@@ -39,7 +39,7 @@ def test_a_live_world_passes_a_record_through_all_queries_at_once() -> None:
     assert (values(w, "B"), values(w, "C")) == ([5, 15], [15])
 
 
-def test_a_query_sees_what_is_written_after_it_was_created() -> None:
+def test_a_query_reads_records_that_are_written_after_its_creation() -> None:
     w = world()
     give(w, 1)
     w.apply(above("B", A, 0))
@@ -47,7 +47,7 @@ def test_a_query_sees_what_is_written_after_it_was_created() -> None:
     assert values(w, "B") == [2]
 
 
-def test_otherwise_queries_run_one_after_another() -> None:
+def test_in_a_world_that_is_not_live_queries_run_one_after_another() -> None:
     w = world(above("C", info("B"), 10), above("B", A, 0), above("D", info("B"), 10), live=False)
     give(w, 15)
     assert values(w, "B") == []
@@ -56,7 +56,7 @@ def test_otherwise_queries_run_one_after_another() -> None:
     assert (values(w, "B"), values(w, "C"), values(w, "D")) == ([15], [], [15])
 
 
-def test_a_topic_with_inputs_is_fed_by_these_only() -> None:
+def test_a_topic_with_given_inputs_gets_no_other_records() -> None:
     w = world(above("B", A, 0), above("C", info("B"), 0), live=False)
     give(w, 1)
     w.produce("B", bytes(4), b'{"V": 7}')
@@ -64,14 +64,14 @@ def test_a_topic_with_inputs_is_fed_by_these_only() -> None:
     assert values(w, "C") == [7]
 
 
-def test_outputs_carry_headers_and_time_of_the_record_they_follow_from() -> None:
+def test_outputs_have_the_headers_and_time_of_their_input_record() -> None:
     w = world(above("B", A, 0))
     give(w, 1, timestamp=9, headers=(("h", b"x"),))
     (entry,) = w.topics["B"]
     assert (entry.timestamp, entry.headers, entry.origin) == (9, (("h", b"x"),), "CSAS_B")
 
 
-def test_a_replaced_query_ends() -> None:
+def test_a_replaced_query_stops() -> None:
     w = world(above("B", A, 0))
     w.apply(above("B", A, 10, query="CSAS_B_2", replaces="CSAS_B"))
     give(w, 5)
@@ -79,21 +79,21 @@ def test_a_replaced_query_ends() -> None:
     assert values(w, "B") == [15]
 
 
-def test_a_dropped_source_takes_its_topic_along_if_asked() -> None:
+def test_dropping_a_source_deletes_its_topic_if_requested() -> None:
     w = world(above("B", A, 0))
     w.apply(DropSource(info("B"), delete_topic=True, queries=("CSAS_B",)))
     give(w, 5)
     assert w.topics["B"] == []
 
 
-def test_a_written_row_is_encoded_as_its_source_says() -> None:
+def test_an_inserted_row_is_encoded_in_the_format_of_its_source() -> None:
     w = world(above("B", A, 0))
     w.apply(InsertRow(A, (3,), (4,), timestamp=8))
     (entry,) = w.topics["B"]
     assert (entry.key, read_json(entry.value or b""), entry.timestamp) == (b"\0\0\0\3", {"V": 4}, 8)
 
 
-def test_a_record_that_cannot_be_read_is_reported_or_ends_the_query() -> None:
+def test_an_invalid_record_is_reported_or_fails_the_query() -> None:
     lenient = above("B", A, 0)
     w = world(lenient)
     w.produce("a", bytes(4), b"{")
@@ -129,14 +129,14 @@ def test_an_assert_takes_the_next_record() -> None:
     ],
     ids=["value", "time", "deletion"],
 )
-def test_an_assert_that_does_not_hold(columns: Any, expected: Any, null: bool, message: str) -> None:
+def test_a_failed_assert_raises_an_error(columns: Any, expected: Any, null: bool, message: str) -> None:
     w = world()
     w.apply(InsertRow(A, (1,), (4,), timestamp=8))
     with pytest.raises(AssertFailed, match=message):
         w.apply(ExpectRecord(A, columns, expected, null))
 
 
-def test_an_assert_of_a_source() -> None:
+def test_a_source_can_be_asserted() -> None:
     w = world(above("B", A, 0))
     table = Relation(Kind.TABLE, ROW.key, ROW.value)
     w.apply(ExpectSource("B", info("B", "other"), {}))
@@ -148,7 +148,7 @@ def test_an_assert_of_a_source() -> None:
         w.apply(ExpectSource("Z", info("Z"), {}))
 
 
-def test_a_paused_query_takes_up_what_came_meanwhile() -> None:
+def test_a_resumed_query_processes_the_records_that_arrived_meanwhile() -> None:
     world = World()
     world.execute(
         "CREATE STREAM a (id INT KEY, v INT) WITH (KAFKA_TOPIC='a', FORMAT='JSON');"

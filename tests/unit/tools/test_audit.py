@@ -20,13 +20,13 @@ def exempt(package: str = "lib", id: str = "CVE-2026-1", until: date = TODAY) ->
     return Exempt(package, id, "no such call is made", until)
 
 
-def test_a_weakness_is_a_fault() -> None:
+def test_a_vulnerability_fails_the_audit() -> None:
     verdict = judged(report(WEAK), [], TODAY)
     assert verdict.faults == ("lib 1.0: PYSEC-1, mended in ['2.0']",)
     assert verdict.audited == 2
 
 
-def test_one_that_is_listed_is_borne_and_told() -> None:
+def test_an_excepted_vulnerability_is_reported_but_does_not_fail() -> None:
     verdict = judged(report(WEAK), [exempt()], TODAY)
     assert verdict.faults == ()
     assert "no such call is made" in verdict.borne[0]
@@ -42,11 +42,11 @@ def test_one_that_is_listed_is_borne_and_told() -> None:
         ([WEAK], exempt(package="gone"), "is needed no more"),
     ],
 )
-def test_an_exception_that_is_over_or_needless_is_a_fault(found: list[Any], one: Exempt, why: str) -> None:
+def test_an_expired_or_unneeded_exception_fails_the_audit(found: list[Any], one: Exempt, why: str) -> None:
     assert any(why in fault for fault in judged(report(*found), [one], TODAY).faults)
 
 
-def test_what_the_service_does_not_know_is_not_audited() -> None:
+def test_packages_that_the_service_does_not_know_are_listed() -> None:
     verdict = judged({"dependencies": [{"name": "lib", "skip_reason": "not found"}]}, [exempt()], TODAY)
     assert (verdict.audited, verdict.unknown, verdict.faults) == (0, ("lib",), ())
 
@@ -68,7 +68,7 @@ def test_an_exception_needs_a_reason_and_a_date() -> None:
         "ServiceError: 503 Server Error: Service Unavailable for url: https://a.example/pypi/a/1/json",
     ],
 )
-def test_without_a_network_nothing_is_known(errors: str) -> None:
+def test_without_a_network_there_is_no_verdict(errors: str) -> None:
     assert said("", errors) is None
 
 
@@ -80,11 +80,11 @@ def test_without_a_network_nothing_is_known(errors: str) -> None:
         "",
     ],
 )
-def test_any_other_reason_is_a_failure(errors: str) -> None:
+def test_any_other_error_fails_the_audit(errors: str) -> None:
     with pytest.raises(SystemExit, match="nothing was audited") as ended:
         said("", errors)
     assert ended.value.code not in (0, None)
 
 
-def test_a_report_is_one_whatever_else_was_said() -> None:
+def test_a_report_is_read_despite_warnings() -> None:
     assert said('{"dependencies": []}', "WARNING: Could not connect") == {"dependencies": []}

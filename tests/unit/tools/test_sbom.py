@@ -17,7 +17,7 @@ def made() -> dict[str, Any]:
     return bom()
 
 
-def test_every_package_that_the_product_needs_is_in_it_as_it_is_pinned(made: dict[str, Any]) -> None:
+def test_every_runtime_package_is_listed_with_its_pinned_version(made: dict[str, Any]) -> None:
     pinned = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line)
     listed = {one["name"]: one["version"] for one in made["components"] if one["purl"].startswith("pkg:pypi/")}
     assert {"pyspark", "pyarrow", "orjson", "lark", "typer", "rich", "starlette", "confluent-kafka"} <= listed.keys()
@@ -25,14 +25,14 @@ def test_every_package_that_the_product_needs_is_in_it_as_it_is_pinned(made: dic
     assert not {"pytest", "ruff", "pip-audit"} & listed.keys()
 
 
-def test_jars_are_in_it(made: dict[str, Any]) -> None:
+def test_jars_are_listed(made: dict[str, Any]) -> None:
     purls = {one["purl"] for one in made["components"]}
     for coordinates in SETS[0].choices[0]:
         assert "pkg:maven/{}/{}@{}".format(*coordinates.split(":")) in purls
     assert any(re.fullmatch(r"pkg:maven/org.apache.hadoop/.*|pkg:generic/hadoop-client-.*", purl) for purl in purls)
 
 
-def test_it_is_the_same_for_the_same_parts_and_names_each_once(made: dict[str, Any]) -> None:
+def test_the_bill_of_materials_is_reproducible_without_duplicates(made: dict[str, Any]) -> None:
     assert bom() == made
     refs = [one["bom-ref"] for one in made["components"]]
     assert len(refs) == len(set(refs))
@@ -63,10 +63,10 @@ def test_it_is_the_same_for_the_same_parts_and_names_each_once(made: dict[str, A
         ("bare.jar", "bare", ""),
     ],
 )
-def test_a_jar_is_known_by_the_name_of_its_file(file: str, name: str, version: str) -> None:
+def test_the_name_and_version_of_a_jar_come_from_its_file_name(file: str, name: str, version: str) -> None:
     assert _named(file) == (name, version)
 
 
-def test_versions_of_jars_have_no_names_in_them(made: dict[str, Any]) -> None:
+def test_versions_of_jars_contain_no_names(made: dict[str, Any]) -> None:
     (found,) = [one for one in made["components"] if one["name"] == "log4j-1.2-api"]
     assert re.fullmatch(r"[\d.]+", found["version"])

@@ -1,4 +1,4 @@
-"""Questions to a view: what is looked up and what the chain decides together are what the chain says of all rows."""
+"""Pull queries on a view: lookup and chain together give the rows that the chain gives over all rows."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ conditions = st.recursive(
 
 @settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(numbers, rows, max_size=8), conditions, st.booleans())
-def test_a_selection_leaves_nothing_out(rows: dict[int, Any], condition: str, indexed: bool) -> None:
+def test_a_selection_contains_every_matching_row(rows: dict[int, Any], condition: str, indexed: bool) -> None:
     query = asked(CATALOG, f"SELECT * FROM T WHERE {condition};").query
     with TemporaryDirectory() as folder, closing(view_in(Path(folder), SOURCE)) as view:
         view.apply(view.state(), [(abs(key), (key,), row) for key, row in rows.items()], {0: 1})
@@ -91,7 +91,7 @@ def _said(pull: PullQuery, view: Any) -> list[str]:
         ("DA = '1970-01-02'", [[("DA", "=", (1,))]]),
     ],
 )  # fmt: skip
-def test_what_is_looked_up(condition: str, wanted: Any) -> None:
+def test_conditions_that_are_looked_up(condition: str, wanted: Any) -> None:
     found = PullQuery(asked(CATALOG, f"SELECT * FROM T WHERE {condition};").query).selection
     assert [[(b.column, str(b.op), b.values) for b in alternative] for alternative in found.alternatives] == wanted
 
@@ -102,16 +102,16 @@ def test_what_is_looked_up(condition: str, wanted: Any) -> None:
      ("ID = 1 OR S = 'a'", False), ("S = 'a'", False), (f"ID IN ({', '.join(map(str, range(65)))})", False),
      ("ID = 1.5", False)],
 )  # fmt: skip
-def test_few_rows_are_looked_up_by_their_keys(condition: str, lookup: bool) -> None:
+def test_which_conditions_are_lookups(condition: str, lookup: bool) -> None:
     assert PullQuery(asked(CATALOG, f"SELECT * FROM T WHERE {condition};").query).is_lookup is lookup
 
 
-def test_a_part_of_a_key_may_be_many_rows() -> None:
+def test_a_part_of_a_key_may_match_many_rows() -> None:
     catalog, _ = table(WINDOWED)
     assert not PullQuery(asked(catalog, "SELECT * FROM T WHERE ID = 'a';").query).is_lookup
 
 
-def test_a_condition_that_comes_to_too_much_is_not_taken_apart() -> None:
+def test_a_condition_with_too_many_alternatives_is_not_expanded() -> None:
     condition = " AND ".join(f"(ID = {i} OR X = {i})" for i in range(12))
     query = asked(CATALOG, f"SELECT * FROM T WHERE {condition};").query
     assert 1 < len(PullQuery(query).selection.alternatives) <= 64
@@ -156,29 +156,29 @@ def test_aggregates_over_no_rows(view: Any, tmp_path: Path, text: str, rows: lis
         assert [row for _, _, row in answer(CATALOG, empty, text.format(""))] == rows
 
 
-def test_a_group_that_does_not_fit_is_not_taken_for_none(view: Any) -> None:
+def test_a_group_that_having_rejects_is_not_an_empty_result(view: Any) -> None:
     assert not answer(CATALOG, view, "SELECT COUNT(*) AS N FROM T HAVING COUNT(*) < 4;")
     assert not answer(CATALOG, view, "SELECT COUNT(*) AS N FROM T HAVING COUNT(*) = 0;")
 
 
-def test_a_sum_that_has_no_place_is_no_answer(view: Any) -> None:
+def test_a_sum_that_overflows_is_an_error(view: Any) -> None:
     with pytest.raises(BadQuery, match="no place in DECIMAL"):
         answer(CATALOG, view, "SELECT SUM(CAST(ID * 2 AS DECIMAL(1, 0))) AS T FROM T;")
 
 
 @pytest.mark.parametrize("limit", [None, 3])
-def test_rows_in_order_nulls_last(view: Any, limit: int | None) -> None:
+def test_order_by_sorts_nulls_last(view: Any, limit: int | None) -> None:
     order = [(Column(BIGINT, "X"), True), (Column(STRING, "S"), False)]
     found = answer(CATALOG, view, "SELECT ID, S, X FROM T;", order, limit=limit)
     assert [row for _, _, row in found] == [("c", 2), ("a", 1), ("b", 0), ("d", 0)][:limit]
 
 
 @pytest.mark.parametrize("limit", [0, 1, 3, 9])
-def test_a_limit_streams(view: Any, limit: int) -> None:
+def test_a_limit_reads_no_further_rows(view: Any, limit: int) -> None:
     assert len(answer(CATALOG, view, f"SELECT * FROM T LIMIT {limit};")) == min(limit, 4)
 
 
-def test_an_answer_tells_what_it_is_of(view: Any) -> None:
+def test_a_result_has_the_position_and_version_of_the_view(view: Any) -> None:
     with PullQuery(asked(CATALOG, "SELECT * FROM T;").query).over(view) as found:
         assert (found.state.position, found.state.version) == ({0: 4}, 1)
         assert found.relation.kind.value == "table"
@@ -198,7 +198,7 @@ def test_windows_are_selected_by_their_bounds(tmp_path: Path) -> None:
     "text",
     ["SELECT T.ID, U.N FROM T JOIN U ON T.ID = U.ID;", "SELECT * FROM S;", "SELECT ID, ROWPARTITION AS P FROM T;"],
 )
-def test_what_no_view_can_answer_is_refused(text: str) -> None:
+def test_unsupported_pull_queries_are_refused(text: str) -> None:
     catalog, _ = table(ROWS)
     planned(
         "CREATE TABLE U (ID BIGINT PRIMARY KEY, N INT) WITH (kafka_topic='u', format='JSON', partitions=1);"

@@ -1,4 +1,4 @@
-"""What is particular to views in files: which files are refused, and that values lie in their own order."""
+"""Views in SQLite files: which files are refused, and that stored values keep their order."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ VALUES: list[tuple[pa.DataType, st.SearchStrategy[Any]]] = [
 
 
 @pytest.mark.parametrize(("kind", "values"), VALUES, ids=[str(kind) for kind, _ in VALUES])
-def test_values_lie_in_their_order_and_come_back(kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
+def test_stored_values_keep_their_order_and_are_read_back(kind: pa.DataType, values: st.SearchStrategy[Any]) -> None:
     columns = ColumnCodec([Field("K", kind)], in_key=True)
 
     @given(st.lists(values | st.none(), unique=True))
@@ -78,12 +78,12 @@ def test_values_lie_in_their_order_and_come_back(kind: pa.DataType, values: st.S
         (ty.array(ty.INT), [1]),
     ],
 )
-def test_what_is_not_the_same_there_is_not_looked_up(kind: pa.DataType, value: Any) -> None:
+def test_values_that_sqlite_compares_differently_are_not_looked_up(kind: pa.DataType, value: Any) -> None:
     with pytest.raises(NotSearchable):
         search_value(kind, value)
 
 
-def test_a_file_of_another_layout_is_refused(tmp_path: Path) -> None:
+def test_a_file_with_another_layout_is_refused(tmp_path: Path) -> None:
     view_in(tmp_path, SOURCE).close()
     with closing(sqlite3.connect(tmp_path / "views" / "T.sqlite")) as db, db:
         db.execute("UPDATE facts SET layout = 2")
@@ -91,7 +91,7 @@ def test_a_file_of_another_layout_is_refused(tmp_path: Path) -> None:
         view_in(tmp_path, SOURCE)
 
 
-def test_a_file_that_is_no_view_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_view_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "views" / "T.sqlite"
     file.parent.mkdir()
     file.write_bytes(b"no database at all" * 1000)

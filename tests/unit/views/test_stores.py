@@ -1,4 +1,4 @@
-"""Which store the settings name."""
+"""The view store that the settings select."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from headrace.settings import Settings
 from headrace.views.stores import SqliteStore, open_store
 
 
-def test_files_are_the_default(tmp_path: Path) -> None:
+def test_sqlite_is_the_default(tmp_path: Path) -> None:
     assert isinstance(open_store(Settings.of(storage_data=tmp_path)), SqliteStore)
 
 
-def test_a_store_that_is_not_known_is_refused(tmp_path: Path) -> None:
+def test_an_unknown_store_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadSetting, match='backend" cannot be "oracle"'):
         open_store(Settings.of(storage_data=tmp_path, views_backend="oracle"))
 
@@ -24,7 +24,7 @@ def test_a_store_that_is_not_known_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "url", ["", "mysql://h/d", "postgresql://h:x/d", "postgresql://h/d?sslmode=no", "postgresql://h/d?option=1"]
 )
-def test_a_url_that_is_none_is_refused(tmp_path: Path, url: str) -> None:
+def test_an_invalid_url_is_refused(tmp_path: Path, url: str) -> None:
     with pytest.raises(BadSetting, match=r"views\.postgres_url"):
         open_store(Settings.of(storage_data=tmp_path, views_backend="postgres", views_postgres_url=url))
 

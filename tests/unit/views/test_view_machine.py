@@ -45,7 +45,7 @@ class Views(RuleBasedStateMachine):
         self.begun: dict[int, int] = {}
         self.rebuilt = 0
         self.keepers: list[ViewMaterializer] = []
-        self.die_and_begin_again()
+        self.crash_and_restart()
 
     def opened(self) -> View:
         return open_view(self.folder, SOURCE, self.topic)
@@ -60,12 +60,12 @@ class Views(RuleBasedStateMachine):
 
     @rule(which=st.integers(0, 3))
     def step(self, which: int) -> None:
-        """Any of those who keep it, also one who thinks that nobody else does."""
+        """Any of the materializers of the view, also one that takes itself for the only one."""
         self.keepers[which % len(self.keepers)].step()
         self.look()
 
     @rule()
-    def die_and_begin_again(self) -> None:
+    def crash_and_restart(self) -> None:
         """Whatever was not applied is forgotten; the one before may still be about."""
         view = self.opened()
         self.stack.callback(view.close)
@@ -77,7 +77,7 @@ class Views(RuleBasedStateMachine):
 
     @precondition(lambda self: any(self.records.values()))
     @rule(partition=st.integers(0, 1), share=st.floats(0, 1))
-    def lose_the_beginning(self, partition: int, share: float) -> None:
+    def remove_oldest_records(self, partition: int, share: float) -> None:
         before = int(share * len(self.records[partition]))
         if before > self.starts[partition]:
             self.log.truncate("t", partition, before)
@@ -96,7 +96,7 @@ class Views(RuleBasedStateMachine):
             self.begun.setdefault(partition, self.starts[partition])
 
     @invariant()
-    def it_is_what_its_position_says(self) -> None:
+    def the_view_agrees_with_its_position(self) -> None:
         state = self.view.state()
         model: Model = {}
         for partition, offset in state.position.items():
@@ -113,7 +113,7 @@ class Views(RuleBasedStateMachine):
             self.look()
         self.look()
         assert self.view.state().position == {p: len(r) for p, r in self.records.items() if r}
-        self.it_is_what_its_position_says()
+        self.the_view_agrees_with_its_position()
         self.stack.close()
         shutil.rmtree(self.folder)
 

@@ -45,7 +45,7 @@ def cases(folder: Path, *given: object) -> Path:
 # -- check ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_script_without_errors(headrace: Program, example: Path) -> None:
+def test_a_valid_script_has_no_errors(headrace: Program, example: Path) -> None:
     answer = headrace("check", "pageviews.ksql")
     assert (answer.out, answer.err) == ("", "4 statements, no errors\n")
     assert headrace("check", "pageviews.ksql", "--json").json == {"statements": 4, "following": 0, "errors": []}
@@ -71,7 +71,7 @@ def test_all_errors_are_shown(headrace: Program, script: Path) -> None:
     ]
 
 
-def test_errors_as_json(headrace: Program, script: Path) -> None:
+def test_errors_are_printed_as_json(headrace: Program, script: Path) -> None:
     script.write_text(CLICKS + "SELECT pge FROM clicks EMIT CHANGES;")
     answer = headrace("--json", "check", "a.ksql", code=1)
     assert answer.err == ""
@@ -86,19 +86,19 @@ def test_errors_as_json(headrace: Program, script: Path) -> None:
     assert error["excerpt"].endswith("\n       ^^^")
 
 
-def test_brackets_in_a_line_are_no_markup(headrace: Program, script: Path) -> None:
+def test_brackets_in_a_line_are_printed_as_text(headrace: Program, script: Path) -> None:
     script.write_text(CLICKS + "SELECT ARRAY[pge], '[red]' FROM clicks EMIT CHANGES;")
     assert "    SELECT ARRAY[pge], '[red]' FROM clicks EMIT CHANGES;" in headrace("check", "a.ksql", code=1).err
 
 
-def test_a_file_that_is_not_there_is_a_wrong_command_line(headrace: Program) -> None:
+def test_a_missing_file_is_a_usage_error(headrace: Program) -> None:
     headrace("check", "nowhere.ksql", code=2)
 
 
 # -- explain --------------------------------------------------------------------------------------------------------
 
 
-def test_what_each_statement_does(headrace: Program, example: Path) -> None:
+def test_explain_describes_each_statement(headrace: Program, example: Path) -> None:
     said = headrace("explain", "asserts.ksql").out
     lines = [line for line in said.splitlines() if line.startswith("-- ")]
     assert [re.sub(r" \(.*\) ", " ", line) for line in lines[:3]] == [
@@ -111,7 +111,7 @@ def test_what_each_statement_does(headrace: Program, example: Path) -> None:
     assert "expect a record of VIEWS_PER_MINUTE" in said
 
 
-def test_every_kind_of_statement_has_words(headrace: Program, script: Path) -> None:
+def test_explain_describes_every_kind_of_statement(headrace: Program, script: Path) -> None:
     script.write_text(
         CLICKS
         + COUNTS
@@ -146,7 +146,7 @@ def ways(explained: list[dict]) -> dict[str, str]:
     return {part["query"].rpartition("_")[0][5:]: part["runs"]["execution_mode"] for part in explained if part["runs"]}
 
 
-def test_how_each_query_will_run(headrace: Program, script: Path) -> None:
+def test_explain_shows_the_execution_mode_of_each_query(headrace: Program, script: Path) -> None:
     script.write_text(CLICKS + COUNTS + RUNS)
     explained = headrace("explain", "a.ksql", "--json").json
     assert ways(explained) == {
@@ -180,7 +180,7 @@ def test_how_each_query_will_run(headrace: Program, script: Path) -> None:
     assert ways(headrace("explain", "a.ksql", "--json").json) == {"COUNTS": "record", "BIG": "native"}
 
 
-def test_how_queries_run_hangs_on_the_settings(headrace: Program, script: Path) -> None:
+def test_the_execution_mode_depends_on_the_settings(headrace: Program, script: Path) -> None:
     script.write_text(CLICKS + COUNTS + "CREATE TABLE again AS SELECT * FROM counts;")
     config = script.parent / "headrace.toml"
 
@@ -207,7 +207,7 @@ def test_how_queries_run_hangs_on_the_settings(headrace: Program, script: Path) 
         assert error.startswith(f'bad-setting: setting "query.{name}" cannot be "other"')
 
 
-def test_how_a_query_runs_hangs_on_the_topics_that_are_there(headrace: Program, script: Path) -> None:
+def test_the_execution_mode_depends_on_the_existing_topics(headrace: Program, script: Path) -> None:
     window = "CREATE TABLE w AS SELECT page, COUNT(*) AS n FROM clicks WINDOW TUMBLING (SIZE 1 HOUR) GROUP BY page;"
     script.write_text(CLICKS + window)
     assert "not natively: which records have a time that counts is known once they are decoded" in (
@@ -217,7 +217,7 @@ def test_how_a_query_runs_hangs_on_the_topics_that_are_there(headrace: Program, 
     assert "runs natively" in headrace("explain", "a.ksql").out
 
 
-def test_a_graph_for_graphviz(headrace: Program, example: Path) -> None:
+def test_explain_prints_a_graphviz_graph(headrace: Program, example: Path) -> None:
     said = headrace("explain", "pageviews.ksql", "--graph").out
     assert said.count("digraph plan {") == said.count("\n}") == 2
     assert "// pageviews.ksql:14:1: CSAS_REGIONAL_0\n" in said
@@ -234,7 +234,7 @@ def test_a_script_with_errors_is_not_explained(headrace: Program, script: Path) 
 # -- test -----------------------------------------------------------------------------------------------------------
 
 
-def test_the_examples_hold(headrace: Program, example: Path) -> None:
+def test_the_example_cases_pass(headrace: Program, example: Path) -> None:
     assert headrace("test", "pageviews.ksql", "cases.json").out == "2 passed, 0 failed\n"
     assert headrace("test", "asserts.ksql").out == "5 passed, 0 failed\n"
 
@@ -252,14 +252,14 @@ def test_differences_are_shown_and_counted(headrace: Program, script: Path) -> N
     assert answer.out == "1 passed, 1 failed\n"
 
 
-def test_differences_as_json(headrace: Program, script: Path) -> None:
+def test_differences_are_printed_as_json(headrace: Program, script: Path) -> None:
     wrong = CASE | {"outputs": [{"source": "counts", "value": {"N": 1}}]}
     found = headrace("test", "a.ksql", cases(script.parent, wrong), "--json", code=1).json
     assert (found["passed"], found["failed"]) == (0, 1)
     assert [(d["case"], d["where"]) for d in found["differences"]] == [("twice", "COUNTS[1]")]
 
 
-def test_an_assert_that_does_not_hold(headrace: Program, script: Path) -> None:
+def test_a_failed_assert_is_reported(headrace: Program, script: Path) -> None:
     script.write_text(
         CLICKS
         + COUNTS
@@ -273,14 +273,14 @@ def test_an_assert_that_does_not_hold(headrace: Program, script: Path) -> None:
     assert "  at a.ksql:6:1\n" in answer.err
 
 
-def test_errors_of_the_script_come_first(headrace: Program, script: Path) -> None:
+def test_script_errors_are_reported_before_differences(headrace: Program, script: Path) -> None:
     script.write_text(CLICKS + "SELECT pge FROM clicks EMIT CHANGES;")
     answer = headrace("test", "a.ksql", cases(script.parent, CASE), code=1)
     assert answer.out == ""
     assert "a.ksql:2:8" in answer.err
 
 
-def test_what_a_script_asks_is_answered(headrace: Program, script: Path) -> None:
+def test_statements_that_list_or_describe_print_their_answers(headrace: Program, script: Path) -> None:
     script.write_text(CLICKS + COUNTS + "LIST TABLES;\nPRINT counts;\nPAUSE ctas_counts_0;\n")
     told = headrace("test", "a.ksql", code=1)
     assert told.out.splitlines()[:3] == [
@@ -298,16 +298,16 @@ def test_what_a_script_asks_is_answered(headrace: Program, script: Path) -> None
     assert "-- a.ksql:5:1: pause CTAS_COUNTS_0" in explained
 
 
-def test_a_script_that_expects_nothing(headrace: Program, script: Path) -> None:
+def test_a_script_without_expectations_is_refused(headrace: Program, script: Path) -> None:
     assert headrace("test", "a.ksql", code=1).err.startswith("bad-test-cases: a.ksql has no ASSERT")
 
 
-def test_cases_that_are_no_json(headrace: Program, script: Path) -> None:
+def test_invalid_json_cases_are_refused(headrace: Program, script: Path) -> None:
     (script.parent / "cases.json").write_text("[{")
     assert headrace("test", "a.ksql", "cases.json", code=1).err.startswith("bad-test-cases: ")
 
 
-def test_none_of_it_needs_spark(example: Path) -> None:
+def test_check_explain_and_test_do_not_import_spark(example: Path) -> None:
     run = (
         "import sys\n"
         "from headrace.cli import app\n"

@@ -1,4 +1,4 @@
-"""`headrace consume`: directly and as a group."""
+"""`headrace consume`: with and without a consumer group."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def numbers(headrace: Program, lines) -> Program:
     return headrace
 
 
-def test_places(numbers: Program) -> None:
+def test_start_and_end_positions(numbers: Program) -> None:
     assert numbers("consume", "n", "--from", 7).out == "7\n8\n9\n"
     assert numbers("consume", "n", "--from", "latest").out == ""
     assert numbers("consume", "n", "--from", "-1h", "--max", 2).out == "0\n1\n"
@@ -37,7 +37,7 @@ def test_places(numbers: Program) -> None:
     numbers("consume", "n", "--from", "yesterday", code=2)
 
 
-def test_places_as_text() -> None:
+def test_positions_are_printed_as_text() -> None:
     assert parse_offset_spec("earliest") == EARLIEST
     assert parse_offset_spec("latest") == LATEST
     assert parse_offset_spec("12") == OffsetSpec(offset=12)
@@ -50,7 +50,7 @@ def test_places_as_text() -> None:
     assert abs(ago / 1000 - (datetime.now(UTC) - timedelta(minutes=10)).timestamp()) < 60
 
 
-def test_conditions(numbers: Program, lines) -> None:
+def test_conditions_filter_rows(numbers: Program, lines) -> None:
     numbers("produce", "n", lines("with"), "--header", "kind=special")
     assert numbers("consume", "n", "--where", "value in ('3', '4')").out == "3\n4\n"
     assert numbers("consume", "n", "--header", "kind=special").out == "with\n"
@@ -59,7 +59,7 @@ def test_conditions(numbers: Program, lines) -> None:
     assert numbers("consume", "n", "--group", "g", "--where", "value > '7'").out == "8\n9\nwith\n"
 
 
-def test_conditions_on_fields_of_json_values(headrace: Program, lines) -> None:
+def test_conditions_filter_by_fields_of_json_values(headrace: Program, lines) -> None:
     headrace("topic", "create", "orders")
     headrace("produce", "orders", lines('{"amount":5}', '{"amount":20}', "no JSON"))
     where = ("consume", "orders", "--where", "amount > 10")
@@ -77,7 +77,7 @@ def test_columns_without_a_condition_are_refused(numbers: Program) -> None:
     assert numbers("consume", "n", "--columns", "a int", code=1).err.startswith("bad-option: ")
 
 
-def test_several_topics_and_a_pattern(numbers: Program, lines) -> None:
+def test_several_topics_and_a_pattern_are_read(numbers: Program, lines) -> None:
     for name in ("orders-a", "orders-b", "other"):
         numbers("topic", "create", name)
         numbers("produce", name, lines(name))
@@ -86,7 +86,7 @@ def test_several_topics_and_a_pattern(numbers: Program, lines) -> None:
     numbers("consume", code=2)
 
 
-def test_a_partition(headrace: Program, lines) -> None:
+def test_one_partition_is_read(headrace: Program, lines) -> None:
     headrace("topic", "create", "n", "--partitions", 2, "--partitioner", "round-robin")
     headrace("produce", "n", lines("0", "1", "2", "3"))
     found = [headrace("consume", "n", "--partition", p).out.split() for p in (0, 1)]
@@ -94,7 +94,7 @@ def test_a_partition(headrace: Program, lines) -> None:
     assert headrace("consume", "n", "--partition", 2, code=1).err.startswith("unknown-partition: ")
 
 
-def test_formats(headrace: Program, lines) -> None:
+def test_rows_are_printed_in_every_format(headrace: Program, lines) -> None:
     headrace("topic", "create", "t", "--schema", SCHEMA)
     headrace("produce", "t", lines('{"id":1,"name":"a,b"}'))
     assert headrace("consume", "t", "--format", "csv", "--names").out == 'id,name\n1,"a,b"\n'
@@ -106,14 +106,14 @@ def test_formats(headrace: Program, lines) -> None:
     assert "a,b" in table
 
 
-def test_what_is_printed_can_be_appended(headrace: Program, lines) -> None:
+def test_printed_rows_can_be_appended_again(headrace: Program, lines) -> None:
     headrace("topic", "create", "t", "--schema", SCHEMA)
     headrace("produce", "t", lines('{"id":1,"name":"a"}'))
     headrace("produce", "t", lines(headrace("consume", "t").out.strip()))
     assert [row["id"] for row in headrace("consume", "t").lines] == [1, 1]
 
 
-def test_bytes_that_are_no_text(headrace: Program) -> None:
+def test_bytes_that_are_not_text_are_printed(headrace: Program) -> None:
     with EmbeddedLog(headrace.data) as log:
         log.create_topic("b", TopicSpec())
         log.append([Append("b", pa.RecordBatch.from_pydict({"key": [b"k"], "value": [b"\xff\x00"]}))])
@@ -121,7 +121,7 @@ def test_bytes_that_are_no_text(headrace: Program) -> None:
     assert (row["key"], row["value"]) == ("k", "base64:/wA=")
 
 
-def test_rows_that_were_removed(numbers: Program) -> None:
+def test_reading_removed_rows_fails(numbers: Program) -> None:
     with EmbeddedLog(numbers.data) as log:
         log.truncate("n", 0, 6)
     assert numbers("consume", "n", "--from", 2, code=1).err.startswith("offset-lost: ")
@@ -129,7 +129,7 @@ def test_rows_that_were_removed(numbers: Program) -> None:
     assert numbers("consume", "n", "--from", 2, "--lost", "latest").out == ""
 
 
-def test_a_group_goes_on_where_it_was(numbers: Program, lines) -> None:
+def test_a_group_resumes_at_its_committed_offset(numbers: Program, lines) -> None:
     assert numbers("consume", "n", "--group", "g", "--max", 4).out == "0\n1\n2\n3\n"
     assert numbers("group", "describe", "g", "--json").json["offsets"][0]["offset"] == 4
     assert numbers("consume", "n", "--group", "g").out == "4\n5\n6\n7\n8\n9\n"
@@ -140,7 +140,7 @@ def test_a_group_goes_on_where_it_was(numbers: Program, lines) -> None:
     assert numbers("consume", "n", "--group", "new", "--from", "latest").out == ""
 
 
-def test_what_a_group_refuses(numbers: Program) -> None:
+def test_options_that_a_group_does_not_allow_are_refused(numbers: Program) -> None:
     assert numbers("consume", "n", "--group", "g", "--partition", 0, code=1).err.startswith("bad-option: ")
     assert "group reset" in numbers("consume", "n", "--group", "g", "--from", 3, code=1).err
 
@@ -149,7 +149,7 @@ FORMULAS = ["=1+1", "@SUM(1)", "+cmd|' /C calc'!A0", "-2+3", "\t=1", "\r=1", "\n
 HARMLESS = ["a=1", "-5", "+4.5", "-1e3", "", "'=1", " =1"]
 
 
-def test_a_spreadsheet_runs_nothing_of_what_is_exported(headrace: Program) -> None:
+def test_csv_output_contains_no_spreadsheet_formulas(headrace: Program) -> None:
     headrace("topic", "create", "typed", "--schema", "id bigint, name string")
     headrace("topic", "create", "plain")
     texts = [*FORMULAS, *HARMLESS]

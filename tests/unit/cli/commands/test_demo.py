@@ -1,4 +1,4 @@
-"""`headrace demo` refuses rates that make no sense."""
+"""`headrace demo` refuses invalid rates."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ from tests.unit.cli.conftest import Program
 
 
 @pytest.mark.parametrize("rate", ["-5", "0", "1000000000"])
-def test_a_senseless_rate_is_refused(headrace: Program, rate: str) -> None:
+def test_an_invalid_rate_is_refused(headrace: Program, rate: str) -> None:
     assert "--rate" in headrace("demo", "--rate", rate, code=2).err

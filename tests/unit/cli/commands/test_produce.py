@@ -18,7 +18,7 @@ def headers(row: dict) -> dict[str, str]:
     return {h["name"]: h["value"] for h in row.get("$headers", [])}
 
 
-def test_lines_are_values(headrace: Program, lines) -> None:
+def test_each_line_is_a_value(headrace: Program, lines) -> None:
     headrace("topic", "create", "a")
     headrace("produce", "a", lines("one", "", "three"), "--header", "from=here", "--header", "n=1")
     rows = headrace("consume", "a", "--format", "json").lines
@@ -27,14 +27,14 @@ def test_lines_are_values(headrace: Program, lines) -> None:
     assert headrace("consume", "a").out == "one\n\nthree\n"
 
 
-def test_rows_of_a_typed_topic(headrace: Program, lines) -> None:
+def test_json_lines_become_rows_of_a_typed_topic(headrace: Program, lines) -> None:
     headrace("topic", "create", "t", "--schema", SCHEMA)
     report = headrace("--json", "produce", "t", lines('{"id":1,"name":"a"}', '{"id":2}')).json
     assert (report["rows"], report["rejects"]) == (2, 0)
     assert [(r["id"], r["name"]) for r in headrace("consume", "t").lines] == [(1, "a"), (2, None)]
 
 
-def test_what_does_not_fit_is_a_dead_letter(headrace: Program, lines) -> None:
+def test_an_invalid_line_becomes_a_dead_letter(headrace: Program, lines) -> None:
     headrace("topic", "create", "t", "--schema", SCHEMA)
     path = lines('{"id":1}', '{"id":"x"}', "nope", '{"id":4}')
     answer = headrace("produce", "t", path, code=1)
@@ -52,7 +52,7 @@ def test_rejects_may_be_allowed(headrace: Program, lines) -> None:
     assert headrace("--json", "produce", "t", lines("nope"), "--allow-rejects").json["rejects"] == 1
 
 
-def test_csv_with_and_without_names(headrace: Program, lines) -> None:
+def test_csv_is_read_with_and_without_a_header(headrace: Program, lines) -> None:
     headrace("topic", "create", "t", "--schema", SCHEMA)
     headrace("produce", "t", lines("1;one", '2;"two; or\nmore"'), "--format", "csv", "--delimiter", ";")
     one = lines("name,id", "three,3", "bad,x", name="one.csv")
@@ -64,7 +64,7 @@ def test_csv_with_and_without_names(headrace: Program, lines) -> None:
     assert headers(dead)["origin"] == f"{one}:3"
 
 
-def test_the_key_of_a_raw_topic(headrace: Program, lines) -> None:
+def test_a_raw_topic_takes_its_key_from_an_option(headrace: Program, lines) -> None:
     headrace("topic", "create", "a")
     headrace("produce", "a", lines('{"id":7}', '{"id":"x"}', "{}"), "--format", "json", "--key", "id")
     headrace("produce", "a", lines("p,q"), "--format", "csv", "--key", 2)
@@ -73,12 +73,12 @@ def test_the_key_of_a_raw_topic(headrace: Program, lines) -> None:
     assert headrace("produce", "a", lines("1"), "--key", "id", code=1).err.startswith("bad-option: ")
 
 
-def test_a_typed_topic_has_its_key(headrace: Program, lines) -> None:
+def test_a_typed_topic_takes_its_key_from_the_row(headrace: Program, lines) -> None:
     headrace("topic", "create", "t", "--schema", SCHEMA)
     assert headrace("produce", "t", lines("{}"), "--key", "id", code=1).err.startswith("bad-option: ")
 
 
-def test_a_record_that_is_too_large_is_a_dead_letter(headrace: Program, lines) -> None:
+def test_an_oversized_record_becomes_a_dead_letter(headrace: Program, lines) -> None:
     headrace("topic", "create", "a", "--max-record-bytes", 10)
     headrace("produce", "a", lines("short", "x" * 30), "--allow-rejects")
     assert headrace("consume", "a").out == "short\n"
@@ -86,13 +86,13 @@ def test_a_record_that_is_too_large_is_a_dead_letter(headrace: Program, lines) -
     assert headers(dead)["code"] == "record-too-large"
 
 
-def test_a_file_that_is_not_there(headrace: Program, tmp_path: Path) -> None:
+def test_a_missing_file_is_refused(headrace: Program, tmp_path: Path) -> None:
     headrace("topic", "create", "a")
     headrace("produce", "a", tmp_path / "nothing", code=2)
     headrace("produce", "a", tmp_path, code=2)
 
 
-def test_an_error_says_where_it_was(headrace: Program, lines) -> None:
+def test_an_error_names_the_file_and_line(headrace: Program, lines) -> None:
     headrace("topic", "create", "a", "--quota-bytes", 2000)
     path = lines(*("x" * 100 for _ in range(40)))
     error = headrace("produce", "a", path, "--batch-rows", 5, code=1).err
@@ -102,7 +102,7 @@ def test_an_error_says_where_it_was(headrace: Program, lines) -> None:
 
 @pytest.mark.parametrize("quoted", [False, True])
 @pytest.mark.parametrize("batch_rows", [1, 3, 1000])
-def test_lines_come_in_bounded_batches(tmp_path: Path, batch_rows: int, quoted: bool) -> None:
+def test_lines_are_read_in_bounded_batches(tmp_path: Path, batch_rows: int, quoted: bool) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"".join(b"%d\r\n" % i for i in range(10)) + b"end")
     fd = os.open(path, os.O_RDONLY)
@@ -114,7 +114,7 @@ def test_lines_come_in_bounded_batches(tmp_path: Path, batch_rows: int, quoted: 
     assert sum(b.bytes_read for b in batches) == path.stat().st_size
 
 
-def test_a_line_without_end_is_refused_before_memory_is(tmp_path: Path) -> None:
+def test_an_endless_line_is_refused_before_memory_is_exhausted(tmp_path: Path) -> None:
     path = tmp_path / "lines"
     path.write_bytes(b"ok\n" + b"x" * (40 << 20))
     fd = os.open(path, os.O_RDONLY)

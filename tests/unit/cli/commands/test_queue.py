@@ -24,7 +24,7 @@ def test_receipts_work_in_a_later_call(headrace: Program, lines) -> None:
     assert headrace("queue", "ack", "jobs", "q", receipts[0], code=1).err.startswith("unknown-receipt: ")
 
 
-def test_messages_of_a_typed_topic(headrace: Program, lines) -> None:
+def test_messages_of_a_typed_topic_are_rows(headrace: Program, lines) -> None:
     headrace("topic", "create", "t", "--schema", "id bigint key, at timestamp")
     headrace("produce", "t", lines('{"id":1,"at":"2026-01-01T00:00:00Z"}'))
     (message,) = headrace("queue", "take", "t", "q", "--json").json
@@ -33,14 +33,14 @@ def test_messages_of_a_typed_topic(headrace: Program, lines) -> None:
     assert "2026-01-01" in headrace("queue", "take", "t", "other").out
 
 
-def test_looking_at_a_queue_does_not_make_it(headrace: Program) -> None:
+def test_showing_a_queue_does_not_create_it(headrace: Program) -> None:
     headrace("topic", "create", "jobs")
     for _ in range(2):
         assert headrace("queue", "stats", "jobs", "q", code=1).err.startswith("unknown-queue: ")
     assert headrace("queue", "stats", "nothing", "q", code=1).err.startswith("unknown-topic: ")
 
 
-def test_groups_are_listed_moved_and_deleted(headrace: Program, lines) -> None:
+def test_groups_are_listed_reset_and_deleted(headrace: Program, lines) -> None:
     headrace("topic", "create", "n", "--partitions", 2, "--partitioner", "round-robin")
     headrace("produce", "n", lines(*map(str, range(6))))
     headrace("consume", "n", "--group", "g")
@@ -57,7 +57,7 @@ def test_groups_are_listed_moved_and_deleted(headrace: Program, lines) -> None:
     assert headrace("group", "list", "--json").json == []
 
 
-def test_what_groups_refuse(headrace: Program, lines) -> None:
+def test_invalid_group_commands_are_refused(headrace: Program, lines) -> None:
     headrace("topic", "create", "n")
     headrace("produce", "n", lines("1"))
     assert headrace("group", "describe", "g", code=1).err.startswith("unknown-group: ")

@@ -33,7 +33,7 @@ def script(headrace: Program, tmp_path: Path) -> Script:
     return write
 
 
-def test_a_script_without_queries(headrace: Program, script: Script) -> None:
+def test_a_script_without_queries_inserts_its_rows_once(headrace: Program, script: Script) -> None:
     said = headrace("run", script(CLICKS + ROWS), "--until-idle").err
     assert said.splitlines()[-1] == "all input is processed; 0 queries; 3 rows inserted"
     said = headrace("run", script(CLICKS + ROWS), "--until-idle").err
@@ -41,13 +41,13 @@ def test_a_script_without_queries(headrace: Program, script: Script) -> None:
     assert len(headrace("consume", "clicks", "--format", "json").lines) == 3
 
 
-def test_another_program_inserts_its_own_rows(headrace: Program, script: Script) -> None:
+def test_two_programs_insert_their_rows_independently(headrace: Program, script: Script) -> None:
     headrace("run", script(CLICKS + ROWS), "--until-idle")
     headrace("run", script(CLICKS + ROWS), "--until-idle", "--name", "other")
     assert len(headrace("consume", "clicks", "--format", "json").lines) == 6
 
 
-def test_questions_are_answered_on_standard_output(headrace: Program, script: Script) -> None:
+def test_list_and_print_statements_write_to_standard_output(headrace: Program, script: Script) -> None:
     asked = "LIST TOPICS;\nPRINT clicks FROM BEGINNING LIMIT 2;\nLIST PROPERTIES;\n"
     said = headrace("run", script(CLICKS + ROWS + asked), "--until-idle").out
     assert " clicks      | 1          | 1\n" in said
@@ -55,7 +55,7 @@ def test_questions_are_answered_on_standard_output(headrace: Program, script: Sc
     assert "auto.offset.reset" in said
 
 
-def test_json_says_the_same_to_programs(headrace: Program, script: Script) -> None:
+def test_json_output_contains_the_same_answers(headrace: Program, script: Script) -> None:
     answer = headrace("run", script(CLICKS + ROWS + "LIST TOPICS;"), "--until-idle", "--json")
     listed, end = answer.lines
     assert listed["answer"]["@type"] == "kafka_topics"
@@ -68,7 +68,7 @@ def test_json_says_the_same_to_programs(headrace: Program, script: Script) -> No
     }
 
 
-def test_asserts_look_at_the_log(headrace: Program, script: Script) -> None:
+def test_asserts_are_checked_against_the_log(headrace: Program, script: Script) -> None:
     held = "ASSERT VALUES clicks (id, page) VALUES (1, '/');\nASSERT TOPIC clicks;\n"
     held += "ASSERT STREAM clicks (id INT KEY, page STRING) WITH (kafka_topic='clicks', format='JSON');\n"
     assert "; 3 asserts held" in headrace("run", script(CLICKS + ROWS + held), "--until-idle").err
@@ -78,7 +78,7 @@ def test_asserts_look_at_the_log(headrace: Program, script: Script) -> None:
     assert "a.ksql:8:1" in said
 
 
-def test_the_time_is_over(headrace: Program, script: Script) -> None:
+def test_a_program_stops_after_its_time_limit(headrace: Program, script: Script) -> None:
     said = headrace("run", script(CLICKS), "--seconds", "0").err
     assert said.splitlines()[-1] == "stopped after 0 s; 0 queries"
 
@@ -86,7 +86,7 @@ def test_the_time_is_over(headrace: Program, script: Script) -> None:
 # -- refusals -------------------------------------------------------------------------------------------------------
 
 
-def test_all_errors_are_told_before_anything_runs(headrace: Program, script: Script) -> None:
+def test_all_errors_are_reported_before_anything_runs(headrace: Program, script: Script) -> None:
     said = headrace("run", script(CLICKS + "SELECT * FROM clicks EMIT CHANGES;\nCREATE STREM x;"), code=1).err
     assert "unsupported: a script cannot contain a SELECT that returns rows\n  at " in said
     assert "a.ksql:2:1" in said
@@ -95,7 +95,7 @@ def test_all_errors_are_told_before_anything_runs(headrace: Program, script: Scr
     assert not headrace.data.exists()
 
 
-def test_a_program_that_runs_already(headrace: Program, script: Script) -> None:
+def test_a_program_that_already_runs_is_refused(headrace: Program, script: Script) -> None:
     headrace("topic", "create", "clicks")
     with ProgramLock(headrace.data / "checkpoints" / "a", "a"):
         said = headrace("run", script(CLICKS), "--until-idle", code=1).err
@@ -103,11 +103,11 @@ def test_a_program_that_runs_already(headrace: Program, script: Script) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", "a b"])
-def test_a_name_must_be_fit_for_a_folder(headrace: Program, script: Script, name: str) -> None:
+def test_a_program_name_must_be_a_valid_folder_name(headrace: Program, script: Script, name: str) -> None:
     headrace("run", script(CLICKS), f"--name={name or ' '}", code=2)
 
 
-def test_a_data_folder_that_is_something_else(headrace: Program, script: Script) -> None:
+def test_a_folder_that_is_not_a_data_folder_is_refused(headrace: Program, script: Script) -> None:
     headrace.data.mkdir()
     (headrace.data / "letter.txt").write_text("dear")
     assert "not-a-data-folder" in headrace("run", script(CLICKS), code=1).err
@@ -149,14 +149,14 @@ def test_json_names_the_metrics_of_a_query(capsys: pytest.CaptureFixture[str]) -
     }
 
 
-def test_a_line_of_a_query() -> None:
+def test_a_query_is_printed_as_one_line() -> None:
     assert progress.status_line(BEHIND) == (
         "CTAS_T_0, record mode: 1,000 records/s, lag 60,000 (25 %, 1 min 00 s left), 2,000 read, 12 written, "
         "state 7, batch 431 ms, event time 1970-01-01T00:00:01.000Z, dead letters 1 (1 late-record)"
     )
 
 
-def test_a_table_of_queries(capsys: pytest.CaptureFixture[str]) -> None:
+def test_queries_are_printed_as_a_table(capsys: pytest.CaptureFixture[str]) -> None:
     from rich.console import Console
 
     Console(width=160, color_system=None).print(
@@ -182,11 +182,11 @@ def test_a_table_of_queries_fits_the_terminal(width: int, capsys: pytest.Capture
 
 
 @pytest.mark.parametrize(("seconds", "text"), [(12.4, "12 s"), (200, "3 min 20 s"), (3900, "1 h 05 min")])
-def test_durations(seconds: float, text: str) -> None:
+def test_durations_are_printed_in_readable_units(seconds: float, text: str) -> None:
     assert progress.duration_text(seconds) == text
 
 
-def test_the_state_of_a_native_query_is_sparks_own(headrace: Program) -> None:
+def test_state_show_refuses_a_native_query(headrace: Program) -> None:
     query = planned("CREATE TABLE o AS SELECT id, COUNT(*) FROM s GROUP BY id;")
     Checkpoint(headrace.data / "checkpoints" / "a" / query.id).open(query, "native", 1, ("s",))
     assert "runs in native mode" in headrace("state", "show", query.id, code=1).err

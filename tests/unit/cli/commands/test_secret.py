@@ -1,4 +1,4 @@
-"""A secret is planted by each way, things are done and broken, and it is searched for wherever it must not be."""
+"""Secrets are set in every supported way, commands succeed and fail, and no output, file or log contains them."""
 
 from __future__ import annotations
 
@@ -76,7 +76,9 @@ def served(settings: Settings) -> str:
     return "\n".join(f"{headers} {body.decode()}" for _, body, headers in told)
 
 
-def test_a_secret_is_nowhere_to_be_found(headrace: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_no_output_file_or_log_contains_a_secret(
+    headrace: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     planted(headrace, tmp_path, monkeypatch)
     settings = load_settings({"storage_data": headrace.data})
     broken(settings)
@@ -98,7 +100,7 @@ def test_a_secret_is_nowhere_to_be_found(headrace: Program, tmp_path: Path, monk
         assert not [one for one in PLANTED.values() if one in text], place
 
 
-def test_a_secret_that_is_missing_is_named(headrace: Program, tmp_path: Path) -> None:
+def test_a_missing_secret_is_named(headrace: Program, tmp_path: Path) -> None:
     with pytest.raises(HeadraceError, match="headrace secret set nothing"):
         KafkaClient(Settings.of(storage_data=tmp_path, kafka_client_options="sasl.password=${secret:nothing}"))
     assert headrace("secret", "remove", "nothing", code=1).err.startswith("not-a-data-folder: ")

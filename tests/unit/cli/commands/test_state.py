@@ -1,4 +1,4 @@
-"""`headrace state`: what queries have left, listed and removed; how it looks inside is tested on Spark."""
+"""`headrace state`: checkpoints are listed and removed; the tests on Spark cover their content."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def left(headrace: Program, tmp_path: Path) -> Path:
     return folder
 
 
-def test_what_queries_have_left(headrace: Program, left: Path) -> None:
+def test_checkpoints_are_listed_and_removed(headrace: Program, left: Path) -> None:
     (row,) = headrace("state", "list", "--json").json
     assert (row["query"], row["execution_mode"], row["batches"], row["problem"]) == (
         "orders/CTAS_O_0",

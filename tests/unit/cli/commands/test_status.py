@@ -1,4 +1,4 @@
-"""`headrace status`, `logs` and `support-bundle`, beside a server whose queries never begin and without one."""
+"""`headrace status`, `logs` and `support-bundle`, with a server whose queries never start and without a server."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def served(data: Path) -> Iterator[Node]:
         yield node
 
 
-def test_no_server(headrace: Program) -> None:
+def test_status_without_a_server_fails(headrace: Program) -> None:
     headrace("topic", "create", "a")
     assert headrace("status", code=1).err.endswith("fix: start one: headrace up\n")
     with EmbeddedLog(headrace.data):
@@ -50,7 +50,7 @@ def test_no_server(headrace: Program) -> None:
     assert headrace("down", code=1).err.startswith("server-not-running: ")
 
 
-def test_a_server_tells_how_its_queries_are(headrace: Program) -> None:
+def test_status_shows_the_queries_of_the_server(headrace: Program) -> None:
     with served(headrace.data) as node:
         told = headrace("status", "--json").json
         assert (told["queries"], told["broken"], told["log"]) == ([], {}, "embedded")
@@ -76,13 +76,17 @@ def test_the_shell_finds_the_server_of_the_data_folder(headrace: Program) -> Non
         assert "is starting or stopping" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
 
 
-def test_without_one_the_shell_tries_the_usual_address(headrace: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_server_the_shell_tries_the_default_address(
+    headrace: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(server_param, "DEFAULT_ADDRESS", "http://127.0.0.1:1")
     assert "no server responds at http://127.0.0.1:1" in headrace("sql", "--execute", "LIST TOPICS;", code=75).err
     assert not headrace.data.exists()
 
 
-def test_a_bundle_has_no_secrets_and_no_records(headrace: Program, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_support_bundle_contains_no_secrets_and_no_records(
+    headrace: Program, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HEADRACE_KAFKA_CLIENT_OPTIONS", f"sasl.username=me,sasl.password={SECRET}")
     with served(headrace.data) as node:
         node.execute(CLICKS + COUNTS, {"ksql.sasl.password": SECRET})
@@ -112,7 +116,7 @@ def test_a_bundle_has_no_secrets_and_no_records(headrace: Program, monkeypatch: 
     ] == "********"
 
 
-def test_a_bundle_without_a_server_or_a_log(headrace: Program) -> None:
+def test_a_support_bundle_needs_no_server_and_no_log(headrace: Program) -> None:
     headrace("topic", "create", "a")
     headrace("support-bundle", headrace.data / "one.zip")
     headrace("support-bundle", headrace.data / "one.zip", code=2)
@@ -141,7 +145,7 @@ def test_logs_are_filtered_over_rotated_files(headrace: Program) -> None:
     assert headrace("logs", "--level", "loud", code=2).err
 
 
-def test_followed_logs_go_on_when_the_file_is_rotated(tmp_path: Path) -> None:
+def test_following_logs_continues_after_rotation(tmp_path: Path) -> None:
     path = tmp_path / "headrace.log"
     path.write_text('{"message": "before"}\n')
     following = follow_log_lines(path)

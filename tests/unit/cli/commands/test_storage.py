@@ -13,7 +13,7 @@ from headrace.settings import Settings, Size
 from tests.unit.cli.conftest import Program
 
 
-def test_stats_check_and_compact(headrace: Program, lines) -> None:
+def test_log_stats_check_and_compact_succeed(headrace: Program, lines) -> None:
     headrace("topic", "create", "u", "--compact", "--schema", "id bigint key, name string")
     for name in ("a", "b", "c"):
         headrace("produce", "u", lines(f'{{"id":1,"name":"{name}"}}'))
@@ -27,7 +27,7 @@ def test_stats_check_and_compact(headrace: Program, lines) -> None:
     assert headrace("storage", "compact", "nothing", code=1).err.startswith("unknown-topic: ")
 
 
-def test_damage_makes_the_exit_code_1(headrace: Program, lines) -> None:
+def test_damage_gives_exit_code_1(headrace: Program, lines) -> None:
     headrace("topic", "create", "a")
     headrace("produce", "a", lines(*("x" * 100 for _ in range(5_000))))
     (file,) = (headrace.data / "extents").iterdir()
@@ -40,7 +40,7 @@ def test_damage_makes_the_exit_code_1(headrace: Program, lines) -> None:
     assert headrace("consume", "a", code=1).err.startswith("damaged-extent: ")
 
 
-def test_backup_and_restore(headrace: Program, lines, tmp_path: Path) -> None:
+def test_a_restored_backup_has_all_rows(headrace: Program, lines, tmp_path: Path) -> None:
     headrace("topic", "create", "a")
     headrace("produce", "a", lines("1", "2"))
     headrace("backup", tmp_path / "copy")
@@ -62,7 +62,7 @@ def test_the_embedded_tools_refuse_kafka(headrace: Program, tmp_path: Path) -> N
         assert headrace("--log", "kafka", *command, code=1).err.startswith("not-on-this-log: ")
 
 
-def test_the_doctor_looks_at_everything(headrace: Program) -> None:
+def test_doctor_runs_every_check(headrace: Program) -> None:
     headrace("topic", "create", "a")
     found = {row["check"]: row for row in headrace("doctor", "--json").json}
     assert {"settings", "python", "java", "spark", "memory", "disk", "data folder", "clock"} <= found.keys()
@@ -70,7 +70,7 @@ def test_the_doctor_looks_at_everything(headrace: Program) -> None:
     assert "headrace 1" in headrace("doctor").out
 
 
-def test_the_doctor_survives_bad_settings(headrace: Program, tmp_path: Path) -> None:
+def test_doctor_reports_invalid_settings(headrace: Program, tmp_path: Path) -> None:
     config = tmp_path / "bad.toml"
     config.write_text("[query]\nmax_batch_rowz = 1\n")
     first, *_ = headrace("--config", config, "doctor", "--json", code=1).json
@@ -81,7 +81,7 @@ def test_the_doctor_survives_bad_settings(headrace: Program, tmp_path: Path) -> 
     )
 
 
-def test_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_findings_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     (java,) = doctor.check_java(Settings())
     assert (java.state, java.fix) == ("fail", "apt-get install openjdk-17-jre-headless")
@@ -99,7 +99,7 @@ def test_findings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("name", ["logs", "secrets", "token.secret", "push.key", "kafka", "checkpoints", "views"])
-def test_what_headrace_makes_before_the_first_topic_is_not_strange(tmp_path: Path, name: str) -> None:
+def test_doctor_accepts_a_data_folder_without_topics(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     (form,) = doctor.check_data_format(Settings.of(storage_data=tmp_path))
     assert form.state == "ok"
@@ -107,7 +107,7 @@ def test_what_headrace_makes_before_the_first_topic_is_not_strange(tmp_path: Pat
         assert (tmp_path / "FORMAT").exists()
 
 
-def test_kafka_that_does_not_answer_is_a_failure_where_it_is_used(tmp_path: Path) -> None:
+def test_doctor_fails_if_a_configured_kafka_does_not_respond(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         used = Settings.of(storage_log="kafka", kafka_bootstrap_servers=f"127.0.0.1:{server.getsockname()[1]}")
         assert [f.state for f in doctor.check_kafka(used) if f.check == "kafka servers"] == ["ok"]

@@ -11,7 +11,7 @@ from tests.unit.cli.conftest import Program
 SCHEMA = "id bigint key, name string"
 
 
-def test_create_describe_alter_delete(headrace: Program) -> None:
+def test_topics_are_created_described_altered_and_deleted(headrace: Program) -> None:
     limits = ("--retention-time", "7d", "--retention-bytes", "10GB", "--archive", "--compact")
     headrace("topic", "create", "users", "--partitions", 2, "--schema", SCHEMA, *limits)
     found = headrace("topic", "describe", "users", "--json").json
@@ -31,7 +31,7 @@ def test_create_describe_alter_delete(headrace: Program) -> None:
     assert headrace("topic", "list", "--json").json == []
 
 
-def test_what_is_described_is_what_is_there(headrace: Program, lines) -> None:
+def test_list_and_describe_show_rows_and_sizes(headrace: Program, lines) -> None:
     headrace("topic", "create", "a", "--partitions", 2)
     headrace("produce", "a", lines("1", "2", "3"))
     (row,) = headrace("topic", "list", "--json").json
@@ -42,7 +42,7 @@ def test_what_is_described_is_what_is_there(headrace: Program, lines) -> None:
     assert "partition" in headrace("topic", "describe", "a").out
 
 
-def test_deleting_asks_first(headrace: Program) -> None:
+def test_delete_asks_for_confirmation(headrace: Program) -> None:
     headrace("topic", "create", "a")
     arguments = ["--data", str(headrace.data), "topic", "delete", "a"]
     assert CliRunner().invoke(cli.app, arguments, input="n\n").exit_code == 1
@@ -51,7 +51,7 @@ def test_deleting_asks_first(headrace: Program) -> None:
     assert headrace("topic", "list", "--json").json == []
 
 
-def test_refusals(headrace: Program) -> None:
+def test_invalid_topic_commands_are_refused(headrace: Program) -> None:
     headrace("topic", "create", "a")
     assert headrace("topic", "create", "a", code=1).err.startswith("topic-exists: ")
     assert headrace("topic", "create", "b", "--schema", "id", code=1).err.startswith("bad-schema: ")

@@ -24,7 +24,7 @@ def _typed(headrace: Program, text: str, *words: str) -> int:
     return CliRunner().invoke(cli.app, given, input=text, prog_name="headrace").exit_code
 
 
-def test_users(headrace: Program) -> None:
+def test_users_are_added_changed_and_removed(headrace: Program) -> None:
     assert _typed(headrace, "a long password\n", "user", "add", "alice", "--role", "admin") == 0
     headrace("user", "add", "shop", "--no-password")
     headrace("user", "roles", "shop", "--role", "writer", "--role", "reader")
@@ -42,12 +42,12 @@ def test_users(headrace: Program) -> None:
     assert "unknown-user" in headrace("user", "remove", "bob", code=1).err
 
 
-def test_a_password_is_no_argument(headrace: Program) -> None:
+def test_a_password_cannot_be_an_argument(headrace: Program) -> None:
     assert _typed(headrace, "", "user", "add", "alice", "a long password") == 2
     assert _typed(headrace, "", "user", "add", "alice", "--password", "a long password") == 2
 
 
-def test_roles(headrace: Program) -> None:
+def test_roles_are_granted_and_revoked(headrace: Program) -> None:
     headrace("role", "grant", "europe", "read", "source", "ORDERS", "--where", "REGION = 'EU'")
     headrace("role", "grant", "europe", "write", "topic", "eu-*")
     told = [row["grant"] for row in headrace("role", "list", "--json").json if row["role"] == "europe"]
@@ -58,7 +58,7 @@ def test_roles(headrace: Program) -> None:
     assert "bad-grant" in headrace("role", "grant", "admin", "read", "topic", "x", code=1).err
 
 
-def test_tokens(headrace: Program) -> None:
+def test_tokens_are_created_listed_and_revoked(headrace: Program) -> None:
     headrace("user", "add", "shop", "--no-password", "--role", "writer")
     plain = headrace("token", "create", "shop").out.strip()
     made = headrace("token", "create", "shop", "--life", "30d", "--json").json
@@ -72,7 +72,7 @@ def test_tokens(headrace: Program) -> None:
     assert "unknown-user" in headrace("token", "create", "nobody-there", code=1).err
 
 
-def test_audit(headrace: Program) -> None:
+def test_audit_entries_are_listed_and_verified(headrace: Program) -> None:
     headrace("user", "add", "shop", "--no-password")
     headrace("role", "grant", "clerks", "read", "topic", "x")
     shown = headrace("audit", "show", "--json").json
@@ -102,7 +102,9 @@ def test_audit(headrace: Program) -> None:
         (Settings.of(server_tls_cert="c", auth_mode="required"), True, []),
     ],
 )
-def test_a_public_address_needs_all_three(host: str, settings: Settings, has_admin: bool, missing: list[str]) -> None:
+def test_a_public_address_needs_tls_authentication_and_an_admin(
+    host: str, settings: Settings, has_admin: bool, missing: list[str]
+) -> None:
     public = settings.replace(server_host=host)
     if not missing:
         check_bind(public, has_admin=has_admin)
@@ -113,7 +115,7 @@ def test_a_public_address_needs_all_three(host: str, settings: Settings, has_adm
         assert (command in (refused.value.fix or "")) == (command in missing)
 
 
-def test_this_machine_needs_nothing() -> None:
+def test_a_loopback_address_needs_no_protection() -> None:
     for host in ("127.0.0.1", "localhost", "127.8.8.8", "::1"):
         check_bind(Settings.of(server_host=host), has_admin=False)
 
@@ -123,7 +125,7 @@ def test_up_and_the_registry_refuse_a_public_address(headrace: Program) -> None:
     assert "public-bind" in headrace("schema", "up", "--host", "0.0.0.0", "--port", "0", code=1).err
 
 
-def test_files_of_tls_that_are_none(tmp_path: Path) -> None:
+def test_invalid_tls_files_are_refused(tmp_path: Path) -> None:
     assert tls_files(Settings()) is None
     (tmp_path / "cert.pem").write_text("hello")
     for settings in (

@@ -1,4 +1,4 @@
-"""What must not leave the machine is taken out of texts."""
+"""Secrets and values are masked in texts that leave the machine."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.settings import resolve_settings
 OPTIONS = "security.protocol=SASL_SSL,sasl.username=anna,sasl.password=hunter2,ssl.ca.location=ca.pem"
 
 
-def test_secrets_of_the_settings_are_found_anywhere(tmp_path: Path) -> None:
+def test_secrets_of_the_settings_are_masked_everywhere(tmp_path: Path) -> None:
     mask = redactor_for(resolve_settings({"kafka_client_options": OPTIONS}, environ={}), tmp_path)
     text = mask.text(f"options {OPTIONS}; anna said hunter2 over SASL_SSL with ca.pem")
     assert text == f"options {MASK}; {MASK} said {MASK} over SASL_SSL with ca.pem"
@@ -28,24 +28,24 @@ def test_secrets_of_the_settings_are_found_anywhere(tmp_path: Path) -> None:
         "API_KEY=it",
     ],
 )
-def test_what_is_called_a_secret_is_one(text: str) -> None:
+def test_values_of_secret_names_are_masked(text: str) -> None:
     masked = Redactor().text(text)
     assert "it" not in masked.replace("security", "")
     assert MASK in masked
 
 
-def test_properties_are_masked_by_their_names() -> None:
+def test_properties_with_secret_names_are_masked() -> None:
     given = {"auto.offset.reset": "earliest", "ssl.key.password": "x"}
     assert redact_properties(given) == {"auto.offset.reset": "earliest", "ssl.key.password": MASK}
 
 
-def test_only_known_names_stay_in_quotes() -> None:
+def test_only_known_names_stay_readable_in_quotes() -> None:
     text = "column \"id\" of 'users' cannot be 'Anna Smith'"
     assert redact_values(text, {"id", "users"}) == "column \"id\" of 'users' cannot be '...'"
 
 
 @pytest.mark.parametrize("text", ["a." * 50_000, "password" * 12_000, "'" + "token" * 20_000, "'token" + " " * 100_000])
-def test_a_long_text_takes_no_long_time(text: str) -> None:
+def test_redaction_takes_linear_time(text: str) -> None:
     began = time.process_time()
     Redactor().text(text)
     assert time.process_time() - began < 5
@@ -61,19 +61,19 @@ def test_a_long_text_takes_no_long_time(text: str) -> None:
         ("passwords are secret", "passwords are secret"),
     ],
 )
-def test_names_of_secrets(text: str, masked: str) -> None:
+def test_names_of_secrets_are_recognized(text: str, masked: str) -> None:
     assert Redactor().text(text) == masked
 
 
 @pytest.mark.parametrize("name", ["sasl.password", "SASL-Password"])
-def test_a_password_may_have_commas(tmp_path: Path, name: str) -> None:
+def test_a_password_with_commas_is_masked(tmp_path: Path, name: str) -> None:
     options = f"{name}=abc,defghij,ssl.ca.location=ca.pem"
     mask = redactor_for(resolve_settings({"kafka_client_options": options}, environ={}), tmp_path)
     assert mask.text("the password is abc,defghij with ca.pem") == f"the password is {MASK} with ca.pem"
 
 
 @pytest.mark.parametrize("shown", ["p%40ss%2Fword", "p@ss/word"])
-def test_the_password_of_a_url_is_masked_by_itself(tmp_path: Path, shown: str) -> None:
+def test_only_the_password_of_a_url_is_masked(tmp_path: Path, shown: str) -> None:
     settings = {
         "views_postgres_url": "postgresql://anna:p%40ss%2Fword@host:5432/db",
         "notifiers_smtp_url": "smtp://[broken",
@@ -82,7 +82,9 @@ def test_the_password_of_a_url_is_masked_by_itself(tmp_path: Path, shown: str) -
     assert mask.text(f'user "anna" with {shown} was refused') == f'user "anna" with {MASK} was refused'
 
 
-def test_a_secret_that_cannot_be_read_hides_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_secret_does_not_prevent_masking_the_others(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.delenv("MISSING", raising=False)
     monkeypatch.setenv("THERE", "hunter-two")
     (tmp_path / "secrets" / "a-folder").mkdir(parents=True)

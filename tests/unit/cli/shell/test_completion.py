@@ -1,4 +1,4 @@
-"""What is offered at the cursor, and the colours."""
+"""Completions at the cursor, and syntax colours."""
 
 from __future__ import annotations
 
@@ -50,16 +50,16 @@ def offered(before: str) -> list[str]:
         ("\\i x", []),
     ],
 )
-def test_offers(before: str, expected: list[str]) -> None:
+def test_completions_fit_the_cursor(before: str, expected: list[str]) -> None:
     assert offered(before) == expected
 
 
-def test_an_offer_replaces_what_was_begun() -> None:
+def test_a_completion_replaces_the_typed_prefix() -> None:
     (offer,) = complete("SELECT * FROM cl", KNOWN)
     assert (offer.word, offer.kind, offer.length) == ("clicks", "source", 2)
 
 
-def test_names_are_found_in_the_answers() -> None:
+def test_names_are_read_from_listings() -> None:
     world = World()
     world.execute(MADE + "DESCRIBE STREAMS; DESCRIBE TABLES; LIST TOPICS; LIST FUNCTIONS; LIST QUERIES;")
     known = catalog_names(answer.entity() for answer in world.answers)
@@ -68,11 +68,11 @@ def test_names_are_found_in_the_answers() -> None:
     assert "SUBSTRING" in known.functions
 
 
-def test_keywords_are_those_of_the_grammar() -> None:
+def test_keywords_come_from_the_grammar() -> None:
     assert keywords() == {word for word in words().values() if word.replace("_", "").isalpha()}
 
 
-def test_colours() -> None:
+def test_tokens_are_coloured() -> None:
     text = "SELECT len(`a`), 1.5, 'x' -- y\nFROM ${z} # 'open"
     fragments = list(highlight(text, {"LEN"}))
     assert "".join(part for _, part in fragments) == text

@@ -1,4 +1,4 @@
-"""`headrace sql` without a terminal, against a real server whose queries never begin."""
+"""`headrace sql` without a terminal, with a real server whose queries never start."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ def shell(address: str) -> Shell:
     return made
 
 
-def test_statements_of_a_pipe(shell: Shell) -> None:
+def test_statements_are_read_from_a_pipe(shell: Shell) -> None:
     told = shell(given="-- what is there?\nLIST STREAMS;\n\\t\nDESCRIBE clicks")
     assert " CLICKS      | clicks " in told.out
     assert " clicks      | 1 " in told.out
     assert " PAGE  | VARCHAR(STRING)" in told.out
 
 
-def test_for_programs(shell: Shell) -> None:
+def test_listings_are_printed_as_json_and_csv(shell: Shell) -> None:
     (topics,) = shell("--execute", "LIST TOPICS;", "--output", "json").lines
     assert topics["topics"] == [{"name": "clicks", "replicaInfo": [1]}]
     told = shell("--execute", "LIST TOPICS; DESCRIBE clicks;", "--output", "csv")
@@ -54,7 +54,7 @@ def test_for_programs(shell: Shell) -> None:
     ]
 
 
-def test_a_refusal_is_underlined_where_it_stands(shell: Shell, tmp_path: Path) -> None:
+def test_an_error_is_underlined_at_its_place_in_the_script(shell: Shell, tmp_path: Path) -> None:
     script = tmp_path / "x.ksql"
     script.write_text("LIST STREAMS;\nCREATE STREAM y AS\n  SELECT nothing FROM clicks;\nLIST TOPICS;")
     told = shell("--file", script, code=1)
@@ -72,7 +72,7 @@ def test_a_refusal_is_underlined_where_it_stands(shell: Shell, tmp_path: Path) -
 PREFIX = "ksql.output.topic.name.prefix"
 
 
-def test_properties_and_variables_stay(shell: Shell) -> None:
+def test_properties_and_variables_last_for_the_session(shell: Shell) -> None:
     told = shell(
         "--execute",
         f"SET '{PREFIX}' = 'b'; DEFINE x = 'it''s'; DEFINE y = '${{x}}!'; SHOW VARIABLES; LIST PROPERTIES;",
@@ -87,7 +87,7 @@ def test_properties_and_variables_stay(shell: Shell) -> None:
     assert told.out == f"SET '{PREFIX}' = 'it''s';\nDEFINE x = 'y';\nDEFINE x = 'y';\n"
 
 
-def test_rows_of_a_query(shell: Shell) -> None:
+def test_a_query_prints_its_rows(shell: Shell) -> None:
     shell("--execute", "INSERT INTO clicks VALUES (1, '/a'); INSERT INTO clicks VALUES (2, '/b');")
     told = shell("--execute", "DEFINE page = '/b'; SELECT id, page FROM clicks WHERE page = '${page}';")
     assert told.out.splitlines() == [" ID | PAGE", "-----------", "  2 | /b"]
@@ -97,7 +97,7 @@ def test_rows_of_a_query(shell: Shell) -> None:
     assert "\n  at line 2:10\n      SELECT nothing FROM clicks;\n             ^^^^^^^\n" in told.err
 
 
-def test_records_of_a_topic(shell: Shell) -> None:
+def test_print_shows_records_of_a_topic(shell: Shell) -> None:
     shell("--execute", "INSERT INTO clicks (ROWTIME, id, page) VALUES (0, 1, 'a\nb');")
     text = "PRINT clicks FROM BEGINNING LIMIT 1;"
     assert shell("--execute", text).out.splitlines() == [
@@ -112,7 +112,7 @@ def test_records_of_a_topic(shell: Shell) -> None:
     assert "unknown-topic" in shell("--execute", "PRINT nothing;", code=1).err
 
 
-def test_scripts_in_scripts(shell: Shell, tmp_path: Path) -> None:
+def test_a_script_runs_another_script(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     (tmp_path / "a.ksql").write_text("RUN SCRIPT 'in/b.ksql';")
     (tmp_path / "in" / "b.ksql").write_text("\\i c.ksql\n")
@@ -125,7 +125,7 @@ def test_scripts_in_scripts(shell: Shell, tmp_path: Path) -> None:
     assert "cannot be read" in shell("--execute", f"\\i {tmp_path}/none.ksql", code=1).err
 
 
-def test_commands(shell: Shell) -> None:
+def test_backslash_commands_work(shell: Shell) -> None:
     told = shell("--execute", "\\d\n\\d clicks\n\\d+ clicks\n\\dq\n\\df substring\n\\info")
     for part in ("Stream Name", "Table Name", "Kafka topic          : clicks", "Query ID", "SUBSTRING(text", "RUNNING"):
         assert part in told.out
@@ -145,22 +145,22 @@ def test_commands(shell: Shell) -> None:
         ("\\d 'a", "cannot be read"),
     ],
 )
-def test_commands_that_are_wrong(shell: Shell, line: str, words: str) -> None:
+def test_invalid_commands_are_refused(shell: Shell, line: str, words: str) -> None:
     assert words in shell("--execute", line, code=1).err
 
 
-def test_a_name_that_a_command_does_not_find_has_no_place(shell: Shell) -> None:
+def test_an_unknown_name_in_a_command_has_no_line(shell: Shell) -> None:
     told = shell("--execute", "\\d nothing", code=1)
     assert "source-not-found" in told.err
     assert "line" not in told.err
 
 
-def test_nobody_is_there() -> None:
+def test_an_unreachable_server_is_an_error() -> None:
     told = Shell("http://127.0.0.1:1")("--execute", "LIST TOPICS;", code=75)
     assert "server-unreachable" in told.err
 
 
-def test_a_select_says_that_the_query_of_its_table_does_not_run(shell: Shell) -> None:
+def test_a_select_warns_if_the_query_of_its_table_does_not_run(shell: Shell) -> None:
     shell("--execute", COUNTS + "INSERT INTO clicks VALUES (1, '/');")
     told = shell("--execute", "SELECT * FROM counts;", "--output", "csv")
     assert told.out.count("\n") == 1  # the headings alone, as before
@@ -169,7 +169,7 @@ def test_a_select_says_that_the_query_of_its_table_does_not_run(shell: Shell) ->
 
 
 @pytest.mark.parametrize("word", ["exit", "quit;"])
-def test_words_without_a_backslash_in_a_script(shell: Shell, word: str) -> None:
+def test_help_and_exit_need_no_backslash_in_a_script(shell: Shell, word: str) -> None:
     told = shell(given=f"help;\nLIST TOPICS;\n{word}")
     assert "Statements end with ;" in told.out
     assert " clicks " in told.out

@@ -1,4 +1,4 @@
-"""How the shell cuts a text, and where errors are in it."""
+"""How the shell splits input into statements, and where errors are in it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def cut(text: str) -> list[tuple[str, bool]]:
     return [(piece.text, piece.is_command) for piece in found]
 
 
-def test_statements_and_commands() -> None:
+def test_input_is_split_into_statements_and_commands() -> None:
     text = "SELECT ';' -- ; no\nFROM x;;\n  \\d x\n\\set a 'it\nLIST TOPICS; -- done\nlast"
     assert cut(text) == [
         ("SELECT ';' -- ; no\nFROM x;", False),
@@ -26,35 +26,35 @@ def test_statements_and_commands() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "  \n", "-- nothing", "/* nothing */ ;"])
-def test_nothing(text: str) -> None:
+def test_blank_input_has_no_statements(text: str) -> None:
     assert cut(text) == []
 
 
-def test_a_backslash_in_a_statement_is_no_command() -> None:
+def test_a_backslash_within_a_statement_starts_no_command() -> None:
     assert cut("SELECT\n\\d;") == [("SELECT\n\\d;", False)]
 
 
-def test_many_statements_are_cut_in_one_go() -> None:
+def test_many_statements_are_split_in_linear_time() -> None:
     assert len(cut("INSERT INTO x VALUES (1, 'a;b');\n" * 20_000)) == 20_000
 
 
 @pytest.mark.parametrize("text", ["", "\\d", "  \\q", "LIST TOPICS;", "A; B; -- c", "exit", "QUIT"])
-def test_enter_sends(text: str) -> None:
+def test_enter_submits_complete_input(text: str) -> None:
     assert is_complete(text)
 
 
 @pytest.mark.parametrize("text", ["LIST TOPICS", "A; B", "SELECT 'a;", "SELECT `a;", "SELECT /* ;"])
-def test_enter_goes_on(text: str) -> None:
+def test_enter_continues_incomplete_input(text: str) -> None:
     assert not is_complete(text)
 
 
 @pytest.mark.parametrize(("text", "command"), [(" exit; ", "q"), ("QUIT", "q"), ("help", "?"), ("exit now;", None)])
-def test_words_that_are_commands(text: str, command: str | None) -> None:
+def test_some_commands_need_no_backslash(text: str, command: str | None) -> None:
     assert word_command(text) == command
     assert command is None or is_complete(text)
 
 
-def test_the_place_of_an_error_is_that_in_the_whole_text() -> None:
+def test_error_positions_count_in_the_whole_text() -> None:
     text = "LIST TOPICS;\n\n  SELECT a,\n  nothing FROM x;\n"
     _, piece = split_input(text)
     error = locate_error(ColumnNotFound("no", where="line 2:3"), piece, text, "x.ksql")

@@ -1,4 +1,4 @@
-"""Rows in columns."""
+"""Text tables: column widths, wrapping and wide characters."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def lines(*rows: list[Any], width: int | None = None, more: bool = False) -> lis
     return [*grid.head(), *(line for row in rows for line in grid.row(row))]
 
 
-def test_columns_are_as_wide_as_what_is_known() -> None:
+def test_columns_are_as_wide_as_their_values() -> None:
     assert lines([1, "/a"], [22, None]) == [
         " ID | PAGE",
         "-----------",
@@ -26,11 +26,11 @@ def test_columns_are_as_wide_as_what_is_known() -> None:
     ]
 
 
-def test_where_more_may_come_types_have_their_room() -> None:
+def test_columns_of_a_running_query_are_as_wide_as_their_types() -> None:
     assert lines([1, "/a"], more=True)[-1] == "             1 | /a"
 
 
-def test_a_wide_value_goes_on_below() -> None:
+def test_a_wide_value_wraps() -> None:
     assert lines([1, "abcdefghijklmnop"], width=16) == [
         " ID | PAGE",
         "----------------",
@@ -40,25 +40,25 @@ def test_a_wide_value_goes_on_below() -> None:
     assert lines([1, "abcdefghijklmnop"])[-1] == "  1 | abcdefghijklmnop"
 
 
-def test_wide_characters_stay_in_line() -> None:
+def test_wide_characters_stay_aligned() -> None:
     bars = [cell_len(line[: line.index("|")]) for line in lines([1, "日本"], [2, "x"]) if "|" in line]
     assert len(set(bars)) == 1
     grid = TextTable(("A", "B"), ("STRING", "STRING"), [["日本", "x"], ["abcd", "y"]], width=None, more=False)
     assert [cell_len(line) for row in (["日本", "x"], ["abcd", "y"]) for line in grid.row(row)] == [9, 9]
 
 
-def test_a_value_cannot_draw_on_the_terminal() -> None:
+def test_control_characters_in_a_value_are_escaped() -> None:
     assert cell_text("a\x1b[2J\nb\x9b\u202e") == "a\\x1b[2J\\nb\\x9b\\u202e"
     assert cell_text({"a": Decimal("1.50"), "b": ["ü", None, True]}) == '{"a": 1.50, "b": ["ü", null, true]}'
 
 
-def test_the_widest_give_way() -> None:
+def test_the_widest_columns_shrink_first() -> None:
     assert fit_widths([5, 40, 60], 65) == [5, 30, 30]
     assert fit_widths([5, 10], 100) == [5, 10]
     assert fit_widths([30, 30, 30], 3) == [6, 6, 6]
 
 
-def test_a_line_for_each_value() -> None:
+def test_vertical_output_has_a_line_for_each_value() -> None:
     assert list(vertical_row(3, NAMES, [1, "a" * 200])) == ["-[ row 3 ]----", "ID   | 1", f"PAGE | {'a' * 200}"]
 
 
@@ -71,7 +71,7 @@ def test_wide_characters_take_two_columns() -> None:
     assert "".join(line.split("|")[1].strip() for line in folded[2:]) == "東京都渋谷区神宮前"
 
 
-def test_more_columns_than_a_terminal_has_room_for_do_not_fit() -> None:
+def test_a_table_with_too_many_columns_does_not_fit() -> None:
     names = [f"COLUMN_{number}" for number in range(12)]
     row = ["a long value"] * 12
     assert not TextTable(names, ["STRING"] * 12, [row], width=60, more=False).fits

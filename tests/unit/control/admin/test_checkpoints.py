@@ -1,4 +1,4 @@
-"""What queries leave behind: seen, removed as a whole, and never half removed."""
+"""Checkpoints on disk: listed, and removed completely even after an interruption."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def begun(log: EmbeddedLog, folder: Path, name: str) -> tuple[Checkpoint, str]:
     return checkpoint, ticks_topic(run)
 
 
-def test_all_are_listed_even_those_that_cannot_be_read(log: EmbeddedLog, folder: Path) -> None:
+def test_all_checkpoints_are_listed_even_unreadable_ones(log: EmbeddedLog, folder: Path) -> None:
     begun(log, folder, "a/CTAS_O_0")
     old, _ = begun(log, folder, "b/CTAS_O_0")
     path = old.folder / "manifest.json"
@@ -67,7 +67,7 @@ def test_all_are_listed_even_those_that_cannot_be_read(log: EmbeddedLog, folder:
     assert (damaged.query, damaged.batches, damaged.problem) == ("b/CTAS_O_1", 0, "the manifest is damaged")
 
 
-def test_what_is_removed_takes_its_topics_along(log: EmbeddedLog, folder: Path) -> None:
+def test_removing_a_checkpoint_deletes_its_topics(log: EmbeddedLog, folder: Path) -> None:
     checkpoint, ticks = begun(log, folder, "a/CTAS_O_0")
     _, other = begun(log, folder, "a/CTAS_O_1")
     log.create_topic(cuts_topic(ticks.removeprefix("__ticks.")))
@@ -80,14 +80,14 @@ def test_what_is_removed_takes_its_topics_along(log: EmbeddedLog, folder: Path) 
     assert log.topic(other)
 
 
-def test_nothing_is_removed_under_a_program_that_runs(log: EmbeddedLog, folder: Path, settings: Settings) -> None:
+def test_the_checkpoint_of_a_running_program_is_not_removed(log: EmbeddedLog, folder: Path, settings: Settings) -> None:
     checkpoint, ticks = begun(log, folder, "a/CTAS_O_0")
     with Program(log, settings, name="a"), pytest.raises(ProgramRunning):
         remove_checkpoint(log, checkpoint)
     assert (checkpoint.last_committed(), log.topic(ticks).name) == (1, ticks)
 
 
-def test_a_removal_that_was_interrupted_is_finished(log: EmbeddedLog, folder: Path, settings: Settings) -> None:
+def test_an_interrupted_removal_is_completed(log: EmbeddedLog, folder: Path, settings: Settings) -> None:
     checkpoint, ticks = begun(log, folder, "a/CTAS_O_0")
 
     def dies(run: str) -> None:
@@ -103,7 +103,9 @@ def test_a_removal_that_was_interrupted_is_finished(log: EmbeddedLog, folder: Pa
     finish_removals(folder / "a", internal_topic_remover(log))  # nothing is left to be done
 
 
-def test_a_script_that_no_longer_names_a_query(log: EmbeddedLog, folder: Path, settings: Settings) -> None:
+def test_checkpoints_of_queries_that_the_script_no_longer_contains_are_found(
+    log: EmbeddedLog, folder: Path, settings: Settings
+) -> None:
     begun(log, folder, "a/CSAS_OLD_0")
     begun(log, folder, "a/CSAS_COPY_0")
     with Program(log, settings, name="a") as program:
@@ -131,8 +133,8 @@ class Nowhere:
     def close(self) -> None: ...
 
 
-def test_a_statement_whose_number_has_changed_goes_on(log: EmbeddedLog, folder: Path, settings: Settings) -> None:
-    """Others were taken away above it; of the same statement, that is: one that was changed begins anew."""
+def test_a_renumbered_statement_resumes_from_its_checkpoint(log: EmbeddedLog, folder: Path, settings: Settings) -> None:
+    """Earlier statements were removed. Only the same statement resumes: a changed one starts over."""
     copy = "CREATE STREAM copy AS SELECT * FROM clicks;"
     for name, text in (("CSAS_COPY_3", copy), ("CSAS_COPY_4", "CREATE STREAM copy AS SELECT id FROM clicks;")):
         begun(log, folder, f"a/{name}")

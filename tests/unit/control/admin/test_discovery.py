@@ -21,7 +21,7 @@ def folder(data: Path) -> Path:
     return data / "checkpoints" / SERVER_PROGRAM
 
 
-def test_a_server_is_known_by_its_lock(tmp_path: Path) -> None:
+def test_a_running_server_is_found_by_its_lock(tmp_path: Path) -> None:
     assert find_server(tmp_path) is None
     with ProgramLock(folder(tmp_path), SERVER_PROGRAM):
         there = find_server(tmp_path)
@@ -35,7 +35,7 @@ def test_a_server_is_known_by_its_lock(tmp_path: Path) -> None:
     assert find_server(tmp_path) is None
 
 
-def test_what_a_dead_server_left_is_not_believed(tmp_path: Path) -> None:
+def test_files_of_a_dead_server_are_ignored(tmp_path: Path) -> None:
     with ProgramLock(folder(tmp_path), SERVER_PROGRAM):
         pass
     left = {"pid": os.getpid(), "address": "http://127.0.0.1:1"}
@@ -48,7 +48,7 @@ def test_what_a_dead_server_left_is_not_believed(tmp_path: Path) -> None:
         assert there.address is None
 
 
-def test_to_look_keeps_nobody_from_starting(tmp_path: Path) -> None:
+def test_looking_for_a_server_does_not_prevent_its_start(tmp_path: Path) -> None:
     with ProgramLock(folder(tmp_path), SERVER_PROGRAM):
         with pytest.raises(ProgramRunning):
             ProgramLock(folder(tmp_path), SERVER_PROGRAM)

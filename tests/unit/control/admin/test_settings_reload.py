@@ -1,4 +1,4 @@
-"""Settings that are read again: some count at once, a wrong one changes nothing."""
+"""Reloading settings: some take effect at once, and an invalid one changes nothing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def lines(settings: Settings) -> str:
     return (settings.storage.data / "logs" / "headrace.log").read_text()
 
 
-def test_only_what_may_change_does(settings: Settings) -> None:
+def test_only_reloadable_settings_change(settings: Settings) -> None:
     new = settings.replace(logging_level="debug", query_execution_mode="record", query_max_batch_rows=5)
     found = merge_live(settings, new)
     assert found.settings == settings.replace(logging_level="debug")
@@ -34,7 +34,7 @@ def test_only_what_may_change_does(settings: Settings) -> None:
     assert found.pending == ("query.execution_mode", "query.max_batch_rows")
 
 
-def test_the_level_counts_at_once(settings: Settings) -> None:
+def test_the_log_level_changes_at_once(settings: Settings) -> None:
     assert (
         reload_settings(settings, lambda: settings.replace(logging_level="error", query_key_groups=9)).logging.level
         == "error"
@@ -45,7 +45,7 @@ def test_the_level_counts_at_once(settings: Settings) -> None:
     assert "logging.level is now info" in lines(settings)
 
 
-def test_a_wrong_setting_changes_nothing(settings: Settings) -> None:
+def test_an_invalid_setting_changes_nothing(settings: Settings) -> None:
     def refuse() -> Settings:
         raise BadSetting('setting "query.key_groups" cannot be "x"')
 

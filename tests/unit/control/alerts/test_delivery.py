@@ -1,4 +1,4 @@
-"""Notices on their way: each notifier sends its own, once, and says what became of them; over restarts."""
+"""Delivery of notices: each notifier sends its own once, across restarts, and records the outcome."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def keys(there: WebhookReceiver) -> list[str]:
     return [posted.headers["idempotency-key"] for posted in there.posted]
 
 
-def test_sent_once_over_restarts(server: Server) -> None:
+def test_a_notice_is_sent_once_across_restarts(server: Server) -> None:
     with webhook_receiver() as there:
         with server.up() as node:
             node.execute(statements(there))
@@ -111,7 +111,7 @@ def test_sent_once_over_restarts(server: Server) -> None:
         assert keys(there) == ["n1", "n2"]
 
 
-def test_notices_of_an_alert_that_come_together_are_one_message(server: Server) -> None:
+def test_notices_of_one_alert_within_the_wait_are_one_message(server: Server) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there, wait="200ms"))
         write(node, "n1", "n2")
@@ -123,7 +123,7 @@ def test_notices_of_an_alert_that_come_together_are_one_message(server: Server) 
     assert hot["id"] not in ("n1", "n2")
 
 
-def test_what_is_muted_stays_in_the_history_and_is_not_sent(server: Server) -> None:
+def test_a_muted_notice_is_recorded_but_not_sent(server: Server) -> None:
     with webhook_receiver() as there:
         with server.up() as node:
             node.execute(statements(there))
@@ -142,7 +142,7 @@ def test_what_is_muted_stays_in_the_history_and_is_not_sent(server: Server) -> N
         assert sorted(keys(there)) == ["c1", "n2", "n3"]
 
 
-def test_what_an_alert_left_is_not_sent_once_it_is_dropped(server: Server) -> None:
+def test_pending_notices_of_a_dropped_alert_are_not_sent(server: Server) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there, wait="300ms"))
         write(node, "n1")
@@ -156,7 +156,9 @@ def answers(*statuses: int) -> Answer:
     return lambda number: (statuses[min(number, len(statuses) - 1)], {})
 
 
-def test_tried_again_under_the_same_id_until_it_is_taken(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_message_is_retried_with_the_same_id_until_it_is_accepted(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(delivery, "_BACKOFF", Backoff(0.05, 0.05, jitter=0.5))
     with webhook_receiver(answers(500, 503, 200)) as there, server.up() as node:
         node.execute(statements(there))
@@ -166,7 +168,7 @@ def test_tried_again_under_the_same_id_until_it_is_taken(server: Server, monkeyp
         assert node.alerts.history.outcomes("n1")[0].tries == 3
 
 
-def test_given_up_with_the_reason(server: Server) -> None:
+def test_a_message_that_is_given_up_records_the_reason(server: Server) -> None:
     with webhook_receiver(answers(503, 400, 200)) as there, server.up() as node:
         node.execute(statements(there, patience="0s"))
         for one in ("n1", "n2", "n3"):
@@ -178,7 +180,7 @@ def test_given_up_with_the_reason(server: Server) -> None:
         assert keys(there) == ["n1", "n2", "n3"]
 
 
-def test_one_that_is_stuck_holds_up_no_other_and_goes_on_after_a_restart(server: Server) -> None:
+def test_a_stuck_notifier_delays_no_other_and_resumes_after_a_restart(server: Server) -> None:
     with webhook_receiver(answers(503)) as stuck, webhook_receiver() as there:
         with server.up() as node:
             node.execute(statements(there) + f"CREATE NOTIFIER b TYPE WEBHOOK WITH (url='{stuck.url}', wait='0s');")
@@ -193,7 +195,7 @@ def test_one_that_is_stuck_holds_up_no_other_and_goes_on_after_a_restart(server:
         assert len(there.posted) == 1
 
 
-def test_what_stands_in_the_topic_by_mistake_is_passed_over(server: Server) -> None:
+def test_invalid_records_in_the_notice_topic_are_skipped(server: Server) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there))
         node.log.append([Append(TOPIC, from_records([Record(b"no json"), Record(b"{}"), Record(None)]), 0)])
@@ -202,7 +204,7 @@ def test_what_stands_in_the_topic_by_mistake_is_passed_over(server: Server) -> N
         assert keys(there) == ["n1"]
 
 
-def test_a_notice_is_read_as_it_was_written(server: Server) -> None:
+def test_a_notice_is_read_back_unchanged(server: Server) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there))
         write(node, "n1", notify=())
@@ -210,7 +212,7 @@ def test_a_notice_is_read_as_it_was_written(server: Server) -> None:
     assert notice == Notice("n1", "HOT", "ALERT_HOT_2", "d1", "raised", "warning", "m", 1.0, 1, 2)
 
 
-def test_a_shortened_journal_knows_alerts_notifiers_and_mutes(server: Server) -> None:
+def test_a_compacted_journal_restores_alerts_notifiers_and_mutes(server: Server) -> None:
     with webhook_receiver() as there:
         with server.up() as node:
             node.execute(statements(there) + "CREATE NOTIFIER gone TYPE LOG; DROP NOTIFIER gone; DROP ALERT cold;")
@@ -250,7 +252,7 @@ def noted(node: Node) -> list[tuple[str, tuple[str, ...]]]:
     return [(one.state, one.notices) for one in map(parse_outcome, read_records(node.log, OUTCOMES_TOPIC))]
 
 
-def test_nothing_is_sent_while_an_outcome_cannot_be_noted(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_sent_while_an_outcome_cannot_be_recorded(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there))
         with full(monkeypatch) as refused:
@@ -263,7 +265,9 @@ def test_nothing_is_sent_while_an_outcome_cannot_be_noted(server: Server, monkey
         assert noted(node) == [("sent", ("n1",)), ("sent", ("n2",))]
 
 
-def test_an_outcome_is_noted_once_though_the_answer_was_lost(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_outcome_is_recorded_once_if_the_acknowledgement_is_lost(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there))
         with full(monkeypatch, after=True) as refused:
@@ -279,7 +283,7 @@ def is_over(node: Node) -> Callable[[], bool]:
     return lambda: not node.alerts.delivery._threads["OPS"].is_alive
 
 
-def test_who_was_taken_over_from_sends_nothing_more(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_fenced_server_sends_nothing_more(server: Server, caplog: pytest.LogCaptureFixture) -> None:
     with webhook_receiver() as there, server.up() as node, caplog.at_level(logging.ERROR):
         node.execute(statements(there))
         write(node, "n1")
@@ -293,7 +297,7 @@ def test_who_was_taken_over_from_sends_nothing_more(server: Server, caplog: pyte
         ]
 
 
-def test_who_was_taken_over_from_does_not_try_again(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fenced_server_does_not_retry(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_BACKOFF", Backoff(0.05, 0.05, jitter=0.5))
 
     def answer(number: int) -> tuple[int, dict[str, str]]:
@@ -308,7 +312,7 @@ def test_who_was_taken_over_from_does_not_try_again(server: Server, monkeypatch:
         assert keys(there) == ["n1"] * 3
 
 
-def test_what_comes_in_small_pieces_is_all_there(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notices_read_in_several_batches_are_one_message(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     read = EmbeddedLog.read
     short = lambda log, *place, **_: read(log, *place, max_records=1)  # noqa: E731
     monkeypatch.setattr(EmbeddedLog, "read", short)
@@ -321,7 +325,7 @@ def test_what_comes_in_small_pieces_is_all_there(server: Server, monkeypatch: py
         assert noted(node) == [("sent", ("n1", "n2", "n3"))]
 
 
-def test_what_was_removed_before_it_was_sent_is_noted(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_notices_removed_before_delivery_are_recorded_as_lost(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_BACKOFF", Backoff(0.05, 0.05, jitter=0.5))
     with webhook_receiver(answers(503)) as there, server.up() as node:
         node.execute(statements(there, wait="200ms"))
@@ -341,7 +345,7 @@ def test_what_was_removed_before_it_was_sent_is_noted(server: Server, monkeypatc
 @pytest.mark.parametrize(
     ("statement", "expected"), [("DROP ALERT hot;", "dropped"), ("MUTE ALERT hot FOR 1 HOUR;", "muted")]
 )
-def test_asked_again_before_each_try(
+def test_statements_between_two_attempts_take_effect(
     server: Server, monkeypatch: pytest.MonkeyPatch, statement: str, expected: str
 ) -> None:
     monkeypatch.setattr(delivery, "_BACKOFF", Backoff(0.05, 0.05, jitter=0.5))
@@ -354,7 +358,7 @@ def test_asked_again_before_each_try(
         assert state(node, "n1") == (expected, None)
 
 
-def test_what_is_left_of_a_message_keeps_its_id(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_rest_of_a_message_keeps_its_id(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_BACKOFF", Backoff(0.05, 0.05, jitter=0.5))
     with webhook_receiver(answers(503)) as there, server.up() as node:
         node.execute(statements(there, wait="200ms"))
@@ -370,7 +374,7 @@ def test_what_is_left_of_a_message_keeps_its_id(server: Server, monkeypatch: pyt
         assert len(set(keys(there))) == 1
 
 
-def test_many_are_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_message_is_sent_without_waiting(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_MAX_NOTICES_PER_PASS", 3)
     monkeypatch.setattr(delivery, "_MAX_NOTICES_PER_MESSAGE", 2)
     with webhook_receiver() as there, server.up() as node:
@@ -380,7 +384,7 @@ def test_many_are_not_waited_for(server: Server, monkeypatch: pytest.MonkeyPatch
         assert [len(json.loads(posted.body)["notices"]) for posted in there.posted] == [2, 1]
 
 
-def test_what_has_lain_there_is_not_waited_for(server: Server) -> None:
+def test_old_notices_are_sent_without_waiting(server: Server) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there, wait="1h"))
         node.alerts.delivery._threads["OPS"]._ends.append((1, time.monotonic() - 3_600))
@@ -388,7 +392,7 @@ def test_what_has_lain_there_is_not_waited_for(server: Server) -> None:
         wait_until(settled(node, "n1"))
 
 
-def test_a_notifier_is_made_anew_while_the_old_one_still_sends(server: Server) -> None:
+def test_a_notifier_is_replaced_while_the_old_one_still_sends(server: Server) -> None:
     """The statement does not wait for the other side, the new one does."""
     answered = threading.Event()
 
@@ -409,7 +413,7 @@ def test_a_notifier_is_made_anew_while_the_old_one_still_sends(server: Server) -
         assert keys(there) == ["n1", "n2"]
 
 
-def test_a_reason_tells_no_secret(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failure_reason_contains_no_secret(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_HOST", "a-word-to-keep")
     with webhook_receiver() as there, server.up() as node:
         node.execute(
@@ -425,7 +429,7 @@ def test_a_reason_tells_no_secret(server: Server, monkeypatch: pytest.MonkeyPatc
     assert "to-keep" not in reason
 
 
-def test_what_a_dropped_alert_or_notifier_had_is_forgotten(server: Server) -> None:
+def test_dropping_an_alert_or_notifier_deletes_its_state(server: Server) -> None:
     with webhook_receiver() as there, server.up() as node:
         node.execute(statements(there) + "CREATE NOTIFIER browsers TYPE PUSH;")
         write(node, "n1", notify=())

@@ -1,4 +1,4 @@
-"""When a query may leave Spark."""
+"""Which idle queries are suspended, and when."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def at_work(text: str, way: str = "record") -> Any:
         (FINAL, "record", 1, 3_600_000, False),
     ],
 )
-def test_who_may_leave(text: str, way: str, batches: int, deadline: int | None, leaves: bool) -> None:
+def test_which_queries_may_be_suspended(text: str, way: str, batches: int, deadline: int | None, leaves: bool) -> None:
     now, running = [0.0], at_work(text, way)
     running.progress.batches, running.progress.deadlines = batches, {0: deadline}
     idle = IdleTracker(60.0, lambda: now[0])
@@ -48,7 +48,7 @@ def test_who_may_leave(text: str, way: str, batches: int, deadline: int | None, 
     assert idle.should_suspend(running) is leaves
 
 
-def test_a_batch_makes_it_wait_anew_and_so_does_what_it_has_to_read() -> None:
+def test_a_batch_or_new_input_restarts_the_idle_timer() -> None:
     now, running = [0.0], at_work(COPY)
     idle, never = IdleTracker(60.0, lambda: now[0]), IdleTracker(0.0, lambda: now[0])
     for tracker in (idle, never):

@@ -1,17 +1,17 @@
-"""Rates and catching up, by a clock that is set."""
+"""Rates and estimates of catching up, with a manual clock."""
 
 from __future__ import annotations
 
 from headrace.control.queries.metrics import MetricsWindow
 
 
-def test_a_rate_is_that_of_the_last_seconds() -> None:
+def test_a_rate_covers_the_last_seconds() -> None:
     window = MetricsWindow()
     rates = [window.rate(at, records) for at, records in ((0, 0), (1, 100), (2, 200), (20, 200), (21, 1_200))]
     assert rates == [0.0, 100.0, 100.0, 0.0, 1_000.0]
 
 
-def test_catching_up_has_an_end() -> None:
+def test_the_remaining_catch_up_time_is_estimated() -> None:
     window = MetricsWindow()
     assert window.catching_up(1_000, 0.0) == (None, None)  # nobody knows yet how fast it is
     assert window.catching_up(800, 100.0) == (0.19999999999999996, 8.0)

@@ -124,7 +124,7 @@ def test_a_transient_failure_is_retried_after_growing_pauses(server: Server) -> 
     assert server.running is not None
 
 
-def test_a_permanent_failure_waits_for_a_person(server: Server) -> None:
+def test_a_permanent_failure_is_not_retried(server: Server) -> None:
     server.isolation.error = BadQuery("bad")
     server.reconcile_at(0.0)
     server.isolation.error = None
@@ -159,7 +159,7 @@ def test_an_idle_query_is_suspended_until_it_has_input(server: Server, log: Embe
     assert server.reconciler.suspended == {}
 
 
-def test_worn_out_workers_are_restarted_with_their_queries(server: Server) -> None:
+def test_workers_that_need_a_restart_are_restarted_with_their_queries(server: Server) -> None:
     server.reconcile_at(0.0)
     before = server.running
     server.isolation.needs_restart = True

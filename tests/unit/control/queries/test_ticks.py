@@ -1,4 +1,4 @@
-"""Ticks on a real log, with a clock that is moved by hand; a query is what a ticker sees of one."""
+"""Ticks on a real log, with a manual clock and a stand-in for the running query."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def moved(clock: ManualClock, ticker: Ticker, ms: int) -> None:
     ticker.wake()
 
 
-def test_a_deadline_comes_as_long_after_the_latest_record_as_it_lies_behind_it(log, clock, ticker, run) -> None:
+def test_a_tick_follows_the_latest_record_by_its_distance_to_the_deadline(log, clock, ticker, run) -> None:
     run.read(time=7_000, deadline=10_000)  # records of 1970: the clock on the wall is far ahead
     ticker.on_batch(run)
     moved(clock, ticker, 2_999)
@@ -105,7 +105,7 @@ def test_a_deadline_comes_as_long_after_the_latest_record_as_it_lies_behind_it(l
 
 
 @pytest.mark.parametrize(("read_at", "left"), [(999_600, 2_600), (1_000_001, 3_000), (1, 3_000)])
-def test_how_long_a_batch_took_is_not_added(log, clock, ticker, run, read_at: int, left: int) -> None:
+def test_the_duration_of_a_batch_does_not_delay_a_tick(log, clock, ticker, run, read_at: int, left: int) -> None:
     """Unless the clock that is asked is another than the one by which it was read."""
     run.read_at = read_at
     run.read(time=7_000, deadline=10_000)
@@ -116,7 +116,7 @@ def test_how_long_a_batch_took_is_not_added(log, clock, ticker, run, read_at: in
     assert ticks(log, 1) == [10_000]
 
 
-def test_event_time_goes_on_from_a_tick_and_not_from_the_record_before_it(log, clock, ticker, run) -> None:
+def test_event_time_continues_from_a_tick(log, clock, ticker, run) -> None:
     run.read(time=0, deadline=10_000)
     ticker.on_batch(run)
     moved(clock, ticker, 10_000)
@@ -127,7 +127,7 @@ def test_event_time_goes_on_from_a_tick_and_not_from_the_record_before_it(log, c
     assert ticks(log, 2) == [10_000, 20_000]
 
 
-def test_a_newer_record_sets_the_time_anew_and_an_older_one_does_not(log, clock, ticker, run) -> None:
+def test_only_a_newer_record_resets_the_event_time(log, clock, ticker, run) -> None:
     run.read(time=0, deadline=10_000)
     ticker.on_batch(run)
     moved(clock, ticker, 5_000)
@@ -141,7 +141,7 @@ def test_a_newer_record_sets_the_time_anew_and_an_older_one_does_not(log, clock,
     assert ticks(log, 1) == [10_000]
 
 
-def test_a_query_that_has_more_to_read_is_not_ticked_before_it_has_read_it(log, clock, ticker, run) -> None:
+def test_a_query_gets_no_tick_while_it_has_lag(log, clock, ticker, run) -> None:
     run.left = [5, 3, 1]
     run.read(time=0, deadline=100)
     ticker.on_batch(run)
@@ -150,7 +150,7 @@ def test_a_query_that_has_more_to_read_is_not_ticked_before_it_has_read_it(log, 
     assert run.left == []
 
 
-def test_nothing_to_wait_for_and_queries_that_ended_are_not_ticked(log, clock, ticker, run, tmp_path) -> None:
+def test_stopped_queries_and_queries_without_a_deadline_get_no_ticks(log, clock, ticker, run, tmp_path) -> None:
     other = Run(planned(PLAIN), tmp_path, ticks="__ticks.other")
     log.create_topic("__ticks.other")
     run.read(time=0, deadline=100)
@@ -164,7 +164,7 @@ def test_nothing_to_wait_for_and_queries_that_ended_are_not_ticked(log, clock, t
     assert (log.bounds(TICKS)[0].end, log.bounds("__ticks.other")[0].end) == (0, 0)
 
 
-def test_far_deadlines_do_no_harm(log, clock, ticker, run) -> None:
+def test_very_late_deadlines_do_not_overflow(log, clock, ticker, run) -> None:
     run.read(time=0, deadline=1 << 62)
     ticker.on_batch(run)
     run.read(time=5, deadline=1_000)
@@ -173,7 +173,7 @@ def test_far_deadlines_do_no_harm(log, clock, ticker, run) -> None:
     assert ticks(log, 1) == [1_000]
 
 
-def test_a_failed_append_is_tried_again(log, clock, ticker, run) -> None:
+def test_a_failed_append_is_retried(log, clock, ticker, run) -> None:
     log.delete_topic(TICKS)
     run.read(time=0, deadline=100)
     ticker.on_batch(run)
@@ -185,7 +185,7 @@ def test_a_failed_append_is_tried_again(log, clock, ticker, run) -> None:
 # -- after a restart ------------------------------------------------------------------------------------------------
 
 
-def test_a_query_that_goes_on_is_asked_for_its_deadline_and_the_time_it_stood_still_counts(log, clock, run) -> None:
+def test_a_resumed_query_keeps_its_deadline_and_downtime_counts(log, clock, run) -> None:
     before = Ticker(log, clock)
     run.read(time=0, deadline=10_000)
     before.on_batch(run)
@@ -205,7 +205,7 @@ def test_a_query_that_goes_on_is_asked_for_its_deadline_and_the_time_it_stood_st
     after.close()
 
 
-def test_what_was_kept_may_be_gone_or_damaged(log, clock, run) -> None:
+def test_without_a_valid_time_file_event_time_is_that_of_the_clock(log, clock, run) -> None:
     (run.folder / "time.json").write_text('{"time": null')
     run.resumed = True
     ticker = Ticker(log, clock)
@@ -218,12 +218,12 @@ def test_what_was_kept_may_be_gone_or_damaged(log, clock, run) -> None:
 
 
 @pytest.mark.parametrize(("statement", "resumed"), [(FINAL, False), (PLAIN, True)], ids=["new", "without deadlines"])
-def test_who_needs_no_question_gets_none(log, ticker, tmp_path, statement: str, resumed: bool) -> None:
+def test_queries_without_deadlines_get_no_tick_on_resume(log, ticker, tmp_path, statement: str, resumed: bool) -> None:
     ticker.add(Run(planned(statement), tmp_path, resumed=resumed))
     assert log.bounds(TICKS)[0].end == 0
 
 
-def test_a_tick_is_a_record_like_others(log, clock, ticker, run) -> None:
+def test_a_tick_is_stored_as_a_record(log, clock, ticker, run) -> None:
     run.read(time=0, deadline=1)
     ticker.on_batch(run)
     moved(clock, ticker, 1)

@@ -1,4 +1,4 @@
-"""A question that was prepared says what the same question says as it is written, whatever its values are."""
+"""A prepared pull query gives the same result as the same query planned from its text, for any values."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def said(pull: PullQuery, view: Any, made: ResultRowWriter) -> list[str]:
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(numbers, rows, max_size=8), st.lists(conditions, min_size=1, max_size=4))
-def test_prepared_or_as_written(table: dict[int, Any], asked_for: list[str]) -> None:
+def test_a_prepared_query_gives_the_result_of_the_planned_query(table: dict[int, Any], asked_for: list[str]) -> None:
     prepared = preparing()
     with TemporaryDirectory() as folder, closing(view_in(Path(folder), SOURCE)) as view:
         view.apply(view.state(), [(abs(key), (key,), row) for key, row in table.items()], {0: 1})
@@ -60,11 +60,11 @@ def test_prepared_or_as_written(table: dict[int, Any], asked_for: list[str]) -> 
         ("SELECT * FROM t WHERE a = '${v}'", None, None),
     ],
 )
-def test_shapes(text: str, shape: str | None, values: Any) -> None:
+def test_queries_that_differ_in_literals_share_a_shape(text: str, shape: str | None, values: Any) -> None:
     assert parameterize(text) == (None if shape is None else (shape, values))
 
 
-def test_of_one_shape_one_is_kept_for_each_who_asks_at_once() -> None:
+def test_each_concurrent_client_of_a_shape_gets_its_own_prepared_query() -> None:
     prepared = preparing()
     with (
         prepared.borrow("SELECT * FROM T WHERE ID = 1;") as one,
@@ -80,7 +80,7 @@ def test_of_one_shape_one_is_kept_for_each_who_asks_at_once() -> None:
         assert new not in (one, two)
 
 
-def test_at_hand_is_what_lies_ready_and_looks_up_few_rows() -> None:
+def test_only_a_prepared_lookup_of_few_rows_is_ready() -> None:
     prepared = preparing()
     for text, there in (("SELECT * FROM T WHERE ID = 1;", True), ("SELECT * FROM T WHERE ID > 1;", False)):
         with prepared.borrow(text, ready_only=True) as question:
@@ -92,6 +92,6 @@ def test_at_hand_is_what_lies_ready_and_looks_up_few_rows() -> None:
 
 
 @pytest.mark.parametrize("condition", ["DA = '1970-01-02'", "S LIKE 'a!%' ESCAPE '!'", "ID = 'x'", "NOTHING = 1"])
-def test_what_hangs_on_its_literals_is_planned_as_it_is_written(condition: str) -> None:
+def test_a_query_whose_plan_depends_on_its_literals_is_not_prepared(condition: str) -> None:
     with preparing().borrow(f"SELECT * FROM T WHERE {condition};") as question:
         assert question is None

@@ -1,4 +1,4 @@
-"""Questions that go on, side by side: one that is slow does not hold up the others."""
+"""Concurrent push queries: a slow one does not delay the others."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def append(node: Node, *texts: str) -> None:
     node.log.append([Append("texts", [Record(json.dumps({"TEXT": text}).encode()) for text in texts])])
 
 
-def test_others_have_their_turns_beside_a_slow_one(node: Node) -> None:
+def test_a_slow_push_query_does_not_delay_others(node: Node) -> None:
     """Each of its records takes half a second: all would take minutes."""
     append(node, *[HARD] * MANY)
     asked(node, SLOW)
@@ -61,7 +61,7 @@ def test_others_have_their_turns_beside_a_slow_one(node: Node) -> None:
     assert time.monotonic() - began < 60
 
 
-def test_one_that_stays_slow_is_ended(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_push_query_that_exceeds_its_cpu_budget_is_stopped(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push, "_CPU_BUDGET", 1.0)
     quick, slow = asked(node, QUICK), asked(node, SLOW)
     append(node, *[HARD] * MANY)
@@ -72,7 +72,7 @@ def test_one_that_stays_slow_is_ended(node: Node, monkeypatch: pytest.MonkeyPatc
     assert not quick.ended
 
 
-def test_one_that_has_much_to_read_goes_on(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_push_query_with_a_large_backlog_is_not_stopped(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     """However long that takes: it gives the others their turns."""
     monkeypatch.setattr(push, "_CPU_BUDGET", 1.0)  # one turn may be slow, on a machine that has others to do
     for _ in range(60):

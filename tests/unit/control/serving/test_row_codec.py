@@ -1,4 +1,4 @@
-"""Rows that statements write and look at, in topics with columns: as in raw ones."""
+"""Rows that statements insert and print, in topics with a schema and in raw ones."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run(log: EmbeddedLog, sink: str, script: str = SCRIPT) -> list[Listing]:
     return told
 
 
-def test_rows_are_written_and_shown_as_in_a_raw_topic(log: EmbeddedLog) -> None:
+def test_a_topic_with_a_schema_takes_and_prints_the_rows_of_a_raw_topic(log: EmbeddedLog) -> None:
     wanted = run(log, "raw")
     for name in ("COPY", "users"):
         assert log.topic(name).schema.is_raw
@@ -55,7 +55,7 @@ def test_rows_are_written_and_shown_as_in_a_raw_topic(log: EmbeddedLog) -> None:
     ]
 
 
-def test_columns_that_nobody_has_declared_are_not_shown(log: EmbeddedLog) -> None:
+def test_undeclared_columns_are_not_printed(log: EmbeddedLog) -> None:
     log.create_topic("users", USERS)
     run(log, "raw", "PRINT 'users';")
     run(log, "raw", SCRIPT.partition("PRINT")[0])
@@ -63,7 +63,7 @@ def test_columns_that_nobody_has_declared_are_not_shown(log: EmbeddedLog) -> Non
         run(log, "raw", "PRINT 'users';")
 
 
-def test_a_row_that_the_columns_do_not_take(log: EmbeddedLog) -> None:
+def test_a_row_with_columns_of_another_type_is_refused(log: EmbeddedLog) -> None:
     log.create_topic("users", TopicSpec(schema=Schema.parse("id int key, name int")))
     with pytest.raises(SchemaMismatch, match='column "NAME" is string, the topic has int'):
         run(log, "raw", SCRIPT.partition("DELETE")[0])

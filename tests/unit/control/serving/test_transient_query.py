@@ -1,4 +1,4 @@
-"""Questions that go on, over a real log: what they answer is what the chain gives over all records in their order."""
+"""Push queries over a real log give the result of the chain over all records in order."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def everything(follower: TransientQuery) -> list[Any]:
 
 
 @pytest.mark.parametrize("from_beginning", [True, False])
-def test_only_what_comes_or_what_was_there_too(log: EmbeddedLog, from_beginning: bool) -> None:
+def test_a_push_query_reads_from_the_beginning_or_from_the_end(log: EmbeddedLog, from_beginning: bool) -> None:
     for topic in ("sales", "shops"):
         log.create_topic(topic, TopicSpec(partitions=2 if topic == "sales" else 1))
     log.append([Append("sales", [record("a", N=1)])])
@@ -60,7 +60,7 @@ def test_only_what_comes_or_what_was_there_too(log: EmbeddedLog, from_beginning:
     assert follower.step() is None
 
 
-def test_a_topic_with_columns(log: EmbeddedLog) -> None:
+def test_a_push_query_reads_a_topic_with_a_schema(log: EmbeddedLog) -> None:
     log.create_topic("sales", TopicSpec(partitions=2, schema=Schema.parse("shop string key, n int")))
     follower = TransientQuery(log, asked(SUMS), from_beginning=False)
     rows = Schema.parse("shop string key, n int").arrow
@@ -76,7 +76,7 @@ def test_a_topic_with_columns(log: EmbeddedLog) -> None:
     ),
     most=st.integers(1, 5),
 )
-def test_records_of_several_topics_come_in_the_order_of_the_log(
+def test_records_of_several_topics_are_read_in_total_order(
     appends: list[list[tuple[str, str, int]]], most: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """However few are looked at together, and whenever one looks."""

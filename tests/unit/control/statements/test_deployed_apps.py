@@ -1,4 +1,4 @@
-"""Python code on a server, without any query at work: journalled, replaced, withdrawn, refused."""
+"""Python code deployed to a server without running queries: journalled, replaced, withdrawn, refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ numbers.group_by(parity(hr.col.n)).agg(n=hr.count()).to_table("parities")
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
+def remove_functions() -> Iterator[None]:
     yield
     withdraw(user_functions())
 
@@ -82,7 +82,7 @@ def version(name: str) -> str:
     return function.overloads[0].version
 
 
-def test_an_app_is_there_after_a_restart(opened: Callable[[], Node], log: EmbeddedLog) -> None:
+def test_an_app_is_restored_after_a_restart(opened: Callable[[], Node], log: EmbeddedLog) -> None:
     node = opened()
     assert len(sent(node, SHOP)) == 3
     node.execute("CREATE STREAM safer AS SELECT id, MASKED(card) AS card FROM safe;")
@@ -98,7 +98,7 @@ def test_an_app_is_there_after_a_restart(opened: Callable[[], Node], log: Embedd
     assert log.bounds("orders")[0].end == 1
 
 
-def test_sent_again_only_what_is_new_is_done(opened: Callable[[], Node], log: EmbeddedLog) -> None:
+def test_deploying_again_applies_only_new_statements(opened: Callable[[], Node], log: EmbeddedLog) -> None:
     node = opened()
     sent(node, SHOP)
     assert sent(node, SHOP) == []
@@ -108,7 +108,7 @@ def test_sent_again_only_what_is_new_is_done(opened: Callable[[], Node], log: Em
     assert len(opened().supervisor.queries) == 2
 
 
-def test_changed_code_counts_for_queries_that_call_it(opened: Callable[[], Node]) -> None:
+def test_changed_code_is_used_by_the_queries_that_call_it(opened: Callable[[], Node]) -> None:
     node = opened()
     sent(node, SHOP)
     before = node.supervisor.queries["CSAS_SAFE_2"].query
@@ -133,7 +133,7 @@ def test_changed_code_counts_for_queries_that_call_it(opened: Callable[[], Node]
         (SHOP.replace('"shop"', '"second"'), FunctionExists),
     ],
 )
-def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], source: str, error: type[HeadraceError]) -> None:
+def test_a_refused_app_changes_nothing(opened: Callable[[], Node], source: str, error: type[HeadraceError]) -> None:
     node = opened()
     sent(node, SHOP)
     before = version("MASKED"), dict(node.apps.deployed_apps), list(node.supervisor.queries), node._state.journal.next
@@ -148,7 +148,7 @@ def test_what_is_refused_leaves_no_trace(opened: Callable[[], Node], source: str
     assert find("OTHER") is None
 
 
-def test_code_that_state_was_not_made_by_is_refused(opened: Callable[[], Node], settings: Settings) -> None:
+def test_changed_code_is_refused_for_a_query_with_state(opened: Callable[[], Node], settings: Settings) -> None:
     node = opened()
     sent(node, GROUPED, "groups.py")
     query = node.supervisor.queries["CTAS_PARITIES_2"].query
@@ -160,7 +160,7 @@ def test_code_that_state_was_not_made_by_is_refused(opened: Callable[[], Node], 
     assert sent(node, GROUPED.replace("n % 2", "n % 2  # of one"), "groups.py") == []
 
 
-def test_an_app_is_withdrawn_when_nothing_calls_it(opened: Callable[[], Node]) -> None:
+def test_an_app_is_withdrawn_only_if_no_query_calls_it(opened: Callable[[], Node]) -> None:
     node = opened()
     sent(node, SHOP)
     with pytest.raises(AppInUse, match="CSAS_SAFE_2"):
@@ -177,7 +177,7 @@ def test_an_app_is_withdrawn_when_nothing_calls_it(opened: Callable[[], Node]) -
         node.withdraw("shop")
 
 
-def test_a_shortened_journal_keeps_the_last_code(opened: Callable[[], Node], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_compacted_journal_keeps_the_latest_code(opened: Callable[[], Node], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headrace.control.statements.state._COMPACT_AFTER", 3)
     node = opened()
     sent(node, SHOP)
@@ -190,7 +190,7 @@ def test_a_shortened_journal_keeps_the_last_code(opened: Callable[[], Node], mon
     assert node.broken == {}
 
 
-def test_code_that_cannot_be_executed_any_more_breaks_what_calls_it(
+def test_code_that_no_longer_executes_breaks_the_statements_that_call_it(
     opened: Callable[[], Node], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "beside.py").write_text("STAR = '*'\n")

@@ -1,4 +1,4 @@
-"""Lines of JSON become the same records, whether they are read together or one by one."""
+"""Lines of JSON become the same records whether they are decoded in bulk or one by one."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def taken(log: EmbeddedLog, into: RowInserter, lines: list[bytes]) -> tuple[dict
 @pytest.mark.parametrize("kind", SOURCES)
 @settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(given_lines=st.lists(documents, min_size=1, max_size=6))
-def test_together_or_one_by_one(
+def test_bulk_and_single_inserts_append_the_same_records(
     log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch, kind: str, given_lines: list[str]
 ) -> None:
     monkeypatch.setattr(bulk_inserts, "MIN_BULK_LINES", 1)
@@ -76,7 +76,7 @@ def test_together_or_one_by_one(
 
 
 @pytest.mark.parametrize("kind", SOURCES)
-def test_plain_rows_are_read_together(log: EmbeddedLog, kind: str) -> None:
+def test_plain_rows_are_decoded_in_bulk(log: EmbeddedLog, kind: str) -> None:
     into = inlet(log, kind, together=True)
     values = {"ID": 1 if kind == "table" else "x", "K1": 1, "K2": "y", "A": 5, "B": 0.5, "C": "c", "D": True}
     row = {column.name: values[column.name] for column in into.source.relation.columns}
@@ -87,6 +87,6 @@ def test_plain_rows_are_read_together(log: EmbeddedLog, kind: str) -> None:
     assert rows.num_rows == bulk_inserts.MIN_BULK_LINES
 
 
-def test_what_a_column_cannot_hold_as_it_is_comes_one_by_one(log: EmbeddedLog) -> None:
+def test_types_that_need_conversion_are_decoded_one_by_one(log: EmbeddedLog) -> None:
     text = "CREATE STREAM s (id INT KEY, at TIMESTAMP) WITH (kafka_topic='t', format='JSON');"
     assert RowInserter(log, catalog_of(text), "S", ManualClock(NOW))._bulk is None

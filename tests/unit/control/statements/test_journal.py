@@ -1,4 +1,4 @@
-"""A journal over a log that fails in the worst moments: what was told to be done is there, and nothing else."""
+"""The journal over a log whose appends fail at random: it holds exactly the acknowledged entries."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ words = st.lists(st.sampled_from([FINE, NOT_DONE, DONE]), min_size=1, max_size=8
 
 @given(appends=words, opens=st.lists(st.sampled_from([FINE, NOT_DONE]), max_size=8))
 @example(appends=[DONE, FINE], opens=[NOT_DONE])
-def test_only_what_was_told_to_be_done_is_there(
+def test_the_journal_holds_exactly_the_acknowledged_entries(
     appends: list[str], opens: list[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     log = Failing(tmp_path_factory.mktemp("log") / "data")

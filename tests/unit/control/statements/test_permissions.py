@@ -1,4 +1,4 @@
-"""What people get of a node, against plain sets of what was granted to them."""
+"""What principals can read and do on a node, compared with plain sets of their grants."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ ALL = _rights(*(f"{deed} {kind} *" for deed in Privilege for kind in ResourceTyp
 
 
 def _pulled(node: Node, text: str, rights: Rights = ALL) -> list[tuple[Any, ...]]:
-    """All that a question gives of what is there, whether it would go on or not."""
+    """The rows that a pull or push query returns for the existing records."""
     ask = node.plan_transient_query(text, rights=rights)
     assert isinstance(ask, TransientSelect)
     if ask.push or ask.query.sources[0].relation.kind is Relational.STREAM:
@@ -140,7 +140,9 @@ def _got(node: Node, text: str, rights: Rights) -> list[tuple[Any, ...]] | None:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(grants=_grants, name=_name, other=_name, limit=st.integers(0, 3))
-def test_nobody_gets_more_than_was_granted(node: Node, grants: list[Grant], name: str, other: str, limit: int) -> None:
+def test_a_query_is_allowed_only_on_granted_rows(
+    node: Node, grants: list[Grant], name: str, other: str, limit: int
+) -> None:
     rights = Rights(Principal("alice"), grants)
     seen, others = _seen(grants, name), _seen(grants, other)
     allowed = _is_named(grants, name)
@@ -168,7 +170,7 @@ def test_nobody_gets_more_than_was_granted(node: Node, grants: list[Grant], name
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(grants=_grants, name=_name)
-def test_what_is_listed_is_what_may_be_seen(node: Node, grants: list[Grant], name: str) -> None:
+def test_listings_contain_only_what_the_principal_may_read(node: Node, grants: list[Grant], name: str) -> None:
     rights = Rights(Principal("alice"), grants)
     told: list[Any] = []
     node.execute("LIST STREAMS; LIST TOPICS; SHOW STREAMS EXTENDED;", rights=rights, on_done=told.append)
@@ -205,7 +207,7 @@ def _prints(node: Node, topic: str, rights: Rights) -> bool:
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=15)
 @given(grants=_grants, name=_name)
-def test_queries_that_go_on_are_made_by_who_sees_everything(node: Node, grants: list[Grant], name: str) -> None:
+def test_persistent_queries_need_unfiltered_read_access(node: Node, grants: list[Grant], name: str) -> None:
     rights = Rights(Principal("alice"), grants)
     everything = any(
         ((g.privilege, g.kind, g.where) == (Privilege.READ, ResourceType.SOURCE, None) and _matches(g.pattern, name))
@@ -255,11 +257,11 @@ EU = (
         ("SELECT V.ID, P.NAME FROM VISITS V JOIN PEOPLE P ON V.ID = P.ID EMIT CHANGES;", [(1, "ann"), (3, "cid")]),
     ],
 )
-def test_no_question_leads_around_a_row_filter(node: Node, text: str, expected: list[tuple[Any, ...]]) -> None:
+def test_no_pull_query_bypasses_a_row_filter(node: Node, text: str, expected: list[tuple[Any, ...]]) -> None:
     assert _pulled(node, text, _rights(*EU)) == sorted(expected)
 
 
-def test_a_left_join_shows_nothing_of_hidden_rows(node: Node) -> None:
+def test_a_left_join_does_not_reveal_hidden_rows(node: Node) -> None:
     text = "SELECT V.ID, P.NAME FROM VISITS V LEFT JOIN PEOPLE P ON V.ID = P.ID EMIT CHANGES;"
     assert _pulled(node, text, _rights(*EU)) == [(1, "ann"), (2, None), (3, "cid")]
 
@@ -289,7 +291,7 @@ def test_a_left_join_shows_nothing_of_hidden_rows(node: Node) -> None:
         ("DESCRIBE RAW;", NotAllowed),
     ],
 )
-def test_no_statement_does(node: Node, text: str, error: type[HeadraceError] | None) -> None:
+def test_no_statement_bypasses_a_row_filter(node: Node, text: str, error: type[HeadraceError] | None) -> None:
     before = node.catalog.copy()
     try:
         if error is None:
@@ -303,7 +305,7 @@ def test_no_statement_does(node: Node, text: str, error: type[HeadraceError] | N
             node.execute("DROP STREAM MY_A DELETE TOPIC;")
 
 
-def test_queries_of_others_are_not_controlled_nor_shown(node: Node) -> None:
+def test_queries_on_hidden_sources_can_be_neither_controlled_nor_shown(node: Node) -> None:
     node.execute("CREATE STREAM COPY_OF_B AS SELECT * FROM B;")
     try:
         (query,) = node.catalog.queries
@@ -320,7 +322,7 @@ def test_queries_of_others_are_not_controlled_nor_shown(node: Node) -> None:
         node.execute("DROP STREAM COPY_OF_B DELETE TOPIC;")
 
 
-def test_several_conditions_are_any_of_them(node: Node) -> None:
+def test_several_row_filters_are_alternatives(node: Node) -> None:
     rights = _rights("read source PEOPLE where REGION = 'US'", "read source PEOPLE where NAME = 'ann'")
     assert _pulled(node, "SELECT NAME FROM PEOPLE;", rights) == [("ann",), ("bob",)]
 
@@ -328,13 +330,13 @@ def test_several_conditions_are_any_of_them(node: Node) -> None:
 @pytest.mark.parametrize(
     "where", ["NOWHERE = 1", "REGION", "COUNT(*) > 1", "REGION = 'EU' OR", "ROWOFFSET > 0", "1 = 1; DROP TABLE PEOPLE"]
 )
-def test_a_condition_that_does_not_fit_shows_nothing(node: Node, where: str) -> None:
+def test_an_invalid_row_filter_hides_all_rows(node: Node, where: str) -> None:
     rights = _rights(f"read source PEOPLE where {where}")
     with pytest.raises(BadRowFilter):
         node.plan_transient_query("SELECT * FROM PEOPLE;", rights=rights)
 
 
-def test_an_error_does_not_tell_what_there_is(node: Node) -> None:
+def test_an_error_does_not_reveal_hidden_names(node: Node) -> None:
     with pytest.raises(HeadraceError) as refused:
         node.plan_transient_query("SELECT * FROM NOTHING;", rights=_rights("read source A"))
     assert "PEOPLE" not in str(refused.value)

@@ -1,4 +1,4 @@
-"""A view held against its topic: as of its own position, in keys, windows and rows."""
+"""Comparison of a view with its topic at the view's position: keys, windows and rows."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ TAMPERING = (
 )
 
 
-def test_what_was_tampered_with_is_found(log: EmbeddedLog, info: SourceInfo) -> None:
+def test_tampered_rows_are_found(log: EmbeddedLog, info: SourceInfo) -> None:
     kept(log, info)
     with closing(sqlite3.connect(view_path(log.folder, info), isolation_level=None)) as db:
         counts = [db.execute(statement).rowcount for statement in TAMPERING]
@@ -97,14 +97,14 @@ def check_tampering(log: EmbeddedLog, store: ViewStore, info: SourceInfo, counts
     assert set(pairs) == {(1, 1), (3, None), (4, None), (None, 50)}
 
 
-def test_of_another_table_nothing_is_said(log: EmbeddedLog, info: SourceInfo) -> None:
+def test_a_view_of_a_recreated_topic_is_not_compared(log: EmbeddedLog, info: SourceInfo) -> None:
     kept(log, info)
     log.delete_topic("t")
     ensure_topic(log, "t")
     assert compare_view(log, SqliteStore(log.folder), info, 20) is None
 
 
-def test_a_damaged_file_is_told(log: EmbeddedLog, info: SourceInfo) -> None:
+def test_a_damaged_file_raises_an_error(log: EmbeddedLog, info: SourceInfo) -> None:
     kept(log, info)
     view_path(log.folder, info).write_bytes(b"no database" * 1000)
     with pytest.raises(ViewUnreadable):

@@ -1,4 +1,4 @@
-"""What other processes say goes to a file."""
+"""Output of worker processes is written to a file."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from headrace.control.workers.spark_log import redirect_output
 TALKING = "import sys; print('out'); print('err', file=sys.stderr)"
 
 
-def test_processes_started_inside_speak_into_the_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_child_processes_write_into_the_file(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "logs" / "spark.log"
     with redirect_output(file):
         subprocess.run([sys.executable, "-c", TALKING], check=True)
@@ -22,7 +22,7 @@ def test_processes_started_inside_speak_into_the_file(tmp_path: Path, capfd: pyt
     assert capfd.readouterr().out == "back\n"
 
 
-def test_a_long_file_begins_anew(tmp_path: Path) -> None:
+def test_an_oversized_file_is_truncated(tmp_path: Path) -> None:
     file = tmp_path / "spark.log"
     file.write_bytes(b"x" * (11 << 20))
     with redirect_output(file):

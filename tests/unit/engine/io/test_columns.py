@@ -1,4 +1,4 @@
-"""Batches for Python are gathered without losing, doubling or moving a row."""
+"""Arrow batches for Python are combined without losing, repeating or reordering rows."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headrace.engine.io.columns import coalesce_batches
 
 
 @given(sizes=st.lists(st.integers(0, 60_000), max_size=12))
-def test_rows_stay_as_they_are(sizes: list[int]) -> None:
+def test_combining_batches_keeps_all_rows_in_order(sizes: list[int]) -> None:
     starts = [sum(sizes[:i]) for i in range(len(sizes))]
     batches = [
         pa.RecordBatch.from_pydict({"n": pa.array(range(start, start + size), pa.int64())})
@@ -25,7 +25,7 @@ def test_rows_stay_as_they_are(sizes: list[int]) -> None:
     assert all(len(piece) < 160_000 for piece in pieces)
 
 
-def test_large_rows_are_not_gathered(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_large_rows_are_not_combined(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(columns, "_PIECE_BYTES", 1_000)
     batches = [pa.RecordBatch.from_pydict({"b": [b"x" * 2_000]}) for _ in range(3)]
     assert [len(piece) for piece in coalesce_batches(batches)] == [1, 1, 1]

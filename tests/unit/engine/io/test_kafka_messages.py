@@ -1,4 +1,4 @@
-"""Messages that are taken as columns are the rows that the log makes of them one by one."""
+"""Kafka messages decoded in columns are the rows that the log decodes one by one."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def connector_rows(messages: list[tuple]) -> pa.RecordBatch:
 
 @settings(max_examples=100, deadline=None)
 @given(MESSAGES)
-def test_columns_are_what_messages_are(messages: list[tuple]) -> None:
+def test_columnar_decoding_gives_the_rows_of_the_messages(messages: list[tuple]) -> None:
     rows = connector_rows(messages)
     one_by_one = to_messages(rows)
     found = {

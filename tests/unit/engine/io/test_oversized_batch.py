@@ -1,4 +1,4 @@
-"""Which batches are cut anew: only what is too large, and of which nothing was written."""
+"""Only an oversized batch of which nothing was written is discarded and split."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def manifest(checkpoint: Checkpoint) -> Manifest:
 
 
 @pytest.mark.parametrize(("rows", "begun"), [(7, 0), (8, 1), (1000, 1)])
-def test_what_is_larger_than_it_should_be(log: EmbeddedLog, checkpoint: Checkpoint, rows: int, begun: int) -> None:
+def test_an_oversized_batch_is_discarded(log: EmbeddedLog, checkpoint: Checkpoint, rows: int, begun: int) -> None:
     for _ in range(2):
         discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], rows)
         assert (checkpoint.last_committed(), checkpoint.last_started()) == (0, begun)
@@ -61,14 +61,14 @@ def test_what_is_larger_than_it_should_be(log: EmbeddedLog, checkpoint: Checkpoi
     assert names == {"0", ".0.crc"} | ({"1", ".1.crc"} if begun else set())
 
 
-def test_what_is_written_is_never_cut_anew(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
+def test_a_committed_batch_is_never_discarded(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
     writer = log.writer(writer_name(manifest(checkpoint).run))
     writer.append(1, [Append("o", from_records([Record(b"result")]))])
     discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], 1)
     assert checkpoint.last_started() == 1
 
 
-def test_who_is_still_at_it_can_write_no_more(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
+def test_discarding_a_batch_fences_its_writer(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
     before = log.writer(writer_name(manifest(checkpoint).run))
     discard_oversized_batch(log, checkpoint, manifest(checkpoint), ["s"], 1)
     with pytest.raises(WriterFenced):
@@ -76,7 +76,7 @@ def test_who_is_still_at_it_can_write_no_more(log: EmbeddedLog, checkpoint: Chec
     assert checkpoint.last_started() == 0
 
 
-def test_a_first_batch_leaves_no_state_behind(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
+def test_discarding_the_first_batch_deletes_its_state(log: EmbeddedLog, checkpoint: Checkpoint) -> None:
     for path in (checkpoint.spark / "commits" / "0", checkpoint.spark / "offsets" / "1"):
         path.unlink()
     (checkpoint.spark / "state" / "0" / "0").mkdir(parents=True)

@@ -1,4 +1,4 @@
-"""Entries of the chain that are written at once are written as the sink's encoder writes them."""
+"""Chain entries encoded in bulk have the payloads of the sink's encoder."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _scaled(value: Any, kind: pa.DataType) -> Any:
 @pytest.mark.parametrize("statement", STATEMENTS)
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
-def test_at_once_is_one_by_one(statement: str, data: st.DataObject) -> None:
+def test_bulk_encoding_gives_the_payloads_of_the_encoder(statement: str, data: st.DataObject) -> None:
     sink = sink_of(statement)
     windows = [st.tuples(st.integers(0, 9), st.integers(10, 19))] if sink.relation.window else []
     keys = st.none() | st.tuples(row(sink.relation.key), *windows).map(lambda key: (*key[0], *key[1:]))
@@ -77,7 +77,7 @@ def test_at_once_is_one_by_one(statement: str, data: st.DataObject) -> None:
         (5, (1,), ("s", 1.0)),
     ],
 )
-def test_what_is_left_to_the_encoder(entry: Any) -> None:
+def test_entries_of_other_types_are_left_to_the_encoder(entry: Any) -> None:
     made = entry_encoder(sink_of("CREATE STREAM o AS SELECT * FROM c;", "k STRING KEY, s STRING, d DOUBLE"))
     assert made is not None
     assert made.rows([(5, ("k",), ("s", 1.0)), entry]) is None

@@ -1,4 +1,4 @@
-"""What is kept for a replay goes with the records that it would read, and not before they are done."""
+"""Ticks and cuts that a replay needs are retained as long as the records that it would read."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def left(log: EmbeddedLog) -> tuple[int, int]:
     return log.bounds(TICKS)[0]
 
 
-def test_nothing_goes_while_the_records_are_there(log: EmbeddedLog) -> None:
+def test_ticks_are_retained_while_their_records_exist(log: EmbeddedLog) -> None:
     trim_ticks(log, "q", ["a", TICKS], log.head(["a", TICKS]))
     assert left(log) == (0, 10)
 
 
-def test_ticks_before_what_is_gone_go(log: EmbeddedLog) -> None:
+def test_ticks_before_the_first_retained_record_are_removed(log: EmbeddedLog) -> None:
     log.truncate("a", 0, 6)
     for _ in range(2):
         trim_ticks(log, "q", ["a", TICKS], log.head(["a", TICKS]))
@@ -49,7 +49,7 @@ def test_ticks_before_what_is_gone_go(log: EmbeddedLog) -> None:
     assert left(log) == (9, 10)
 
 
-def test_a_tick_that_is_not_done_stays(log: EmbeddedLog) -> None:
+def test_an_unprocessed_tick_is_retained(log: EmbeddedLog) -> None:
     log.truncate("a", 0, 10)
     trim_ticks(log, "q", ["a", TICKS], 4)
     assert left(log) == (2, 10)

@@ -1,4 +1,4 @@
-"""Conditions by Arrow hold for exactly the rows for which they hold in the chain."""
+"""Conditions evaluated by Arrow select exactly the rows that the chain selects."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def filter_of(condition: str) -> n.Filter:
 
 
 @given(condition=CONDITIONS, rows=ROWS)
-def test_they_hold_as_in_the_chain(condition: str, rows: list[tuple[Any, ...]]) -> None:
+def test_arrow_and_the_chain_select_the_same_rows(condition: str, rows: list[tuple[Any, ...]]) -> None:
     node = filter_of(condition)
     relation = node.input.relation  # type: ignore[attr-defined]
     able, left = split_condition(node.condition, relation)
@@ -111,12 +111,12 @@ def columns(rows: list[tuple[Any, ...]], relation: Relation) -> dict[str, pa.Arr
         "ROWTIME >= 5",
     ],
 )
-def test_plain_ones_are_for_arrow_as_a_whole(condition: str) -> None:
+def test_simple_conditions_are_evaluated_by_arrow_completely(condition: str) -> None:
     node = filter_of(condition)
     assert split_condition(node.condition, node.input.relation)[1] is None  # type: ignore[attr-defined]
 
 
-def test_a_part_is_left_to_spark() -> None:
+def test_the_rest_of_a_condition_is_evaluated_by_spark() -> None:
     world = World(live=False)
     world.execute(f"{SALES}CREATE STREAM o AS SELECT * FROM sales WHERE amount > 1 AND LEN(item) > 1 AND n = 2;")
     query = list(world.running.values())[-1].query

@@ -1,4 +1,4 @@
-"""Results that a native query writes at once are those that the sink's encoder writes one by one."""
+"""Results that a native query encodes in bulk have the payloads of the sink's encoder."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def frame(data: st.DataObject, work: NativeTaskSpec) -> pa.RecordBatch:
 @pytest.mark.parametrize("statement", STATEMENTS)
 @settings(max_examples=25, deadline=None)
 @given(data=st.data())
-def test_at_once_is_one_by_one(statement: str, data: st.DataObject) -> None:
+def test_bulk_encoding_gives_the_payloads_of_the_encoder(statement: str, data: st.DataObject) -> None:
     work = work_of(statement)
     rows = frame(data, work)
     given_columns = dict(zip(rows.schema.names, rows.columns, strict=True))
@@ -84,7 +84,7 @@ def test_at_once_is_one_by_one(statement: str, data: st.DataObject) -> None:
     assert (topic.name, written.to_pylist()) == ("O", wanted.to_pylist())
 
 
-def test_a_time_before_1970_is_looked_at() -> None:
+def test_times_before_1970_are_encoded_one_by_one() -> None:
     work = work_of(STATEMENTS[0])
     given_columns = {"time": pa.array([5, -1])}
     assert encode_columns(given_columns, work) is None

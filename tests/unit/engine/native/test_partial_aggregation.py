@@ -1,4 +1,4 @@
-"""Rows that are added up before Spark sees them come to what they come to one by one."""
+"""Partial aggregation before Spark's aggregation does not change the result."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _wrapped(values: list[int]) -> int:
 
 
 @given(rows=ROWS, cut=st.integers(0, 30))
-def test_however_rows_are_added_up(rows: list[tuple[Any, ...]], cut: int) -> None:
+def test_partial_aggregation_gives_the_same_result_for_any_batches(rows: list[tuple[Any, ...]], cut: int) -> None:
     wanted = whole(PARTIAL.one_by_one(columns(rows)))
     assert whole(PARTIAL.aggregate(columns(rows))) == wanted
     pieces = [PARTIAL.aggregate(columns(piece)) for piece in (rows[:cut], rows[cut:]) if piece]
@@ -75,7 +75,7 @@ def test_however_rows_are_added_up(rows: list[tuple[Any, ...]], cut: int) -> Non
     assert whole({name: pa.concat_arrays([piece[name] for piece in pieces]) for name in names}) == wanted
 
 
-def test_many_groups_are_not_added_up_in_vain() -> None:
+def test_partial_aggregation_is_skipped_for_many_groups() -> None:
     adder = PartialAggregator(PARTIAL)
     different = columns([(f"key {i}", i, i, "x", 1) for i in range(5_000)])
     same = columns([("key", 1, 1, "x", 1)] * 5_000)
@@ -93,7 +93,7 @@ def partial_for(statement: str) -> PartialAggregation | None:
     return native_task_spec(list(world.running.values())[-1].query, "").partial
 
 
-def test_which_statements_are_cut_in_two() -> None:
+def test_statements_with_partial_aggregation() -> None:
     added = partial_for("item, COUNT(*) AS n, SUM(amount) AS s FROM sales WHERE amount > 2 GROUP BY item")
     assert added == PartialAggregation(
         (("v0", ty.STRING),), (PartialAggregate("COUNT", None, ty.BIGINT), PartialAggregate("SUM", "v1", ty.BIGINT))
@@ -104,7 +104,7 @@ def test_which_statements_are_cut_in_two() -> None:
     assert partial_for("item, MAX(shop) AS m, COUNT(price) AS p FROM sales GROUP BY item") is not None
 
 
-def test_which_are_not() -> None:
+def test_statements_without_partial_aggregation() -> None:
     assert partial_for("item, LATEST_BY_OFFSET(amount) AS l FROM sales GROUP BY item") is None
     assert partial_for("item, SUM(amount + 1) AS s FROM sales GROUP BY item") is None
     assert partial_for("item, COUNT(*) AS n FROM sales WHERE LEN(item) > 1 GROUP BY item") is None

@@ -1,4 +1,4 @@
-"""Rows of raw topics that are read at once are those that the serdes give, in the same order, and so are problems."""
+"""Rows of raw topics decoded in bulk are those of the serdes, in the same order, and so are problems."""
 
 from __future__ import annotations
 
@@ -90,7 +90,7 @@ def test_rows_are_those_of_the_serdes(
 
 
 @pytest.mark.parametrize("lie", LIES)
-def test_a_lie_among_many_is_told_as_ever(lie: bytes) -> None:
+def test_one_invalid_record_in_a_batch_is_reported(lie: bytes) -> None:
     values: list[bytes | None] = [DOCUMENTS[0]] * 1000
     values[600] = lie
     check(batch([b"k"] * 1000, values, list(range(1000))), work_of(FILTER))
@@ -98,7 +98,7 @@ def test_a_lie_among_many_is_told_as_ever(lie: bytes) -> None:
 
 
 @pytest.mark.parametrize("values", [[], [b"{"], [b"{", b"[]"]])
-def test_a_batch_of_which_nothing_can_be_read(values: list[bytes | None]) -> None:
+def test_a_batch_of_invalid_records_has_no_rows(values: list[bytes | None]) -> None:
     """A condition is looked at all the same."""
     work = work_of("CREATE STREAM o AS SELECT * FROM c WHERE a > 1 AND b = 'x';")
     found = decode_batch(batch([b"k"] * len(values), values, [1] * len(values)), Topic("c", TopicSpec(), 0), work)

@@ -23,16 +23,16 @@ def _hashable(inner: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
     return st.lists(inner, max_size=3).map(tuple)
 
 
-def _is_findable(key: Any) -> bool:
+def _is_usable_key(key: Any) -> bool:
     """Equal to itself, so that it can be found again; a signalling NaN cannot even be hashed."""
     try:
         hash(key)
     except TypeError:
         return False
-    return all(map(_is_findable, key)) if isinstance(key, tuple) else key == key
+    return all(map(_is_usable_key, key)) if isinstance(key, tuple) else key == key
 
 
-keys = st.recursive(atoms.filter(_is_findable), _hashable, max_leaves=4)
+keys = st.recursive(atoms.filter(_is_usable_key), _hashable, max_leaves=4)
 values = st.recursive(
     atoms,
     lambda inner: _hashable(inner) | st.lists(inner, max_size=3) | st.dictionaries(keys, inner, max_size=3),

@@ -68,7 +68,7 @@ class Stores(RuleBasedStateMachine):
         assert same(found, self.model[name].setdefault(key, copy.deepcopy(value)))
 
     @rule(name=st.sampled_from(NAMES), key=few)
-    def change_in_place_and_set_again(self, name: str, key: Any) -> None:
+    def change_in_place_and_set(self, name: str, key: Any) -> None:
         for store in (self.state.store(name), self.model[name]):
             items = store.get(key)
             items = items if isinstance(items, list) else []

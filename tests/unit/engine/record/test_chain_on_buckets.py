@@ -1,4 +1,4 @@
-"""The chain over stores in buckets: random statements, saved and reopened at every cut, beside plain dicts.
+"""The chain over bucketed stores: random statements, saved and reopened at every cut, compared with plain dicts.
 
 Steps change values in place. They must set them again, since a bucket in which nothing was set is not written; so the
 second test hands out copies only, on which a change that is not set again is lost at once.
@@ -100,11 +100,11 @@ cuts = st.lists(st.integers(0, 25), max_size=6) | st.just(range(25))
 
 @quick
 @given(examples(), cuts)
-def test_buckets_change_nothing(example: Example, cuts: Iterable[int]) -> None:
+def test_bucketed_state_gives_the_results_of_dicts(example: Example, cuts: Iterable[int]) -> None:
     assert in_buckets(example, cuts) == in_dicts(example, cuts), example.text
 
 
 @quick
 @given(examples(), cuts)
-def test_steps_set_again_what_they_changed_in_place(example: Example, cuts: Iterable[int]) -> None:
+def test_steps_store_the_values_that_they_change_in_place(example: Example, cuts: Iterable[int]) -> None:
     assert in_copies(example, cuts) == in_dicts(example, cuts), example.text

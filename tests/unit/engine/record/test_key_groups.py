@@ -1,4 +1,4 @@
-"""Pages beside one chain: random statements, parted by key, cut into batches and tasks anywhere.
+"""Key groups compared with one chain: random statements, partitioned by key, split into any batches and tasks.
 
 What a key went through must be the same, and so must what was reported; over several key
 groups nothing else has an order.
@@ -120,7 +120,7 @@ def assert_same(query: Query, found: Sequence[Record], wanted: Sequence[Record])
 
 @quick
 @given(examples(), st.sampled_from([1, 3]), st.sets(st.integers(1, 40), max_size=4), st.integers(1, 3))
-def test_key_groups_give_what_one_chain_gives(drawn: Example, key_groups: int, cuts: set[int], tasks: int) -> None:
+def test_key_groups_give_the_results_of_one_chain(drawn: Example, key_groups: int, cuts: set[int], tasks: int) -> None:
     example = Case(drawn.query, drawn.records)
     parted = key_group_assigner(example.query, timed=True)
     wanted, reported = in_memory(example)
@@ -131,7 +131,7 @@ def test_key_groups_give_what_one_chain_gives(drawn: Example, key_groups: int, c
 
 @quick
 @given(examples(), st.sampled_from([1, 3]), st.sets(st.integers(1, 40), max_size=4))
-def test_merged_changes_come_to_the_same_table(drawn: Example, key_groups: int, cuts: set[int]) -> None:
+def test_merged_changes_give_the_same_table(drawn: Example, key_groups: int, cuts: set[int]) -> None:
     example = Case(drawn.query, drawn.records)
     several = key_groups if key_group_assigner(example.query, timed=True).are_several else 1
     every, told = in_key_groups(example, several, cuts, 1)

@@ -1,4 +1,4 @@
-"""State that nothing can touch any more leaves the buckets: over many windows, a page holds no more than over a few."""
+"""Expired state is removed: over many windows, a key group holds no more than over a few."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def batch(number: int) -> Iterator[tuple[str, RawRecord]]:
 
 
 def held(statement: str) -> list[tuple[int, int, int]]:
-    """Entries, buckets and bytes after each batch; the state is read anew for each."""
+    """Entries, buckets and bytes after each batch; the state is reopened for each."""
     query, storage, found = planned(statement), MemoryStateStorage(), list[tuple[int, int, int]]()
     for number in range(BATCHES):
         state = KeyGroupState(storage, key_group=0)
@@ -65,7 +65,7 @@ def held(statement: str) -> list[tuple[int, int, int]]:
 
 
 @pytest.mark.parametrize("statement", STATEMENTS.values(), ids=STATEMENTS.keys())
-def test_what_is_over_goes(statement: str) -> None:
+def test_the_size_of_the_state_is_bounded(statement: str) -> None:
     found = held(statement)
     early, late = found[5:15], found[-10:]
     assert early[-1][0] > 40, "something is remembered"

@@ -1,4 +1,4 @@
-"""Operators over state as it lies on the disk: cut anywhere, saved and opened again, they give what one run gives."""
+"""Operators over stored state: any batches, saved and reopened, give the results of one run."""
 
 from __future__ import annotations
 
@@ -71,7 +71,9 @@ def run(rows: list[tuple[int, str, str]], cuts: list[int], opened: Opened) -> tu
 
 
 @given(ROWS, st.lists(st.integers(0, 25), max_size=6))
-def test_cut_anywhere_and_opened_again_it_gives_the_same(rows: list[tuple[int, str, str]], cuts: list[int]) -> None:
+def test_any_batches_with_reopened_state_give_the_same_results(
+    rows: list[tuple[int, str, str]], cuts: list[int]
+) -> None:
     plain: defaultdict[str, Store] = defaultdict(dict)
     storage = MemoryStateStorage()
 

@@ -1,4 +1,4 @@
-"""Results as columns: read back, they are what the bytes of a raw topic would have given."""
+"""Results as columns: read back, they are the rows that raw payloads give."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def read(sink: Sink, topic: Topic, batch: Batch) -> list[Any]:
     return [(decoder.decode(record), record.headers) for record in records]
 
 
-def test_columns_read_back_are_what_bytes_give() -> None:
+def test_columns_are_read_back_as_the_rows_of_raw_payloads() -> None:
     sink, results = sink_of(), Results(ENTRIES, HEADERS)
     topics = raw(sink), typed(sink)
     assert not topics[1].schema.is_raw
@@ -122,7 +122,7 @@ def test_many_rows_are_packed_in_pieces(topic_of: Callable[[Sink], Topic], monke
     assert [event for event, _ in read(sink, topic, written(sink, topic, Results(entries)))] == entries
 
 
-def test_a_column_may_be_the_time() -> None:
+def test_a_column_may_be_the_timestamp() -> None:
     sink = sink_of("id BIGINT KEY, at BIGINT", more="WITH (timestamp='at')")
     problems: list[Problem] = []
     batch = written(sink, typed(sink), Results([(1, (1,), (77,)), (2, (1,), (None,)), (3, (1,), None)]), problems)
@@ -130,7 +130,7 @@ def test_a_column_may_be_the_time() -> None:
     assert [problem.code for problem in problems] == ["bad-time"]
 
 
-def test_a_topic_may_be_wider_and_have_other_letters() -> None:
+def test_a_topic_may_have_more_columns_and_names_in_another_case() -> None:
     sink = sink_of("id INT KEY, s STRUCT<a INT, b ARRAY<STRUCT<c STRING>>>")
     topic = typed(sink, "more string default 'x', id bigint key, s struct<a int,b array<struct<c string>>>")
     batch = written(sink, topic, Results([(1, (5,), ({"A": 1, "B": [{"C": "y"}]},))]))
@@ -140,7 +140,7 @@ def test_a_topic_may_be_wider_and_have_other_letters() -> None:
 
 
 @pytest.mark.parametrize("schema", ["id bigint key", "id int key, page string", "id bigint key, page bigint"])
-def test_a_topic_that_does_not_fit_is_refused(schema: str) -> None:
+def test_an_incompatible_topic_schema_is_refused(schema: str) -> None:
     sink = sink_of("id BIGINT KEY, page STRING")
     with pytest.raises(SchemaMismatch):
         sink_columns(sink, typed(sink, schema))
@@ -155,7 +155,7 @@ def windowed(columns: str | None = None, window: str = "TUMBLING (SIZE 5 SECONDS
 
 
 @pytest.mark.parametrize("window", ["TUMBLING (SIZE 5 SECONDS)", "SESSION (5 SECONDS)"])
-def test_windows_read_back_are_what_bytes_give(window: str) -> None:
+def test_windows_are_read_back_as_the_rows_of_raw_payloads(window: str) -> None:
     sink, topic = windowed(window=window)
     entries = [(3, ("/", (0, 5000)), (2,)), (6, ("/", (5000, 10_000)), None), (7, ("", (1000, 6000)), (None,))]
     from_bytes, from_columns = (read(sink, one, written(sink, one, Results(entries))) for one in (raw(sink), topic))
@@ -163,7 +163,7 @@ def test_windows_read_back_are_what_bytes_give(window: str) -> None:
     assert [event for event, _ in from_columns] == entries
 
 
-def test_windows_have_columns() -> None:
+def test_window_bounds_are_columns() -> None:
     sink, topic = windowed("page string key, windowstart bigint key, n bigint")
     batch = written(sink, topic, Results([(3, ("/", (0, 5000)), (2,)), (6, ("/", (5000, 10_000)), None)]))
     assert batch.rows.select(["page", "windowstart", "n", "$deleted"]).to_pylist() == [
@@ -186,11 +186,11 @@ def test_windows_have_columns() -> None:
     ],
     ids=["times inside", "names that differ in case", "on Kafka", "by default"],
 )
-def test_what_stays_raw(sink: Sink, settings: Settings) -> None:
+def test_sinks_that_stay_raw(sink: Sink, settings: Settings) -> None:
     assert sink_topic_spec(sink, settings).schema.is_raw
 
 
-def test_what_is_typed_has_the_results_columns() -> None:
+def test_a_typed_sink_has_the_columns_of_the_result() -> None:
     sink = sink_of("id BIGINT KEY, page STRING", more="WITH (partitions=3)")
     spec = sink_topic_spec(sink, TYPED)
     assert (str(spec.schema), spec.partitions) == ("ID bigint key, PAGE string", 3)

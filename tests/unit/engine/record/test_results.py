@@ -1,4 +1,4 @@
-"""Changes of a batch, merged: the last of each key, in order, with its own headers; what must not be merged is not."""
+"""Merged changes of a batch: the last of each key, in order, with its headers, and which sinks allow it."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def changes(*keys: object) -> list[tuple]:
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.booleans()), max_size=30))
-def test_what_is_left_is_what_was_said_last(drawn: Sequence[tuple[int, bool]]) -> None:
+def test_merging_keeps_the_last_change_of_each_key(drawn: Sequence[tuple[int, bool]]) -> None:
     entries = [(n, (key,), None if deleted else (n,)) for n, (key, deleted) in enumerate(drawn)]
     left = merge_changes(Results(entries), table(ty.INT)).entries
     assert {entry[1]: entry for entry in left} == {entry[1]: entry for entry in entries}
@@ -34,12 +34,12 @@ def test_what_is_left_is_what_was_said_last(drawn: Sequence[tuple[int, bool]]) -
     assert len(left) == len({key for key, _ in drawn})
 
 
-def test_a_key_that_came_and_went_is_deleted_all_the_same() -> None:
+def test_merging_keeps_the_tombstone_of_a_new_key() -> None:
     came, went = (1, (1,), (5,)), (2, (1,), None)
     assert merge_changes(Results([came, went]), table(ty.INT)).entries == [went]
 
 
-def test_windows_of_a_key_are_keys_of_their_own() -> None:
+def test_windows_of_a_key_are_merged_separately() -> None:
     entries = changes(("a", (0, 10)), ("a", (10, 20)), ("a", (0, 10)))
     assert merge_changes(Results(entries), table(ty.STRING)).entries == entries[1:]
 
@@ -54,12 +54,12 @@ def test_windows_of_a_key_are_keys_of_their_own() -> None:
     ],
     ids=["zeros differ", "lists", "no key", "no key among others"],
 )
-def test_keys_that_are_not_the_same_stay_apart(kind: pa.DataType, keys: list, left: list[int]) -> None:
+def test_distinct_keys_are_not_merged(kind: pa.DataType, keys: list, left: list[int]) -> None:
     entries = changes(*keys)
     assert merge_changes(Results(entries), table(kind)).entries == [entries[place] for place in left]
 
 
-def test_each_entry_keeps_the_headers_of_its_cause() -> None:
+def test_each_entry_keeps_the_headers_of_its_input_record() -> None:
     results = Results()
     results.add(changes((1,)), ())
     results.add([(5, (1,), (7,)), (5, (2,), (8,))], (("from", b"b"),))
@@ -82,5 +82,5 @@ def test_each_entry_keeps_the_headers_of_its_cause() -> None:
     ],
     ids=["aggregate", "table", "stream", "final", "trigger"],
 )
-def test_what_may_be_merged(statement: str, can: bool) -> None:
+def test_which_queries_merge_changes(statement: str, can: bool) -> None:
     assert can_merge_changes(planned(statement)) is can

@@ -1,4 +1,4 @@
-"""Where keys lie, how stores grow, and what a batch reads and writes."""
+"""The hash of keys, how stores grow, and what a batch reads and writes."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def filled(storage: MemoryStateStorage, count: int, start: int = 0, value: Any =
 
 
 @given(keys)
-def test_equal_keys_have_one_place(key: Any) -> None:
+def test_equal_keys_have_equal_hashes(key: Any) -> None:
     assert stable_hash(key) == stable_hash(_other_form(key))
 
 
@@ -73,16 +73,16 @@ def _other_form(key: Any) -> Any:
 
 
 @pytest.mark.parametrize("keys", [(1, 1.0, True, Decimal(1), Decimal("1.00")), (0, 0.0, -0.0, False, Decimal("-0"))])
-def test_equal_numbers_have_one_place(keys: tuple[Any, ...]) -> None:
+def test_equal_numbers_have_equal_hashes(keys: tuple[Any, ...]) -> None:
     assert len({stable_hash(key) for key in keys}) == 1
     assert len({stable_hash((key, "x")) for key in keys}) == 1
 
 
-def test_places_last() -> None:
+def test_hashes_never_change() -> None:
     assert {key: stable_hash(key) for key in PLACES} == PLACES
 
 
-def test_another_process_finds_the_same_places() -> None:
+def test_another_process_computes_the_same_hashes() -> None:
     program = "from headrace.engine.record.state import stable_hash\nfrom decimal import Decimal\nimport sys\n"
     program += "print([stable_hash(key) for key in eval(sys.argv[1])])"
     found = {
@@ -112,7 +112,7 @@ def test_a_small_store_costs_one_read_and_one_write() -> None:
     assert (storage.reads, storage.writes) == (2, 1)
 
 
-def test_buckets_come_one_by_one_and_stay_full() -> None:
+def test_buckets_are_added_one_by_one_and_stay_full() -> None:
     storage = MemoryStateStorage()
     counts = []
     for start in range(0, 8_000, 100):
@@ -137,14 +137,14 @@ def test_heavy_values_get_buckets_of_their_own() -> None:
     assert shape.size == sum(unpacked_size(data) for address, data in storage.items() if address != ROOT)
 
 
-def test_many_entries_at_once_are_spread_at_once() -> None:
+def test_many_new_entries_are_distributed_in_one_write() -> None:
     storage = MemoryStateStorage()
     shape = filled(storage, 20_000).store("groups").shape
     assert len(storage) == storage.writes == shape.buckets + 1
     assert dict(KeyGroupState(storage).store("groups")) == {(f"/page/{n}",): [n, 0] for n in range(20_000)}
 
 
-def test_an_empty_store_leaves_nothing_behind() -> None:
+def test_an_empty_store_deletes_its_buckets() -> None:
     storage = MemoryStateStorage()
     filled(storage, 5000)
     state = KeyGroupState(storage)
@@ -168,7 +168,7 @@ def test_a_few_keys_read_a_few_buckets() -> None:
     assert storage.reads <= 1 + 5 < count
 
 
-def test_many_keys_read_the_store_at_one_go() -> None:
+def test_a_batch_of_many_keys_reads_the_store_at_once() -> None:
     storage = MemoryStateStorage()
     count = filled(storage, 50_000).store("groups").shape.buckets
     storage.reads = 0
@@ -176,7 +176,7 @@ def test_many_keys_read_the_store_at_one_go() -> None:
     assert storage.reads == 1 + count
 
 
-def test_a_batch_that_touches_everything_holds_only_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_batch_that_touches_all_keys_has_a_bounded_cache(monkeypatch: pytest.MonkeyPatch) -> None:
     storage = MemoryStateStorage()
     filled(storage, 5_000)
     monkeypatch.setattr(state_module, "MAX_CACHED_BYTES", 30_000)
@@ -194,7 +194,7 @@ def test_a_batch_that_touches_everything_holds_only_so_much(monkeypatch: pytest.
 # -- values that are changed in place -------------------------------------------------------------------------------
 
 
-def test_what_is_changed_in_place_is_kept_when_it_is_set_again() -> None:
+def test_a_value_changed_in_place_is_written_when_it_is_set_again() -> None:
     storage = MemoryStateStorage()
     filled(storage, 3)
     state = KeyGroupState(storage)
@@ -206,7 +206,7 @@ def test_what_is_changed_in_place_is_kept_when_it_is_set_again() -> None:
     assert KeyGroupState(storage).store("groups")[("/page/1",)] == [1, 0, "later"]
 
 
-def test_what_is_changed_in_place_and_not_set_again_is_not_written_alone() -> None:
+def test_a_value_changed_in_place_but_not_set_is_not_written() -> None:
     storage = MemoryStateStorage()
     filled(storage, 3)
     before = dict(storage)
@@ -220,7 +220,7 @@ def test_what_is_changed_in_place_and_not_set_again_is_not_written_alone() -> No
 
 
 @pytest.mark.parametrize("data", [b"\x09\x00", b"\x01garbage"], ids=["encoding", "checksum"])
-def test_a_bucket_that_cannot_be_read_is_named(data: bytes) -> None:
+def test_an_unreadable_bucket_is_named(data: bytes) -> None:
     storage = MemoryStateStorage()
     filled(storage, 5000)
     storage[("groups", 3)] = data

@@ -1,4 +1,4 @@
-"""Keys as people write them, checkpoints by name, and values as JSON."""
+"""The state reader: keys in text form, checkpoints by name, and values as JSON."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from tests.unit.engine.record.state_values import values
         ("null", (None, 1), True),
     ],
 )
-def test_a_key_is_found_by_what_it_means(text: str, key: Any, found: bool) -> None:
+def test_a_key_is_found_by_its_value(text: str, key: Any, found: bool) -> None:
     assert key_matches(key, key_candidates(text)) is found
 
 
@@ -47,18 +47,18 @@ def checkpoints(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize(("name", "place"), [("ctas_o_11", "b/CTAS_O_11"), ("a/CTAS_O_1", "a/CTAS_O_1")])
-def test_a_checkpoint_is_found(checkpoints: Path, name: str, place: str) -> None:
+def test_a_checkpoint_is_found_by_the_name_of_its_query(checkpoints: Path, name: str, place: str) -> None:
     assert find_checkpoint(checkpoints, name).folder == checkpoints / place
 
 
 @pytest.mark.parametrize(("name", "fix"), [("CTAS_O_1", "a/CTAS_O_1, b/CTAS_O_1"), ("O_1", "b/CTAS_O_11")])
-def test_a_name_must_mean_one_query(checkpoints: Path, name: str, fix: str) -> None:
+def test_an_ambiguous_name_is_refused(checkpoints: Path, name: str, fix: str) -> None:
     with pytest.raises(UnknownQuery) as caught:
         find_checkpoint(checkpoints, name)
     assert fix in str(caught.value.fix)
 
 
-def test_without_checkpoints_a_query_must_be_run_first(tmp_path: Path) -> None:
+def test_without_checkpoints_the_fix_is_to_run_the_query(tmp_path: Path) -> None:
     with pytest.raises(UnknownQuery, match="headrace run"):
         find_checkpoint(tmp_path / "checkpoints", "CTAS_O_1")
 
@@ -68,6 +68,6 @@ def test_every_value_has_a_json_form(value: Any) -> None:
     json.loads(orjson.dumps(json_value(value)))
 
 
-def test_what_json_does_not_know_becomes_text() -> None:
+def test_values_without_a_json_type_become_text() -> None:
     value = ("a", [1, Decimal("1.50")], b"\xff", 1 << 70, {("k",): None}, "\ud800")
     assert json_value(value) == ["a", [1, "1.50"], "\\xff", str(1 << 70), {"('k',)": None}, "\\ud800"]

@@ -1,4 +1,4 @@
-"""What a page says of the time: only records that count for its windows move it, whatever the others claim."""
+"""The stream time of a key group: only records that count for its windows advance it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ GOOD, FAR = b'{"PAGE":"/"}', 900_000
 
 @pytest.mark.parametrize("bad", [b"no json", b'{"PAGE":null}', None])
 @pytest.mark.parametrize(("statement", "latest"), [(FINAL, 2_000), (PLAIN, FAR)], ids=["windows", "no clock"])
-def test_a_record_that_does_not_count_does_not_move_the_time(bad: bytes | None, statement: str, latest: int) -> None:
+def test_a_dropped_record_does_not_advance_stream_time(bad: bytes | None, statement: str, latest: int) -> None:
     world = World(live=False)
     world.execute(SOURCE + statement)
     (running,) = world.running.values()

@@ -1,4 +1,4 @@
-"""What Spark tells of a failure, and what is made of it."""
+"""Failures that Spark reports become coded errors."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_failures_have_codes(error: Exception, code: str) -> None:
     assert failure_of(error, "q", FOLDER).code == code
 
 
-def test_an_error_of_ours_comes_through_as_it_was() -> None:
+def test_a_headrace_error_keeps_its_code_and_fields() -> None:
     ours = QueryFailed("query q failed at a record", where="topic a, partition 0, offset 7", fix="set x to false")
     told = failure_of(Exception(TRACE.format(last=f"headrace.errors.queries.QueryFailed: {ours}")), "q", FOLDER)
     assert told.as_dict() == ours.as_dict()

@@ -1,4 +1,4 @@
-"""What Spark's process is told, and what is said of one that does not come."""
+"""Options of Spark's Java process, and errors if it does not start."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from headrace.settings import Settings
         ({"JDK_JAVA_OPTIONS": "-XX:+UseZGC"}, 0),
     ],
 )
-def test_java_gets_one_collector(environ: dict[str, str], collectors: int) -> None:
+def test_java_gets_exactly_one_garbage_collector(environ: dict[str, str], collectors: int) -> None:
     assert java_options(environ).count("GC") == collectors
 
 
 @pytest.mark.parametrize(
     ("script", "told"), [("kill -9 $$", ProcessLost), (None, MissingDependency)], ids=["killed", "none"]
 )
-def test_a_java_that_dies_at_once_is_no_missing_one(
+def test_a_java_process_that_dies_is_not_reported_as_missing(
     script: str | None, told: type[Exception], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if script is not None:

@@ -1,4 +1,4 @@
-"""Many requests on one connection: every answer to its request, and none left behind, whatever goes wrong."""
+"""Pipelined requests on one connection: every response belongs to its request, also after errors."""
 
 from __future__ import annotations
 
@@ -62,21 +62,21 @@ def echo(request: bytes) -> messages.StateResponse:
 
 @pytest.mark.parametrize("size", [1, 1000, 20_000, 300_000], ids=lambda size: f"{size}-bytes")
 @pytest.mark.parametrize("count", [0, 1, 63, 64, 65, 300])
-def test_answers_come_in_order(line: Callable[[Answer], StateConnection], count: int, size: int) -> None:
+def test_responses_arrive_in_order(line: Callable[[Answer], StateConnection], count: int, size: int) -> None:
     requests = [number.to_bytes(4, "big") * (size // 4 + 1) for number in range(min(count, 3_000_000 // size + 1))]
     found: list[bytes] = []
     line(echo).exchange(requests, found.append)
     assert found == requests
 
 
-def test_large_answers_do_not_block(line: Callable[[Answer], StateConnection]) -> None:
+def test_large_responses_do_not_block(line: Callable[[Answer], StateConnection]) -> None:
     sizes: list[int] = []
     connected = line(lambda request: messages.StateResponse(value=request * 100_000))
     connected.exchange([b"x"] * 200, lambda value: sizes.append(len(value)))
     assert sizes == [100_000] * 200
 
 
-def test_an_error_is_raised_and_nothing_is_waited_for(line: Callable[[Answer], StateConnection]) -> None:
+def test_an_error_is_raised_without_waiting_for_more_responses(line: Callable[[Answer], StateConnection]) -> None:
     def answer(request: bytes) -> messages.StateResponse:
         failed = request == b"7"
         return messages.StateResponse(statusCode=int(failed), errorMessage="no room" if failed else "")
@@ -86,7 +86,7 @@ def test_an_error_is_raised_and_nothing_is_waited_for(line: Callable[[Answer], S
         connected.exchange([b"%d" % number for number in range(50)], lambda value: None)
 
 
-def test_requests_that_fail_to_be_made_leave_no_answer_behind(line: Callable[[Answer], StateConnection]) -> None:
+def test_a_failure_while_sending_leaves_no_response_unread(line: Callable[[Answer], StateConnection]) -> None:
     def requests() -> Iterator[bytes]:
         yield from (b"a", b"b", b"c")
         raise ZeroDivisionError

@@ -1,4 +1,4 @@
-"""How cuts of a query on Kafka become parts to be read again."""
+"""Cuts of a query on Kafka become parts to read again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def cuts(*ends: int) -> list[Cut]:
     ]
 
 
-def test_small_cuts_are_read_together() -> None:
+def test_small_cuts_are_combined() -> None:
     parts = list(position._cut_parts(cuts(20, LARGE, 2 * LARGE, 3 * LARGE, 3 * LARGE + 1)))
     assert [[(piece.start, piece.end) for piece in part if piece.topic == "a"] for part in parts] == [
         [(10, 2 * LARGE)],
@@ -31,7 +31,7 @@ def test_small_cuts_are_read_together() -> None:
     assert parts[0][1] == position.OffsetRange("b", 0, 0, 5)
 
 
-def test_rows_have_the_number_of_their_batch() -> None:
+def test_rows_are_assigned_to_their_batch() -> None:
     made = cuts(20, 20, 30)
     reading = LogReader(Settings(), ends=position._ends_of(made))
     rows = pa.RecordBatch.from_pydict({"$offset": np.array([10, 19, 20, 29]), "$sequence": pa.nulls(4, pa.int64())})

@@ -1,4 +1,4 @@
-"""Statements beside those of the public cases, from KAFKA to windows: what is refused, and what goes through."""
+"""Statements not covered by the public cases: refused ones, and accepted ones with their results."""
 
 from __future__ import annotations
 
@@ -51,20 +51,20 @@ def world(text: str) -> World:
         ),
     ],
 )
-def test_refused(statement: str, said: str) -> None:
+def test_a_statement_is_refused(statement: str, said: str) -> None:
     with pytest.raises(StatementError, match=said) as caught:
         world(statement)
     assert caught.value.span is not None
 
 
-def test_a_literal_that_is_no_date_fails_per_row_as_every_cast_does() -> None:
+def test_an_invalid_date_literal_fails_for_each_row() -> None:
     w = world("CREATE STREAM o AS SELECT k, d = 'soon' AS same, a FROM s;")
     w.produce("s", b"k", b'{"A": 1, "D": 2}')
     assert [read_json(entry.value or b"") for entry in w.topics["O"]] == [{"SAME": None, "A": 1}]
     assert len(w.problems) == 1
 
 
-def test_tables_under_the_key_of_a_full_join_are_joined_further_on_the_key_of_one_of_them() -> None:
+def test_a_full_join_is_joined_further_on_the_key_of_one_side() -> None:
     tables = "".join(
         f"CREATE TABLE t{n} (id INT PRIMARY KEY, v INT) WITH (kafka_topic='t{n}', value_format='JSON');"
         for n in (1, 2, 3)
@@ -80,14 +80,14 @@ def test_tables_under_the_key_of_a_full_join_are_joined_further_on_the_key_of_on
     assert rows[-1] == {"A": 1, "B": 2, "C": 3}
 
 
-def test_the_column_of_the_time_may_be_quoted() -> None:
+def test_the_timestamp_column_may_be_quoted() -> None:
     w = world("CREATE STREAM o WITH (timestamp='`At`') AS SELECT k, CAST(a AS BIGINT) AS `At` FROM s;")
     w.produce("s", b"k", b'{"A": 5}', timestamp=1)
     assert [entry.timestamp for entry in w.topics["O"]] == [5]
 
 
 @pytest.mark.parametrize(("number", "text"), [(5e-324, "4.9E-324"), (2e-323, "2.0E-323"), (1e22, "1.0E22")])
-def test_a_double_of_one_figure_is_written_with_two_as_java_does(number: float, text: str) -> None:
+def test_a_double_is_formatted_as_in_java(number: float, text: str) -> None:
     assert double_text(number) == text
 
 
@@ -102,7 +102,7 @@ COUNTED = "SELECT k, COUNT(a) AS n FROM s {} GROUP BY k;"
         (COUNTED.format(""), "SELECT k, COUNT(a) AS n, AS_VALUE(k) AS copy FROM s GROUP BY k;"),
     ],
 )
-def test_a_query_may_change_what_keeps_no_state(old: str, new: str) -> None:
+def test_replacing_may_change_stateless_steps(old: str, new: str) -> None:
     world(f"CREATE TABLE o AS {old} CREATE OR REPLACE TABLE o AS {new}")
 
 
@@ -125,17 +125,17 @@ def test_a_query_may_change_what_keeps_no_state(old: str, new: str) -> None:
         ("STREAM", "SELECT * FROM s;", "SELECT * FROM x;", "StreamSource must have matching topicName"),
     ],
 )
-def test_a_query_may_not_change_what_keeps_state(kind: str, old: str, new: str, said: str) -> None:
+def test_replacing_may_not_change_stateful_steps(kind: str, old: str, new: str, said: str) -> None:
     with pytest.raises(HeadraceError, match=said):
         world(f"CREATE {kind} o AS {old} CREATE OR REPLACE {kind} o AS {new}")
 
 
-def test_replacing_can_be_switched_off() -> None:
+def test_replacing_can_be_disabled() -> None:
     with pytest.raises(HeadraceError, match="disabled by config"):
         world("SET 'ksql.create.or.replace.enabled' = 'false'; CREATE OR REPLACE STREAM o AS SELECT * FROM s;")
 
 
-def test_a_bad_literal_knows_its_place() -> None:
+def test_an_invalid_literal_has_a_position() -> None:
     with pytest.raises(BadLiteral) as caught:
         world("CREATE STREAM o AS SELECT * FROM s WHERE ROWTIME BETWEEN 'now' AND 'then';")
     assert caught.value.span is not None

@@ -44,7 +44,7 @@ def test_expression(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", EXPRESSIONS)
-def test_what_is_written_is_read_again(text: str) -> None:
+def test_formatted_expressions_are_parsed_to_the_same_text(text: str) -> None:
     tree = parse_expression(text)
     again = parse_expression(expression_text(tree))
     assert expression_text(again) == expression_text(tree)

@@ -1,4 +1,4 @@
-"""Whatever is typed, the parser answers: statements, or errors with a place inside the text."""
+"""For any input the parser returns statements, or errors with a place inside the text."""
 
 from __future__ import annotations
 
@@ -49,18 +49,18 @@ def _check(text: str) -> None:
 
 
 @given(st.lists(st.sampled_from([*words().values(), *LITERALS]), max_size=40))
-def test_soups_of_tokens(soup: list[str]) -> None:
+def test_random_tokens_are_parsed_or_refused(soup: list[str]) -> None:
     _check(" ".join(soup))
 
 
 @given(st.text(max_size=80))
-def test_any_text(text: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str) -> None:
     _check(text)
 
 
 @settings(max_examples=150)
 @given(st.data())
-def test_mutations_of_statements(data: st.DataObject) -> None:
+def test_mutated_statements_are_parsed_or_refused(data: st.DataObject) -> None:
     scripts = [*OWN, *(text for _, text, _ in cases())]
     text = data.draw(st.sampled_from(scripts))
     for _ in range(data.draw(st.integers(1, 3))):

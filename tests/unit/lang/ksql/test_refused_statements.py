@@ -38,7 +38,7 @@ def planned(text: str) -> list[Action]:
         ("CREATE STREAM t WITH (kafka_topic='t', value_format='JSON');", "does not define any columns"),
     ],
 )
-def test_refused(statement: str, said: str) -> None:
+def test_a_statement_is_refused(statement: str, said: str) -> None:
     with pytest.raises(HeadraceError, match=said):
         planned(statement)
 
@@ -64,6 +64,6 @@ def test_a_number_widens_into_the_sink(column: str, kind: str) -> None:
     ("key", "column", "kind"),
     [("STRING", "b", "INT"), ("STRING", "b", "DECIMAL(4, 2)"), ("STRING", "a", "STRING"), ("INT", "a", "INT")],
 )
-def test_what_does_not_fit_the_sink(key: str, column: str, kind: str) -> None:
+def test_a_result_incompatible_with_its_sink_is_refused(key: str, column: str, kind: str) -> None:
     with pytest.raises(HeadraceError, match="Incompatible schema between results and sink"):
         planned(SINK.format(key, kind, column))

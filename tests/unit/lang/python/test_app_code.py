@@ -38,7 +38,7 @@ def test_the_example_runs() -> None:
     assert find("masked") is known
 
 
-def test_another_process_gets_the_functions_by_the_text_alone() -> None:
+def test_another_process_gets_the_functions_from_the_text_alone() -> None:
     code, _ = load(EXAMPLE)
     program = (
         "import pickle, sys; code = pickle.load(sys.stdin.buffer); code(); code()\n"
@@ -53,7 +53,7 @@ def test_another_process_gets_the_functions_by_the_text_alone() -> None:
     assert done.stdout.decode().split() == ["**3456", masked.overloads[0].version, OPERATORS["VISITS"].version]
 
 
-def test_a_file_that_runs_itself_does_not_when_it_is_loaded(tmp_path: Path) -> None:
+def test_loading_an_app_does_not_run_it(tmp_path: Path) -> None:
     file = tmp_path / "eager.py"
     file.write_text("import headrace as hr\nmine = hr.App('mine')\nhr.run(mine)\n")
     assert load(file)[1].name == "mine"
@@ -69,7 +69,7 @@ def test_a_file_that_runs_itself_does_not_when_it_is_loaded(tmp_path: Path) -> N
         ("\n\nx = (", "SyntaxError"),
     ],
 )
-def test_files_that_are_no_apps(tmp_path: Path, text: str, what: str) -> None:
+def test_files_without_an_app_are_refused(tmp_path: Path, text: str, what: str) -> None:
     file = tmp_path / "odd.py"
     file.write_text(text)
     with pytest.raises(BadPython) as raised:
@@ -79,7 +79,7 @@ def test_files_that_are_no_apps(tmp_path: Path, text: str, what: str) -> None:
         assert raised.value.where == f"{file}:3"
 
 
-def test_errors_of_statements_come_through(tmp_path: Path) -> None:
+def test_errors_of_statements_are_raised_unchanged(tmp_path: Path) -> None:
     file = tmp_path / "wrong.py"
     file.write_text(
         "import headrace as hr\napp = hr.App()\n"
@@ -90,7 +90,7 @@ def test_errors_of_statements_come_through(tmp_path: Path) -> None:
     assert raised.value.where == f"{file}:4:9"
 
 
-def test_the_script_that_runs_is_there_already(tmp_path: Path) -> None:
+def test_the_running_script_is_not_loaded_again(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import sys\n"
@@ -122,7 +122,7 @@ rows.operate(Stepping).select("k", n=namesake(hr.col.n)).to_stream("steps")
 """
 
 
-def test_apps_of_one_process_may_have_functions_and_operators_of_one_name(tmp_path: Path) -> None:
+def test_apps_of_one_process_may_reuse_names_of_functions_and_operators(tmp_path: Path) -> None:
     made = []
     for step in (1, 10):
         file = tmp_path / f"step{step}.py"
@@ -173,7 +173,7 @@ print(work.event(None, 0, 0, ("a",), (21,)).rows)
 """
 
 
-def test_what_a_notebook_declares_travels_by_value() -> None:
+def test_functions_of_a_notebook_are_serialized_by_value() -> None:
     sent = subprocess.run([sys.executable, "-"], input=NOTEBOOK.encode(), capture_output=True, check=True).stdout
     done = subprocess.run([sys.executable, "-c", WORKER], input=sent, capture_output=True, check=True)
     assert done.stdout.decode().split("\n") == ["42", "[(42,)]", ""]

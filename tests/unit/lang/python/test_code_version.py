@@ -1,4 +1,4 @@
-"""What tells code from other code: its meaning in the text, not its looks."""
+"""Versions of code: they depend on its meaning, not on its formatting."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def version(text: str, name: str, folder: Path) -> str:
     ],
     ids=["comment", "doc", "no-doc", "layout", "other-function", "other-constant"],
 )
-def test_looks_and_others_do_not_count(before: str, after: str, tmp_path: Path) -> None:
+def test_formatting_and_unrelated_code_do_not_change_the_version(before: str, after: str, tmp_path: Path) -> None:
     assert before in FUNCTION
     changed = FUNCTION.replace(before, after)
     assert version(changed, "taxed", tmp_path) == version(FUNCTION, "taxed", tmp_path)
@@ -69,7 +69,7 @@ def test_looks_and_others_do_not_count(before: str, after: str, tmp_path: Path) 
     [("price * RATE", "price + RATE"), ("RATE = 2", "RATE = 3"), ("math.floor(n)", "math.ceil(n)")],
     ids=["body", "constant", "function-that-is-called"],
 )
-def test_what_it_does_counts(before: str, after: str, tmp_path: Path) -> None:
+def test_a_change_of_behaviour_changes_the_version(before: str, after: str, tmp_path: Path) -> None:
     assert before in FUNCTION
     assert version(FUNCTION.replace(before, after), "taxed", tmp_path) != version(FUNCTION, "taxed", tmp_path)
 
@@ -79,14 +79,14 @@ def test_what_it_does_counts(before: str, after: str, tmp_path: Path) -> None:
     [("n=ctx.state", "n=1"), ("n > LIMIT", "n >= LIMIT"), ("LIMIT = 3", "LIMIT = 4"), ("n BIGINT", "n BIGINT, m INT")],
     ids=["body", "static-method", "constant", "output"],
 )
-def test_of_an_operator(before: str, after: str, tmp_path: Path) -> None:
+def test_an_operator_has_a_version(before: str, after: str, tmp_path: Path) -> None:
     assert before in OPERATOR
     first = version(OPERATOR, "Visits", tmp_path)
     assert version(OPERATOR + "# the end", "Visits", tmp_path) == first
     assert version(OPERATOR.replace(before, after), "Visits", tmp_path) != first
 
 
-def test_without_a_text_and_with_what_is_around() -> None:
+def test_the_version_covers_closures_and_functions_without_source() -> None:
     def adding(n: int) -> Any:
         return lambda m: m + n
 

@@ -1,4 +1,4 @@
-"""What is wrong is refused at the call, with the Python line underlined."""
+"""Errors are raised at the call, with the Python line underlined."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def line(words: str) -> int:
     return next(number for number, text in enumerate(source, 1) if words in text)
 
 
-def test_a_column_that_is_not_there_is_underlined() -> None:
+def test_an_unknown_column_is_underlined() -> None:
     with pytest.raises(ColumnNotFound) as raised:
         clicks().where(col.amuont > 3).to_stream("x")
     error = raised.value
@@ -35,7 +35,7 @@ def test_a_column_that_is_not_there_is_underlined() -> None:
     assert error.fix == 'did you mean "AMOUNT"?'
 
 
-def test_all_errors_of_a_statement_have_their_own_line() -> None:
+def test_each_error_of_a_statement_has_its_line() -> None:
     with pytest.raises(StatementError) as raised:
         clicks().select(
             "user",
@@ -46,13 +46,13 @@ def test_all_errors_of_a_statement_have_their_own_line() -> None:
     assert [int(where.split(":")[1]) for where in wheres] == [line("col.first_wrong"), line("col.second_wrong")]
 
 
-def test_the_kind_of_result_is_told_at_the_statement() -> None:
+def test_a_wrong_kind_of_result_is_reported_at_the_statement() -> None:
     with pytest.raises(WrongKind) as raised:
         clicks().group_by("page").count().to_stream("counts")
     assert f":{line('count().to_stream')}:" in (raised.value.where or "")
 
 
-def test_ksql_tells_both_places() -> None:
+def test_an_error_in_ksql_names_the_ksql_and_the_python_line() -> None:
     app = hr.App()
     with pytest.raises(StatementError) as raised:
         app.ksql("CREATE STREAM x AS\nSELECT * FROM nowhere;")
@@ -84,7 +84,7 @@ def test_refusals_have_a_code_a_place_and_a_fix(act: object, code: str) -> None:
     assert raised.value.fix
 
 
-def test_nothing_is_left_of_what_was_refused() -> None:
+def test_a_refused_call_changes_nothing() -> None:
     source = clicks()
     before = source.app.text
     with pytest.raises(UnknownFunction):
@@ -93,7 +93,7 @@ def test_nothing_is_left_of_what_was_refused() -> None:
     assert source.select("user", "page").to_stream("x").name == "X"
 
 
-def test_a_text_is_not_changed_by_variables() -> None:
+def test_strings_are_not_changed_by_variables() -> None:
     source = clicks()
     source.where(col.page == "${a}").to_stream("x")
     source.app.ksql("DEFINE a = 'b';")
@@ -101,7 +101,7 @@ def test_a_text_is_not_changed_by_variables() -> None:
         source.where(col.page == "${a}").to_stream("y")
 
 
-def test_names_have_homes() -> None:
+def test_public_names_have_their_module() -> None:
     for name in dir(hr):
         assert getattr(hr, name) is not None
     with pytest.raises(AttributeError):
@@ -109,12 +109,12 @@ def test_names_have_homes() -> None:
 
 
 @pytest.mark.parametrize("module", [*(f"lang.python.{name}" for name in MODULES), "testing.harness"])
-def test_docstrings_run(module: str) -> None:
+def test_docstring_examples_run(module: str) -> None:
     result = doctest.testmod(import_module(f"headrace.{module}"))
     assert (result.failed, result.attempted > 0) == (0, True)
 
 
-def test_the_name_of_an_app_is_one_of_a_folder() -> None:
+def test_the_name_of_an_app_must_be_a_valid_folder_name() -> None:
     with pytest.raises(BadPython, match="not a valid name for an app"):
         hr.App("../else")
     assert AppCode("", "some where/my app.v2.py").name == "my-app-v2"

@@ -1,4 +1,4 @@
-"""Python functions in expressions and in KSQL: types, nulls, and what goes wrong in them."""
+"""Python functions in expressions and in KSQL: types, nulls, and errors."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Point:
 
 
 @pytest.fixture(autouse=True)
-def _functions_go() -> Iterator[None]:
+def restore_functions() -> Iterator[None]:
     kept = dict(functions._SCALARS)
     yield
     functions._SCALARS.clear()
@@ -118,11 +118,11 @@ NOON = dt.datetime(2026, 1, 31, 12, tzinfo=dt.UTC)
         (_point, "STRUCT<x BIGINT, label STRING>", {"X": 2, "LABEL": None}, {"X": 4, "LABEL": None}),
     ],
 )
-def test_types(function: Callable[..., Any], kind: str, value: Any, expected: Any) -> None:
+def test_annotations_determine_the_types(function: Callable[..., Any], kind: str, value: Any, expected: Any) -> None:
     assert applied(function, kind, value, None) == [expected, None]
 
 
-def test_a_null_comes_only_where_it_may() -> None:
+def test_null_is_passed_only_to_optional_parameters() -> None:
     def joined(left: str, right: str | None) -> str:
         return left + (right or "-")
 
@@ -144,7 +144,7 @@ def test_a_null_comes_only_where_it_may() -> None:
         (lambda v: True, "True is not a valid BIGINT"),
     ],
 )
-def test_what_goes_wrong_is_reported_and_null(function: Callable[..., Any], reason: str) -> None:
+def test_a_function_that_fails_gives_null_and_is_reported(function: Callable[..., Any], reason: str) -> None:
     function.__annotations__ = {"v": int, "return": int}
     app = hr.App()
     app.function(name="tried")(function)
@@ -176,7 +176,7 @@ def test_batch_functions_get_arrow_arrays() -> None:
         ]
 
 
-def test_refusals() -> None:
+def test_invalid_functions_are_refused() -> None:
     app = hr.App()
     with pytest.raises(FunctionExists):
         app.function(name="ucase")(_text)

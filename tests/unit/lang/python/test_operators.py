@@ -1,4 +1,4 @@
-"""Operators of one's own: state and timers by key, in memory, however the input is cut into batches."""
+"""Custom operators: state and timers by key, in memory, in any batches."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def said(trial: hr.testing.Trial) -> list[tuple[str, str, int]]:
     return [(row["user"], row["what"], row["pages"]) for row in trial.rows("visits")]
 
 
-def test_timers_fire_by_the_time_of_the_stream(trial: hr.testing.Trial) -> None:
+def test_timers_fire_by_stream_time(trial: hr.testing.Trial) -> None:
     click(trial, 0)
     click(trial, 9)
     click(trial, 16, "bob")  # ann's alert was due at 15
@@ -85,14 +85,14 @@ def test_timers_fire_when_time_passes_without_a_record(trial: hr.testing.Trial) 
     assert trial.world.running["CSAS_VISITS_0"].stores["operate-0/armed"] == {}
 
 
-def test_a_timer_that_was_cancelled_is_silent(trial: hr.testing.Trial) -> None:
+def test_a_cancelled_timer_does_not_fire(trial: hr.testing.Trial) -> None:
     click(trial, 0)
     click(trial, 9, page="/bye")
     click(trial, 18, "bob")
     assert said(trial) == []
 
 
-def test_what_fails_changes_nothing_and_is_reported(trial: hr.testing.Trial) -> None:
+def test_a_failing_call_changes_no_state_and_is_reported(trial: hr.testing.Trial) -> None:
     click(trial, 0)
     click(trial, 5, page="/fail")
     trial.advance(seconds=60)
@@ -125,7 +125,7 @@ class Odd(hr.Operator):
 
 
 @pytest.mark.parametrize("what", ["state", "column", "type", "time", "missing", "loop"])
-def test_mistakes_of_an_operator_are_reported_and_end(what: str) -> None:
+def test_invalid_results_of_an_operator_are_reported(what: str) -> None:
     with hr.testing.run(app_of(Odd)) as trial:
         click(trial, 0, page=what)
         trial.advance(seconds=5)
@@ -133,7 +133,7 @@ def test_mistakes_of_an_operator_are_reported_and_end(what: str) -> None:
         assert trial.rows("visits") == []
 
 
-def test_in_ksql_and_behind_other_steps() -> None:
+def test_operators_run_in_ksql_and_after_other_steps() -> None:
     app = hr.App()
     app.operator(Visits)
     app.stream("clicks", "id BIGINT KEY, user STRING, page STRING")
@@ -153,7 +153,7 @@ def test_in_ksql_and_behind_other_steps() -> None:
         assert trial.rows("visits") == [{"user": "ann", "w": "end", "more": 2}]
 
 
-def test_refusals() -> None:
+def test_invalid_operators_are_refused() -> None:
     app = hr.App()
     users = app.table("users", "user STRING PRIMARY KEY, page STRING")
     with pytest.raises(WrongKind):
@@ -174,7 +174,7 @@ CLICKS = st.lists(
 
 
 @given(CLICKS, st.lists(st.integers(0, 25), max_size=5))
-def test_cut_into_batches_anywhere_it_gives_the_same(clicks: list[Any], cuts: list[int]) -> None:
+def test_any_batches_give_the_same_results(clicks: list[Any], cuts: list[int]) -> None:
     query = app_of().catalog.queries["CSAS_VISITS_0"]
     events = [(at * 1000, (user,), None if page is None else (page,)) for at, user, page in clicks]
     whole = fed(query, [events])
@@ -206,7 +206,7 @@ ORDERS = st.lists(
 
 
 @given(ORDERS)
-def test_timers_fire_as_a_plain_list_of_them_would(orders: list[tuple[int, str, str, int | None]]) -> None:
+def test_timers_agree_with_a_sorted_list(orders: list[tuple[int, str, str, int | None]]) -> None:
     app = hr.App()
     app.stream("orders", "k STRING KEY, name STRING, delay BIGINT").operate(Timing).to_stream("fired")
     stores: dict[str, dict[Any, Any]] = {}
@@ -238,7 +238,7 @@ def _plainly(orders: list[tuple[int, str, str, int | None]]) -> list[tuple[int, 
     return fired
 
 
-def test_a_timer_that_is_put_off_again_and_again_stands_once() -> None:
+def test_a_postponed_timer_is_stored_once() -> None:
     with hr.testing.run(app_of()) as trial:
         for at in range(100):
             click(trial, at)

@@ -1,4 +1,4 @@
-"""Pipelines built in Python have the plan of the same KSQL, written by hand."""
+"""Pipelines built in Python have the plan of the equivalent KSQL."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_same_plan_as_ksql(name: str) -> None:
+def test_a_pipeline_has_the_plan_of_its_ksql(name: str) -> None:
     made, text = CASES[name]
     kind = text.split()[0]
     app = sources()[0]
@@ -266,12 +266,12 @@ def larger(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Expr]:
 
 
 @given(st.recursive(LEAVES, larger, max_leaves=8))
-def test_an_expression_reads_back_as_what_it_is(node: ast.Expr) -> None:
+def test_a_formatted_expression_is_parsed_back(node: ast.Expr) -> None:
     assert parse_expression(expression_sql(node)) == node
 
 
 @given(st.integers(0, 10**12).map(lambda ms: timedelta(milliseconds=ms)))
-def test_a_duration_reads_back_as_what_it_is(span: timedelta) -> None:
+def test_a_formatted_duration_is_parsed_back(span: timedelta) -> None:
     text = f"CREATE TABLE x AS SELECT a FROM b WINDOW SESSION ({duration_sql(span)}) GROUP BY a;"
     statement = parse_one(text)
     assert isinstance(statement, ast.CreateAs)

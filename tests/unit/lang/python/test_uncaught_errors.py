@@ -35,6 +35,6 @@ def test_a_misspelt_column_is_an_error_at_its_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("line", "variable"), [("", "1"), ("1 / 0\n", "")], ids=["asked for", "another exception"])
-def test_a_traceback_where_it_helps(tmp_path: Path, line: str, variable: str) -> None:
+def test_a_traceback_is_shown_on_request(tmp_path: Path, line: str, variable: str) -> None:
     text = SCRIPT.replace("views.where", f"{line}views.where")
     assert run(tmp_path, text, HEADRACE_TRACEBACK=variable).startswith("Traceback")

@@ -1,4 +1,4 @@
-"""Rows become Kafka messages and come back the same, for every type a schema can have."""
+"""Rows become Kafka messages and are read back unchanged, for every type of a schema."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def same(left: pa.Array, right: pa.Array) -> bool:
 
 @settings(deadline=None)
 @given(columns(), st.data())
-def test_rows_of_a_typed_topic_come_back(column: pa.Array, data: st.DataObject) -> None:
+def test_rows_of_a_typed_topic_are_read_back(column: pa.Array, data: st.DataObject) -> None:
     schema = Schema.parse(f"id bigint key, value {type_name(column.type)}")
     count = len(column)
     given_columns: dict[str, pa.Array] = {
@@ -125,7 +125,7 @@ def test_a_deleted_row_keeps_its_key(kind: str, second: bool) -> None:
     assert decoded.rows.column("$deleted").to_pylist() == [True] * len(messages)
 
 
-def test_raw_records_are_bytes_as_they_are() -> None:
+def test_raw_records_are_unchanged_bytes() -> None:
     records = [
         Record(b"v", b"k", (("h", b"1"), ("h", b"2")), occurred_at=5, sent_at=6, received_at=7),
         Record(None, b"k"),
@@ -141,7 +141,7 @@ def test_raw_records_are_bytes_as_they_are() -> None:
         assert back.column(name).equals(rows.column(name)), name
 
 
-def test_times_before_kafkas_time_travel_as_headers() -> None:
+def test_times_that_kafka_cannot_store_become_headers() -> None:
     rows = prepare_rows(pa.RecordBatch.from_pydict({"value": [b"a", b"b"], "$timestamp": [0, -9]}), topic(RAW), 1)
     messages = encode(rows, topic(RAW))
     assert [m.timestamp for m in messages] == [1, 1]
@@ -161,7 +161,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("value", BAD.values(), ids=BAD)
-def test_what_does_not_fit_is_given_back_with_a_reason(value: bytes) -> None:
+def test_invalid_messages_are_rejected_with_a_reason(value: bytes) -> None:
     schema = Schema.parse("id bigint key, price decimal(10,2), data bytes")
     good = b'{"id": 2, "price": "1.50", "data": null}'
     messages = [Message(None, v, 5, [], offset) for offset, v in enumerate([good, value, good])]
@@ -172,7 +172,7 @@ def test_what_does_not_fit_is_given_back_with_a_reason(value: bytes) -> None:
     assert decoded.rows.column("price").to_pylist() == [Decimal("1.50")] * 2
 
 
-def test_rows_of_an_older_schema_are_read_with_todays() -> None:
+def test_rows_of_an_older_schema_are_read_with_the_current_one() -> None:
     old = Schema.parse("id int key, day date, price decimal(5,2)")
     new = Schema.parse("id bigint key, day timestamp, price decimal(8,3), name string default 'none', note string")
     given_columns = {
@@ -189,7 +189,7 @@ def test_rows_of_an_older_schema_are_read_with_todays() -> None:
     assert rows.column("name").to_pylist() == ["none", None]
 
 
-def test_a_key_that_is_only_in_the_key_is_found_there() -> None:
+def test_a_key_column_missing_in_the_value_is_read_from_the_key() -> None:
     schema = Schema.parse("id bigint key, name string")
     message = Message((5).to_bytes(8, "big"), b'{"name": "x"}', 1, [], 0)
     assert decode([message], topic(schema)).rows.column("id").to_pylist() == [5]
@@ -203,7 +203,7 @@ PARTIAL = {
 
 
 @pytest.mark.parametrize("value", PARTIAL.values(), ids=PARTIAL)
-def test_what_a_value_lacks_of_the_key_is_found_in_the_key(value: bytes) -> None:
+def test_missing_key_columns_of_a_value_are_read_from_the_key(value: bytes) -> None:
     schema = Schema.parse("id bigint key, day date key, name string, price decimal(30,20)")
     message = Message(b'[5,"2024-02-29"]', value, 1, [], 0)
     decoded = decode([message], topic(schema))
@@ -218,7 +218,7 @@ def test_a_key_is_added_without_touching_the_digits() -> None:
     assert decode([message], topic(schema)).rows.column("price").to_pylist() == [Decimal("0.12345678901234567891")]
 
 
-def test_unknown_fields_are_passed_over_and_named() -> None:
+def test_unknown_fields_are_ignored_and_named() -> None:
     schema = Schema.parse("id bigint key")
     decoded = decode([Message(None, b'{"id": 1, "colour": "red"}', 1, [], 0)], topic(schema))
     assert decoded.rows.column("id").to_pylist() == [1]
@@ -229,12 +229,12 @@ BAD_KEYS = {"too short": b"\x01", "no bytes": b""}
 
 
 @pytest.mark.parametrize("key", BAD_KEYS.values(), ids=BAD_KEYS)
-def test_a_tombstone_whose_key_cannot_be_read_is_no_row(key: bytes) -> None:
+def test_a_tombstone_with_an_invalid_key_is_rejected(key: bytes) -> None:
     decoded = decode([Message(key, None, 1, [], 0)], topic(Schema.parse("id bigint key, name string")))
     assert [misfit.message.offset for misfit in decoded.misfits] == [0]
 
 
-def test_options_may_hold_commas() -> None:
+def test_options_may_contain_commas() -> None:
     assert parse_options("sasl.mechanisms=PLAIN,sasl.password=a,b,security.protocol=SASL_SSL") == {
         "sasl.mechanisms": "PLAIN",
         "sasl.password": "a,b",

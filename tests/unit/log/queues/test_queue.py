@@ -61,7 +61,7 @@ def dead(log: Log, topic: str = "jobs.dead") -> list[dict[str, str]]:
     return [{"value": (r.value or b"").decode(), **{n: v.decode() for n, v in r.headers}} for r in records]
 
 
-def test_messages_are_shared_between_workers_and_done_when_acknowledged(log: Log, worker: Callable[..., Queue]) -> None:
+def test_messages_are_shared_between_workers_until_acknowledged(log: Log, worker: Callable[..., Queue]) -> None:
     send(log, *"abcdef")
     one, two = worker(), worker()
     first, second, third = one.take(3), two.take(2), one.take(5)
@@ -74,7 +74,7 @@ def test_messages_are_shared_between_workers_and_done_when_acknowledged(log: Log
     assert one.take(9) == two.take(9) == []
 
 
-def test_an_unacknowledged_message_comes_again_after_its_time(
+def test_an_unacknowledged_message_is_redelivered_after_its_timeout(
     log: Log, clock: ManualClock, worker: Callable[..., Queue]
 ) -> None:
     send(log, "a")
@@ -93,7 +93,7 @@ def test_an_unacknowledged_message_comes_again_after_its_time(
         two.ack(second.receipt)
 
 
-def test_a_late_acknowledgement_counts_if_the_message_was_not_redelivered(
+def test_a_late_acknowledgement_is_accepted_before_redelivery(
     log: Log, clock: ManualClock, worker: Callable[..., Queue]
 ) -> None:
     send(log, "a")
@@ -104,7 +104,7 @@ def test_a_late_acknowledgement_counts_if_the_message_was_not_redelivered(
     assert queue.stats().done == 1
 
 
-def test_extend_keeps_a_message(log: Log, clock: ManualClock, worker: Callable[..., Queue]) -> None:
+def test_extend_prolongs_the_timeout(log: Log, clock: ManualClock, worker: Callable[..., Queue]) -> None:
     send(log, "a")
     queue = worker(visibility=10 * SECOND)
     (delivery,) = queue.take()
@@ -115,7 +115,7 @@ def test_extend_keeps_a_message(log: Log, clock: ManualClock, worker: Callable[.
     queue.ack(delivery.receipt)
 
 
-def test_a_rejected_message_comes_again_at_once_until_it_is_dead(
+def test_a_rejected_message_is_redelivered_until_it_is_dead(
     log: Log, clock: ManualClock, worker: Callable[..., Queue]
 ) -> None:
     log.append([Append("jobs", from_records([Record(b"bad", key=b"k", headers=(("h", b"1"),))]))])
@@ -133,9 +133,7 @@ def test_a_rejected_message_comes_again_at_once_until_it_is_dead(
     assert queue.stats() == QueueStats(ready=0, in_flight=0, done=0, dead=1, lost=0)
 
 
-def test_a_message_whose_time_ran_out_too_often_is_dead(
-    log: Log, clock: ManualClock, worker: Callable[..., Queue]
-) -> None:
+def test_a_message_that_timed_out_too_often_is_dead(log: Log, clock: ManualClock, worker: Callable[..., Queue]) -> None:
     send(log, "a", "b")
     queue = worker(max_deliveries=2)
     for _ in (1, 2):
@@ -147,9 +145,7 @@ def test_a_message_whose_time_ran_out_too_often_is_dead(
     assert len(dead(log)) == 2
 
 
-def test_a_spent_message_can_no_longer_be_acknowledged(
-    log: Log, clock: ManualClock, worker: Callable[..., Queue]
-) -> None:
+def test_a_dead_message_cannot_be_acknowledged(log: Log, clock: ManualClock, worker: Callable[..., Queue]) -> None:
     send(log, "a")
     one, two = worker(max_deliveries=1), worker()
     (delivery,) = one.take()
@@ -160,7 +156,7 @@ def test_a_spent_message_can_no_longer_be_acknowledged(
     assert len(dead(log)) == 1
 
 
-def test_between_running_out_for_the_last_time_and_the_burial_nothing_can_be_acknowledged() -> None:
+def test_a_message_cannot_be_acknowledged_after_its_last_timeout() -> None:
     state, item = QueueState(), MessageId(0, 0)
     state.apply({"event": "claim", "at": 5, "id": "c", "owner": "o", "items": [item], "hold": 10, "limit": 1})
     state.apply({"event": "tick", "at": 15})
@@ -171,7 +167,7 @@ def test_between_running_out_for_the_last_time_and_the_burial_nothing_can_be_ack
     assert (state.done, state.dead, state.held) == (0, 1, {})
 
 
-def test_reject_without_requeue_is_dead_at_once(log: Log, worker: Callable[..., Queue]) -> None:
+def test_a_message_rejected_without_requeue_is_dead_at_once(log: Log, worker: Callable[..., Queue]) -> None:
     send(log, "a")
     queue = worker(dead_letters="graves")
     (delivery,) = queue.take()
@@ -182,7 +178,7 @@ def test_reject_without_requeue_is_dead_at_once(log: Log, worker: Callable[..., 
         queue.reject(delivery.receipt)
 
 
-def test_two_members_who_find_the_same_dead_message_bury_it_once(
+def test_two_members_write_one_dead_letter_for_a_message(
     log: Log, clock: ManualClock, worker: Callable[..., Queue]
 ) -> None:
     send(log, *"abcd")
@@ -196,7 +192,7 @@ def test_two_members_who_find_the_same_dead_message_bury_it_once(
     assert sorted(d["value"] for d in dead(log)) == list("abcd")
 
 
-def test_a_member_that_slept_before_its_burial_does_not_repeat_anothers(
+def test_a_stalled_member_does_not_repeat_a_dead_letter(
     log: Log, clock: ManualClock, worker: Callable[..., Queue]
 ) -> None:
     send(log, "a")
@@ -219,14 +215,14 @@ def test_a_member_that_slept_before_its_burial_does_not_repeat_anothers(
     assert slow.stats() == quick.stats() == QueueStats(ready=0, in_flight=0, done=0, dead=1, lost=0)
 
 
-def test_queues_of_other_names_see_every_message(log: Log, worker: Callable[..., Queue]) -> None:
+def test_each_queue_name_receives_every_message(log: Log, worker: Callable[..., Queue]) -> None:
     send(log, *"abc")
     left, right = worker("left"), worker("right")
     left.ack(*(d.receipt for d in left.take(9)))
     assert sorted(values(right.take(9))) == list("abc")
 
 
-def test_new_partitions_and_new_messages_are_found(log: Log, worker: Callable[..., Queue]) -> None:
+def test_new_partitions_and_messages_are_delivered(log: Log, worker: Callable[..., Queue]) -> None:
     queue = worker()
     assert queue.take(9) == []
     log.alter_topic("jobs", partitions=5)
@@ -252,7 +248,7 @@ def test_rows_that_retention_removed_are_counted(log: Log, clock: ManualClock, w
     assert queue.stats() == QueueStats(ready=0, in_flight=1, done=1, dead=0, lost=3)
 
 
-def test_a_dead_message_whose_row_is_gone_is_lost(log: Log, clock: ManualClock) -> None:
+def test_a_dead_message_without_its_row_is_counted_as_lost(log: Log, clock: ManualClock) -> None:
     log.create_topic("old")
     send(log, "a", topic="old")
     queue = Queue(log, "old", "work", clock=clock, max_deliveries=1)
@@ -263,7 +259,7 @@ def test_a_dead_message_whose_row_is_gone_is_lost(log: Log, clock: ManualClock) 
     assert queue.stats() == QueueStats(ready=0, in_flight=0, done=0, dead=0, lost=1)
 
 
-def test_rows_that_compaction_removed_are_passed_over(clock: ManualClock) -> None:
+def test_compacted_rows_are_skipped(clock: ManualClock) -> None:
     log = MemoryLog(clock)
     log.create_topic("state", TopicSpec(compact=True))
     log.append([Append("state", from_records([Record(v, b"k") for v in (b"1", b"2", b"3")]))])
@@ -275,7 +271,7 @@ def test_rows_that_compaction_removed_are_passed_over(clock: ManualClock) -> Non
     assert queue.stats() == QueueStats(ready=0, in_flight=1, done=0, dead=0, lost=1)
 
 
-def test_typed_topics_give_rows_and_bury_them_as_json(log: Log, clock: ManualClock) -> None:
+def test_typed_topics_deliver_rows_and_write_dead_letters_as_json(log: Log, clock: ManualClock) -> None:
     log.create_topic("typed", TopicSpec(schema=Schema.parse("id bigint key, name string")))
     log.append([Append("typed", pa.RecordBatch.from_pydict({"id": [7], "name": ["x"]}))])
     queue = Queue(log, "typed", "work", clock=clock)
@@ -287,12 +283,12 @@ def test_typed_topics_give_rows_and_bury_them_as_json(log: Log, clock: ManualClo
 
 
 @pytest.mark.parametrize("receipt", ["", "x", "0" * 32 + ".0.0", "0" * 32 + ".0.99999999999999999999"])
-def test_unknown_receipts(receipt: str, worker: Callable[..., Queue]) -> None:
+def test_unknown_receipts_are_refused(receipt: str, worker: Callable[..., Queue]) -> None:
     with pytest.raises(UnknownReceipt):
         worker().ack(receipt)
 
 
-def test_what_is_refused(log: Log, clock: ManualClock) -> None:
+def test_invalid_calls_are_refused(log: Log, clock: ManualClock) -> None:
     with pytest.raises(UnknownTopic):
         Queue(log, "nothing", "work", clock=clock)
     options: list[dict[str, Any]] = [{"name": "a.b"}, {"name": ""}, {"max_deliveries": 0}, {"visibility": timedelta(0)}]
@@ -319,7 +315,7 @@ def journal_start(log: Log) -> int:
     return log.bounds("__queue.jobs.work")[0].start
 
 
-def test_the_journal_is_kept_short_and_members_follow(log: Log, worker: Callable[..., Queue]) -> None:
+def test_the_journal_is_compacted_while_members_follow(log: Log, worker: Callable[..., Queue]) -> None:
     send(log, *(str(i) for i in range(60)))
     sleeper = worker()
     busy = worker(snapshot_every=10)
@@ -332,7 +328,7 @@ def test_the_journal_is_kept_short_and_members_follow(log: Log, worker: Callable
     assert worker().stats() == QueueStats(ready=9, in_flight=0, done=51, dead=0, lost=0)
 
 
-def test_events_between_a_snapshots_state_and_its_row_are_not_lost(log: Log, worker: Callable[..., Queue]) -> None:
+def test_events_during_a_snapshot_are_not_lost(log: Log, worker: Callable[..., Queue]) -> None:
     send(log, *"abc")
     one, two = worker(), worker()
     one.take()
@@ -345,7 +341,7 @@ def test_events_between_a_snapshots_state_and_its_row_are_not_lost(log: Log, wor
     assert worker().stats() == one.stats() == two.stats()
 
 
-def test_a_crash_between_snapshot_and_removal_harms_nothing(clock: ManualClock) -> None:
+def test_a_crash_between_snapshot_and_truncation_loses_nothing(clock: ManualClock) -> None:
     class Crashing(MemoryLog):
         def truncate(self, topic: str, partition: int, before: int) -> None:
             raise KeyboardInterrupt
@@ -363,13 +359,13 @@ def test_a_crash_between_snapshot_and_removal_harms_nothing(clock: ManualClock) 
     assert other.stats() == QueueStats(ready=2, in_flight=0, done=1, dead=0, lost=0)
 
 
-def test_a_receipt_is_good_though_a_snapshot_swallowed_its_event(log: Log, worker: Callable[..., Queue]) -> None:
+def test_a_receipt_is_valid_after_a_snapshot_includes_its_event(log: Log, worker: Callable[..., Queue]) -> None:
     send(log, *"abc")
     one, two = worker(), worker()
     (delivery,) = one.take()
     append = one.journal._events._log.append
 
-    def append_then_others_go_on(appends: Any, **options: Any) -> Any:
+    def append_before_others_continue(appends: Any, **options: Any) -> Any:
         appended = append(appends, **options)
         one.journal._events._log = log
         two.stats()
@@ -378,14 +374,14 @@ def test_a_receipt_is_good_though_a_snapshot_swallowed_its_event(log: Log, worke
 
     class Interleaved:
         def __getattr__(self, name: str) -> Any:
-            return append_then_others_go_on if name == "append" else getattr(log, name)
+            return append_before_others_continue if name == "append" else getattr(log, name)
 
     one.journal._events._log = Interleaved()  # type: ignore[assignment]
     one.ack(delivery.receipt)
     assert one.stats() == QueueStats(ready=2, in_flight=0, done=1, dead=0, lost=0)
 
 
-def test_a_clock_that_is_behind_does_not_shorten_a_hold(log: Log, worker: Callable[..., Queue]) -> None:
+def test_a_slow_clock_does_not_shorten_a_timeout(log: Log, worker: Callable[..., Queue]) -> None:
     send(log, "a", "b")
     behind, ahead = worker(clock=ManualClock(START - 3_600_000)), worker(clock=ManualClock(START))
     assert len(ahead.take()) == 1

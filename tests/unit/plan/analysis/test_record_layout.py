@@ -1,4 +1,4 @@
-"""Topics with a schema: columns become the chain's values, and what the schema does not have is refused."""
+"""Topics with a schema: columns become the values of the chain, and incompatible columns are refused."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def test_columns_are_the_values_of_the_chain(pages: int) -> None:
     assert sorted(written) == [(b"1", b'{"K":1,"N":7}'), (b"1", b'{"K":2,"N":-2}'), (b"2", b'{"K":1,"N":null}')]
 
 
-def test_every_type_comes_as_the_chain_has_it() -> None:
+def test_every_type_has_the_value_of_the_chain() -> None:
     plan = query("CREATE STREAM o AS SELECT * FROM c;")
     (layout,) = record_layouts(plan, [topic()])
     table = pa.Table.from_batches([layout.pack(batch(ROWS, [None, None, True]))])
@@ -94,7 +94,7 @@ def test_every_type_comes_as_the_chain_has_it() -> None:
         ("id INT KEY, n INT", "the topic has bigint"),
     ],
 )
-def test_what_the_schema_does_not_have_is_refused(declared: str, said: str) -> None:
+def test_columns_missing_in_the_schema_are_refused(declared: str, said: str) -> None:
     plan = query("CREATE STREAM o AS SELECT * FROM c;", declared)
     with pytest.raises(SchemaMismatch, match=said):
         record_layouts(plan, [topic()])

@@ -1,4 +1,4 @@
-"""A query from its sources to its sink: the order of arrival, batches cut anywhere, time without records."""
+"""A query from its sources to its sink: order of arrival, any batches, and time without records."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ EVENTS = st.lists(
 )
 @settings(max_examples=60, deadline=None)
 @given(events=EVENTS, cuts=st.lists(st.integers(0, 20), max_size=4))
-def test_cut_anywhere_it_gives_the_same(make: Any, old: bool, events: list[Any], cuts: list[int]) -> None:
+def test_any_batches_give_the_same_results(make: Any, old: bool, events: list[Any], cuts: list[int]) -> None:
     seen: list[list[Problem]] = [[], []]
     whole = chain(make(), context=Context(report=seen[0].append), old=old).feed("in", events)
     pieces = chain(make(), context=Context(report=seen[1].append), old=old)
@@ -111,20 +111,20 @@ def meet(node: Meet, context: Context, old: bool, inputs: Sequence[Step]) -> Ste
 MET = relation(PORT=ty.INT, OTHERS=ty.INT)
 
 
-def test_joins_see_the_order_of_arrival() -> None:
+def test_joins_process_records_in_order_of_arrival() -> None:
     node = Meet(source(STREAM, "l"), source(STREAM, "r"), MET)
     event = (1, None, (1,))
     out = chain(node).run([("l", event), ("l", event), ("r", event), ("l", event), ("other", event)])
     assert [entry[2] for entry in out] == [(0, 0), (0, 0), (1, 2), (0, 1)]
 
 
-def test_a_topic_on_both_sides_goes_record_by_record_left_first() -> None:
+def test_a_self_join_processes_each_record_on_the_left_first() -> None:
     node = Meet(source(STREAM), source(STREAM), MET)
     out = chain(node).feed("in", [(1, None, (1,)), (2, None, (2,))])
     assert [(entry[0], *entry[2]) for entry in out] == [(1, 0, 0), (1, 1, 1), (2, 0, 1), (2, 1, 2)]
 
 
-def test_time_without_records_reaches_the_sink_through_the_steps_above() -> None:
+def test_results_of_a_tick_pass_through_the_later_steps() -> None:
     port = ex.Column(ty.INT, "PORT")
     met = Meet(source(STREAM, "l"), source(STREAM, "r"), MET)
     above = Filter(Select(met, STREAM, (NamedExpression("A", port),)), STREAM, compare(A, ">", lit(1)))
@@ -137,6 +137,6 @@ def test_time_without_records_reaches_the_sink_through_the_steps_above() -> None
     assert made.tick(101) == [(101, None, (2,))]
 
 
-def test_topics_come_in_the_order_of_the_plan() -> None:
+def test_topics_are_listed_in_the_order_of_the_plan() -> None:
     node = Union(source(STREAM, "b"), Union(source(STREAM, "a"), source(STREAM, "b"), STREAM), STREAM)
     assert chain(node).topics == ("b", "a")

@@ -1,4 +1,4 @@
-"""Every row that goes into a step is used, or reported with a code, its time, its key and itself."""
+"""Every row that enters a step is used, or reported with a code, its time, its key and its values."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_a_row_changes_an_aggregate_or_is_reported(window: Window | None, rows: 
 
 @pytest.mark.parametrize("name", ["none", "tumbling", "session"])
 @given(rows)
-def test_rows_in_are_rows_counted_and_rows_reported(name: str, rows: list[Any]) -> None:
+def test_every_row_is_counted_or_reported(name: str, rows: list[Any]) -> None:
     bench = Bench(grouped("COUNT", window=WINDOWS[name]))
     last: dict[Any, int] = {}
     for _, key, new, _ in bench.run(on_port(rows)):
@@ -73,20 +73,20 @@ keyed = st.lists(
 
 @pytest.mark.parametrize("history", [None, timedelta(milliseconds=20)], ids=["arrival", "event"])
 @given(keyed)
-def test_a_row_is_enriched_or_reported(history: timedelta | None, entries: list[Any]) -> None:
+def test_a_left_join_emits_or_reports_every_row(history: timedelta | None, entries: list[Any]) -> None:
     bench = Bench(StreamTableJoin(LEFT, TABLE, joined(Kind.STREAM, LEFT, TABLE), JoinKind.LEFT, history))
     assert len(bench.run(entries)) + len(bench.problems) == len(entries)
 
 
 @given(keyed)
-def test_an_inner_enrichment_reports_what_cannot_match_and_not_what_does_not(entries: list[Any]) -> None:
+def test_an_inner_join_reports_null_keys_but_not_missing_matches(entries: list[Any]) -> None:
     bench = Bench(StreamTableJoin(LEFT, TABLE, joined(Kind.STREAM, LEFT, TABLE), JoinKind.INNER))
     bench.run(entries)
     assert told(bench) == Counter(entry for _, entry in entries if entry[1] is None or entry[2] is None)
 
 
 @given(keyed, st.booleans())
-def test_a_row_goes_out_of_a_stream_join_or_is_reported(entries: list[Any], in_time: bool) -> None:
+def test_a_stream_join_emits_or_reports_every_row(entries: list[Any], in_time: bool) -> None:
     node = StreamJoin(
         LEFT, RIGHT, joined(Kind.STREAM, LEFT, RIGHT), JoinKind.LEFT, ms(5), ms(5), ms(60 if in_time else 5)
     )
@@ -109,7 +109,7 @@ def test_a_row_without_the_key_that_its_join_needs_is_reported() -> None:
     assert [(p.code, p.time, p.key, p.row) for p in bench.problems] == [("null-key", 1, None, ("x", None))]
 
 
-def test_a_condition_that_fails_is_reported_with_its_row() -> None:
+def test_a_failed_condition_is_reported_with_its_row() -> None:
     node = grouped("COUNT").input
     failing = compare(math("/", lit(1, BIGINT), Column(BIGINT, "n"), BIGINT), "=", lit(1, BIGINT))
     bench = Bench(Filter(node, node.relation, failing))

@@ -1,4 +1,4 @@
-"""Random statements over random records: whatever the cut, and whoever takes over the state, the answer is the same."""
+"""Random statements over random records: any batches, with saved and restored state, give the same result."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run_whole(example: Example) -> tuple[list[RawRecord], list[Problem]]:
 
 
 def run_cut(example: Example, cuts: list[int]) -> tuple[list[RawRecord], list[Problem]]:
-    """At every cut the chain is built anew over a copy of the stores, as after a restart.
+    """At every cut the chain is rebuilt over a copy of the stores, as after a restart.
 
     Problems are sorted: a step tells of all its records of a batch before the next step tells of its own.
     """
@@ -45,11 +45,11 @@ def run_cut(example: Example, cuts: list[int]) -> tuple[list[RawRecord], list[Pr
 
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=list(HealthCheck))
 @given(examples(), st.lists(st.integers(0, 25), max_size=6))
-def test_a_cut_changes_nothing(example: Example, cuts: list[int]) -> None:
+def test_any_batches_give_the_same_results(example: Example, cuts: list[int]) -> None:
     assert run_cut(example, cuts) == run_whole(example), example.text
 
 
 @settings(max_examples=EXAMPLES // 2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(examples())
-def test_record_by_record_is_the_same(example: Example) -> None:
+def test_single_records_give_the_results_of_batches(example: Example) -> None:
     assert run_cut(example, list(range(len(example.records)))) == run_whole(example), example.text

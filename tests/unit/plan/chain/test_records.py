@@ -1,4 +1,4 @@
-"""Raw records in and out: formats, times, windowed keys, columns of the envelope."""
+"""Decoding and encoding of raw records: formats, times, windowed keys, system columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_a_record_becomes_an_event() -> None:
     assert decode(source(OVER)) == (5, ("k",), (1, "x"))
 
 
-def test_no_key_and_no_value_are_none() -> None:
+def test_a_null_key_and_value_decode_to_none() -> None:
     assert decode(source(OVER), None, None) == (5, None, None)
 
 
@@ -39,7 +39,7 @@ def test_a_relation_without_a_key_ignores_the_records() -> None:
 
 
 @pytest.mark.parametrize("value", [b"{", b"[1]", b'{"A":"x"}'])
-def test_a_bad_payload_is_a_problem(value: bytes) -> None:
+def test_an_invalid_payload_is_reported(value: bytes) -> None:
     problem = decode(source(OVER), value, partition=2, offset=7)
     assert isinstance(problem, Problem)
     assert (problem.code, problem.where, problem.row) == ("bad-record", "topic in, partition 2, offset 7", value)
@@ -53,13 +53,13 @@ def bad_time(made: object) -> bool:
     return isinstance(made, Problem) and made.code == "bad-time"
 
 
-def test_time_is_what_the_column_says() -> None:
+def test_the_timestamp_column_gives_the_time() -> None:
     assert decode(timed("A"), b'{"A":99}') == (99, ("k",), (99,))
     text = timed("A", "yyyy-MM-dd'T'HH:mm:ssX", ty.STRING)
     assert decode(text, b'{"A":"2018-05-11T21:58:33Z"}')[0] == 1526075913000
 
 
-def test_time_may_be_in_the_key() -> None:
+def test_the_timestamp_column_may_be_in_the_key() -> None:
     made = replace(source(relation(key={"K": ty.BIGINT}, A=ty.INT)), timestamp=Timestamp("K"))
     assert decode(made, b'{"A":1}', (77).to_bytes(8))[0] == 77
 
@@ -69,11 +69,11 @@ def test_without_a_payload_the_record_keeps_its_time() -> None:
 
 
 @pytest.mark.parametrize("value", [b'{"A":-1}', b'{"A":null}'])
-def test_a_time_that_is_none_drops_the_record(value: bytes) -> None:
+def test_a_record_with_a_null_timestamp_is_dropped(value: bytes) -> None:
     assert bad_time(decode(timed("A"), value))
 
 
-def test_a_time_that_cannot_be_read_drops_the_record() -> None:
+def test_a_record_with_an_invalid_timestamp_is_dropped() -> None:
     assert bad_time(decode(timed("A", "yyyy-MM-dd", ty.STRING), b'{"A":"never"}'))
 
 
@@ -86,7 +86,7 @@ SESSION = Window(WindowKind.SESSION, gap=timedelta(seconds=1))
     [(TIME, b"k" + (3000).to_bytes(8), (3000, 4000)), (SESSION, b"k" + (9).to_bytes(8) + (4).to_bytes(8), (4, 9))],
     ids=["time", "session"],
 )
-def test_windowed_keys(window: Window, key: bytes, bounds: tuple[int, int]) -> None:
+def test_windowed_keys_are_decoded(window: Window, key: bytes, bounds: tuple[int, int]) -> None:
     over = Relation(OVER.kind, OVER.key, OVER.value, window)
     event = decode(source(over), key=key)
     assert event == (5, ("k", bounds), (1, "x"))
@@ -95,12 +95,12 @@ def test_windowed_keys(window: Window, key: bytes, bounds: tuple[int, int]) -> N
     assert written.key == key
 
 
-def test_a_windowed_key_that_is_too_short_is_a_problem() -> None:
+def test_a_windowed_key_that_is_too_short_is_reported() -> None:
     over = Relation(OVER.kind, OVER.key, OVER.value, TIME)
     assert isinstance(decode(source(over), key=b"short"), Problem)
 
 
-def test_columns_of_the_envelope_stand_behind_the_payload() -> None:
+def test_system_columns_follow_the_payload() -> None:
     system = (
         SystemColumn("P", System.PARTITION),
         SystemColumn("O", System.OFFSET),
@@ -124,7 +124,7 @@ def test_an_entry_becomes_a_record() -> None:
     assert made.encode((5, ("k",), None, (1, None))) == RawRecord(b"k", None, 5)
 
 
-def test_a_sinks_timestamp_column_is_the_records_time() -> None:
+def test_the_timestamp_column_of_a_sink_gives_the_record_time() -> None:
     made = Encoder(replace(sink(source(OVER)), timestamp=Timestamp("A")))
     written = made.encode((5, ("k",), (9, "x")))
     assert isinstance(written, RawRecord)
@@ -133,7 +133,7 @@ def test_a_sinks_timestamp_column_is_the_records_time() -> None:
     assert bad_time(made.encode((5, ("k",), (None, "x"))))
 
 
-def test_a_pipe_reads_writes_reports_and_hands_headers_on() -> None:
+def test_a_pipeline_decodes_encodes_reports_and_forwards_headers() -> None:
     problems: list[Problem] = []
     node = Filter(source(OVER), OVER, compare(ex.Column(ty.INT, "A"), ">", lit(0)))
     pipe = Pipeline(Query("q", replace(sink(node), value_format=Format("DELIMITED"))), Context(report=problems.append))

@@ -1,4 +1,4 @@
-"""UUID, RANDOM and the time of day follow from the record, so that a repeat gives the same, byte for byte."""
+"""UUID, RANDOM and the current time derive from the record, so that a replay gives the same bytes."""
 
 from __future__ import annotations
 
@@ -58,16 +58,16 @@ def written(statement: str, of: Clicks, cuts: Sequence[int] = (), at: int | None
 
 
 @given(clicks, st.lists(st.integers(0, 12), max_size=3))
-def test_a_record_gives_the_same_however_batches_are_cut(of: Clicks, cuts: list[int]) -> None:
+def test_a_record_gives_the_same_values_in_any_batches(of: Clicks, cuts: list[int]) -> None:
     assert written(DRAWN, of, cuts) == written(DRAWN, of)
 
 
 @given(clicks)
-def test_what_time_brings_is_repeated_too(of: Clicks) -> None:
+def test_values_of_ticks_are_reproducible(of: Clicks) -> None:
     assert written(FINAL, of) == written(FINAL, of)
 
 
-def test_nothing_is_drawn_twice() -> None:
+def test_no_random_value_is_repeated() -> None:
     of = [(id_, time) for time in range(0, 60_000, 5_000) for id_ in range(4)]
     rows = [orjson.loads(record.value or b"") for record in (*written(DRAWN, of), *written(FINAL, of))]
     ids = [row[name] for row in rows for name in ("A", "B", "U") if name in row]
@@ -83,7 +83,7 @@ def test_now_is_the_time_of_the_batch_or_of_the_record(at: int | None, times: li
     assert [row["T"] for row in rows] == times
 
 
-def test_two_queries_draw_differently() -> None:
+def test_two_queries_have_different_random_values() -> None:
     both = DRAWN + DRAWN.replace("STREAM drawn", "STREAM other")
     world = World()
     world.execute(CLICKS + both)
@@ -91,7 +91,7 @@ def test_two_queries_draw_differently() -> None:
     assert world.topics["DRAWN"][0].value != world.topics["OTHER"][0].value
 
 
-def test_outside_of_a_query_chance_and_the_clock_decide() -> None:
+def test_outside_of_a_query_values_are_random() -> None:
     assert random_bytes() != random_bytes()
     with ReplayContext("q", lambda: None).record("t", 0, 0, 7):
         assert now() == 7

@@ -44,17 +44,17 @@ LISTS = function(
         ("(by: unit, f: lambda(S, T) -> S) -> decimal(4, 2)", "(UNIT by, LAMBDA (S, T) => S f)"),
     ],
 )
-def test_a_signature_is_read(text: str, shown: str) -> None:
+def test_a_signature_is_parsed(text: str, shown: str) -> None:
     assert str(parse_signature(text)) == shown
 
 
 @pytest.mark.parametrize("text", ["(a: strang) -> int", "(a: int)", "a: int -> int", "(a: int) -> int int"])
-def test_a_wrong_signature_is_refused(text: str) -> None:
+def test_an_invalid_signature_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="signature"):
         parse_signature(text)
 
 
-def test_every_declared_signature_is_read() -> None:
+def test_every_declared_signature_is_parsed() -> None:
     for declared in (*SCALARS.values(), *AGGREGATES.values()):
         for overload in declared.overloads:
             parse_signature(overload.signature)
@@ -63,12 +63,12 @@ def test_every_declared_signature_is_read() -> None:
 # -- choosing -------------------------------------------------------------------------------------------------------
 
 
-def test_an_exact_fit_goes_before_a_cast() -> None:
+def test_an_exact_match_takes_precedence_over_a_cast() -> None:
     assert chosen(BIGINT, BIGINT, of=NUMBERS).startswith("(first: bigint")
     assert chosen(DOUBLE, INT, of=NUMBERS).startswith("(first: double")
 
 
-def test_null_fits_every_parameter_and_takes_its_type() -> None:
+def test_null_matches_every_parameter_and_takes_its_type() -> None:
     resolved = resolve(NUMBERS, [INT, NULL])
     assert resolved.arguments == (INT, INT)
     assert resolved.result == INT
@@ -104,14 +104,14 @@ def test_nothing_else_is_cast(argument: pa.DataType, wanted: str) -> None:
         resolve(function(f"(value: {wanted}) -> {wanted}"), [argument])
 
 
-def test_a_fixed_number_goes_before_dots_then_more_parameters_then_fewer_letters() -> None:
+def test_overloads_prefer_fixed_arity_then_more_parameters_then_fewer_type_variables() -> None:
     assert chosen(INT, of=function("(a: int...) -> int", "(a: int) -> int")) == "(a: int) -> int"
     assert chosen(INT, INT, of=function("(a: int...) -> int", "(a: int, b: int...) -> int")).startswith("(a: int, b")
     assert chosen(INT, of=function("(a: T) -> T", "(a: int) -> int")) == "(a: int) -> int"
     assert chosen(STRING, of=function("(a: any) -> int", "(a: string) -> int")) == "(a: string) -> int"
 
 
-def test_letters_are_bound_the_same_everywhere() -> None:
+def test_type_variables_are_bound_consistently() -> None:
     both = function("(a: T, b: array<T>) -> map<string, T>")
     assert resolve(both, [INT, array(INT)]).result == map_of(STRING, INT)
     assert resolve(both, [NULL, array(INT)]).arguments == (INT, array(INT))
@@ -119,7 +119,7 @@ def test_letters_are_bound_the_same_everywhere() -> None:
         resolve(both, [INT, array(STRING)])
 
 
-def test_dots_may_stand_in_the_middle() -> None:
+def test_a_variadic_parameter_may_be_in_the_middle() -> None:
     middle = function("(first: bigint, more: string..., last: const int) -> bigint")
     resolved = resolve(middle, [BIGINT, STRING, STRING, INT])
     assert resolved.constants == (3,)
@@ -128,7 +128,7 @@ def test_dots_may_stand_in_the_middle() -> None:
         resolve(middle, [BIGINT])
 
 
-def test_decimals_of_any_size_fit_and_the_first_is_the_result() -> None:
+def test_decimals_of_any_size_match_and_the_first_is_the_result() -> None:
     assert resolve(NUMBERS, [decimal(4, 2), decimal(5, 1)]).result == decimal(4, 2)
     assert resolve(function("(list: array<decimal>) -> decimal"), [array(decimal(3, 1))]).result == decimal(3, 1)
 
@@ -138,7 +138,7 @@ def test_returns_computes_the_result_from_the_cast_types() -> None:
     assert resolve(typed, [INT, STRING]).result == array(BIGINT)
 
 
-def test_a_unit_is_a_text_in_the_plan() -> None:
+def test_an_interval_unit_is_a_string_in_the_plan() -> None:
     add = function("(by: unit, count: int, to: date) -> date")
     assert resolve(add, [UNIT, INT, DATE]).arguments == (STRING, INT, DATE)
     with pytest.raises(WrongArguments, match=r"\(DATE, INTEGER, DATE\)"):
@@ -148,12 +148,12 @@ def test_a_unit_is_a_text_in_the_plan() -> None:
 # -- lambdas --------------------------------------------------------------------------------------------------------
 
 
-def test_the_types_of_a_lambdas_parameters_come_first() -> None:
+def test_types_of_lambda_parameters_are_inferred_first() -> None:
     assert lambda_parameters(LISTS, [array(INT), LambdaType(1)]) == {1: (INT,)}
     assert lambda_parameters(LISTS, [map_of(STRING, INT), LambdaType(2)]) == {1: (STRING, INT)}
 
 
-def test_the_body_of_a_lambda_binds_letters() -> None:
+def test_the_body_of_a_lambda_binds_type_variables() -> None:
     transform = function("(list: array<T>, f: lambda(T) -> R) -> array<R>")
     resolved = resolve(transform, [array(INT), LambdaType(1, STRING)])
     assert (resolved.result, resolved.arguments) == (array(STRING), (array(INT), STRING))

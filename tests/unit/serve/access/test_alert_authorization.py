@@ -1,4 +1,4 @@
-"""Who sees what alerts say: a notice tells of rows of anybody's, so only who sees all of them sees it."""
+"""Notices describe rows of all users, so only principals with unfiltered read access see them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def seen(person: Person) -> tuple[int, list[Any]]:
     return alert["raised_count"], [one["id"] for one in person("GET", "/api/v1/notices").told["notices"]]
 
 
-def test_notices_are_for_who_sees_all_rows(alerting: Place) -> None:
+def test_notices_are_shown_only_to_users_who_may_read_all_rows(alerting: Place) -> None:
     some, hands, all_rows, admin = (alerting.user(role, role) for role in ("eu", "hands", "clerks", "admin"))
     assert seen(some) == seen(hands) == (0, [])
     assert seen(all_rows) == seen(admin) == (1, ["n1"])
@@ -52,7 +52,7 @@ def test_only_users_who_may_read_all_rows_can_subscribe(alerting: Place) -> None
     assert [one.owner for one in there] == ["clerks", "admin"]
 
 
-def test_a_subscription_is_its_owners(alerting: Place) -> None:
+def test_a_subscription_belongs_to_its_owner(alerting: Place) -> None:
     alice, bob, admin = (
         alerting.user("alice", "clerks"),
         alerting.user("bob", "clerks"),
@@ -66,7 +66,7 @@ def test_a_subscription_is_its_owners(alerting: Place) -> None:
     assert alerting.node.alerts.sender_context.subscriptions.of("BROWSERS") == []
 
 
-def test_rights_are_those_of_the_moment_at_which_something_is_sent(alerting: Place) -> None:
+def test_rights_are_checked_when_a_notice_is_sent(alerting: Place) -> None:
     alerting.user("alice", "clerks")
     query = alerting.node.catalog.alerts["MANY"].id
     assert alerting.node.alerts.is_shown("alice", query)

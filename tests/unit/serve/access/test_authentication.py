@@ -1,4 +1,4 @@
-"""Who asks: tokens, passwords, cookies, and what is none of it."""
+"""Authentication: tokens, passwords, cookies, and requests with invalid credentials."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.wait import wait_until
 SESSION = "/api/v1/session"
 
 
-def test_who_shows_nothing_gets_nowhere(place: Place) -> None:
+def test_a_request_without_credentials_is_refused(place: Place) -> None:
     answer = place.nobody("GET", "/api/v1/topics")
     assert (answer.status, answer.code) == (401, "not-authenticated")
     assert "Bearer" in answer.headers["www-authenticate"]
@@ -39,11 +39,11 @@ def test_who_shows_nothing_gets_nowhere(place: Place) -> None:
         assert socket.status == 401
 
 
-def test_a_browser_is_not_made_to_ask_in_a_window(place: Place) -> None:
+def test_a_browser_gets_no_basic_challenge(place: Place) -> None:
     assert "Basic" not in place.nobody("GET", "/api/v1/topics", sec_fetch_mode="cors").headers["www-authenticate"]
 
 
-def test_tokens(place: Place) -> None:
+def test_users_create_list_and_revoke_tokens(place: Place) -> None:
     alice = place.user("alice", "reader")
     assert alice("GET", "/api/v1/topics").status == 200
     assert alice("GET", SESSION).told["name"] == "alice"
@@ -56,7 +56,7 @@ def test_tokens(place: Place) -> None:
         assert place.nobody("GET", "/api/v1/topics", authorization=shown).status == 401, shown
 
 
-def test_a_token_ends_when_it_is_revoked_the_password_changes_or_the_user_goes(place: Place) -> None:
+def test_a_token_is_invalid_after_revocation_a_new_password_or_removal_of_its_user(place: Place) -> None:
     admin = place.user("root", "admin")
     place.user("alice", "reader")
     people = []
@@ -77,7 +77,7 @@ def test_a_token_ends_when_it_is_revoked_the_password_changes_or_the_user_goes(p
     assert third("GET", SESSION).status == 401  # another alice
 
 
-def test_an_expired_token(place: Place) -> None:
+def test_an_expired_token_is_refused(place: Place) -> None:
     place.user("alice", "reader")
     token, _, _ = place.node.guard.make_token("alice", timedelta(seconds=1))
     alice = place.nobody.showing(authorization=f"Bearer {token}")
@@ -85,7 +85,7 @@ def test_an_expired_token(place: Place) -> None:
     wait_until(lambda: alice("GET", SESSION).status == 401)
 
 
-def test_passwords_as_ksqldbs_clients_send_them(place: Place) -> None:
+def test_basic_authentication_is_accepted(place: Place) -> None:
     place.user("alice", "reader")
     alice = place.nobody.showing(authorization=basic("alice", PASSWORD))
     assert alice("POST", "/ksql", {"ksql": "LIST STREAMS;"}).status == 200
@@ -95,7 +95,7 @@ def test_passwords_as_ksqldbs_clients_send_them(place: Place) -> None:
     assert alice("GET", "/info").status == 401  # though it was right a moment ago
 
 
-def test_guessing_is_slowed_down_and_the_user_still_gets_in(place: Place) -> None:
+def test_guessing_is_throttled_while_the_user_can_log_in(place: Place) -> None:
     alice = place.user("alice", "reader")
     statuses = [
         place.nobody("POST", "/api/v1/tokens", {"user": "alice", "password": f"guess number {n}"}) for n in range(12)
@@ -121,7 +121,7 @@ def _logged_in(place: Place, name: str = "alice") -> tuple[Person, str, str]:
     return place.nobody.showing(cookie=f"other=1; headrace_session={cookie}"), answer.told["csrf"], given
 
 
-def test_a_cookie_and_a_second_token(place: Place) -> None:
+def test_a_session_needs_its_cookie_and_its_csrf_token(place: Place) -> None:
     place.user("alice", "writer")
     browser, csrf, given = _logged_in(place)
     assert {"HttpOnly", "SameSite=strict", "Path=/"} <= set(given.split("; "))
@@ -135,14 +135,14 @@ def test_a_cookie_and_a_second_token(place: Place) -> None:
     assert browser("POST", "/api/v1/topics", body, x_csrf_token=csrf).status == 201
 
 
-def test_a_page_of_another_origin_can_change_nothing(place: Place) -> None:
+def test_a_request_from_another_origin_is_refused(place: Place) -> None:
     place.user("alice", "writer")
     browser, csrf, _ = _logged_in(place)
     answer = browser("POST", "/api/v1/topics", {"name": "t1"}, x_csrf_token=csrf, origin="http://evil.example")
     assert (answer.status, answer.code) == (403, "foreign-origin")
 
 
-def test_a_session_ends(place: Place) -> None:
+def test_a_session_ends_by_log_out(place: Place) -> None:
     place.user("alice", "writer")
     browser, csrf, _ = _logged_in(place)
     other, _, _ = _logged_in(place)
@@ -154,7 +154,7 @@ def test_a_session_ends(place: Place) -> None:
     assert place.nobody.showing(cookie="headrace_session=x")("GET", SESSION).status == 401
 
 
-def test_only_a_hash_of_the_cookie_is_kept(place: Place) -> None:
+def test_only_a_hash_of_the_cookie_is_stored(place: Place) -> None:
     place.user("alice", "writer")
     browser, _, given = _logged_in(place)
     cookie = SimpleCookie(given)["headrace_session"].value
@@ -162,7 +162,7 @@ def test_only_a_hash_of_the_cookie_is_kept(place: Place) -> None:
     assert browser("GET", SESSION).status == 200
 
 
-def test_a_websocket_by_cookie_must_come_from_our_page(place: Place) -> None:
+def test_a_websocket_with_a_cookie_needs_the_same_origin(place: Place) -> None:
     place.user("alice", "reader")
     place.node.log.create_topic("orders")
     browser, _, _ = _logged_in(place)
@@ -189,7 +189,7 @@ def test_users_change_their_own_password(place: Place) -> None:
 # -- what is changed elsewhere, and what is noted -------------------------------------------------------------------
 
 
-def test_changes_of_the_command_line_apply_soon(place: Place) -> None:
+def test_changes_by_the_command_line_take_effect_within_seconds(place: Place) -> None:
     alice = place.user("alice")
     assert alice("POST", "/api/v1/topics", {"name": "t1"}).status == 403
     log = place.node.log
@@ -202,7 +202,7 @@ def test_changes_of_the_command_line_apply_soon(place: Place) -> None:
         wait_until(lambda: alice("GET", SESSION).status == 401)
 
 
-def test_what_was_done_is_noted(place: Place) -> None:
+def test_actions_are_recorded_in_the_audit_log(place: Place) -> None:
     admin, alice = place.user("root", "admin"), place.user("alice", "reader")
     place.nobody("POST", "/api/v1/tokens", {"user": "alice", "password": "a wrong password"})
     place.nobody("POST", "/api/v1/tokens", {"user": "alice", "password": PASSWORD})
@@ -230,7 +230,7 @@ def test_what_was_done_is_noted(place: Place) -> None:
 
 
 @pytest.mark.parametrize("name", ["..%2Fx", "%2e%2e", "a%2Fb", "a%00b", "-x"])
-def test_names_in_paths_are_names(place: Place, name: str) -> None:
+def test_invalid_names_in_paths_are_refused(place: Place, name: str) -> None:
     admin = place.user("root", "admin")
     assert admin("POST", f"/api/v1/users/{name}/tokens", {}).status in (400, 404)
     grant = {"privilege": "read", "kind": "topic", "pattern": "x"}
@@ -238,7 +238,7 @@ def test_names_in_paths_are_names(place: Place, name: str) -> None:
 
 
 @pytest.mark.parametrize(("header", "answered"), [("", [b"101"]), ("X-Forwarded-For: 192.0.2.1\r\n", [])])
-def test_a_proxy_opens_no_tunnel_by_http_2(tmp_path: Path, header: str, answered: list[bytes]) -> None:
+def test_an_upgrade_to_http_2_behind_a_proxy_is_refused(tmp_path: Path, header: str, answered: list[bytes]) -> None:
     """What follows in one would say no more for whom the proxy asks, and seem to be from here."""
     folder = tmp_path / "data"
     head = f"GET /api/v1/users HTTP/1.1\r\nHost: localhost\r\n{header}Connection: Upgrade, HTTP2-Settings\r\n"

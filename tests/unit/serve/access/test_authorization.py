@@ -57,7 +57,7 @@ def _asked(route: Route) -> tuple[str, Any]:
     return f"{PREFIX}{path}?{'&'.join(query)}", body or ([] if any(one.place != PATH for one in declared) else None)
 
 
-def test_no_route_is_open_or_tells_of_what_may_not_be_seen(declared: Place) -> None:
+def test_no_route_is_open_or_reveals_hidden_names(declared: Place) -> None:
     stranger = declared.user("stranger")
     for route in ROUTES:
         path, body = _asked(route)
@@ -75,7 +75,7 @@ def test_no_route_is_open_or_tells_of_what_may_not_be_seen(declared: Place) -> N
             assert route.method == "GET" or route.path == "/statements", route  # LIST STREAMS is all that was sent
 
 
-def test_every_path_of_ksqldbs_is_closed_but_its_health(declared: Place) -> None:
+def test_every_ksqldb_route_except_health_needs_credentials(declared: Place) -> None:
     stranger = declared.user("stranger")
     for method, path, _ in KSQL:
         body = {"ksql": "LIST STREAMS EXTENDED;"} if method == "POST" else None
@@ -91,7 +91,7 @@ def test_every_path_of_ksqldbs_is_closed_but_its_health(declared: Place) -> None
     assert stranger("GET", "/metrics").body.count(b"secrets") == 0
 
 
-def test_a_refusal_says_what_is_missing(declared: Place) -> None:
+def test_a_refusal_names_the_missing_grant(declared: Place) -> None:
     stranger = declared.user("stranger")
     told = stranger("POST", "/ksql", {"ksql": "CREATE TYPE T AS STRUCT<X INT>;"})
     assert (told.status, told.code) == (403, "not-allowed")
@@ -101,7 +101,7 @@ def test_a_refusal_says_what_is_missing(declared: Place) -> None:
     assert (answer.status, answer.told["what"]) == (403, 'stranger may not read topic "orders"')
 
 
-def test_what_was_granted_may_be_done(declared: Place) -> None:
+def test_granted_actions_are_allowed(declared: Place) -> None:
     clerk = declared.user("clerk", "clerks")
     assert [one["name"] for one in clerk("GET", "/api/v1/topics").told] == ["orders"]
     assert clerk("GET", "/api/v1/topics/orders/records").status == 200
@@ -124,7 +124,7 @@ def test_internal_topics_are_refused_to_all_users(declared: Place) -> None:
         assert admin("POST", "/query", {"ksql": f"PRINT '{topic}' FROM BEGINNING LIMIT 1;"}).status == 400
 
 
-def test_who_writes_dead_letters_does_not_replay_the_systems_facts(declared: Place) -> None:
+def test_a_dead_letter_cannot_replay_a_record_of_an_internal_topic(declared: Place) -> None:
     admin, log = declared.user("root", "admin"), declared.node.log
     log.create_topic("x.dead")
     for origin in ("topic __access, partition 0, offset 0", "__access/0/0"):
@@ -134,7 +134,7 @@ def test_who_writes_dead_letters_does_not_replay_the_systems_facts(declared: Pla
         assert (answer.status, answer.code) == (409, "not-replayable")
 
 
-def test_producers_numbers_are_their_own(declared: Place) -> None:
+def test_producer_sequences_are_separate_for_each_user(declared: Place) -> None:
     """Who takes another's name and number cannot have that one's records taken for repeated ones."""
     first, second = declared.user("one", "clerks"), declared.user("two", "clerks")
     for person in (first, second):
@@ -174,7 +174,7 @@ def test_prepared_queries_are_not_shared_between_users(declared: Place) -> None:
         "?select=*%20FROM%20RAW%20--",
     ],
 )
-def test_rows_of_views(declared: Place, query: str) -> None:
+def test_row_filters_apply_to_views(declared: Place, query: str) -> None:
     admin, eu = declared.user("root", "admin"), declared.user("alice", "eu")
     wait_until(lambda: admin.rows(PEOPLE) == [["bob"]])
     assert b"bob" not in eu("GET", f"/api/v1/views/PEOPLE/rows{query}").body
@@ -195,12 +195,12 @@ def test_rows_of_views(declared: Place, query: str) -> None:
         ("POST", "/api/v1/statements", {"text": "CREATE TABLE T AS SELECT * FROM PEOPLE;"}),
     ],
 )
-def test_raw_reads_and_copies_are_refused(declared: Place, method: str, path: str, body: Any) -> None:
+def test_a_row_filter_forbids_reading_or_copying_the_topic(declared: Place, method: str, path: str, body: Any) -> None:
     answer = declared.user("alice", "eu")(method, path, body)
     assert answer.status == 403, answer
 
 
-def test_describing_tells_nothing_of_hidden_rows(declared: Place) -> None:
+def test_describe_reveals_nothing_about_hidden_rows(declared: Place) -> None:
     eu = declared.user("alice", "eu")
     told = eu("POST", "/ksql", {"ksql": "DESCRIBE PEOPLE EXTENDED;"}).told
     assert [field["name"] for field in told[0]["sourceDescription"]["fields"]] == ["ID", "REGION", "NAME"]
@@ -245,7 +245,7 @@ def _insert(place: Place, *rows: str) -> None:
         place.node.execute(f"INSERT INTO ORDERS VALUES {row};")
 
 
-def test_pushes_are_not_shared_between_those_who_see_other_rows(declared: Place) -> None:
+def test_push_queries_with_different_row_filters_are_not_shared(declared: Place) -> None:
     admin, eu, other = declared.user("root", "admin"), declared.user("alice", "eu"), declared.user("bob", "eu")
     text = "SELECT ID, REGION FROM ORDERS EMIT CHANGES;"
     with (
@@ -388,7 +388,7 @@ def test_a_user_cannot_take_the_name_of_another_users_query(declared: Place, mak
         "SELECT X FROM (SELECT NOPE AS X FROM SECRETS) EMIT CHANGES;",
     ],
 )
-def test_an_error_tells_no_columns_of_what_is_hidden(declared: Place, text: str) -> None:
+def test_an_error_does_not_reveal_columns_of_hidden_sources(declared: Place, text: str) -> None:
     eu = declared.user("alice", "eu")
     asked = eu("POST", "/query-stream", {"sql": text})
     assert (asked.status, asked.code) == (403, "not-allowed")
@@ -415,7 +415,7 @@ def test_a_topic_in_use_does_not_name_hidden_sources(declared: Place) -> None:
     assert b"SECRETS" not in answer.body
 
 
-def test_alerts_and_notifiers_that_are_hidden_are_not_there(declared: Place) -> None:
+def test_hidden_alerts_and_notifiers_are_unknown(declared: Place) -> None:
     declared.node.execute(
         "CREATE NOTIFIER HOOK TYPE WEBHOOK WITH (URL='https://hooks.example/SECRET');"
         "CREATE ALERT SEC ON SECRETS WHEN ID > 1 NOTIFY HOOK;"
@@ -429,7 +429,7 @@ def test_alerts_and_notifiers_that_are_hidden_are_not_there(declared: Place) -> 
             assert b"SEC" not in answer.body, answer
 
 
-def test_who_makes_topics_does_not_empty_them(declared: Place) -> None:
+def test_the_right_to_create_a_topic_does_not_allow_to_shorten_its_retention(declared: Place) -> None:
     _grant(declared, "maker", "create topic orders")
     maker = declared.user("carol", "maker")
     path = "/api/v1/topics/orders"
@@ -442,7 +442,7 @@ def test_who_makes_topics_does_not_empty_them(declared: Place) -> None:
     assert [list(options) for options in noted] == [["partitions"], ["retention_bytes"], ["retention_bytes"]]
 
 
-def test_tokens_by_chance_do_not_fill_the_audit(declared: Place) -> None:
+def test_random_tokens_do_not_fill_the_audit_log(declared: Place) -> None:
     for number in range(60):
         shown = declared.nobody.showing(authorization=f"Bearer {'x' * number}.y.z")
         assert shown("GET", "/api/v1/topics").status == 401
@@ -450,7 +450,7 @@ def test_tokens_by_chance_do_not_fill_the_audit(declared: Place) -> None:
     assert 1 <= len(noted) <= MAX_DISTINCT_REFUSALS
 
 
-def test_what_begins_in_a_tokens_last_moments_ends_with_it(declared: Place) -> None:
+def test_a_push_query_started_just_before_its_token_expires_ends(declared: Place) -> None:
     declared.user("alice", "clerks")
     token, _, ends_at = declared.node.guard.make_token("alice", timedelta(seconds=1))
     wait_until(lambda: time.time() > ends_at + 0.5)  # clocks may differ: it still counts

@@ -80,7 +80,7 @@ def test_a_body_that_is_too_large_is_refused(client: Client, path: str, most: in
 
 
 @pytest.mark.parametrize("path", TAKES)
-def test_so_it_is_over_http_2(client: Client, path: str, tmp_path: Path) -> None:
+def test_a_body_that_is_too_large_is_refused_over_http_2(client: Client, path: str, tmp_path: Path) -> None:
     (tmp_path / "body").write_bytes(b" " * (TAKES[path] + 1))
     address = f"http://127.0.0.1:{client.port}{path}"
     data = ["-H", "content-type: application/json", "-H", "expect:", "--data-binary", f"@{tmp_path / 'body'}"]
@@ -90,7 +90,7 @@ def test_so_it_is_over_http_2(client: Client, path: str, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("path", TAKES)
-def test_a_body_that_unpacks_to_much_is_not_unpacked(client: Client, path: str) -> None:
+def test_a_compressed_body_is_refused(client: Client, path: str) -> None:
     packed = gzip.compress(b" " * (1 << 20))
     assert code_of(client, path, packed, **{"content-encoding": "gzip"}) in [
         (400, "unknown-content-type"),
@@ -100,19 +100,17 @@ def test_a_body_that_unpacks_to_much_is_not_unpacked(client: Client, path: str) 
 
 @pytest.mark.parametrize("path", TAKES)
 @pytest.mark.parametrize("value", ["[" * 100_000, "9" * 100_000, '{"a":' * 5_000 + "1" + "}" * 5_000, "[1e999999999"])
-def test_json_that_is_too_deep_or_too_large_a_number_is_no_fault_of_the_server(
-    client: Client, path: str, value: str
-) -> None:
+def test_json_with_deep_nesting_or_huge_numbers_is_a_bad_request(client: Client, path: str, value: str) -> None:
     status, _ = code_of(client, path, ('{"ksql": ' + value + "}").encode())
     assert status == 400
 
 
 @pytest.mark.parametrize("first", ["[" * 100_000, '{"target": ' * 50_000])
-def test_so_the_first_line_of_inserts(client: Client, first: str) -> None:
+def test_an_invalid_first_line_of_inserts_is_a_bad_request(client: Client, first: str) -> None:
     assert code_of(client, "/inserts-stream", first.encode() + b"\n") == (400, "bad-request")
 
 
-def test_a_text_of_very_many_statements_is_refused_before_the_first_is_done(client: Client) -> None:
+def test_too_many_statements_are_refused_before_any_is_executed(client: Client) -> None:
     text = "CREATE STREAM first (n INT) WITH (kafka_topic='clicks', format='JSON');" + ";" * MAX_STATEMENTS
     assert code_of(client, "/ksql", json.dumps({"ksql": text}).encode()) == (400, "too-many-statements")
     assert code_of(client, "/api/v1/statements", json.dumps({"text": text}).encode()) == (400, "too-many-statements")
@@ -130,7 +128,7 @@ def filled(node: Node, count: int) -> None:
 @pytest.mark.parametrize(
     "text", ["SELECT * FROM clicks;", "SELECT * FROM clicks WHERE n < 0;", "SELECT n FROM clicks ORDER BY n;"]
 )
-def test_a_query_that_exceeds_its_time_limit_ends(tmp_path: Path, text: str) -> None:
+def test_a_query_that_exceeds_its_time_limit_fails(tmp_path: Path, text: str) -> None:
     with serving(tmp_path / "data", query_pull_timeout=timedelta(microseconds=1)) as (node, client):
         filled(node, 10)
         status, told, _ = client.raw("POST", "/query", json.dumps({"ksql": text}))
@@ -138,7 +136,7 @@ def test_a_query_that_exceeds_its_time_limit_ends(tmp_path: Path, text: str) -> 
         assert "query.pull_timeout" in json.loads(told)["fix"]
 
 
-def test_an_answer_of_too_many_rows_ends(tmp_path: Path) -> None:
+def test_a_query_with_too_many_rows_fails(tmp_path: Path) -> None:
     with serving(tmp_path / "data", query_pull_max_rows=10) as (node, client):
         filled(node, 11)
         status, told, _ = client.raw("POST", "/query", json.dumps({"ksql": "SELECT * FROM clicks;"}))
@@ -183,7 +181,7 @@ def said(wire: socket.socket) -> bytes:
 @pytest.mark.parametrize(
     "limits", [ConnectionLimits(most=3), ConnectionLimits(each=3)], ids=["of all", "with one address"]
 )
-def test_only_so_many_connections(tmp_path: Path, limits: ConnectionLimits) -> None:
+def test_the_number_of_connections_is_limited(tmp_path: Path, limits: ConnectionLimits) -> None:
     with ExitStack() as stack:
         _, client = stack.enter_context(serving(tmp_path / "data", limits))
         going = [stack.enter_context(connected(client)) for _ in range(3)]
@@ -218,7 +216,7 @@ FIRST = b"GET /info HTTP/1.1\r\nhost: localhost\r\n\r\n"
 
 
 @pytest.mark.parametrize("before", [b"", FIRST], ids=["of the first request", "of the second"])
-def test_a_head_that_trickles_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch, before: bytes) -> None:
+def test_a_head_that_trickles_times_out(client: Client, monkeypatch: pytest.MonkeyPatch, before: bytes) -> None:
     monkeypatch.setattr(connections, "HEAD_TIMEOUT", 1.0)
     with connected(client) as wire:
         wire.sendall(before + b"GET /info HTTP/1.1\r\n")
@@ -232,7 +230,7 @@ def test_a_head_that_trickles_is_not_waited_for(client: Client, monkeypatch: pyt
 
 @pytest.mark.parametrize("before", [b"", FIRST], ids=["of the first request", "of the second"])
 @pytest.mark.parametrize("line", [b"GET /", b"GET / HTTP/1.1\r\nx: "], ids=["request line", "header"])
-def test_a_head_without_end_is_refused(client: Client, before: bytes, line: bytes) -> None:
+def test_an_endless_head_is_refused(client: Client, before: bytes, line: bytes) -> None:
     with connected(client) as wire:
         with suppress(OSError):
             wire.sendall(before)
@@ -244,7 +242,7 @@ def test_a_head_without_end_is_refused(client: Client, before: bytes, line: byte
         assert b" 431 " in said(wire)[:4096]
 
 
-def test_a_body_that_trickles_is_not_waited_for(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_body_that_trickles_times_out(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_body, "_IDLE_SECONDS", 1.0)
     with connected(client) as wire:
         wire.sendall(b"POST /ksql HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-length: 100000\r\n\r\n")
@@ -256,7 +254,7 @@ def test_a_body_that_trickles_is_not_waited_for(client: Client, monkeypatch: pyt
 
 
 @pytest.mark.parametrize("trailer", [b"h: x\r\n" * 800, b"y" * 4096], ids=["many", "one without end"])
-def test_trailers_are_bounded_and_not_kept(client: Client, trailer: bytes) -> None:
+def test_trailers_are_bounded_and_discarded(client: Client, trailer: bytes) -> None:
     with connected(client) as wire:
         wire.sendall(b"POST /nowhere HTTP/1.1\r\nhost: localhost\r\ntransfer-encoding: chunked\r\n\r\n0\r\nt: ")
         sent = 0
@@ -276,7 +274,7 @@ def test_trailers_are_bounded_and_not_kept(client: Client, trailer: bytes) -> No
     ],
     ids=["an empty line", "the rest of a body", "HTTP/2 without a request"],
 )
-def test_who_has_an_answer_and_asks_for_nothing_is_let_go(
+def test_an_idle_connection_is_closed(
     client: Client, monkeypatch: pytest.MonkeyPatch, first: bytes, then: bytes
 ) -> None:
     monkeypatch.setattr(connections, "IDLE_TIMEOUT", 1.0)
@@ -290,7 +288,7 @@ def test_who_has_an_answer_and_asks_for_nothing_is_let_go(
             pass
 
 
-def test_a_message_of_a_websocket_is_bounded(client: Client) -> None:
+def test_the_size_of_a_websocket_message_is_limited(client: Client) -> None:
     with Socket(client.host, client.port, "/api/v1/topics/clicks/tail") as wire:
         wire.say("x" * (2 * connections.MAX_MESSAGE_BYTES))
         wait_until(lambda: wire.message() is None)
@@ -301,7 +299,7 @@ def test_a_message_of_a_websocket_is_bounded(client: Client) -> None:
 
 @pytest.mark.parametrize("path", ["/info", "/api/v1/topics", "/api/v1/nowhere", "/nowhere", "/metrics"])
 @pytest.mark.parametrize("origin", [None, "http://elsewhere.example"])
-def test_a_browser_takes_no_answer_for_a_page(client: Client, path: str, origin: str | None) -> None:
+def test_responses_have_headers_that_prevent_rendering_as_a_page(client: Client, path: str, origin: str | None) -> None:
     _, _, headers = client.raw("GET", path, None, {} if origin is None else {"origin": origin})
     named = {name.lower(): value for name, value in headers.items()}
     assert named["content-security-policy"] == "default-src 'none'; frame-ancestors 'none'"

@@ -60,7 +60,7 @@ def test_metrics_are_valid_and_count_topics_and_queries(ask: Client, node: Node,
     assert found["headrace_series_left_out", ""] == 0
 
 
-def test_series_are_bounded(ask: Client, log: EmbeddedLog) -> None:
+def test_the_number_of_series_is_bounded(ask: Client, log: EmbeddedLog) -> None:
     log.create_topic("wide", TopicSpec(partitions=metrics.MAX_SERIES + 5))
     found = scraped(ask)
     assert sum(name == "headrace_topic_end_offset" for name, _ in found) == metrics.MAX_SERIES

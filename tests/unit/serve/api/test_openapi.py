@@ -1,4 +1,4 @@
-"""The description of the API: whole, and in agreement with what there is."""
+"""The OpenAPI description is complete and agrees with the routes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def walked(value: Any) -> Iterator[tuple[str, Any]]:
             yield from walked(one)
 
 
-def test_the_description_is_whole(ask: Client) -> None:
+def test_the_description_covers_every_route(ask: Client) -> None:
     told = ask.done("GET", "/openapi.json")
     operations = [one for path in told["paths"].values() for one in path.values()]
     assert len(operations) == len(ROUTES)

@@ -1,4 +1,4 @@
-"""Names that try to be paths, in every route and in statements: they lead nowhere."""
+"""Names that look like paths, in every route and in statements, reach no other file."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("name", WRITTEN, ids=lambda name: name[:24])
-def test_a_name_in_a_path_leads_nowhere(ask: Client, outside: Path, name: str) -> None:
+def test_a_name_in_a_route_reaches_no_other_file(ask: Client, outside: Path, name: str) -> None:
     before = tree(outside)
     for route in ROUTES:
         if "{" not in route.path or route.is_live:
@@ -43,7 +43,7 @@ def test_a_name_in_a_path_leads_nowhere(ask: Client, outside: Path, name: str) -
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if len(name) < 200])
-def test_a_name_in_a_statement_leads_nowhere(ask: Client, node: Node, outside: Path, name: str) -> None:
+def test_a_name_in_a_statement_reaches_no_other_file(ask: Client, node: Node, outside: Path, name: str) -> None:
     before = tree(outside)
     quoted = name.replace("`", "``")
     for topic in (name, "there"):

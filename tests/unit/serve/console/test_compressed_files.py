@@ -1,4 +1,4 @@
-"""Files of the dashboard are asked for once, packed once, and come out as they went in."""
+"""Files of the console are read once, compressed once, and served unchanged."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def test_a_file_is_served_compressed_and_cached(there: Browsers, asked: list[str
         assert len(answer.sent) == int(answer.headers["content-length"]) < len(SCRIPT) / 10
 
 
-def test_what_would_not_get_smaller_stays_as_it_is(there: Browsers, asked: list[str]) -> None:
+def test_an_incompressible_file_is_served_uncompressed(there: Browsers, asked: list[str]) -> None:
     browser = there()
     answers = [browser.ask("/ui/static/a.woff2") for _ in range(2)]
     assert len(asked) == 1
@@ -115,7 +115,7 @@ def test_what_would_not_get_smaller_stays_as_it_is(there: Browsers, asked: list[
         assert answer.headers["content-length"] == str(len(PICTURE))
 
 
-def test_who_cannot_unpack_gets_it_plain(there: Browsers) -> None:
+def test_a_client_without_compression_gets_the_plain_file(there: Browsers) -> None:
     browser = there()
     browser.ask("/ui/static/one.js")
     answer = browser.ask("/ui/static/one.js", accept_encoding="identity")
@@ -130,7 +130,7 @@ def test_a_cached_file_is_answered_with_not_modified(there: Browsers) -> None:
     assert (answer.status, answer.body) == (304, b"")
 
 
-def test_a_part_is_a_part(there: Browsers) -> None:
+def test_a_range_request_gets_its_range(there: Browsers) -> None:
     browser = there()
     browser.ask("/ui/static/one.js")
     answer = browser.ask("/ui/static/one.js", range="bytes=4-10")
@@ -156,7 +156,7 @@ def test_dynamic_content_is_not_cached(there: Browsers, asked: list[str], method
     assert len(asked) == 2
 
 
-def test_no_more_is_kept_than_there_is_room_for(there: Browsers, asked: list[str]) -> None:
+def test_the_cache_is_bounded(there: Browsers, asked: list[str]) -> None:
     browser = there(budget=3 * len(gzip.compress(SCRIPT)) // 2)  # for one
     for _ in range(2):
         for name in ("one", "two"):

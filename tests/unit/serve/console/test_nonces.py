@@ -22,7 +22,7 @@ def page(head: str = "") -> str:
     return template.render(prefix="/ui", version="1", language="en-US", **given)
 
 
-def test_all_scripts_of_the_page_itself_are_marked() -> None:
+def test_all_scripts_of_the_page_have_a_nonce() -> None:
     found = INLINE.findall(with_nonces(page().encode(), "abc").decode())
     assert len(found) == 4
     assert all('nonce="abc"' in one for one in found)
@@ -31,13 +31,13 @@ def test_all_scripts_of_the_page_itself_are_marked() -> None:
 @pytest.mark.parametrize(
     "script", ["<script>alert(1)</script>", '<script type="module">alert(1)</script>', '<script src="//elsewhere">']
 )
-def test_one_that_was_put_in_is_not(script: str) -> None:
+def test_an_injected_script_has_no_nonce(script: str) -> None:
     told = with_nonces(page(script).encode(), "abc").decode()
     assert script in told
     assert told.count("nonce=") == 4
 
 
 @pytest.mark.parametrize("own", [one for one in _OWN if not one.endswith(b"</script>")])
-def test_nor_one_that_begins_like_one_of_ours(own: bytes) -> None:
+def test_an_injected_script_that_starts_like_one_of_the_page_has_no_nonce(own: bytes) -> None:
     put_in = own.decode() + "alert(1)</script>"
     assert put_in in with_nonces(page(put_in).encode(), "abc").decode()

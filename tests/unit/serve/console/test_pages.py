@@ -1,4 +1,4 @@
-"""What pages are made of, without a browser: grids, rights, dashboards that two users change, push queries."""
+"""What pages show, without a browser: grids, rights, dashboards that two users change, push queries."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def site(log: EmbeddedLog) -> Iterator[RequestContext]:
         (2**63 - 1, "9223372036854775807 ms"),
     ],
 )
-def test_any_time_is_shown(ms: int | None, shown: str) -> None:
+def test_every_time_is_formatted(ms: int | None, shown: str) -> None:
     assert number_format.format_time(ms) == shown
 
 
@@ -88,19 +88,19 @@ def test_any_time_is_shown(ms: int | None, shown: str) -> None:
         (None, None),
     ],
 )
-def test_a_browser_gets_what_it_can_hold(value: object, shown: object) -> None:
+def test_cells_hold_values_that_javascript_represents_exactly(value: object, shown: object) -> None:
     assert cell(value) == shown
     orjson.dumps(_shown({"n": cell(value)}))
 
 
-def test_a_time_is_shown_as_one() -> None:
+def test_a_time_column_is_formatted_as_time() -> None:
     assert cells([1_500_000_000_123, 7], {0}) == {
         "c0": SortedNumber(1_500_000_000_123, "2017-07-14 02:40:00.123"),
         "c1": 7,
     }
 
 
-def test_a_figure_sorts_by_its_number_and_shows_its_text() -> None:
+def test_a_figure_sorts_by_its_number() -> None:
     assert _shown({"name": "a", "rate": SortedNumber(12_345.0, "12.3 k/s")}) == {
         "name": "a",
         "rate": 12_345.0,
@@ -125,7 +125,7 @@ def by(site: RequestContext, *grants: tuple[str, str, str]) -> RequestContext:
         (("control", "source", "BUSY"),),
     ],
 )
-def test_pages_and_the_interface_agree_on_queries(
+def test_the_console_and_the_api_list_the_same_queries(
     site: RequestContext, grants: tuple[tuple[str, str, str], ...]
 ) -> None:
     site.node.execute(CLICKS + COUNTS + "CREATE ALERT busy ON counts WHEN n > 3;")
@@ -134,13 +134,13 @@ def test_pages_and_the_interface_agree_on_queries(
     assert [one.name for one in moment.queries] == [one.name for one in list_queries(who)]
 
 
-def test_the_system_has_no_boxes(site: RequestContext) -> None:
+def test_internal_topics_are_not_drawn(site: RequestContext) -> None:
     site.node.execute(CLICKS + COUNTS + "CREATE ALERT busy ON counts WHEN n > 3;")
     drawn = layout_flow(asyncio.run(SnapshotPoller(site).snapshot()))
     assert not [box for box in drawn.boxes if box.id.name.startswith("__")]
 
 
-def test_functions_and_columns_are_offered(site: RequestContext) -> None:
+def test_functions_and_columns_are_completed(site: RequestContext) -> None:
     site.node.execute(CLICKS)
     words = {word.label: word for word in dialect_of().completions(site.node.catalog)}
     assert {"CLICKS", "PAGE", "SUM", "LCASE", "SELECT", "EMIT"} <= set(words)
@@ -170,7 +170,7 @@ def query(name: str, sources: list[str], sink: str, state: str, **figures: int) 
     return QueryStatus(name, "", sink, sink, sources, state, **figures)  # pyright: ignore[reportArgumentType]
 
 
-def test_states_are_summarized() -> None:
+def test_query_states_are_summarized() -> None:
     queries = [query("A", [], "A", RUNNING, batches=1), *(query(f"P{n}", [], "P", SUSPENDED) for n in range(4))]
     assert state_summary(queries) == "1 running, 4 suspended"
 
@@ -215,7 +215,7 @@ def windowed(site: RequestContext, window: str) -> RecordRows:
     return RecordRows(site.node.catalog, "W")
 
 
-def test_a_key_that_holds_no_window_is_shown_as_it_is(site: RequestContext) -> None:
+def test_a_key_without_a_window_is_shown_unchanged(site: RequestContext) -> None:
     record = {"$partition": 0, "$offset": 0, "$timestamp": 0, "key": "odd", "value": "1"}
     row = windowed(site, "TUMBLING (SIZE 1 MINUTE)").row(record)
     assert (row["key"], "window" in row) == ("odd", False)
@@ -230,11 +230,13 @@ def test_a_key_that_holds_no_window_is_shown_as_it_is(site: RequestContext) -> N
         (3, 3, None, True, "3 records"),
     ],
 )
-def test_a_search_says_what_it_covers(found: int, scanned: int, text: str | None, is_done: bool, told: str) -> None:
+def test_a_search_summary_says_how_much_was_scanned(
+    found: int, scanned: int, text: str | None, is_done: bool, told: str
+) -> None:
     assert search_summary(found, scanned, text, is_done=is_done) == told
 
 
-def test_notices_are_looked_for_when_there_are_others(site: RequestContext) -> None:
+def test_new_alerts_change_the_stamp_of_notices(site: RequestContext) -> None:
     before = NoticesRequest().stamp(site)
     assert before == NoticesRequest().stamp(site)
     site.node.execute(CLICKS + "CREATE ALERT busy ON clicks WHEN id > 3;")
@@ -244,7 +246,7 @@ def test_notices_are_looked_for_when_there_are_others(site: RequestContext) -> N
 # -- dashboards -----------------------------------------------------------------------------------------------------
 
 
-def test_what_two_add_and_remove_at_once_is_all_there(site: RequestContext) -> None:
+def test_concurrent_changes_of_a_dashboard_are_all_applied(site: RequestContext) -> None:
     def add(number: int) -> None:
         dashboards.add_panel(site, dashboards.PanelRequest(dashboard="shop", panel={"title": str(number)}))
 
@@ -274,7 +276,7 @@ def test_a_removed_chart_returns_to_its_place(site: RequestContext) -> None:
 
 
 @pytest.mark.parametrize("name", ["", " a", "a ", "a/b", "-a", "a" * 101])
-def test_a_dashboard_name_has_rules(site: RequestContext, name: str) -> None:
+def test_an_invalid_dashboard_name_is_refused(site: RequestContext, name: str) -> None:
     with pytest.raises(BadRequest):
         dashboards.add_panel(site, dashboards.PanelRequest(dashboard=name, panel={}))
 
@@ -282,7 +284,7 @@ def test_a_dashboard_name_has_rules(site: RequestContext, name: str) -> None:
 # -- dead letters ---------------------------------------------------------------------------------------------------
 
 
-def test_the_newest_letters_of_one_query(site: RequestContext, log: EmbeddedLog) -> None:
+def test_the_newest_dead_letters_of_one_query_are_listed(site: RequestContext, log: EmbeddedLog) -> None:
     site.node.execute(CLICKS + COUNTS)
     log.create_topic("COUNTS.dead")
 
@@ -301,7 +303,7 @@ def test_the_newest_letters_of_one_query(site: RequestContext, log: EmbeddedLog)
 # -- rows that go on ------------------------------------------------------------------------------------------------
 
 
-def test_what_is_printed_follows(site: RequestContext, log: EmbeddedLog) -> None:
+def test_print_follows_the_topic(site: RequestContext, log: EmbeddedLog) -> None:
     site.node.execute(CLICKS)
     log.append([Append("clicks", [Record(b'{"PAGE": "/"}', b"1")])])
     printing = site.node.plan_transient_query("PRINT clicks FROM BEGINNING LIMIT 1;")
@@ -319,7 +321,7 @@ def test_what_is_printed_follows(site: RequestContext, log: EmbeddedLog) -> None
     assert len(site.node.push_queries) == 0
 
 
-def test_who_goes_while_it_begins_leaves_nothing_behind(site: RequestContext) -> None:
+def test_leaving_while_a_push_query_starts_stops_it(site: RequestContext) -> None:
     site.node.execute(CLICKS)
     asked = site.node.plan_select("SELECT * FROM clicks EMIT CHANGES;")
     begun, go_on = threading.Event(), threading.Event()
@@ -357,7 +359,7 @@ def test_who_goes_while_it_begins_leaves_nothing_behind(site: RequestContext) ->
     assert len(site.node.push_queries) == 0
 
 
-def test_one_too_many_is_refused(site: RequestContext) -> None:
+def test_a_push_query_beyond_the_limit_is_refused(site: RequestContext) -> None:
     site.node.execute(CLICKS)
     site.node.push_queries.max_queries = 1
     asked = site.node.plan_select("SELECT * FROM clicks EMIT CHANGES;")

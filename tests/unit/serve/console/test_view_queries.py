@@ -1,4 +1,4 @@
-"""What pages ask views: charts have the view add up, so that no row is left out; grids keep every digit."""
+"""Queries of pages on views: charts aggregate in the view, so that no row is omitted; grids keep every digit."""
 
 from __future__ import annotations
 
@@ -73,13 +73,13 @@ def drawn(site: RequestContext, kind: str, x: str = "", y: str = "", by: str = "
     return ChartRequest(ChartPanel(kind, "SALES", x, y, by, **more)).answer(site)
 
 
-def test_a_number_adds_up_every_row_and_does_not_run_over(site: RequestContext) -> None:
+def test_a_number_chart_sums_every_row_without_overflow(site: RequestContext) -> None:
     assert drawn(site, "number", y="N").options["title"]["text"] == f"{3_000 * 2_000_000 + ROWS - 3_000:,}"
     assert drawn(site, "number", y="HUGE").options["title"]["text"] == "6e+40"
     assert drawn(site, "number", y="PRICE").options["title"]["text"] == "9,000"
 
 
-def test_bars_and_the_largest_are_of_every_row(site: RequestContext) -> None:
+def test_bar_charts_aggregate_every_row(site: RequestContext) -> None:
     bars = drawn(site, "bar", "SHOP", "ID")
     wanted = [float(sum(range(shop, ROWS, 3))) for shop in range(3)]
     assert (bars.options["xAxis"]["data"], bars.options["series"][0]["data"]) == (["s0", "s1", "s2"], wanted)
@@ -90,7 +90,7 @@ def test_bars_and_the_largest_are_of_every_row(site: RequestContext) -> None:
     assert len(heat.options["series"][0]["data"]) == 3
 
 
-def test_a_line_ends_with_the_latest_and_says_that_it_is_cut(site: RequestContext) -> None:
+def test_a_line_chart_shows_the_latest_rows_and_says_that_it_is_truncated(site: RequestContext) -> None:
     line = drawn(site, "line", "AT", "N")
     points = line.options["series"][0]["data"]
     assert (len(points), points[-1][0]) == (MAX_ROWS, 1_700_000_000_000 + ROWS - 1)
@@ -102,20 +102,20 @@ def test_a_line_ends_with_the_latest_and_says_that_it_is_cut(site: RequestContex
 
 
 @pytest.mark.parametrize("kind", CHART_KINDS)
-def test_every_kind_answers_over_every_column(site: RequestContext, kind: str) -> None:
+def test_every_kind_of_chart_accepts_every_column(site: RequestContext, kind: str) -> None:
     """Drawn, or refused in words."""
     for column in ("ID", "SHOP", "BIG", "HUGE", "PRICE", "AT", "OK", "MANY", "PART", "ROWTIME", "GONE"):
         with suppress(HeadraceError):
             assert drawn(site, kind, column, column, column, where="ID < 50").options
 
 
-def test_a_condition_must_be_whole(site: RequestContext) -> None:
+def test_an_incomplete_condition_is_refused(site: RequestContext) -> None:
     for where in ("1 = 1 EMIT CHANGES", "ID = 1 LIMIT 3; --", "ID = 1 GROUP BY SHOP --"):
         with pytest.raises(HeadraceError):
             drawn(site, "number", y="N", where=where)
 
 
-def test_rows_keep_every_digit_and_are_searched_as_a_whole(site: RequestContext) -> None:
+def test_grids_keep_every_digit_and_search_all_rows(site: RequestContext) -> None:
     found = GridRequest("SALES", where="ID = 1").answer(site)
     row = dict(zip(found.columns, found.rows[0], strict=True))
     assert [found.columns[place] for place in found.times] == ["AT"]

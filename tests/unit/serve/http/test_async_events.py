@@ -1,4 +1,4 @@
-"""Waiting on the loop for what other threads tell."""
+"""Waiting on the event loop for events of other threads."""
 
 from __future__ import annotations
 
@@ -31,5 +31,5 @@ def test_a_stopped_waiter_ends_even_if_an_event_arrives_at_that_moment(turns: in
     assert asyncio.run(stopped())
 
 
-def test_nothing_comes_in_time() -> None:
+def test_waiting_times_out() -> None:
     assert asyncio.run(wait_for_event(asyncio.Event(), 0.01)) is False

@@ -1,4 +1,4 @@
-"""A server over real sockets: what a connection speaks is found out, and who does not read is held back."""
+"""Connections over real sockets: protocol detection, and back pressure for clients that do not read."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MUCH = 20_000  # pieces
 
 
 class App:
-    """Says which version was spoken and what came; `/stream` sends much, and counts it."""
+    """Says which version was http2_connection and what came; `/stream` sends much, and counts it."""
 
     def __init__(self) -> None:
         self.sent = 0
@@ -65,7 +65,7 @@ def answer(wire: socket.socket) -> bytes:
 
 
 @pytest.mark.parametrize("step", [1, 7, 1_000])
-def test_a_request_may_come_in_pieces(step: int) -> None:
+def test_a_request_may_arrive_in_pieces(step: int) -> None:
     request = b"POST / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 5\r\n\r\nhello"
     with serving() as (_, wire):
         for _ in range(2):  # also the second one of a connection
@@ -74,14 +74,14 @@ def test_a_request_may_come_in_pieces(step: int) -> None:
             assert b"1.1 hello" in answer(wire)
 
 
-def test_a_request_that_begins_like_http2() -> None:
+def test_a_request_that_starts_like_http_2_is_http_1() -> None:
     with serving() as (_, wire):
         wire.sendall(b"P")
         wire.sendall(b"UT / HTTP/1.1\r\nhost: localhost\r\ncontent-length: 0\r\n\r\n")
         assert b"1.1 " in answer(wire)
 
 
-def test_a_first_request_whose_head_has_no_end() -> None:
+def test_an_endless_head_of_the_first_request_is_refused() -> None:
     with serving() as (_, wire):
         wire.sendall(b"GET / HTTP/1.1\r\nx: " + b"y" * MAX_HEAD_BYTES)
         assert wire.recv(1000).startswith(b"HTTP/1.1 431 ")
@@ -98,7 +98,7 @@ def test_an_upgrade_to_something_unknown_does_not_hide_a_second_request() -> Non
         assert app.sent == 0
 
 
-def spoken(wire: socket.socket, path: str) -> h2.connection.H2Connection:
+def http2_connection(wire: socket.socket, path: str) -> h2.connection.H2Connection:
     connection = h2.connection.H2Connection(h2.config.H2Configuration(client_side=True))
     connection.initiate_connection()
     names = {":method": "GET", ":path": path, ":authority": "localhost", ":scheme": "http"}
@@ -111,19 +111,19 @@ def spoken(wire: socket.socket, path: str) -> h2.connection.H2Connection:
     return connection
 
 
-def test_http2_in_clear_text() -> None:
+def test_http_2_in_clear_text_is_served() -> None:
     with serving() as (_, wire):
-        connection, got = spoken(wire, "/"), b""
+        connection, got = http2_connection(wire, "/"), b""
         while b"2 " not in got:
             for event in connection.receive_data(wire.recv(65536)):
                 got += getattr(event, "data", None) or b""
 
 
 @pytest.mark.parametrize("version", ["1.1", "2"])
-def test_who_does_not_read_is_held_back(version: str) -> None:
+def test_a_client_that_does_not_read_gets_back_pressure(version: str) -> None:
     with serving() as (app, wire):
         if version == "2":
-            spoken(wire, "/stream")
+            http2_connection(wire, "/stream")
         else:
             wire.sendall(b"GET /stream HTTP/1.1\r\nhost: localhost\r\n\r\n")
         wait_until(lambda: app.sent > 0)
@@ -137,6 +137,6 @@ def test_who_does_not_read_is_held_back(version: str) -> None:
 def test_a_server_stops_while_a_client_is_streaming() -> None:
     begun = time.monotonic()
     with serving() as (app, wire):
-        spoken(wire, "/stream")
+        http2_connection(wire, "/stream")
         wait_until(lambda: app.sent > 0)
     assert time.monotonic() - begun < 10

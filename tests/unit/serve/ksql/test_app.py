@@ -1,4 +1,4 @@
-"""ksqlDB's REST interface, over a real server and a node whose queries never begin."""
+"""ksqlDB's REST interface, over a real server and a node whose queries never start."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def done(address: str, text: str, **more: Any) -> list[Any]:
     return told
 
 
-def test_statements_and_what_became_of_them(address: str, log: EmbeddedLog) -> None:
+def test_statements_are_executed_with_their_results(address: str, log: EmbeddedLog) -> None:
     told = done(address, CLICKS + COUNTS + "SET 'ksql.output.topic.name.prefix' = 'b'; CREATE TYPE p AS STRUCT<x INT>;")
     commands = ["stream/`CLICKS`/create", "table/`COUNTS`/create", "type/`P`/create"]
     assert [one["commandId"] for one in told] == commands
@@ -65,7 +65,7 @@ def test_statements_and_what_became_of_them(address: str, log: EmbeddedLog) -> N
     assert told[2]["commandStatus"]["message"] == "Source `COUNTS` (topic: COUNTS) was dropped."
 
 
-def test_what_is_refused_says_why_and_what_was_done_before_it(address: str) -> None:
+def test_an_error_lists_the_statements_executed_before_it(address: str) -> None:
     status, told = asked(f"{address}/ksql", {"ksql": CLICKS + "CREATE STREAM x AS SELECT nothing FROM clicks;"})
     assert (status, told["@type"], told["error_code"]) == (400, "statement_error", 40001)
     assert told["code"] == "column-not-found"
@@ -78,13 +78,13 @@ def test_what_is_refused_says_why_and_what_was_done_before_it(address: str) -> N
     assert (status, told["code"]) == (400, "unsupported")
 
 
-def test_about_the_server(address: str) -> None:
+def test_server_information_is_served(address: str) -> None:
     assert asked(f"{address}/info")[1]["KsqlServerInfo"]["serverStatus"] == "RUNNING"
     assert asked(f"{address}/healthcheck")[1]["isHealthy"] is True
     assert asked(f"{address}/clusterStatus")[1]["clusterStatus"]["server"]["hostAlive"] is True
 
 
-def test_what_became_of_commands(address: str) -> None:
+def test_the_status_of_commands_is_served(address: str) -> None:
     done(address, CLICKS)
     status, told = asked(f"{address}/status")
     assert (status, told) == (200, {"commandStatuses": {"stream/`CLICKS`/create": "SUCCESS"}})

@@ -1,4 +1,4 @@
-"""SELECT over HTTP, on a real server and log: answers from tables and streams, and questions that go on."""
+"""Queries over HTTP, on a real server and log: pull queries on tables and streams, and push queries."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def serving(tmp_path: Path, kind: type[Node] = Node) -> Iterator[Client]:
         yield Client(node, server.port)
 
 
-def test_a_pull_query_on_a_table(client: Client) -> None:
+def test_a_pull_query_on_a_table_returns_its_rows(client: Client) -> None:
     assert client.rows("SELECT COUNT(*) AS n, SUM(views) AS all_views FROM pages;") == [[0, None]]
     client.append(
         "pages", ("/a", {"VIEWS": 1, "PRICE": 1.50}), ("/b", {"VIEWS": 2}), ("/c", {"VIEWS": 3}), ("/c", None)
@@ -117,7 +117,7 @@ def test_a_pull_query_on_a_stream_reads_to_its_end(client: Client) -> None:
     assert len(client.rows("SELECT * FROM clicks LIMIT 2;")) == 2
 
 
-def test_a_notice_on_an_incomplete_result_is_one_header_whatever_the_query_is_called(client: Client) -> None:
+def test_a_notice_on_an_incomplete_result_is_one_header_for_any_query_name(client: Client) -> None:
     client.node.execute(
         "CREATE TABLE `per\r\nset-cookie: page é` WITH (kafka_topic='per', partitions=1) AS "
         "SELECT page, COUNT(*) AS n FROM clicks GROUP BY page;"
@@ -196,7 +196,7 @@ def test_unsupported_queries_are_refused(client: Client, text: str, code: str) -
     [("page = '/a'", True), ("page IN ('/a', '/b')", True), ("page > '/a'", True), ("views = 1", False),
      ("page = '/a' OR views = 1", False), ("page > '/a' AND page < '/b'", False)],
 )  # fmt: skip
-def test_looking_through_a_table_can_be_switched_off(client: Client, condition: str, allowed: bool) -> None:
+def test_table_scans_can_be_disabled(client: Client, condition: str, allowed: bool) -> None:
     off = {"ksql.query.pull.table.scan.enabled": False}
     status, _ = client.query(f"SELECT * FROM pages WHERE {condition};", **off)
     assert status == (200 if allowed else 400)
@@ -228,7 +228,7 @@ def test_a_push_query_streams_rows_as_lines(client: Client) -> None:
     assert client.post("/close-query", {"queryId": begin["queryId"]}).status == 400
 
 
-def test_who_leaves_is_forgotten(client: Client) -> None:
+def test_a_push_query_stops_when_its_client_disconnects(client: Client) -> None:
     responses = [client.post("/query-stream", {"sql": "SELECT * FROM clicks EMIT CHANGES;"}) for _ in range(5)]
     assert len(client.node.push_queries) == 5
     for response in responses:
@@ -238,7 +238,7 @@ def test_who_leaves_is_forgotten(client: Client) -> None:
     wait_until(lambda: not len(client.node.push_queries))
 
 
-def test_who_asks_the_same_shares_the_work(client: Client) -> None:
+def test_equal_push_queries_share_one_feed(client: Client) -> None:
     texts = ["SELECT * FROM clicks EMIT CHANGES;"] * 3 + ["SELECT n FROM clicks EMIT CHANGES LIMIT 1;"]
     responses = [client.post("/query-stream", {"sql": text}) for text in texts]
     assert (len(client.node.push_queries), len(client.node.push_queries.feeds)) == (4, 2)
@@ -261,7 +261,7 @@ def test_a_slow_reader_of_an_unshared_push_query_gets_all_rows(client: Client, m
     assert sorted(json.loads(line)[0] for line in response) == list(range(many))
 
 
-def test_a_slow_one_among_several_is_let_go(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_reader_of_a_shared_push_query_is_disconnected(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push, "MAX_BUFFERED_ROWS", 100)
     node, ask = client.node, client.node.plan_select("SELECT n FROM clicks EMIT CHANGES;")
     news = threading.Event()
@@ -288,7 +288,7 @@ def printed(response: http.client.HTTPResponse) -> tuple[str, str]:
     return shown, partition
 
 
-def test_a_topic_is_printed_as_it_grows(client: Client) -> None:
+def test_print_follows_the_topic(client: Client) -> None:
     client.append("clicks", ("/before", {"N": 0}))
     response = client.post("/query", {"ksql": "PRINT clicks;"})
     assert response.headers["content-type"] == "text/plain; charset=utf-8"
@@ -303,7 +303,7 @@ def test_a_topic_is_printed_as_it_grows(client: Client) -> None:
     wait_until(lambda: not client.node.push_queries.feeds)
 
 
-def test_a_topic_is_printed_from_its_beginning_to_a_limit(client: Client) -> None:
+def test_print_reads_from_the_beginning_up_to_a_limit(client: Client) -> None:
     for n in range(7):  # one by one: so their order is known, over both partitions
         client.append("clicks", (f"/{n}", {"N": n}))
     texts = ["PRINT clicks FROM BEGINNING LIMIT 3;", "PRINT clicks FROM BEGINNING INTERVAL 3 LIMIT 3;"]
@@ -322,7 +322,7 @@ def test_a_topic_is_printed_from_its_beginning_to_a_limit(client: Client) -> Non
     assert response.read() == b""
 
 
-def test_a_topic_is_printed_as_rows_with_its_formats(client: Client) -> None:
+def test_print_gives_rows_with_the_formats(client: Client) -> None:
     client.node.log.create_topic("bytes")
     client.node.log.append([Append("bytes", [Record(b"\x00\x00\x00\x05", b"k\n"), Record(None, None)])])
     response = client.post("/query-stream", {"sql": "PRINT 'bytes' FROM BEGINNING;"})
@@ -340,7 +340,7 @@ def test_a_topic_is_printed_as_rows_with_its_formats(client: Client) -> None:
     assert (refused.status, json.loads(refused.read())["code"]) == (400, "unsupported")
 
 
-def test_who_reads_what_is_printed_slowly_gets_all_of_it_later(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_slow_reader_of_print_gets_all_records(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(push, "MAX_BUFFERED_ROWS", 100)
     many, text = 20_000, "x" * 200
     for start in range(0, many, 1000):
@@ -350,7 +350,7 @@ def test_who_reads_what_is_printed_slowly_gets_all_of_it_later(client: Client, m
     assert sum(b"rowtime: " in line for line in response) == many
 
 
-def test_other_shapes(client: Client) -> None:
+def test_results_have_the_accepted_content_type(client: Client) -> None:
     client.append("pages", ("/a", {"VIEWS": 1}))
     client.settle()
     body = {"sql": "SELECT page, views FROM pages;"}
@@ -363,13 +363,15 @@ def test_other_shapes(client: Client) -> None:
         assert (response.status, json.loads(response.read())["code"]) == (400, "bad-request")
 
 
-def test_many_rows_come_while_they_are_read(client: Client) -> None:
+def test_many_rows_are_streamed_while_they_are_read(client: Client) -> None:
     client.append("pages", *((f"/{n}", {"VIEWS": n}) for n in range(5000)))
     client.settle()
     assert sorted(row[0] for row in client.rows("SELECT views FROM pages;")) == list(range(5000))
 
 
-def test_who_does_not_take_an_answer_holds_no_state_for_ever(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_a_result_releases_its_snapshot(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """The connection ends, too: without the end of the answer."""
     monkeypatch.setattr(queries, "PULL_READ_GRACE", 0.5)
     client.node.pull_queries.settings = client.node.settings.replace(query_pull_timeout=timedelta(seconds=1))
@@ -398,7 +400,7 @@ def test_who_does_not_take_an_answer_holds_no_state_for_ever(client: Client, mon
         assert not tail.endswith(b"0\r\n\r\n")
 
 
-def test_a_table_that_is_dropped_leaves_no_file(client: Client) -> None:
+def test_dropping_a_table_deletes_its_file(client: Client) -> None:
     folder = client.node.settings.storage.data / "views"
     assert (folder / "PAGES.sqlite").exists()
     client.node.execute("DROP TABLE pages;")
@@ -438,12 +440,12 @@ def test_rows_are_inserted_and_acknowledged_one_by_one(client: Client) -> None:
     [(b"", "bad-request"), (b"[]\n", "bad-request"), (b'{"target": "NOTHING"}\n', "source-not-found"),
      (b'{"target": "PAGES"}\n', "source-read-only")],
 )  # fmt: skip
-def test_where_nothing_can_be_inserted(client: Client, body: bytes, code: str) -> None:
+def test_invalid_insert_targets_are_refused(client: Client, body: bytes, code: str) -> None:
     response = insert(client, body)
     assert (response.status, json.loads(response.read())["code"]) == (400, code)
 
 
-def test_acknowledgements_come_while_rows_go(client: Client) -> None:
+def test_rows_are_acknowledged_while_others_are_sent(client: Client) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", client.port, timeout=30)
     connection.putrequest("POST", "/inserts-stream")
     connection.putheader("Transfer-Encoding", "chunked")
@@ -464,7 +466,7 @@ def test_acknowledgements_come_while_rows_go(client: Client) -> None:
     connection.close()
 
 
-def test_many_rows_are_taken_in_large_parts(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_rows_are_appended_in_large_batches(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     appends: list[int] = []
     append = client.node.log.append
     monkeypatch.setattr(client.node.log, "append", lambda given: (appends.append(1), append(given))[1])
@@ -475,7 +477,7 @@ def test_many_rows_are_taken_in_large_parts(client: Client, monkeypatch: pytest.
     assert client.rows("SELECT COUNT(*) AS n FROM clicks EMIT CHANGES LIMIT 20000;", **EARLIEST)[-1] == [20_000]
 
 
-def test_rows_before_a_line_without_end_are_taken(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rows_before_an_endless_line_are_appended(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(insert_stream, "MAX_LINE_BYTES", 100_000)
     rows = lines({"target": "clicks"}, *({"PAGE": "/", "N": n} for n in range(1_000)))
     *told, last = insert(client, rows + b'{"PAGE": "' + b"x" * 300_000).read().splitlines()
@@ -489,7 +491,7 @@ async def parts_of(text: bytes) -> AsyncIterator[bytes]:
         yield text[at : at + 1]
 
 
-def test_a_line_may_come_byte_by_byte() -> None:
+def test_a_line_may_arrive_byte_by_byte() -> None:
     """Without all that has come being copied each time: that would take minutes. And what is held is told."""
     taken: list[int] = []
 
@@ -505,7 +507,7 @@ def test_a_line_may_come_byte_by_byte() -> None:
     assert sum(taken) == len(b"ab cd")
 
 
-def test_bodies_are_in_one_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_bytes_of_concurrent_requests_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(request_context, "_HELD", 700_000)
     monkeypatch.setattr(insert_stream, "MAX_BATCH_BYTES", 1)
     with serving(tmp_path) as client:

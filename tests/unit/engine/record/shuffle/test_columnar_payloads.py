@@ -1,4 +1,4 @@
-"""Records that are opened where they are read, beside the same records that the chain decodes: nothing may differ.
+"""Records decoded before the shuffle give the same results as records that the chain decodes.
 
 Some have headers or a time before 1970 and stay as they are, so that both forms meet in a batch.
 """
@@ -151,7 +151,7 @@ VALUES = [b'{"time":%d,"headers":"h%d","PAGE":{"a":%d}}' % (i, i, i) for i in ra
 
 
 @pytest.mark.parametrize("key_groups", [1, 3])
-def test_columns_may_be_called_as_the_envelope_is(key_groups: int) -> None:
+def test_columns_may_have_the_names_of_envelope_columns(key_groups: int) -> None:
     query = planned(
         "`offset` INT KEY, `time` BIGINT, `headers` STRING, page STRUCT<a INT>", "CREATE STREAM o AS SELECT * FROM c;"
     )
@@ -162,7 +162,7 @@ def test_columns_may_be_called_as_the_envelope_is(key_groups: int) -> None:
     assert len(found) == len(VALUES)
 
 
-def test_columns_of_a_schema_may_be_called_so_too() -> None:
+def test_columns_of_a_topic_schema_may_have_the_names_of_envelope_columns() -> None:
     query = planned("`offset` BIGINT KEY, `time` BIGINT", "CREATE STREAM o AS SELECT * FROM c;")
     schema = Schema.parse("offset bigint key, time bigint")
     work = record_task_spec(
@@ -191,11 +191,11 @@ def test_columns_of_a_schema_may_be_called_so_too() -> None:
         ("id INT KEY, a STRING, h BYTES HEADER('h')", "CREATE STREAM o AS SELECT * FROM c;", JSON),
     ],
 )
-def test_what_is_not_opened(declared: str, statement: str, more: str) -> None:
+def test_sources_that_stay_raw(declared: str, statement: str, more: str) -> None:
     assert columnar_layout(planned(declared, statement, more), "c") is None
 
 
-def test_small_batches_stay_as_they_are() -> None:
+def test_small_batches_stay_raw() -> None:
     query = planned("id INT KEY, a STRING", "CREATE STREAM o AS SELECT * FROM c;")
     layout = columnar_layout(query, "c")
     assert layout is not None
@@ -206,7 +206,7 @@ def test_small_batches_stay_as_they_are() -> None:
         assert all(isinstance(item, RawRecord) is are_raw for item in read_payloads([payload], work).items)
 
 
-def test_only_what_must_stays_as_it_is() -> None:
+def test_only_invalid_records_stay_raw() -> None:
     query = planned("id INT KEY, a STRING", "CREATE TABLE o AS SELECT id, COUNT(*) AS n FROM c GROUP BY id;")
     work = work_of(query, [], 1, opened=True)
     records = [RawRecord(b"1", b'{"a":"x"}', 5, offset=i) for i in range(1000)]

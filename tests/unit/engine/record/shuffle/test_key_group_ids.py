@@ -1,4 +1,4 @@
-"""Pages over tasks."""
+"""Key groups are distributed over tasks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from headrace.engine.record.shuffle.key_group_ids import key_group_ids, spark_ha
 
 
 @pytest.mark.parametrize("key_groups", [1, 2, 3, 8, 100])
-def test_key_groups_have_numbers_of_their_own(key_groups: int) -> None:
+def test_key_groups_have_distinct_ids(key_groups: int) -> None:
     assert len(set(key_group_ids(key_groups))) == len(key_group_ids(key_groups)) == key_groups
 
 

@@ -36,14 +36,14 @@ def is_less(value: float, number: Decimal) -> bool:
 @given(st.floats(-1e9, 1e9), st.decimals(-(10**9), 10**9, places=4))
 @example(0.9, Decimal("0.9"))
 @example(0.1 + 0.2, Decimal("0.3"))
-def test_a_double_beside_a_number_is_the_decimal_that_it_reads_as(value: float, number: Decimal) -> None:
+def test_a_double_is_compared_by_its_shortest_decimal_text(value: float, number: Decimal) -> None:
     assert is_less(value, number) == (Decimal(repr(value)) < number)
 
 
 @pytest.mark.parametrize(
     ("text", "kind"), [("0.9", "double"), ("0.90", "double"), ("0.3000000000000000444", "decimal")]
 )
-def test_only_a_number_that_a_double_reads_as_is_one(text: str, kind: str) -> None:
+def test_only_a_decimal_that_a_double_represents_becomes_one(text: str, kind: str) -> None:
     comparison = less(Decimal(text))
     assert isinstance(comparison, e.Comparison)
     assert str(comparison.right.type).startswith(kind)

@@ -1,4 +1,4 @@
-"""The shape of answers, their text, and how PRINT reads records."""
+"""Results of statements: their structure, their text, and how PRINT decodes records."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_the_text_is_aligned_and_names_are_quoted() -> None:
     ]
 
 
-def test_the_entity_has_raw_values_and_only_named_fields() -> None:
+def test_the_json_entity_has_raw_values_and_only_named_fields() -> None:
     assert LISTING.entity() == {
         "@type": "things",
         "statementText": "LIST THINGS;",
@@ -73,7 +73,7 @@ def test_the_entity_has_raw_values_and_only_named_fields() -> None:
     }
 
 
-def test_what_is_unseen_stays_for_programs() -> None:
+def test_hidden_tables_appear_only_in_json() -> None:
     table = LISTING.tables[1].unseen()
     assert table.documents() == [{"id": True}]
     assert listing_text(Listing("x", tables=(table,))) == ""
@@ -83,7 +83,7 @@ def test_what_is_unseen_stays_for_programs() -> None:
     ("name", "text"),
     [("A_1", "A_1"), ("a", "`a`"), ("1A", "`1A`"), ("A b", "`A b`"), ("A`B", "`A``B`"), ("FROM", "`FROM`")],
 )
-def test_names_that_need_quotes(name: str, text: str) -> None:
+def test_names_are_quoted_if_necessary(name: str, text: str) -> None:
     assert quote_identifier(name, {"FROM"}) == text
 
 
@@ -100,11 +100,11 @@ def test_names_that_need_quotes(name: str, text: str) -> None:
         ),
     ],
 )
-def test_types(kind: pa.DataType, text: str) -> None:
+def test_types_are_formatted(kind: pa.DataType, text: str) -> None:
     assert shell_type_text(kind, {"FROM"}) == text
 
 
-def test_types_as_documents() -> None:
+def test_types_are_formatted_as_json() -> None:
     money = {"type": "DECIMAL", "fields": None, "memberSchema": None, "parameters": {"precision": 4, "scale": 2}}
     struct_of = {"type": "STRUCT", "fields": [{"name": "A", "schema": money}], "memberSchema": None}
     kind = t.struct([("A", t.decimal(4, 2))])
@@ -128,14 +128,14 @@ def test_types_as_documents() -> None:
         ([b"abc", struct.pack(">i", 7)], "mixed"),
     ],
 )
-def test_formats_are_guessed(payloads: list[bytes | None], format: str) -> None:
+def test_formats_of_records_are_guessed(payloads: list[bytes | None], format: str) -> None:
     assert guess_format(payloads) == format
 
 
 RECORDS = [RawRecord(struct.pack(">i", n), b'{"n": %d}' % n, n * 1000, partition=n % 2) for n in range(5)]
 
 
-def test_records_that_nobody_declares() -> None:
+def test_records_of_an_undeclared_topic_are_printed() -> None:
     listing = print_records(
         MetadataQuery(MetadataKind.TOPIC, "x"),
         [*RECORDS[:2], RawRecord(None, None, 1 << 62), RawRecord(b"k", b"\xff", 5)],
@@ -155,7 +155,7 @@ def test_records_that_nobody_declares() -> None:
     ("interval", "limit", "keys"),
     [(None, None, "01234"), (2, None, "024"), (2, 2, "02"), (None, 1, "0"), (9, 9, "0")],
 )
-def test_every_nth_record_up_to_a_limit(interval: int | None, limit: int | None, keys: str) -> None:
+def test_print_takes_every_nth_record_up_to_a_limit(interval: int | None, limit: int | None, keys: str) -> None:
     (table,) = print_records(
         MetadataQuery(MetadataKind.TOPIC, "x", interval=interval, limit=limit), RECORDS, None
     ).tables

@@ -1,4 +1,4 @@
-"""An answer that went over the wire is shown as it would have been here."""
+"""A result read from JSON is displayed as it would be locally."""
 
 from __future__ import annotations
 
@@ -55,13 +55,13 @@ def through(listing: Listing) -> Listing:
         "DROP TABLE counts; LIST TABLES;",
     ],
 )
-def test_the_same_is_shown(statement: str) -> None:
+def test_a_result_read_from_json_is_displayed_unchanged(statement: str) -> None:
     listing = asked(MORE, statement)
     assert listing_text(through(listing), RESERVED) == listing_text(listing, RESERVED)
     assert list(table_cells(through(listing))) == list(table_cells(listing))
 
 
-def test_what_the_json_does_not_know() -> None:
+def test_results_that_json_represents_partially() -> None:
     world = World()
     world.execute(MADE + "DESCRIBE clicks; EXPLAIN ctas_counts_0;")
     source, query = (listing_text(through(answer)) for answer in world.answers)
@@ -69,13 +69,13 @@ def test_what_the_json_does_not_know() -> None:
     assert "PAGE  | VARCHAR(STRING)  (key)" in query  # whether it is a stream's or a table's
 
 
-def test_what_became_of_a_statement() -> None:
+def test_the_status_of_a_statement_is_displayed() -> None:
     told = {"@type": "currentStatus", "statementText": "x", "commandStatus": {"message": "Stream created"}}
     assert listing_text(read_entity(told)) == "Stream created"
     assert listing_text(read_entity({**told, "warnings": [{"message": "but"}]})) == "Stream created\nbut"
 
 
-def test_a_kind_that_nobody_has_heard_of() -> None:
+def test_an_unknown_kind_of_result_is_displayed() -> None:
     assert listing_text(read_entity({"@type": "news", "statementText": "x", "a": 1, "b": ["c"], "warnings": []})) == (
         "a                    : 1\nb                    : c"
     )

@@ -1,4 +1,4 @@
-"""Texts that are made to keep a reader busy, or to fill its memory."""
+"""Inputs designed to exhaust the parser's time or memory."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ BOMBS = {
 
 
 @pytest.mark.parametrize("text", BOMBS.values(), ids=BOMBS.keys())
-def test_it_is_refused_soon(text: str) -> None:
+def test_a_hostile_input_is_refused_quickly(text: str) -> None:
     began = time.process_time()
     parsed = parse(text)
     assert parsed.errors
@@ -33,6 +33,6 @@ def test_it_is_refused_soon(text: str) -> None:
     assert time.process_time() - began < 10
 
 
-def test_statements_are_counted_right_or_wrong() -> None:
+def test_valid_and_invalid_statements_count_towards_the_limit() -> None:
     assert count_statements("SHOW STREAMS; nonsense; 'a;b'; -- c;\n/* ; */ SELECT") == 4
     assert count_statements("") == 0

@@ -1,4 +1,4 @@
-"""Every kind of statement, every kind of expression, and errors that say where and what."""
+"""Every kind of statement and expression, and the place and text of syntax errors."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES.split())
-def test_a_keyword_is_a_name_where_the_keyword_cannot_stand(name: str) -> None:
+def test_a_keyword_is_a_name_where_the_keyword_is_not_allowed(name: str) -> None:
     folded = name.upper()
     created = parse_one(f"CREATE STREAM s ({name} INT KEY, x INT)")
     assert isinstance(created, ast.CreateSource)
@@ -287,13 +287,13 @@ def test_error(text: str) -> None:
     assert f"    {text}\n    {' ' * (column - 1)}^" in str(error)
 
 
-def test_all_errors_of_a_script_are_found_and_the_rest_is_read() -> None:
+def test_all_errors_of_a_script_are_found_and_the_rest_is_parsed() -> None:
     parsed = parse("SELECT a FROM;\n\nSHOW STREAMS;\n  CREAT x;\nSHOW TABLES")
     assert [error.where for error in parsed.errors] == ["line 1:14", "line 4:3"]
     assert parsed.statements == [(ast.Show("STREAMS"), "SHOW STREAMS;"), (ast.Show("TABLES"), "SHOW TABLES")]
 
 
-def test_places_count_in_the_whole_text() -> None:
+def test_error_positions_count_in_the_whole_text() -> None:
     text = "SHOW STREAMS;\n-- why\n  DROP STREAM s;"
     statement = parse(text).statements[1][0]
     assert statement.span == Span(text.index("DROP"), len(text) - 1, 3, 3)
@@ -313,23 +313,23 @@ def test_variables() -> None:
     assert text == "CREATE STREAM orders WITH (kafka_topic='x-orders', partitions=3);"
 
 
-def test_variables_end_and_come_from_outside() -> None:
+def test_variables_can_be_undefined_and_passed_in() -> None:
     assert parse("DROP STREAM ${s};", variables={"s": "a"}).statements[0][0] == ast.DropSource("STREAM", "A")
     assert len(parse("UNDEFINE s; DROP STREAM ${s};", variables={"s": "a"}).errors) == 1
     assert len(parse("DROP STREAM ${s};", variables={"s": "a; DROP STREAM b"}).errors) == 1
 
 
-def test_one_means_one() -> None:
+def test_parse_one_refuses_two_statements() -> None:
     with pytest.raises(KsqlSyntaxError, match="one statement"):
         parse_one("SHOW STREAMS; SHOW TABLES;")
 
 
-def test_too_deep_is_refused() -> None:
+def test_deep_nesting_is_refused() -> None:
     with pytest.raises(KsqlSyntaxError, match="nested"):
         parse_expression(" + ".join(["a"] * 5000))
     assert parse_expression("(" * 5000 + "a" + ")" * 5000) == A
 
 
-def test_the_corpus_is_read_and_refused_as_in_ksqldb() -> None:
+def test_the_corpus_is_accepted_and_refused_as_by_ksqldb() -> None:
     wrong = [(id_, parsed.errors) for id_, text, refused in cases() if bool((parsed := parse(text)).errors) != refused]
     assert wrong == []

@@ -1,4 +1,4 @@
-"""Typical mistakes, and exactly what a person reads about them."""
+"""Typical syntax errors and their exact messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""SELECT DISTINCT: where it stands in the plan, what it refuses, and what comes out of it."""
+"""SELECT DISTINCT: its place in the plan, refused forms, and results."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def compared(select: str) -> list[tuple[str, str]]:
     return [(named.name, expression_text(named.expression)) for named in distinct(select).on]
 
 
-def test_all_that_is_selected_is_compared() -> None:
+def test_distinct_compares_all_selected_columns() -> None:
     node = distinct("SELECT DISTINCT ID, A + 1 AS N, B FROM S WHERE C > 1e0")
     assert [named.name for named in node.on] == ["ID", "N", "B"]
     assert isinstance(node.input, Select)
@@ -41,7 +41,7 @@ def test_all_that_is_selected_is_compared() -> None:
     assert node.window is None
 
 
-def test_what_on_names_is_compared_before_the_projection() -> None:
+def test_distinct_on_compares_its_expressions_before_the_projection() -> None:
     node = distinct("SELECT DISTINCT ON (B, A / 2) ID, C FROM S")
     assert [(named.name, expression_text(named.expression)) for named in node.on] == [
         ("B", "B"),
@@ -50,7 +50,7 @@ def test_what_on_names_is_compared_before_the_projection() -> None:
     assert isinstance(node.input, Source)
 
 
-def test_a_window() -> None:
+def test_distinct_takes_a_window() -> None:
     node = distinct("SELECT DISTINCT * FROM S WINDOW TUMBLING (SIZE 1 HOUR, GRACE PERIOD 5 MINUTES)")
     assert node.window is not None
     assert (node.window.kind, node.window.size) == (WindowKind.TUMBLING, timedelta(hours=1))
@@ -58,20 +58,20 @@ def test_a_window() -> None:
     assert node.relation.window is None
 
 
-def test_a_new_key_is_compared_as_such() -> None:
+def test_distinct_compares_a_new_key() -> None:
     assert compared("SELECT DISTINCT ON (A, B) A, B FROM S PARTITION BY A") == [("A", "$key0"), ("B", "B")]
     assert isinstance(distinct("SELECT DISTINCT ON (A, B) A, B FROM S PARTITION BY A").input, Rekey)
     assert compared("SELECT DISTINCT A, B FROM S PARTITION BY A") == [("A", "A"), ("B", "B")]
 
 
-def test_above_a_join_and_inside_of_a_query() -> None:
+def test_distinct_is_planned_over_a_join_and_in_a_subquery() -> None:
     assert compared("SELECT DISTINCT S.ID, T.W FROM S JOIN T ON S.ID = T.ID") == [("S_ID", "S_ID"), ("W", "W")]
     assert compared("SELECT DISTINCT ON (T.W) S.ID, T.W FROM S JOIN T ON S.ID = T.ID") == [("T.W", "T.W")]
     # A key that a subquery does not select is not seen, and not compared.
     assert compared("SELECT ID, A FROM (SELECT DISTINCT ID, A FROM S)") == [("ID", "ID"), ("A", "A")]
 
 
-def test_the_windows_of_a_source_are_part_of_its_key() -> None:
+def test_windows_of_a_source_are_part_of_its_key() -> None:
     world = World()
     world.execute(
         "CREATE STREAM w (id INT KEY, a INT)"
@@ -114,12 +114,12 @@ def test_refusals_have_a_place_and_a_fix(statement: str, code: str) -> None:
     assert all(isinstance(error, StatementError) and error.span for error in errors)
 
 
-def test_all_faults_are_told_at_once() -> None:
+def test_all_errors_are_reported_together() -> None:
     found = check_script(f"{SOURCES}CREATE STREAM O AS SELECT DISTINCT ON (NOBODY) NOTHING FROM S;").errors
     assert [error.code for error in found] == ["column-not-found", "column-not-found"]
 
 
-def test_it_is_not_changed_by_replacing() -> None:
+def test_a_distinct_query_cannot_be_replaced() -> None:
     first = "CREATE STREAM O AS SELECT DISTINCT ID, A FROM S;"
     for other in ("SELECT DISTINCT ID, A, B FROM S", "SELECT ID, A FROM S"):
         found = check_script(f"{SOURCES}{first} CREATE OR REPLACE STREAM O AS {other};").errors
@@ -141,7 +141,7 @@ def ran(select: str, *records: tuple[Any, Any, int]) -> tuple[list[Any], list[Pr
     return [(orjson.loads(r.key or b"null"), orjson.loads(r.value or b"null"), r.time) for r in found], problems
 
 
-def test_rows_go_on_unchanged_under_their_key() -> None:
+def test_rows_pass_unchanged_with_their_key() -> None:
     found, problems = ran(
         "SELECT DISTINCT ON (A) ID, B FROM S",
         (1, {"A": 1, "B": "x"}, 10),
@@ -163,7 +163,7 @@ def test_a_late_row_is_reported() -> None:
     assert [(problem.code, problem.time) for problem in problems] == [("late-record", 9)]
 
 
-def test_what_cannot_be_computed_is_null_and_reported() -> None:
+def test_an_expression_that_fails_is_null_and_reported() -> None:
     found, problems = ran(
         "SELECT DISTINCT ON (1 / A) ID, A FROM S", (1, {"A": 0}, 1), (2, {"A": 0}, 2), (3, {"A": 1}, 3)
     )

@@ -1,4 +1,4 @@
-"""What is ours about time in KSQL: windows, triggers, joins by event time."""
+"""Extensions for time in KSQL: windows, triggers, joins by event time."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ def first(text: str, kind: type[Any]) -> Any:
         ),
     ],
 )
-def test_triggers(clause: str, trigger: Any, results: Results) -> None:
+def test_emit_clauses_become_triggers(clause: str, trigger: Any, results: Results) -> None:
     node = first(COUNT.format(MINUTE, clause), Emit)
     assert (node.trigger, node.results) == (trigger, results)
     assert isinstance(node.input, Aggregate)
 
 
 @pytest.mark.parametrize("clause", ["", "EMIT CHANGES", "EMIT CHANGES ACCUMULATING"])
-def test_changes_at_once_need_no_step(clause: str) -> None:
+def test_emit_changes_needs_no_step(clause: str) -> None:
     assert first(COUNT.format(MINUTE, clause), Emit) is None
 
 
-def test_windows() -> None:
+def test_window_clauses_become_windows() -> None:
     sliding = first(COUNT.format("WINDOW SLIDING (SIZE 10 SECONDS, GRACE PERIOD 1 SECOND)", ""), Aggregate)
     assert sliding.relation.window.kind is WindowKind.SLIDING
     sampling = first(COUNT.format("WINDOW HOPPING (SIZE 1 MINUTE, ADVANCE BY 1 HOUR)", ""), Aggregate)
@@ -64,7 +64,7 @@ def test_windows() -> None:
     assert isinstance(arriving.input, ProcessingTime)
 
 
-def test_a_join_by_event_time() -> None:
+def test_system_time_plans_a_join_by_event_time() -> None:
     assert first(JOIN.format(""), StreamTableJoin).history is None
     assert first(JOIN.format("FOR SYSTEM_TIME AS OF S.ROWTIME"), StreamTableJoin).history == timedelta(days=1)
     aliased = "FOR SYSTEM_TIME AS OF ROWTIME HISTORY 2 HOURS AS T"
@@ -94,7 +94,7 @@ def test_refusals_have_a_place_and_a_fix(text: str, code: str) -> None:
     assert refused.value.span
 
 
-def test_the_new_words_are_still_names() -> None:
+def test_new_keywords_are_still_valid_names() -> None:
     parse_one("SELECT every, after, early, late, per, batch, history, sliding, idle, processing, of FROM for for;")
 
 
@@ -102,7 +102,7 @@ def record(key: int, time: int, **columns: Any) -> RawRecord:
     return RawRecord(orjson.dumps(key), orjson.dumps(columns), time)
 
 
-def test_from_records_to_records() -> None:
+def test_triggers_determine_the_records_that_are_emitted() -> None:
     pipe = Pipeline(planned(COUNT.format("", "EMIT CHANGES EVERY 10 SECONDS")))
     assert pipe.feed("s", [record(1, 1000), record(2, 2000), record(1, 3000)]) == []
     assert [(r.key, r.value, r.time) for r in pipe.tick(10_000)] == [
@@ -111,19 +111,19 @@ def test_from_records_to_records() -> None:
     ]
 
 
-def test_a_batch_ends_with_the_records_it_was_given() -> None:
+def test_per_batch_emits_once_for_each_batch() -> None:
     pipe = Pipeline(planned(COUNT.format("", "EMIT CHANGES PER BATCH")))
     assert [r.value for r in pipe.feed("s", [record(1, 1), record(1, 2)])] == [b'{"N":2}']
     assert [r.value for r in pipe.run([("s", record(1, 3)), ("s", record(1, 4))])] == [b'{"N":4}']
 
 
-def test_a_stream_meets_the_table_of_its_own_time() -> None:
+def test_a_stream_row_joins_the_table_row_valid_at_its_time() -> None:
     pipe = Pipeline(planned(JOIN.format("FOR SYSTEM_TIME AS OF S.ROWTIME")))
     inputs = [("t", record(1, 10, V=1)), ("t", record(1, 20, V=2)), ("s", record(1, 25)), ("s", record(1, 15))]
     assert [r.value for r in pipe.run(inputs)] == [b'{"V":2}', b'{"V":1}']
 
 
-def test_a_sliding_window_is_read_back_by_its_start_and_size() -> None:
+def test_a_sliding_window_is_decoded_from_its_start_and_size() -> None:
     pipe = Pipeline(planned(COUNT.format("WINDOW SLIDING (SIZE 10 MILLISECONDS)", "")))
     out = pipe.feed("s", [record(1, 5), record(1, 12)])
     assert [int.from_bytes((r.key or b"")[-8:], signed=True) for r in out] == [-4, 3]

@@ -1,4 +1,4 @@
-"""All errors of a script at once, each told once and at its place."""
+"""All errors of a script together, each reported once and at its place."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def refusals(text: str) -> list[str]:
     return [f"{error.code} {error.where}" for error in check_script(text, "a.ksql").errors]
 
 
-def test_errors_of_all_statements_in_the_order_of_the_text() -> None:
+def test_errors_of_all_statements_are_reported_in_the_order_of_the_text() -> None:
     script = (
         CLICKS
         + "CREATE STREAM a AS SELECT id, pge FROM clicks;\n"
@@ -44,14 +44,14 @@ def test_an_error_shows_its_line_and_a_fix() -> None:
     ]
 
 
-def test_a_place_counts_in_the_text_as_it_is_written() -> None:
+def test_a_position_counts_in_the_text_before_substitution() -> None:
     script = (
         "DEFINE wide = 'a_long_name_that_is_not_there';\n" + CLICKS + "SELECT ${wide}, pge FROM clicks EMIT CHANGES;"
     )
     assert refusals(script) == ["column-not-found a.ksql:3:8", "column-not-found a.ksql:3:17"]
 
 
-def test_a_statement_knows_what_the_ones_before_it_made() -> None:
+def test_a_statement_sees_the_sources_of_earlier_statements() -> None:
     found = check_script(
         "SET 'auto.offset.reset' = 'earliest';\n" + CLICKS + "CREATE STREAM a AS SELECT * FROM clicks;"
     )
@@ -61,14 +61,14 @@ def test_a_statement_knows_what_the_ones_before_it_made() -> None:
     assert set(found.catalog.sources) == {"CLICKS", "A"}
 
 
-def test_settings_count_from_where_they_stand() -> None:
+def test_properties_apply_to_later_statements() -> None:
     made = "CREATE STREAM {} AS SELECT * FROM clicks;"
     prefix = "SET 'ksql.output.topic.name.prefix' = 'x-';"
     found = check_script(CLICKS + made.format("a") + prefix + made.format("b"))
     assert [found.catalog.sources[name].topic for name in ("A", "B")] == ["A", "x-B"]
 
 
-def test_the_catalog_that_is_given_stays_as_it_is() -> None:
+def test_the_given_catalog_is_not_changed() -> None:
     before = check_script(CLICKS).catalog
     found = check_script("CREATE STREAM a AS SELECT * FROM clicks;", catalog=before)
     assert (set(before.sources), set(found.catalog.sources)) == ({"CLICKS"}, {"CLICKS", "A"})
@@ -99,7 +99,7 @@ BROKEN = {
         "EXPLAIN SELECT w FROM s;",
     ],
 )
-def test_what_follows_from_an_error_is_counted_but_not_told(broken: str, following: str) -> None:
+def test_consequences_of_an_error_are_counted_but_not_reported(broken: str, following: str) -> None:
     found = check_script(broken + following)
     assert len(found.errors) == 1
     assert found.following == following.count(";")
@@ -118,7 +118,7 @@ def test_what_follows_from_an_error_is_counted_but_not_told(broken: str, followi
     ],
     ids=["type", "variable", "query", "script", "description", "plan"],
 )
-def test_other_things_that_are_missing_after_an_error(script: str) -> None:
+def test_missing_objects_after_an_error_are_consequences(script: str) -> None:
     found = check_script(script)
     assert (len(found.errors), found.following) == (1, 1)
 
@@ -132,11 +132,11 @@ def test_other_things_that_are_missing_after_an_error(script: str) -> None:
     ],
     ids=["another source", "another mistake", "dropped anyway"],
 )
-def test_an_error_of_its_own_is_told(second: str) -> None:
+def test_an_independent_error_is_reported(second: str) -> None:
     assert len(check_script(BROKEN["refused"] + second).errors) == 2
 
 
-def test_a_name_that_was_made_after_all() -> None:
+def test_an_error_on_a_name_that_was_declared_later_is_reported() -> None:
     made = "CREATE STREAM s (id INT KEY) WITH (kafka_topic='s', value_format='JSON');"
     found = check_script(BROKEN["refused"] + made + "CREATE STREAM a AS SELECT id, w FROM s;")
     assert [error.code for error in found.errors] == ["bad-type", "column-not-found"]
@@ -149,7 +149,7 @@ def check_file(path: Path) -> CheckedScript:
     return check_script(read_script(path), str(path))
 
 
-def test_a_script_is_found_beside_the_one_that_runs_it(tmp_path: Path) -> None:
+def test_a_script_path_is_relative_to_the_script_that_runs_it(tmp_path: Path) -> None:
     (tmp_path / "inner").mkdir()
     (tmp_path / "main.ksql").write_text("RUN SCRIPT 'inner/one.ksql'; SELECT ${column} FROM clicks EMIT CHANGES;")
     (tmp_path / "inner" / "one.ksql").write_text("RUN SCRIPT 'two.ksql'; DEFINE column = 'page';")
@@ -160,14 +160,14 @@ def test_a_script_is_found_beside_the_one_that_runs_it(tmp_path: Path) -> None:
     assert len(found.planned) == 3
 
 
-def test_a_script_that_runs_itself(tmp_path: Path) -> None:
+def test_a_script_that_runs_itself_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.ksql").write_text("RUN SCRIPT 'b.ksql';")
     (tmp_path / "b.ksql").write_text("\nRUN SCRIPT './a.ksql';")
     (error,) = check_file(tmp_path / "a.ksql").errors
     assert (error.code, error.where) == ("bad-script", f"{tmp_path / 'b.ksql'}:2:1")
 
 
-def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "a.ksql").write_bytes(b"\xff\xfe")
     with pytest.raises(BadScript, match="not UTF-8"):
         read_script(tmp_path / "a.ksql")
@@ -190,7 +190,7 @@ def test_every_error_of_the_corpus_has_a_place_an_excerpt_and_a_fix() -> None:
     assert not lacking
 
 
-def test_all_faults_of_one_statement_are_told_in_order() -> None:
+def test_all_errors_of_one_statement_are_reported_in_order() -> None:
     checked = check_script(
         "CREATE STREAM o (id INT KEY, amount DOUBLE, city STRING) WITH (KAFKA_TOPIC='o', VALUE_FORMAT='JSON');\n"
         "CREATE STREAM b AS SELECT id, amout, UCASE(amount) AS u, TRANSFORM(ARRAY[1], x => x + y) AS t\n"
@@ -205,7 +205,7 @@ def test_all_faults_of_one_statement_are_told_in_order() -> None:
     assert (checked.statements, checked.refused) == (2, 1)
 
 
-def test_for_who_is_elsewhere_no_file_is_read(tmp_path: Path) -> None:
+def test_a_remote_client_cannot_read_files(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("0123456789abcdef")
     (error,) = check_script(f"RUN SCRIPT '{tmp_path}/secret';", reads_files=False).errors
     assert (error.code, "0123" in str(error)) == ("unsupported", False)

@@ -1,4 +1,4 @@
-"""Alerts and notifiers in a catalog: what is there, what is refused, what LIST and DESCRIBE tell."""
+"""Alerts and notifiers in the catalog: creation, refusals, LIST and DESCRIBE."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_an_alert_is_a_query_until_it_is_dropped(world: World) -> None:
     assert (world.running, world.catalog.alerts, world.catalog.notifiers) == ({}, {}, {})
 
 
-def test_ending_the_query_ends_the_alert(world: World) -> None:
+def test_terminating_the_query_drops_the_alert(world: World) -> None:
     world.execute("TERMINATE ALL;")
     assert world.catalog.alerts == {}
 
@@ -49,13 +49,13 @@ def test_ending_the_query_ends_the_alert(world: World) -> None:
         ("UNMUTE ALERT cold;", UnknownAlert, 14),
     ],
 )
-def test_refusals(world: World, statement: str, error: type[HeadraceError], column: int) -> None:
+def test_invalid_statements_are_refused(world: World, statement: str, error: type[HeadraceError], column: int) -> None:
     with pytest.raises(error) as raised:
         world.execute(statement)
     assert raised.value.where == f"line 1:{column}"
 
 
-def test_listed_and_described_without_secrets(world: World) -> None:
+def test_listings_and_descriptions_contain_no_secrets(world: World) -> None:
     world.execute("LIST ALERTS; LIST NOTIFIERS; DESCRIBE ALERT hot; EXPLAIN ALERT_HOT_0;")
     alerts, notifiers, described, explained = world.answers
     (row,) = alerts.body()["alerts"]

@@ -1,4 +1,4 @@
-"""DESCRIBE, LIST, SHOW, EXPLAIN and PRINT become questions; what they name must be there."""
+"""DESCRIBE, LIST, SHOW, EXPLAIN and PRINT become metadata queries; unknown names are refused."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def question(statement: str) -> MetadataQuery:
         ),
     ],
 )
-def test_statements_are_questions(statement: str, about: MetadataKind, more: dict[str, Any]) -> None:
+def test_statements_become_metadata_queries(statement: str, about: MetadataKind, more: dict[str, Any]) -> None:
     asked = question(statement)
     assert asked == MetadataQuery(about, **more)
     assert asked.text == statement
@@ -68,13 +68,13 @@ def test_statements_are_questions(statement: str, about: MetadataKind, more: dic
         ("INSERT INTO s SELECT * FROM s", "PERSISTENT"),
     ],
 )
-def test_explain_has_the_query(statement: str, kind: str) -> None:
+def test_explain_contains_the_planned_query(statement: str, kind: str) -> None:
     asked = question(f"EXPLAIN {statement};")
     assert asked.query is not None
     assert (asked.about, asked.query_type) == (MetadataKind.QUERY, kind)
 
 
-def test_what_is_explained_changes_nothing() -> None:
+def test_explain_does_not_change_the_catalog() -> None:
     found = checked("EXPLAIN CREATE STREAM t AS SELECT * FROM s;")
     assert list(found.catalog.sources) == ["S", "COUNTS"]
     assert list(found.catalog.queries) == ["CTAS_COUNTS_0"]

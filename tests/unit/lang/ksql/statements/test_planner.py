@@ -1,4 +1,4 @@
-"""Statements become plans: the golden scripts, and what planning does to the catalog."""
+"""Statements become plans: the golden scripts, and the effect of planning on the catalog."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ COUNTS = "CREATE TABLE counts AS SELECT page, COUNT(*) AS n FROM clicks GROUP BY
 
 
 @pytest.mark.parametrize("script", golden.scripts(), ids=lambda script: script.stem)
-def test_golden(script: Path) -> None:
+def test_a_script_has_its_golden_plan(script: Path) -> None:
     found = golden.checked(script)
     assert [error.code for error in found.errors] == golden.codes(script)
     assert golden.outcome(found) == golden.text_of(script).read_text(encoding="utf-8"), "if it is right: make bless"
 
 
-def test_no_golden_text_is_left_over() -> None:
+def test_every_golden_plan_has_a_script() -> None:
     assert {golden.text_of(script) for script in golden.scripts()} == set(golden.FOLDER.glob("*/*.txt"))
 
 
@@ -37,7 +37,7 @@ def planned(text: str, catalog: Catalog) -> list[Action]:
     return [planner.plan(statement, own) for statement, own in parse(text).statements]
 
 
-def test_a_statement_sees_what_the_ones_before_it_made() -> None:
+def test_a_statement_sees_the_sources_of_earlier_statements() -> None:
     catalog = Catalog()
     _, made = planned(CLICKS + COUNTS, catalog)
     assert isinstance(made, CreateSource)
@@ -46,7 +46,7 @@ def test_a_statement_sees_what_the_ones_before_it_made() -> None:
     assert (catalog.readers("CLICKS"), catalog.writers("COUNTS")) == (["CTAS_COUNTS_0"], ["CTAS_COUNTS_0"])
 
 
-def test_a_table_that_can_be_asked_has_the_indexes_it_names() -> None:
+def test_a_materialized_table_has_its_declared_indexes() -> None:
     catalog = Catalog()
     columns = "(id INT PRIMARY KEY, city STRING, `Amount` DOUBLE)"
     planned(
@@ -66,7 +66,7 @@ def test_a_table_that_can_be_asked_has_the_indexes_it_names() -> None:
             planned(text, catalog)
 
 
-def test_a_refused_statement_leaves_no_trace() -> None:
+def test_a_refused_statement_changes_nothing() -> None:
     catalog = Catalog()
     planned(CLICKS, catalog)
     before = catalog.copy()
@@ -75,7 +75,7 @@ def test_a_refused_statement_leaves_no_trace() -> None:
     assert catalog == before
 
 
-def test_drop_ends_the_query_that_fills_it() -> None:
+def test_drop_terminates_the_query_that_writes_to_the_source() -> None:
     catalog = Catalog()
     planned(CLICKS + COUNTS, catalog)
     with pytest.raises(HeadraceError, match="source-in-use"):
@@ -88,7 +88,7 @@ def test_drop_ends_the_query_that_fills_it() -> None:
     assert not catalog.sources
 
 
-def test_a_replacement_names_the_query_that_ends_for_it() -> None:
+def test_a_replacement_names_the_query_that_it_replaces() -> None:
     catalog = Catalog()
     planned(CLICKS + "CREATE STREAM pages AS SELECT id, page FROM clicks;", catalog)
     (made,) = planned("CREATE OR REPLACE STREAM pages AS SELECT id, page FROM clicks WHERE id > 0;", catalog)
@@ -96,7 +96,7 @@ def test_a_replacement_names_the_query_that_ends_for_it() -> None:
     assert made.replaces == "CSAS_PAGES_0"
 
 
-def test_a_copy_of_the_catalog_stays_as_it_was() -> None:
+def test_a_copy_of_the_catalog_does_not_change() -> None:
     catalog = Catalog()
     planned(CLICKS, catalog)
     before = catalog.copy()

@@ -1,4 +1,4 @@
-"""Group commit: a request fails alone, a change rolls back, nothing that was called off is written."""
+"""Group commit: a request fails alone, a failed change rolls back, a cancelled request is not written."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def together(log: EmbeddedLog, *requests: Request) -> list[object]:
     return [future.exception() or future.result() for future in futures]
 
 
-def test_appends_of_a_group_are_joined(log: EmbeddedLog) -> None:
+def test_appends_of_a_group_become_one_extent_per_partition(log: EmbeddedLog) -> None:
     log.create_topic("t", TopicSpec(partitions=2))
     given = [Append("t", raw(b"%d" % i), i % 2) for i in range(6)]
     results = together(log, *(Request(log.appender.parts([append])) for append in given))
@@ -37,7 +37,7 @@ def test_appends_of_a_group_are_joined(log: EmbeddedLog) -> None:
     assert (values(log, "t", 0), values(log, "t", 1)) == ([b"0", b"2", b"4"], [b"1", b"3", b"5"])
 
 
-def test_rows_with_other_columns_are_joined_too(log: EmbeddedLog) -> None:
+def test_rows_with_different_columns_become_one_extent(log: EmbeddedLog) -> None:
     from headrace.log.stored_rows import from_records
 
     log.create_topic("t")
@@ -47,7 +47,7 @@ def test_rows_with_other_columns_are_joined_too(log: EmbeddedLog) -> None:
     assert [r.headers for r in read(log, "t").records()] == [(), (("h", b"1"),)]
 
 
-def test_a_bad_request_fails_alone(log: EmbeddedLog, folder: Path) -> None:
+def test_an_invalid_request_fails_alone(log: EmbeddedLog, folder: Path) -> None:
     log.create_topic("t")
     log.create_topic("gone")
     log.create_topic("small", TopicSpec(quota_bytes=Size(100)))
@@ -69,7 +69,7 @@ def test_a_bad_request_fails_alone(log: EmbeddedLog, folder: Path) -> None:
     assert log.head(["t"]) == 2
 
 
-def test_large_groups_leave_no_files_behind_when_one_fails(open_log: OpenLog, folder: Path) -> None:
+def test_a_failed_request_of_a_large_group_leaves_no_file(open_log: OpenLog, folder: Path) -> None:
     log = open_log(storage_inline_bytes=Size(1000))
     log.create_topic("t")
     requests = [Request(log.appender.parts([Append("t", raw(b"x" * 600))])) for _ in range(3)]
@@ -79,7 +79,7 @@ def test_large_groups_leave_no_files_behind_when_one_fails(open_log: OpenLog, fo
     assert len(values(log, "t")) == 3
 
 
-def test_a_change_that_fails_is_undone(log: EmbeddedLog) -> None:
+def test_a_failed_change_is_rolled_back(log: EmbeddedLog) -> None:
     def change(db) -> None:
         db.execute("INSERT INTO writers VALUES ('half', 1, 1)")
         raise UnknownTopic("no")
@@ -90,7 +90,7 @@ def test_a_change_that_fails_is_undone(log: EmbeddedLog) -> None:
     log.create_topic("t")
 
 
-def test_a_number_and_its_repeat_in_one_group(log: EmbeddedLog) -> None:
+def test_a_repeated_sequence_within_a_group_is_applied_once(log: EmbeddedLog) -> None:
     log.create_topic("t")
     writer = log.writer("w")
     requests = [
@@ -102,7 +102,7 @@ def test_a_number_and_its_repeat_in_one_group(log: EmbeddedLog) -> None:
     assert values(log, "t") == [b"0", b"2"]
 
 
-def test_what_was_called_off_is_not_written(log: EmbeddedLog) -> None:
+def test_a_cancelled_request_is_not_written(log: EmbeddedLog) -> None:
     log.create_topic("t")
     requests = [Request(log.appender.parts([Append("t", raw(b"%d" % i))])) for i in range(2)]
     with log.committer._busy:
@@ -133,7 +133,7 @@ def test_a_log_opened_twice_in_one_process_commits_each_row_once(log: EmbeddedLo
         assert mine == [b"%d.%d" % (number, i) for i in range(60)]
 
 
-def test_without_acknowledgement_a_changed_topic_loses_nothing(log: EmbeddedLog, open_log: OpenLog) -> None:
+def test_altering_a_topic_loses_no_unacknowledged_rows(log: EmbeddedLog, open_log: OpenLog) -> None:
     log.create_topic("t")
     other = open_log()
     for i in range(40):
@@ -177,7 +177,7 @@ def test_levels_of_acknowledgement_differ_in_what_is_synced(log: EmbeddedLog) ->
     assert page.synced == 3
 
 
-def test_a_mark_without_rows_is_synced(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_writer_mark_without_rows_is_synced(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
     writer, synced = log.writer("w"), []

@@ -1,4 +1,4 @@
-"""The mailbox: posts, answers, and who is woken when."""
+"""The mailbox between processes: posts, replies, and who wakes up when."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def pair(tmp_path: Path) -> Iterator[tuple[Mailbox, Mailbox]]:
         box.close()
 
 
-def test_a_post_is_taken_and_answered(pair: tuple[Mailbox, Mailbox]) -> None:
+def test_a_post_is_taken_and_gets_a_reply(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
     assert poster.post(PARTS) == 1
     (post,) = leader.collect()
@@ -41,7 +41,7 @@ def test_a_refused_post_has_no_offsets(pair: tuple[Mailbox, Mailbox]) -> None:
     assert (poster.state, poster.reply()) == (REFUSED, None)
 
 
-def test_a_post_taken_back_is_not_answered(pair: tuple[Mailbox, Mailbox]) -> None:
+def test_a_withdrawn_post_gets_no_reply(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
     poster.post(PARTS)
     (post,) = leader.collect()
@@ -52,12 +52,12 @@ def test_a_post_taken_back_is_not_answered(pair: tuple[Mailbox, Mailbox]) -> Non
     assert poster.state == POSTED
 
 
-def test_too_large_a_post_is_not_for_the_mailbox(pair: tuple[Mailbox, Mailbox]) -> None:
+def test_an_oversized_post_is_refused(pair: tuple[Mailbox, Mailbox]) -> None:
     assert pair[1].post([("t", 1, 1, 0, None, [(b"v" * 20_000, None)])]) is None
     assert pair[1].state == EMPTY
 
 
-def test_one_has_the_turn_and_is_seen_to_have_it(pair: tuple[Mailbox, Mailbox]) -> None:
+def test_one_process_leads_and_others_see_it(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
     assert not poster.has_leader
     assert leader.try_lead()
@@ -69,7 +69,7 @@ def test_one_has_the_turn_and_is_seen_to_have_it(pair: tuple[Mailbox, Mailbox]) 
     poster.step_down()
 
 
-def test_who_has_an_answer_wakes_up(pair: tuple[Mailbox, Mailbox]) -> None:
+def test_a_reply_wakes_its_poster(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
     assert leader.try_lead()
     poster.post(PARTS)
@@ -80,7 +80,7 @@ def test_who_has_an_answer_wakes_up(pair: tuple[Mailbox, Mailbox]) -> None:
     assert woken.wait(LONG / 2)
 
 
-def test_one_who_posted_wakes_up_when_the_turn_is_free(pair: tuple[Mailbox, Mailbox]) -> None:
+def test_a_poster_wakes_up_when_the_leader_steps_down(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
     assert leader.try_lead()
     poster.post(PARTS)
@@ -89,7 +89,7 @@ def test_one_who_posted_wakes_up_when_the_turn_is_free(pair: tuple[Mailbox, Mail
     assert woken.wait(LONG / 2)
 
 
-def test_a_ring_between_looking_and_sleeping_is_not_missed(pair: tuple[Mailbox, Mailbox]) -> None:
+def test_a_signal_between_checking_and_sleeping_is_not_missed(pair: tuple[Mailbox, Mailbox]) -> None:
     leader, poster = pair
     assert leader.try_lead()
     ring = poster.ring
@@ -100,7 +100,7 @@ def test_a_ring_between_looking_and_sleeping_is_not_missed(pair: tuple[Mailbox, 
 
 
 @pytest.mark.parametrize("back", [False, True])
-def test_who_leads_waits_for_the_company_of_the_last_group(
+def test_a_leader_waits_for_the_members_of_the_last_group(
     pair: tuple[Mailbox, Mailbox], monkeypatch: pytest.MonkeyPatch, back: bool
 ) -> None:
     leader, poster = pair

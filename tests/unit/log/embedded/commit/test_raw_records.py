@@ -1,4 +1,4 @@
-"""Bare records become the rows that `prepare` makes of them."""
+"""Raw records become the rows that `prepare_rows` makes of them."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ANY = st.builds(Record, _BYTES, _BYTES, _HEADERS, _TIME, _TIME, _TIME)
 
 
 @given(st.lists(_PLAIN, min_size=1, max_size=20) | st.lists(_ANY, min_size=1, max_size=4))
-def test_rows_are_those_of_prepare(records: list[Record]) -> None:
+def test_rows_are_those_of_prepare_rows(records: list[Record]) -> None:
     rows = raw_records.raw_rows(records, 7)
     rows.validate(full=True)
     expected = prepare_rows(records, Topic("t", TopicSpec(), 0), 7)
@@ -30,7 +30,7 @@ def test_rows_are_those_of_prepare(records: list[Record]) -> None:
 
 
 @given(st.lists(_PLAIN, min_size=1, max_size=3), st.lists(_ANY, max_size=2))
-def test_an_extent_knows_its_times(plain: list[Record], others: list[Record]) -> None:
+def test_an_extent_has_the_time_range_of_its_rows(plain: list[Record], others: list[Record]) -> None:
     records = plain + others
     encoder = ExtentEncoder(Path(), "owner", 1 << 20)
     assert raw_records.stage_records(records, encoder, 7) == encoder.stage(

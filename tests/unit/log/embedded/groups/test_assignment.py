@@ -1,4 +1,4 @@
-"""Partitions are given out evenly, to those who want them, and stay where they are if they can."""
+"""Partitions are assigned evenly to subscribed members, and stay where they are if possible."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ partitions = st.sets(st.builds(TopicPartition, st.sampled_from(TOPICS), st.integ
 
 
 @given(members, partitions, st.data())
-def test_everything_wanted_is_given_once_and_evenly(members, partitions, data) -> None:
+def test_every_subscribed_partition_is_assigned_once_and_evenly(members, partitions, data) -> None:
     current = data.draw(st.dictionaries(st.sampled_from(sorted(partitions) or [None]), st.sampled_from("xyzwq")))
     chosen = assign(members, partitions, current)
     assert set(chosen) == {p for p in partitions if any(p.topic in topics for topics in members.values())}
@@ -29,7 +29,7 @@ def test_everything_wanted_is_given_once_and_evenly(members, partitions, data) -
     assert assign(members, partitions, chosen) == chosen  # nothing moves without need
 
 
-def test_a_newcomer_takes_its_share_and_no_more() -> None:
+def test_a_new_member_takes_only_its_share() -> None:
     partitions = [TopicPartition("a", i) for i in range(6)]
     before = assign({"x": frozenset("a"), "y": frozenset("a")}, partitions, {})
     after = assign({m: frozenset("a") for m in "xyz"}, partitions, before)

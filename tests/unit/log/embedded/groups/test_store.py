@@ -1,4 +1,4 @@
-"""Corner cases of groups: members that were thought dead, topics that come again, filters that let little through."""
+"""Corner cases of groups: members that were presumed dead, recreated topics, selective filters."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 ON_T = Subscription(("t",))
 
 
-def test_a_partition_that_comes_back_starts_at_what_was_committed(log: EmbeddedLog) -> None:
+def test_a_reassigned_partition_starts_at_its_committed_offset(log: EmbeddedLog) -> None:
     log.create_topic("t", TopicSpec(partitions=2))
     for p in range(2):
         log.append([Append("t", raw(b"1", b"2", b"3"), p)])
@@ -34,7 +34,7 @@ def test_a_partition_that_comes_back_starts_at_what_was_committed(log: EmbeddedL
     assert (first.position(kept), first.position(back)) == (3, 1)
 
 
-def test_a_rebalance_that_was_slept_through_is_noticed(log: EmbeddedLog) -> None:
+def test_a_missed_rebalance_is_noticed(log: EmbeddedLog) -> None:
     log.create_topic("t")
     put(log, "t", b"1", b"2")
     first = log.consumer("g", ON_T)
@@ -48,7 +48,7 @@ def test_a_rebalance_that_was_slept_through_is_noticed(log: EmbeddedLog) -> None
     first.commit()
 
 
-def test_a_member_of_a_group_that_was_deleted_joins_the_new_one(log: EmbeddedLog, clock: ManualClock) -> None:
+def test_a_member_of_a_deleted_group_joins_the_new_group(log: EmbeddedLog, clock: ManualClock) -> None:
     log.create_topic("t", TopicSpec(partitions=2))
     first = log.consumer("g", ON_T)
     log._groups.leave("g", first.id)
@@ -58,7 +58,7 @@ def test_a_member_of_a_group_that_was_deleted_joins_the_new_one(log: EmbeddedLog
     assert (len(first.assignment), len(second.assignment)) == (1, 1)
 
 
-def test_members_that_are_silent_for_too_long_are_dead(open_log: OpenLog, clock: ManualClock) -> None:
+def test_members_without_heartbeat_are_removed(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(clock, storage_group_session_timeout=timedelta(seconds=10))
     log.create_topic("t")
     first = log.consumer("g", ON_T)
@@ -98,7 +98,7 @@ def test_deleting_a_subscribed_topic_raises_an_error(log: EmbeddedLog) -> None:
     assert log.group("g").lag == {T0: 0}
 
 
-def test_a_filter_that_lets_little_through_does_not_wait(log: EmbeddedLog) -> None:
+def test_a_selective_filter_does_not_delay_a_poll(log: EmbeddedLog) -> None:
     log.create_topic("t")
     log.append([Append("t", raw(*(b"%04d" % i for i in range(2000))))])
     wanted = Subscription(("t",), where=lambda batch: pc.equal(batch.rows.column("value"), b"1999"))
@@ -117,7 +117,7 @@ def test_partitions_are_polled_in_turn(log: EmbeddedLog) -> None:
     assert order == [0, 1, 2, 0, 1, 2]
 
 
-def test_a_consumer_may_outlive_its_log(open_log: OpenLog) -> None:
+def test_a_consumer_can_be_closed_after_its_log(open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("t")
     consumer = log.consumer("g", ON_T)

@@ -1,4 +1,4 @@
-"""Backups of a data folder in use: whole, sound, and never mistaken for one when killed."""
+"""Backups of a data folder in use: complete, consistent, and unusable if interrupted."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ def test_a_backup_of_a_busy_log_is_a_prefix_of_it(tmp_path: Path, busy: tuple[Pa
             assert group.members == ()
 
 
-def test_a_backup_is_a_data_folder_that_works(tmp_path: Path) -> None:
+def test_a_backup_opens_as_a_data_folder(tmp_path: Path) -> None:
     source = filled(tmp_path / "data")
     backup(source, tmp_path / "copy")
     with EmbeddedLog(tmp_path / "copy", SETTINGS) as log:
@@ -141,7 +141,7 @@ def test_files_are_shared_by_a_backup_and_copied_by_a_restore(tmp_path: Path) ->
     assert values(tmp_path / "new") == list(range(1_001))
 
 
-def test_the_original_may_go(tmp_path: Path) -> None:
+def test_a_backup_does_not_depend_on_the_original(tmp_path: Path) -> None:
     source = filled(tmp_path / "data")
     backup(source, tmp_path / "copy")
     with EmbeddedLog(source, SETTINGS) as log:
@@ -157,7 +157,7 @@ def test_progress_reaches_the_end(tmp_path: Path) -> None:
     assert seen[-1][0] == seen[-1][1] > 0
 
 
-def test_a_killed_backup_is_none(tmp_path: Path) -> None:
+def test_an_interrupted_backup_is_not_restored(tmp_path: Path) -> None:
     source, dest = filled(tmp_path / "data"), tmp_path / "copy"
     process = subprocess.Popen([sys.executable, "-c", STUCK, str(source), str(dest)], stdout=subprocess.PIPE, text=True)
     assert process.stdout
@@ -177,7 +177,7 @@ def test_a_killed_backup_is_none(tmp_path: Path) -> None:
     assert values(dest) == list(range(1_001))
 
 
-def test_a_failing_backup_leaves_nothing(tmp_path: Path) -> None:
+def test_a_failed_backup_leaves_no_files(tmp_path: Path) -> None:
     source = filled(tmp_path / "data")
 
     def fail(done: int, total: int) -> None:
@@ -196,7 +196,7 @@ def test_an_empty_folder_may_be_the_target(tmp_path: Path) -> None:
     assert not (tmp_path / "copy" / ".partial").exists()
 
 
-def test_refusals(tmp_path: Path) -> None:
+def test_invalid_targets_and_sources_are_refused(tmp_path: Path) -> None:
     source = filled(tmp_path / "data")
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "letter").touch()

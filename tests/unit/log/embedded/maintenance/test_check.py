@@ -1,4 +1,4 @@
-"""`log check`: finds what was done to a data folder behind its back, and nothing else."""
+"""`log check` finds every kind of damage to a data folder, and reports nothing else."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_progress_reaches_the_end(folder: Path) -> None:
     assert seen[-1][0] == seen[-1][1] > 0
 
 
-def test_upkeep_truncation_and_deletion_are_no_damage(folder: Path) -> None:
+def test_maintenance_truncation_and_deletion_are_no_damage(folder: Path) -> None:
     with EmbeddedLog(folder, SETTINGS) as log:
         for i in range(20):
             log.append([Append("a", rows(i, 3)), Append("b", rows(i, 3))])
@@ -125,7 +125,7 @@ def test_every_contradiction_is_found(folder: Path, sql: str, kind: str) -> None
     assert kind in kinds(folder)
 
 
-def test_a_group_beyond_the_end_is_found(folder: Path) -> None:
+def test_a_committed_offset_beyond_the_end_is_found(folder: Path) -> None:
     change(folder, "UPDATE offsets SET offset = 100000", "groups.db")
     assert kinds(folder) == {"group"}
 
@@ -140,13 +140,13 @@ def test_a_missing_file_is_found(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("keep", [0, 1, 1000])
-def test_a_cut_file_is_found(folder: Path, keep: int) -> None:
+def test_a_truncated_file_is_found(folder: Path, keep: int) -> None:
     path = large(folder)
     path.write_bytes(path.read_bytes()[:keep])
     assert {"size", "checksum"} == kinds(folder)
 
 
-def test_one_bit_is_found(folder: Path) -> None:
+def test_a_flipped_bit_is_found(folder: Path) -> None:
     path = large(folder)
     content = bytearray(path.read_bytes())
     content[-100] ^= 1
@@ -170,7 +170,7 @@ def test_an_orphaned_file_is_reported_but_is_no_damage(folder: Path) -> None:
     assert (finding.kind, finding.damage) == ("orphan", False)
 
 
-def test_a_file_of_a_living_writer_is_no_orphan(folder: Path) -> None:
+def test_a_file_of_a_live_writer_is_no_orphan(folder: Path) -> None:
     with EmbeddedLog(folder, SETTINGS) as log:
         log.encoder.new_path("arrow").write_bytes(b"x")
         assert check(folder).findings == []
@@ -185,6 +185,6 @@ def test_a_broken_database_is_found(folder: Path) -> None:
     assert kinds(folder) == {"database"}
 
 
-def test_no_log_is_an_error(tmp_path: Path) -> None:
+def test_a_folder_without_a_log_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(NotADataFolder):
         check(tmp_path)

@@ -1,4 +1,4 @@
-"""A backup that somebody else has made: it must not write, or read, outside of its folder."""
+"""A hostile backup can neither write nor read outside of its folder."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def files(folder: Path) -> set[Path]:
 
 
 @pytest.mark.parametrize("name", ["../../../escaped", "{}/escaped", "..", "a-b.arrow/../../escaped", "a-b.arrow\0"])
-def test_a_file_does_not_leave_the_folder(copy: Path, tmp_path: Path, name: str) -> None:
+def test_a_file_path_outside_the_folder_is_refused(copy: Path, tmp_path: Path, name: str) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     content = the_file(copy).read_bytes()
@@ -49,7 +49,7 @@ def test_a_file_does_not_leave_the_folder(copy: Path, tmp_path: Path, name: str)
     assert not any(outside.iterdir())
 
 
-def test_a_link_is_not_followed(copy: Path, tmp_path: Path) -> None:
+def test_a_symbolic_link_is_not_followed(copy: Path, tmp_path: Path) -> None:
     rows = the_file(copy)
     (tmp_path / "private").write_bytes(rows.read_bytes())
     rows.unlink()
@@ -59,5 +59,5 @@ def test_a_link_is_not_followed(copy: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "new").exists()
 
 
-def test_one_of_ours_is_restored(copy: Path, tmp_path: Path) -> None:
+def test_a_valid_backup_is_restored(copy: Path, tmp_path: Path) -> None:
     assert restore(copy, tmp_path / "new").rows == 200

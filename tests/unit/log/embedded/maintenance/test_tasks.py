@@ -1,4 +1,4 @@
-"""Merging, retention, archiving, compaction and purging: rows, offsets and sequences stay what they were."""
+"""Merging, retention, archiving, compaction and purging keep rows, offsets and sequences."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from tests.unit.log.embedded.data_folder import LARGE, extents, files, offsets, 
 MINUTE = timedelta(minutes=1)
 
 
-def test_merging_keeps_everything_in_fewer_extents(log: EmbeddedLog) -> None:
+def test_merging_keeps_all_rows_in_fewer_extents(log: EmbeddedLog) -> None:
     log.create_topic("t")
     log.create_topic("other")
     for i in range(20):
@@ -53,7 +53,7 @@ def test_large_merged_extents_become_files(open_log: OpenLog, folder: Path) -> N
     assert values(log, "t") == [b"%d" % i * 500 for i in range(10)]
 
 
-def test_a_large_extent_is_not_written_again_for_a_few_small_ones(log: EmbeddedLog) -> None:
+def test_a_large_extent_is_not_rewritten_for_a_few_small_ones(log: EmbeddedLog) -> None:
     log.create_topic("t")
     put(log, "t", LARGE)
     for _ in range(7):
@@ -86,9 +86,7 @@ def test_more_extents_can_be_replaced_than_sqlite_takes_parameters(log: Embedded
     assert log.store.query("SELECT replaced_at, count(*) FROM extents GROUP BY 1") == [(5, 33_000)]
 
 
-def test_replaced_extents_stay_for_a_while_and_are_purged_then(
-    open_log: OpenLog, clock: ManualClock, folder: Path
-) -> None:
+def test_replaced_extents_are_purged_after_a_delay(open_log: OpenLog, clock: ManualClock, folder: Path) -> None:
     log = open_log(clock, storage_inline_bytes=Size(500), storage_file_delete_delay=MINUTE)
     log.create_topic("t")
     for i in range(8):
@@ -105,7 +103,7 @@ def test_replaced_extents_stay_for_a_while_and_are_purged_then(
     assert len(values(log, "t")) == 8
 
 
-def test_retention_by_time_removes_what_is_old(open_log: OpenLog, clock: ManualClock) -> None:
+def test_retention_by_time_removes_old_rows(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(clock)
     log.create_topic("t", TopicSpec(retention_time=MINUTE))
     for i in range(4):
@@ -131,7 +129,7 @@ def test_retention_by_size_removes_the_oldest(log: EmbeddedLog) -> None:
 
 
 @pytest.mark.parametrize("merged", [False, True])
-def test_archived_rows_are_still_read(open_log: OpenLog, clock: ManualClock, folder: Path, merged: bool) -> None:
+def test_archived_rows_can_be_read(open_log: OpenLog, clock: ManualClock, folder: Path, merged: bool) -> None:
     log = open_log(clock, storage_file_delete_delay=timedelta(0))
     log.create_topic("t", TopicSpec(retention_time=MINUTE, archive=True))
     for i in range(10):
@@ -158,7 +156,7 @@ def test_archived_rows_are_still_read(open_log: OpenLog, clock: ManualClock, fol
     assert files(folder) == set()
 
 
-def test_compaction_keeps_the_latest_of_each_key_in_its_place(log: EmbeddedLog) -> None:
+def test_compaction_keeps_the_latest_row_of_each_key_at_its_offset(log: EmbeddedLog) -> None:
     log.create_topic("t", TopicSpec(compact=True))
     for i, key in enumerate([b"a", b"b", None, b"a", b"c", b"b", None, b"b"]):
         put(log, "t", b"%d" % i, key=key)
@@ -172,7 +170,7 @@ def test_compaction_keeps_the_latest_of_each_key_in_its_place(log: EmbeddedLog) 
     assert offsets(log, "t") == [2, 3, 6, 7, 8]
 
 
-def test_tombstones_stay_for_their_time_from_the_first_compaction(open_log: OpenLog, clock: ManualClock) -> None:
+def test_tombstones_are_retained_from_the_first_compaction(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(clock)
     log.create_topic("t", TopicSpec(compact=True, tombstone_time=MINUTE))
     put(log, "t", b"x", None, key=b"a")
@@ -188,7 +186,7 @@ def test_tombstones_stay_for_their_time_from_the_first_compaction(open_log: Open
     assert offsets(log, "t") == [2]
 
 
-def test_compaction_may_leave_nothing(open_log: OpenLog, clock: ManualClock) -> None:
+def test_compaction_may_remove_all_rows(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(clock)
     log.create_topic("t", TopicSpec(compact=True, tombstone_time=timedelta(0)))
     put(log, "t", b"x", None, key=b"a")
@@ -201,7 +199,7 @@ def test_compaction_may_leave_nothing(open_log: OpenLog, clock: ManualClock) -> 
     assert offsets(log, "t") == [2]
 
 
-def test_compaction_is_by_key_columns_and_marks_of_deletion(log: EmbeddedLog) -> None:
+def test_compaction_uses_key_columns_and_deletion_marks(log: EmbeddedLog) -> None:
     schema = Schema.parse("id int key, region string key, name string")
     log.create_topic("t", TopicSpec(compact=True, schema=schema, tombstone_time=timedelta(0)))
     rows = {
@@ -215,9 +213,7 @@ def test_compaction_is_by_key_columns_and_marks_of_deletion(log: EmbeddedLog) ->
     assert read(log, "t").rows.column("name").to_pylist() == ["b", "d"]
 
 
-def test_extents_with_a_gap_in_front_keep_their_offsets_when_merged_or_archived(
-    open_log: OpenLog, clock: ManualClock
-) -> None:
+def test_extents_after_a_gap_keep_their_offsets_when_merged_or_archived(open_log: OpenLog, clock: ManualClock) -> None:
     log = open_log(clock)
     log.create_topic("t", TopicSpec(compact=True))
     put(log, "t", b"old", b"new", key=b"a")
@@ -232,7 +228,7 @@ def test_extents_with_a_gap_in_front_keep_their_offsets_when_merged_or_archived(
     assert log.removed(["t"]) == 2
 
 
-def test_a_column_added_meanwhile_is_not_cut_off(log: EmbeddedLog) -> None:
+def test_a_column_added_during_a_merge_is_kept(log: EmbeddedLog) -> None:
     log.create_topic("t", TopicSpec(schema=Schema.parse("id int key")))
     stale = log.catalog.entry("t")
     log.alter_topic("t", schema=Schema.parse("id int key, name string"))
@@ -247,7 +243,7 @@ def test_a_column_added_meanwhile_is_not_cut_off(log: EmbeddedLog) -> None:
     assert read(log, "t").rows.column("name").to_pylist() == [str(i) for i in range(10)]
 
 
-def test_old_extents_are_read_and_merged_with_the_schema_of_today(log: EmbeddedLog) -> None:
+def test_old_extents_are_read_and_merged_with_the_current_schema(log: EmbeddedLog) -> None:
     log.create_topic("t", TopicSpec(schema=Schema.parse("id int key, p float")))
     log.append([Append("t", pa.RecordBatch.from_pydict({"id": [1], "p": [1.5]}))])
     log.alter_topic("t", schema=Schema.parse("id bigint key, p double, s string default 'd'"))
@@ -261,7 +257,7 @@ def test_old_extents_are_read_and_merged_with_the_schema_of_today(log: EmbeddedL
     assert len(extents(log)) == 1
 
 
-def test_a_swap_that_comes_second_is_refused(log: EmbeddedLog, folder: Path) -> None:
+def test_a_second_replacement_of_an_extent_is_refused(log: EmbeddedLog, folder: Path) -> None:
     log.create_topic("t")
     for _ in range(8):
         put(log, "t", LARGE)
@@ -275,7 +271,7 @@ def test_a_swap_that_comes_second_is_refused(log: EmbeddedLog, folder: Path) -> 
     assert len(values(log, "t")) == 8
 
 
-def test_files_of_the_dead_are_removed_and_of_the_living_kept(log: EmbeddedLog, folder: Path) -> None:
+def test_files_of_dead_processes_are_removed_and_of_live_ones_kept(log: EmbeddedLog, folder: Path) -> None:
     owner = Owner(folder / "owners")
     dead, alive = folder / "extents" / "0123456789ab-x.arrow", folder / "extents" / f"{owner.id}-x.arrow"
     archived = folder / "archive" / "0123456789ab-y.parquet"
@@ -288,14 +284,14 @@ def test_files_of_the_dead_are_removed_and_of_the_living_kept(log: EmbeddedLog, 
     assert files(folder) == set()
 
 
-def test_posts_of_the_dead_are_forgotten(log: EmbeddedLog) -> None:
+def test_posts_of_dead_processes_are_removed(log: EmbeddedLog) -> None:
     with log.store.transaction() as db:
         db.executemany("INSERT INTO mail VALUES (?, 1, x'')", [("0123456789ab",), (log.owner,)])
     log.maintenance.run()
     assert log.store.query("SELECT owner FROM mail") == [(log.owner,)]
 
 
-def test_everything_that_is_due_is_purged_at_once(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_everything_due_is_purged_in_one_run(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(rules, "_PURGED", 3)
     log.create_topic("t")
     for _ in range(10):
@@ -306,7 +302,7 @@ def test_everything_that_is_due_is_purged_at_once(log: EmbeddedLog, monkeypatch:
     assert log.maintenance.run() == MaintenanceReport(purged=10)
 
 
-def test_only_one_does_the_upkeep(log: EmbeddedLog, open_log: OpenLog) -> None:
+def test_only_one_process_runs_maintenance(log: EmbeddedLog, open_log: OpenLog) -> None:
     log.create_topic("t")
     other, entered, done, found = open_log(), threading.Event(), threading.Event(), []
 
@@ -324,7 +320,7 @@ def test_only_one_does_the_upkeep(log: EmbeddedLog, open_log: OpenLog) -> None:
     assert other.maintenance.run() == MaintenanceReport()
 
 
-def test_it_runs_by_itself(open_log: OpenLog) -> None:
+def test_maintenance_runs_in_the_background(open_log: OpenLog) -> None:
     log = open_log(storage_maintenance_interval=timedelta(milliseconds=5))
     log.create_topic("t")
     for _ in range(10):
@@ -335,7 +331,7 @@ def test_it_runs_by_itself(open_log: OpenLog) -> None:
     assert len(values(log, "t")) == 10
 
 
-def test_readers_are_not_disturbed(open_log: OpenLog) -> None:
+def test_maintenance_does_not_affect_readers(open_log: OpenLog) -> None:
     log = open_log(storage_file_delete_delay=timedelta(0), storage_inline_bytes=Size(300))
     log.create_topic("t", TopicSpec(compact=True))
     done, wrong = threading.Event(), []
@@ -363,7 +359,7 @@ def test_readers_are_not_disturbed(open_log: OpenLog) -> None:
     assert len(values(log, "t")) == 33
 
 
-def test_a_failed_swap_leaves_no_file(log: EmbeddedLog, folder: Path) -> None:
+def test_a_failed_replacement_leaves_no_file(log: EmbeddedLog, folder: Path) -> None:
     log.create_topic("t")
     for _ in range(8):
         put(log, "t", LARGE)

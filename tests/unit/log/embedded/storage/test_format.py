@@ -1,4 +1,4 @@
-"""A folder that format 1 wrote is read by this version, whole."""
+"""A data folder of format 1 is read completely by this version."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def old(tmp_path: Path):
         yield log
 
 
-def test_every_kind_of_extent_is_in_it(old: EmbeddedLog) -> None:
+def test_the_fixture_contains_every_kind_of_extent(old: EmbeddedLog) -> None:
     assert {kind for kind, _ in extents(old)} == {"inline", "file", "archive"}
     assert {merged for (merged,) in old.store.query("SELECT merged FROM extents")} == {0, 1, 2}
 
@@ -71,7 +71,7 @@ def test_writers_and_groups_resume(old: EmbeddedLog) -> None:
     assert [r.value for r in batch.records()] == [b"5", b"6", b"7", b"8", b"9"]
 
 
-def test_it_can_be_written_and_kept_up(old: EmbeddedLog) -> None:
+def test_an_old_folder_can_be_written_and_maintained(old: EmbeddedLog) -> None:
     before = {name: read(old, name).rows for name in ("archived", "compacted", "merged", "typed")}
     for _ in range(10):
         old.append([Append(name, raw(b"new", key=b"n")) for name in ("archived", "compacted", "merged")])

@@ -19,7 +19,7 @@ from tests.unit.log.embedded.conftest import OpenLog
 from tests.unit.log.embedded.data_folder import LARGE, extents, files, put, raw, read, values
 
 
-def test_everything_is_there_after_opening_again(folder: Path, open_log: OpenLog) -> None:
+def test_everything_is_restored_after_reopening(folder: Path, open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("t", TopicSpec(partitions=2))
     put(log, "t", b"small", key=b"k")
@@ -32,12 +32,12 @@ def test_everything_is_there_after_opening_again(folder: Path, open_log: OpenLog
     assert again.writer("w").last == 3
 
 
-def test_a_new_folder_is_made_with_its_parents(tmp_path: Path) -> None:
+def test_a_new_folder_is_created_with_its_parents(tmp_path: Path) -> None:
     with EmbeddedLog(tmp_path / "a" / "b"):
         assert (tmp_path / "a" / "b" / "FORMAT").read_text() == "headrace 1\n"
 
 
-def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
+def test_a_folder_with_foreign_files_is_refused(tmp_path: Path) -> None:
     (tmp_path / "precious.txt").write_text("mine")
     with pytest.raises(NotADataFolder) as raised:
         EmbeddedLog(tmp_path)
@@ -46,7 +46,7 @@ def test_a_folder_of_others_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("mark", [b"something else", b"headrace x", b"", b"\xff\xfe"])
-def test_a_mark_that_is_not_ours_is_refused(tmp_path: Path, mark: bytes) -> None:
+def test_a_foreign_format_file_is_refused(tmp_path: Path, mark: bytes) -> None:
     (tmp_path / "FORMAT").write_bytes(mark)
     with pytest.raises(NotADataFolder):
         EmbeddedLog(tmp_path)
@@ -58,7 +58,7 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
         EmbeddedLog(tmp_path)
 
 
-def test_a_file_in_the_place_of_the_folder_is_refused(tmp_path: Path) -> None:
+def test_a_file_instead_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "data").write_text("")
     with pytest.raises(Exception) as raised:  # noqa: PT011
         EmbeddedLog(tmp_path / "data")
@@ -147,7 +147,7 @@ def test_a_forked_child_may_not_use_it(log: EmbeddedLog) -> None:
     producer.close()
 
 
-def test_closing_ends_what_waits(log: EmbeddedLog) -> None:
+def test_closing_wakes_waiting_readers(log: EmbeddedLog) -> None:
     log.create_topic("t")
     consumer = log.consumer("g", Subscription(("t",)))
     seen: list[object] = []
@@ -197,7 +197,7 @@ def test_closing_while_threads_append_is_safe(open_log: OpenLog) -> None:
         assert codes == ["closed"] * len(acts)
 
 
-def test_what_was_sent_is_there_after_closing(folder: Path, open_log: OpenLog) -> None:
+def test_closing_writes_unacknowledged_records(folder: Path, open_log: OpenLog) -> None:
     log = open_log()
     log.create_topic("t")
     for i in range(50):
@@ -206,7 +206,7 @@ def test_what_was_sent_is_there_after_closing(folder: Path, open_log: OpenLog) -
     assert values(open_log(), "t") == [b"%d" % i for i in range(50)]
 
 
-def test_a_quota_is_kept(log: EmbeddedLog, folder: Path) -> None:
+def test_a_quota_is_enforced(log: EmbeddedLog, folder: Path) -> None:
     log.create_topic("t", TopicSpec(quota_bytes=Size(10_000)))
     log.create_topic("free")
     put(log, "t", b"x" * 6000)
@@ -224,7 +224,7 @@ def test_a_quota_is_kept(log: EmbeddedLog, folder: Path) -> None:
     assert len(values(log, "t")) == 2
 
 
-def test_nothing_is_left_of_an_append_that_failed(log: EmbeddedLog, folder: Path) -> None:
+def test_a_failed_append_leaves_nothing(log: EmbeddedLog, folder: Path) -> None:
     log.create_topic("t")
     with pytest.raises(UnknownTopic):
         log.append([Append("t", raw(LARGE)), Append("no", raw(b"x"))])
@@ -235,7 +235,7 @@ def test_nothing_is_left_of_an_append_that_failed(log: EmbeddedLog, folder: Path
     assert extents(log) == [("file", 1)]
 
 
-def test_many_topics(log: EmbeddedLog) -> None:
+def test_a_log_holds_many_topics(log: EmbeddedLog) -> None:
     for i in range(500):
         log.create_topic(f"t{i:03}", TopicSpec(partitions=2))
     assert len(log.topics()) == 500
@@ -243,7 +243,7 @@ def test_many_topics(log: EmbeddedLog) -> None:
     assert log.head([f"t{i:03}" for i in range(500)]) == 500
 
 
-def test_a_topic_made_by_one_who_died_before_telling_is_found(log: EmbeddedLog, open_log: OpenLog) -> None:
+def test_a_topic_created_by_a_process_that_died_before_signalling_is_found(log: EmbeddedLog, open_log: OpenLog) -> None:
     other = open_log()
     other.topics()
     log.create_topic("t")
@@ -256,7 +256,7 @@ def test_a_topic_made_by_one_who_died_before_telling_is_found(log: EmbeddedLog, 
     assert values(log, "t") == [b"x", b"y"]
 
 
-def test_a_committer_that_died_before_telling_does_not_hold_up_others(log: EmbeddedLog) -> None:
+def test_a_committer_that_died_before_signalling_does_not_block_others(log: EmbeddedLog) -> None:
     log.create_topic("t")
     put(log, "t", b"x")
     log.store.commit_signal.page.committed = log.store.commit_signal.page.synced = 0
@@ -264,7 +264,7 @@ def test_a_committer_that_died_before_telling_does_not_hold_up_others(log: Embed
     assert log.store.commit_signal.page.synced == 1
 
 
-def test_a_folder_may_be_removed_and_made_again(tmp_path: Path) -> None:
+def test_a_folder_can_be_removed_and_recreated(tmp_path: Path) -> None:
     import shutil
 
     for value in (b"first", b"second"):
@@ -275,7 +275,7 @@ def test_a_folder_may_be_removed_and_made_again(tmp_path: Path) -> None:
         shutil.rmtree(tmp_path / "data")
 
 
-def test_threads_that_ended_leave_no_connections(log: EmbeddedLog) -> None:
+def test_connections_of_finished_threads_are_closed(log: EmbeddedLog) -> None:
     log.create_topic("t")
     for _ in range(20):
         thread = threading.Thread(target=lambda: log.bounds("t"))
@@ -284,7 +284,7 @@ def test_threads_that_ended_leave_no_connections(log: EmbeddedLog) -> None:
     assert len(log.store._readers) <= 2
 
 
-def test_typed_and_raw_topics_live_in_one_log(log: EmbeddedLog) -> None:
+def test_a_log_holds_typed_and_raw_topics(log: EmbeddedLog) -> None:
     log.create_topic("raw")
     log.create_topic("typed", TopicSpec(schema=Schema.parse("id int key")))
     import pyarrow as pa

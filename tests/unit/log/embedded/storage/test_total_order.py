@@ -1,4 +1,4 @@
-"""One order over all topics: positions, cuts and pieces."""
+"""The total order over all topics: positions, cuts and parts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def sequences(log: EmbeddedLog, topics: list[str], after: int, upto: int) -> lis
     return sorted(s for b in log.scan(topics, after, upto) for s in b.rows.column("$sequence").to_pylist())
 
 
-def test_an_empty_log_is_at_its_head(log: EmbeddedLog) -> None:
+def test_an_empty_log_has_its_head_at_zero(log: EmbeddedLog) -> None:
     log.create_topic("t")
     assert (log.head(["t"]), log.removed(["t"]), log.cut(["t"], 0, 5)) == (0, 0, 0)
     assert list(log.scan(["t"], 0, 0)) == []
@@ -50,7 +50,7 @@ def test_merged_extents_that_overlap_do_not_make_a_batch_larger(log: EmbeddedLog
     assert len(sizes) <= 12
 
 
-def test_pieces_cover_a_range_once(log: EmbeddedLog, folder: Path) -> None:
+def test_parts_cover_a_range_once(log: EmbeddedLog, folder: Path) -> None:
     log.create_topic("t", TopicSpec(partitions=3, partitioner="round-robin"))
     for i in range(30):
         log.append([Append("t", raw(b"x", b"y"), i % 3)])

@@ -44,12 +44,12 @@ def test_rows_without_payload_or_group_do_not_count() -> None:
     assert bench.codes == ["null-value", "null-group"]
 
 
-def test_a_null_among_several_groups_leaves_the_row_out() -> None:
+def test_a_row_with_a_null_group_column_is_skipped() -> None:
     bench = Bench(grouped("COUNT", by=(G, N)))
     assert bench.step.process(0, [event(1, "a", None), event(2, "a", 1)]) == [(2, ("a", 1), (1,), None)]
 
 
-def test_groups_may_be_lists() -> None:
+def test_group_keys_may_be_lists() -> None:
     relation = Relation(Kind.STREAM, (), (Field("l", array(INT)),))
     node = grouped("COUNT")
     column = Column(array(INT), "l")
@@ -77,7 +77,7 @@ def test_an_aggregate_that_raises_keeps_its_state() -> None:
     assert bench.problems[0].where == "BAD as bad"
 
 
-def test_what_came_out_does_not_change_later() -> None:
+def test_emitted_results_are_not_changed_later() -> None:
     bench = Bench(grouped("COLLECT_LIST n"))
     (first,) = bench.step.process(0, [event(1, "a", 1)])
     bench.step.process(0, [event(2, "a", 2)])
@@ -89,7 +89,7 @@ calls = ("COUNT", "COUNT n", "SUM n", "MIN n", "MAX n", "LATEST_BY_OFFSET n", "C
 
 
 @given(st.lists(rows, max_size=30), cuts)
-def test_a_batch_may_be_cut_anywhere(rows: list[Any], cuts: set[int]) -> None:
+def test_any_batches_give_the_same_results(rows: list[Any], cuts: set[int]) -> None:
     events = on_port(event(*row) for row in rows)
     whole = Bench(grouped(*calls), old=True).run(events)
     assert Bench(grouped(*calls), old=True).run_cut(events, cuts) == whole
@@ -97,7 +97,7 @@ def test_a_batch_may_be_cut_anywhere(rows: list[Any], cuts: set[int]) -> None:
 
 
 @given(st.lists(rows, max_size=30))
-def test_the_end_is_what_a_simple_count_gives(rows: list[Any]) -> None:
+def test_the_final_result_agrees_with_a_simple_count(rows: list[Any]) -> None:
     out = Bench(grouped("COUNT", "SUM n")).run(on_port(event(*row) for row in rows))
     counts = Counter(group for _, group, _ in rows if group is not None)
     assert {key[0]: new[0] for key, new in table_of(out).items()} == counts
@@ -124,24 +124,24 @@ def test_a_row_that_stays_in_its_group_is_one_change() -> None:
     ]
 
 
-def test_a_row_that_moves_leaves_first() -> None:
+def test_a_row_that_changes_its_group_leaves_the_old_group_first() -> None:
     bench = Bench(grouped("COUNT", kind=Kind.TABLE))
     out = bench.step.process(0, [changed(5, ("a", 1), None), changed(3, ("b", 1), ("a", 1))])
     assert out == [(5, ("a",), (1,), None), (5, ("a",), (0,), None), (3, ("b",), (1,), None)]
 
 
-def test_a_row_may_move_to_no_group() -> None:
+def test_a_row_may_change_to_no_group() -> None:
     bench = Bench(grouped("COUNT", kind=Kind.TABLE))
     out = bench.step.process(0, [changed(1, ("a", 1), None), changed(2, (None, 1), ("a", 1))])
     assert out == [(1, ("a",), (1,), None), (2, ("a",), (0,), None)]
     assert bench.codes == ["null-group"]
 
 
-def test_unknown_rows_may_leave() -> None:
+def test_removing_an_unknown_row_is_allowed() -> None:
     assert Bench(grouped("COUNT", kind=Kind.TABLE)).step.process(0, [changed(1, None, ("a", 1))]) == []
 
 
-def test_a_table_needs_aggregates_that_can_take_back() -> None:
+def test_a_table_needs_aggregates_with_undo() -> None:
     node = grouped("MAX n", kind=Kind.TABLE)
     with pytest.raises(ValueError, match="MAX"):
         Bench(node)
@@ -160,7 +160,7 @@ def _changes(updates: list[Any]) -> list[Any]:
 
 
 @given(updates)
-def test_a_table_of_groups_is_that_of_the_rows_left(updates: list[Any]) -> None:
+def test_groups_of_a_table_agree_with_its_current_rows(updates: list[Any]) -> None:
     out = Bench(grouped("COUNT", "SUM n", kind=Kind.TABLE), old=True).run(on_port(_changes(updates)))
     left = [row for row in dict(updates).values() if row is not None]
     for (group,), (count, total) in table_of(out).items():
@@ -170,12 +170,12 @@ def test_a_table_of_groups_is_that_of_the_rows_left(updates: list[Any]) -> None:
 
 
 @given(updates, cuts)
-def test_changes_may_be_cut_anywhere(updates: list[Any], cuts: set[int]) -> None:
+def test_any_batches_of_table_changes_give_the_same_results(updates: list[Any], cuts: set[int]) -> None:
     changes = on_port(_changes(updates))
     node = grouped("COUNT", "SUM n", "COLLECT_LIST n", kind=Kind.TABLE)
     assert Bench(node).run_cut(changes, {c for c in cuts if c <= len(changes)}) == Bench(node).run(changes)
 
 
-def test_the_context_may_be_the_plainest() -> None:
+def test_aggregates_run_with_a_minimal_context() -> None:
     built = build_steps(grouped("COUNT"), Context())
     assert built.step.process(0, [event(1, "a")]) == [(1, ("a",), (1,), None)]

@@ -24,7 +24,7 @@ def distinct(*columns: Column, window: Window | None = None, over: Source | None
     return Distinct(under, under.relation, tuple(NamedExpression(column.name, column) for column in columns), window)
 
 
-def test_the_first_of_equal_rows_goes_on_as_it_is() -> None:
+def test_the_first_of_equal_rows_passes_unchanged() -> None:
     bench = Bench(distinct(G))
     rows = [event(5, "a", 1), event(3, "a", 2), event(4, "b", 3), event(9, "b", 3), event(1, "a", 1)]
     assert bench.step.process(0, rows) == [rows[0], rows[2]]
@@ -38,7 +38,7 @@ def test_all_values_of_on_are_compared_and_nulls_are_equal() -> None:
     assert bench.step.process(0, rows) == [rows[0], rows[2], rows[4]]
 
 
-def test_a_key_may_be_compared() -> None:
+def test_distinct_may_compare_the_key() -> None:
     bench = Bench(distinct(Column(BIGINT, "id")))
     rows: list[Any] = [
         (1, (1,), ("a", 1)),
@@ -65,7 +65,7 @@ def test_a_record_without_a_payload_is_reported() -> None:
     ],
     ids=["not a number", "zero", "lists"],
 )
-def test_values_that_python_finds_different_or_cannot_look_up(kind: Any, same: tuple[Any, Any], other: Any) -> None:
+def test_values_are_compared_by_sql_equality(kind: Any, same: tuple[Any, Any], other: Any) -> None:
     relation = Relation(Kind.STREAM, (), (Field("v", kind),))
     over = Source("s", "s", relation, Format("KAFKA"), Format("JSON"))
     bench = Bench(distinct(Column(kind, "v"), over=over))
@@ -76,28 +76,28 @@ def test_values_that_python_finds_different_or_cannot_look_up(kind: Any, same: t
 # -- windows --------------------------------------------------------------------------------------------------------
 
 
-def test_each_window_has_its_first() -> None:
+def test_each_window_passes_its_first_row() -> None:
     bench = Bench(distinct(G, window=tumbling(10, 5)))
     rows = [event(9, "a"), event(1, "a"), event(10, "a"), event(3, "b"), event(2, "b"), event(19, "a")]
     assert bench.step.process(0, rows) == [rows[0], rows[2], rows[3]]
     assert bench.codes == []
 
 
-def test_late_rows_are_reported_and_left_out() -> None:
+def test_late_rows_are_reported_and_dropped() -> None:
     bench = Bench(distinct(G, window=tumbling(10, 5)))
     rows = [event(1, "a"), event(14, "a"), event(2, "b"), event(15, "a"), event(3, "c"), event(10, "c")]
     assert bench.step.process(0, rows) == [rows[0], rows[1], rows[2], rows[5]]
     assert [(problem.code, problem.time, problem.row) for problem in bench.problems] == [("late-record", 3, ("c", 1))]
 
 
-def test_a_repeated_row_moves_the_time() -> None:
+def test_a_repeated_row_advances_stream_time() -> None:
     bench = Bench(distinct(G, window=tumbling(10, 0)))
     bench.step.process(0, [event(1, "a"), event(11, "a"), event(19, "a"), event(20, "a")])
     assert bench.step.process(0, [event(15, "b")]) == []
     assert bench.codes == ["late-record"]
 
 
-def test_a_closed_window_is_forgotten() -> None:
+def test_a_closed_window_is_removed_from_the_state() -> None:
     bench = Bench(distinct(G, window=tumbling(10, 5)))
     for time in range(0, 1000, 10):
         bench.step.process(0, [event(time, "a"), event(time, "b")])
@@ -122,7 +122,7 @@ windows = st.sampled_from([None, tumbling(10, 5), tumbling(7, 0), tumbling(10), 
 
 
 def model(rows: list[Any], window: Window | None) -> tuple[list[Any], list[Any]]:
-    """What goes on and what is reported, with all that ever came at hand."""
+    """The rows that pass and the rows that are reported, computed from all rows so far."""
     on, left_out, seen, now = [], [], [], -1
     for time, key, row in rows:
         if row is None:
@@ -140,7 +140,7 @@ def model(rows: list[Any], window: Window | None) -> tuple[list[Any], list[Any]]
 
 
 @given(rows, windows, cuts)
-def test_as_the_model_says_wherever_it_is_cut(rows: list[Any], window: Window | None, cuts: set[int]) -> None:
+def test_any_batches_agree_with_the_model(rows: list[Any], window: Window | None, cuts: set[int]) -> None:
     bench = Bench(distinct(G, N, window=window))
     on, left_out = model(rows, window)
     assert bench.run_cut(on_port(rows), cuts) == on
@@ -162,7 +162,7 @@ class Written(dict[Any, Any]):
         self.places += len(value) if isinstance(value, list) else 0
 
 
-def test_many_windows_of_one_start_are_not_written_again_and_again() -> None:
+def test_many_windows_with_one_start_are_not_rewritten() -> None:
     store = Written()
     closing = OpenWindows(store)
     places = [(number, 0) for number in range(20 * PIECE_SIZE + 3)]
@@ -175,7 +175,7 @@ def test_many_windows_of_one_start_are_not_written_again_and_again() -> None:
     assert store == {(): []}
 
 
-def test_what_was_noted_before_there_were_pieces_is_found() -> None:
+def test_windows_stored_in_the_old_layout_are_found() -> None:
     before: Store = {(): [0], (0,): [(number, 0) for number in range(3 * PIECE_SIZE)]}
     closing = OpenWindows(before)
     closing.note([("new", 0)])

@@ -1,4 +1,4 @@
-"""When the changes of a table go on: lists in, lists out, time by ticks."""
+"""When changes of a table are emitted, with time advanced by ticks."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ def emitted(
 # -- paces ----------------------------------------------------------------------------------------------------------
 
 
-def test_per_record_every_change_goes_on() -> None:
+def test_per_record_emits_every_change() -> None:
     assert emitted(PerRecord()).feed((1, "a"), (2, "a")) == [(1, ("a",), (1,), None), (2, ("a",), (2,), (1,))]
 
 
-def test_per_batch_each_changed_key_goes_on_once() -> None:
+def test_per_batch_emits_each_changed_key_once() -> None:
     world = emitted(PerBatch())
     assert world.feed((1, "b"), (2, "a"), (9, "b")) == [(9, ("b",), (2,), None), (2, ("a",), (1,), None)]
     assert world.feed((10, "a")) == [(10, ("a",), (2,), (1,))]
@@ -77,7 +77,7 @@ def test_a_batch_of_several_topics_is_one_batch() -> None:
     assert world.chain.run(inputs) == [(3, ("a",), (2,), None)]
 
 
-def test_every_all_keys_go_on_together_at_full_periods() -> None:
+def test_every_emits_all_changed_keys_at_full_periods() -> None:
     world = emitted(Every(ms(10)))
     assert world.feed((3, "a"), (8, "b"), (9, "a")) == []
     assert world.chain.deadline() == 10
@@ -87,7 +87,7 @@ def test_every_all_keys_go_on_together_at_full_periods() -> None:
     assert world.chain.deadline() is None
 
 
-def test_after_each_key_goes_on_by_itself() -> None:
+def test_after_emits_each_key_separately() -> None:
     world = emitted(After(ms(10)))
     assert world.feed((3, "a"), (8, "b"), (12, "a")) == []
     assert world.chain.deadline() == 13
@@ -96,7 +96,7 @@ def test_after_each_key_goes_on_by_itself() -> None:
     assert world.chain.tick(100) == [(8, ("b",), (1,), None), (17, ("a",), (3,), (2,))]
 
 
-def test_a_key_that_is_gone_again_was_never_there() -> None:
+def test_a_key_created_and_deleted_between_emissions_is_not_emitted() -> None:
     table = source(Kind.TABLE)
     bench = Bench(Emit(table, table.relation, Every(ms(10))))
     bench.step.process(0, [(1, (1,), ("x", 1), None), (2, (1,), None, ("x", 1)), (3, (2,), ("y", 2), None)])
@@ -108,7 +108,7 @@ def test_a_key_that_is_gone_again_was_never_there() -> None:
 # -- panes ----------------------------------------------------------------------------------------------------------
 
 
-def test_on_time_is_when_the_window_ends() -> None:
+def test_the_on_time_pane_is_emitted_at_the_window_end() -> None:
     world = emitted(Panes(), window=tumbling(10, grace=0))
     assert world.feed((3, "a"), (9, "a")) == []
     assert world.chain.deadline() == 10
@@ -117,7 +117,7 @@ def test_on_time_is_when_the_window_ends() -> None:
     assert [p.code for p in world.problems] == ["late-record"]
 
 
-def test_early_on_time_and_late_panes() -> None:
+def test_early_on_time_and_late_panes_are_emitted() -> None:
     world = emitted(Panes(Every(ms(4)), After(ms(3))), window=tumbling(10, grace=100))
     assert world.feed((1, "a"), (2, "a"), (5, "a")) == [(2, ("a", (0, 10)), (2,), None)]
     assert world.feed((9, "a")) == [(5, ("a", (0, 10)), (3,), (2,))]
@@ -127,21 +127,21 @@ def test_early_on_time_and_late_panes() -> None:
     assert world.chain.tick(13) == [(9, ("a", (0, 10)), (6,), (4,))]
 
 
-def test_a_pane_without_news_is_left_out() -> None:
+def test_a_pane_without_changes_is_not_emitted() -> None:
     world = emitted(Panes(PerRecord(), PerRecord()), window=tumbling(10, grace=100))
     assert world.feed((1, "a")) == [(1, ("a", (0, 10)), (1,), None)]
     assert world.chain.tick(10) == []
     assert world.feed((2, "a")) == [(2, ("a", (0, 10)), (2,), (1,))]
 
 
-def test_a_session_is_on_time_when_its_gap_is_over() -> None:
+def test_the_on_time_pane_of_a_session_is_emitted_after_its_gap() -> None:
     world = emitted(Panes(), window=session(10, grace=0))
     assert world.feed((1, "a"), (5, "a")) == []
     assert world.chain.tick(15) == []
     assert world.chain.tick(16) == [(5, ("a", (1, 5)), (2,), None)]
 
 
-def test_an_idle_input_gives_out_its_panes() -> None:
+def test_an_idle_input_emits_its_panes() -> None:
     world = emitted(Panes(), window=replace(tumbling(1000, grace=0), idle=ms(50)))
     assert world.feed((3, "a"), (25, "a")) == []
     assert world.chain.deadline() == 75
@@ -153,7 +153,7 @@ def test_an_idle_input_gives_out_its_panes() -> None:
 # -- results --------------------------------------------------------------------------------------------------------
 
 
-def test_discarding_a_result_holds_what_came_since_the_last() -> None:
+def test_discarding_emits_the_changes_since_the_last_result() -> None:
     world = emitted(Every(ms(10)), DISCARDING, aggregate="SUM n")
     assert world.feed((1, "a", 1), (2, "a", 2), (11, "a", 4), (12, "b", 8), (21, "a", 16)) == [
         (2, ("a",), (3,), None),
@@ -163,13 +163,13 @@ def test_discarding_a_result_holds_what_came_since_the_last() -> None:
     assert world.chain.tick(30) == [(21, ("a",), (16,), None)]
 
 
-def test_discarding_panes_of_a_session_that_grows() -> None:
+def test_discarding_panes_of_a_growing_session() -> None:
     world = emitted(Panes(Every(ms(4)), PerRecord()), DISCARDING, window=session(10, grace=0))
     out = world.play([(1, "a"), (2, "a"), 4, (5, "a"), (6, "a"), 1000])
     assert out == [(2, ("a", (1, 2)), (2,), None), (6, ("a", (1, 6)), (2,), None)]
 
 
-def test_retracting_the_last_result_is_deleted_first() -> None:
+def test_retracting_deletes_the_last_result_first() -> None:
     world = emitted(Every(ms(10)), RETRACTING)
     assert world.play([(1, "a"), 10, (11, "a"), (12, "a"), 20]) == [
         (1, ("a",), (1,), None),
@@ -191,7 +191,7 @@ def of(pace: Pace, window: Window | None) -> Trigger:
 
 
 @given(inputs, cuts, windows, paces, st.sampled_from(Results))
-def test_a_batch_may_be_cut_anywhere(
+def test_any_batches_give_the_same_results(
     inputs: list[Any], cuts: set[int], window: Window | None, pace: Any, results: Results
 ) -> None:
     whole, cut = (emitted(of(pace, window), results, window=window) for _ in range(2))
@@ -204,7 +204,7 @@ def test_a_batch_may_be_cut_anywhere(
 
 
 @given(inputs, windows, paces, st.sampled_from([ACCUMULATING, RETRACTING]))
-def test_in_the_end_everybody_has_heard_of_everything(
+def test_all_changes_are_emitted_eventually(
     inputs: list[Any], window: Window | None, pace: Any, results: Results
 ) -> None:
     at_once, later = World(grouped("COUNT", window=window)), emitted(of(pace, window), results, window=window)
@@ -216,7 +216,7 @@ def test_in_the_end_everybody_has_heard_of_everything(
 
 @pytest.mark.parametrize("window", [None, tumbling(10, 100), session(4, 100)], ids=["none", "tumbling", "session"])
 @given(inputs, paces)
-def test_discarded_results_add_up(window: Window | None, inputs: list[Any], pace: Any) -> None:
+def test_discarded_results_add_up_to_the_total(window: Window | None, inputs: list[Any], pace: Any) -> None:
     world = emitted(of(pace, window), DISCARDING, window=window)
     out = world.play([*inputs, END])
     used = sum(not isinstance(one, int) for one in inputs) - len(world.problems)

@@ -9,7 +9,7 @@ from tests.unit.plan.chain.group_by import event, grouped, on_port, session
 from tests.unit.plan.chain.join_inputs import Bench, cuts, table_of
 
 
-def test_a_session_that_grows_is_deleted_and_comes_again() -> None:
+def test_a_growing_session_is_deleted_and_emitted_again() -> None:
     bench = Bench(grouped("MAX n", window=session(30_000)), old=True)
     rows = [event(0, "a", 0), event(70_010, "a", 1), event(10_009, "a", 5), event(10_010, "a", 6)]
     assert bench.step.process(0, rows) == [
@@ -33,19 +33,19 @@ def test_a_row_between_two_sessions_joins_them() -> None:
     ]
 
 
-def test_merged_values_go_by_arrival() -> None:
+def test_merged_sessions_combine_values_by_arrival() -> None:
     bench = Bench(grouped("EARLIEST_BY_OFFSET n", "LATEST_BY_OFFSET n", window=session(10)))
     out = bench.step.process(0, [event(15, "a", 1), event(0, "a", 2), event(7, "a", 3)])
     assert out[-1] == (15, ("a", (0, 15)), (1, 3), None)
 
 
-def test_a_row_inside_a_session_makes_it_anew() -> None:
+def test_a_row_inside_a_session_deletes_and_emits_it_again() -> None:
     bench = Bench(grouped("COUNT", window=session(10)))
     out = bench.step.process(0, [event(0, "a"), event(8, "a"), event(4, "a")])
     assert out[-2:] == [(8, ("a", (0, 8)), None, None), (8, ("a", (0, 8)), (3,), None)]
 
 
-def test_a_session_of_one_moment_only_changes() -> None:
+def test_a_session_with_unchanged_bounds_is_updated() -> None:
     bench = Bench(grouped("COUNT", window=session(10)), old=True)
     assert bench.step.process(0, [event(5, "a"), event(5, "a")]) == [
         (5, ("a", (5, 5)), (1,), None),
@@ -53,7 +53,7 @@ def test_a_session_of_one_moment_only_changes() -> None:
     ]
 
 
-def test_late_rows_are_reported_and_left_out() -> None:
+def test_late_rows_are_reported_and_dropped() -> None:
     bench = Bench(grouped("COUNT", window=session(10, grace=5)))
     out = bench.step.process(0, [event(0, "a"), event(100, "b"), event(85, "a"), event(84, "a"), event(84, "c")])
     # 84 comes too late for a session of its own, but in time for the one that goes up to 85.
@@ -67,7 +67,7 @@ def test_late_rows_are_reported_and_left_out() -> None:
     assert [(problem.code, problem.row) for problem in bench.problems] == [("late-record", ("c", 1))]
 
 
-def test_closed_sessions_leave_the_stores() -> None:
+def test_closed_sessions_are_removed_from_the_state() -> None:
     bench = Bench(grouped("COUNT", window=session(5, grace=5)))
     for time in range(0, 1000, 20):
         bench.step.process(0, [event(time, f"g{time}"), event(time, "a"), event(time + 4, "a")])
@@ -86,7 +86,7 @@ rows = st.lists(st.tuples(st.integers(0, 80), st.sampled_from(["a", "b"]), st.in
 
 
 @given(rows, st.sampled_from([session(5, 0), session(5, 10), session(10)]), cuts)
-def test_a_batch_may_be_cut_anywhere(rows: list[Any], window: Any, cuts: set[int]) -> None:
+def test_any_batches_give_the_same_results(rows: list[Any], window: Any, cuts: set[int]) -> None:
     node = grouped("COUNT", "AVG n", "COLLECT_LIST n", "LATEST_BY_OFFSET n", "HISTOGRAM g", window=window)
     events = on_port(event(*row) for row in rows)
     assert Bench(node, old=True).run_cut(events, cuts) == Bench(node, old=True).run(events)
@@ -103,7 +103,7 @@ def _sessions(times: list[int], gap: int) -> dict[tuple[int, int], int]:
 
 
 @given(rows)
-def test_sessions_are_those_of_a_batch(rows: list[Any]) -> None:
+def test_sessions_agree_with_a_batch_computation(rows: list[Any]) -> None:
     out = Bench(grouped("COUNT", window=session(5))).run(on_port(event(*row) for row in rows))
     expected = {
         (group, bounds): (count,)

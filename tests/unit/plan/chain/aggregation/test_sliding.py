@@ -34,13 +34,13 @@ def test_rows_of_one_time_share_a_window_and_groups_share_none() -> None:
     ]
 
 
-def test_a_row_out_of_order_counts_in_the_windows_of_those_after_it() -> None:
+def test_an_out_of_order_row_counts_in_the_windows_of_later_rows() -> None:
     bench = Bench(grouped("COUNT", window=sliding(10)))
     bench.run(on_port([event(12, "a"), event(14, "a"), event(30, "a")]))
     assert bench.run(on_port([event(4, "a")])) == [(4, ("a", (-5, 5)), (1,), None), (12, ("a", (3, 13)), (2,), None)]
 
 
-def test_arrival_decides_what_is_latest() -> None:
+def test_the_latest_value_is_the_last_to_arrive() -> None:
     bench = Bench(grouped("LATEST_BY_OFFSET n", window=sliding(10)))
     assert bench.run(on_port([event(12, "a", 1), event(4, "a", 2)]))[-1] == (12, ("a", (3, 13)), (2,), None)
 
@@ -53,13 +53,13 @@ def test_a_row_whose_own_window_has_closed_is_reported_but_counts_in_open_ones()
     assert bench.codes == ["late-record", "late-record"]
 
 
-def test_what_no_window_can_hold_is_forgotten() -> None:
+def test_rows_beyond_all_open_windows_are_removed_from_the_state() -> None:
     bench = Bench(grouped("COUNT", window=sliding(10, grace=5)))
     bench.run(on_port([event(time, "a") for time in range(0, 1000, 5)] + [event(2000, "b")]))
     assert [len(kept) for _, kept in bench.stores["aggregate-0/rows"].values()] == [1]
 
 
-def test_final_gives_each_window_once() -> None:
+def test_emit_final_emits_each_window_once() -> None:
     node = grouped("COUNT", window=sliding(10, grace=0))
     below, above = Bench(node), Bench(finished(node))
     changes = below.run(on_port([event(1, "a"), event(1, "a"), event(3, "a")]))
@@ -71,7 +71,7 @@ events = st.lists(st.tuples(st.integers(0, 60), st.sampled_from("ab"), st.intege
 
 
 @given(events)
-def test_what_it_comes_to_is_the_definition(rows: list[tuple[int, str, int]]) -> None:
+def test_results_agree_with_the_definition(rows: list[tuple[int, str, int]]) -> None:
     found = table_of(Bench(grouped("SUM n", window=sliding(10))).run(on_port(event(*row) for row in rows)))
     assert found == {
         (group, (time - 9, time + 1)): (sum(n for t, g, n in rows if g == group and time - 10 < t <= time),)
@@ -80,7 +80,7 @@ def test_what_it_comes_to_is_the_definition(rows: list[tuple[int, str, int]]) ->
 
 
 @given(events, cuts, st.sampled_from([0, 5, 100]))
-def test_a_batch_may_be_cut_anywhere(rows: list[Any], cuts: set[int], grace: int) -> None:
+def test_any_batches_give_the_same_results(rows: list[Any], cuts: set[int], grace: int) -> None:
     node = grouped("SUM n", "EARLIEST_BY_OFFSET n", window=sliding(10, grace=grace))
     entries = on_port(event(*row) for row in rows)
     whole, cut = Bench(node, old=True), Bench(node, old=True)

@@ -1,4 +1,4 @@
-"""ORDER BY ... LIMIT: who is among the first, who is pushed out, and who comes in again."""
+"""ORDER BY ... LIMIT: which rows enter, leave and return."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def brief(sent: list[Any]) -> list[Any]:
     return [(time, key[0], new and new[0]) for time, key, new, _ in sent]
 
 
-def test_a_row_that_enters_pushes_one_out() -> None:
+def test_a_row_that_enters_displaces_the_last() -> None:
     sent = Bench(top(Kind.TABLE, 2, HIGHEST)).run([row(0, 1, 10), row(1, 2, 20), row(2, 3, 5), row(3, 4, 15)])
     assert brief(sent) == [(0, 1, 10), (1, 2, 20), (3, 1, None), (3, 4, 15)]
 
@@ -51,23 +51,23 @@ def test_a_deletion_lets_the_next_best_in() -> None:
     assert brief(sent) == [(0, 1, 10), (1, 1, None), (1, 2, 20), (2, 2, None), (2, 1, 10), (4, 1, None)]
 
 
-def test_a_row_that_sinks_leaves_and_one_that_stays_changes() -> None:
+def test_a_row_that_falls_out_is_deleted_and_one_that_stays_is_updated() -> None:
     sent = Bench(top(Kind.TABLE, 1, HIGHEST)).run([row(0, 1, 10), row(1, 2, 5), row(2, 1, 8), row(3, 1, 1)])
     assert brief(sent) == [(0, 1, 10), (2, 1, 8), (3, 1, None), (3, 2, 5)]
 
 
-def test_equals_keep_the_order_they_came_in() -> None:
+def test_equal_rows_keep_their_order_of_arrival() -> None:
     sent = Bench(top(Kind.TABLE, 1, HIGHEST)).run([row(0, 1, 10, "x"), row(1, 2, 10), row(2, 1, 10, "y")])
     assert brief(sent) == [(0, 1, 10), (2, 1, 10)]
 
 
 @pytest.mark.parametrize("down", [True, False])
-def test_nulls_come_last(down: bool) -> None:
+def test_nulls_are_sorted_last(down: bool) -> None:
     sent = Bench(top(Kind.TABLE, 1, ("n_score", down))).run([row(0, 1, None), row(1, 2, 10), row(2, 3, None)])
     assert brief(sent) == [(0, 1, None), (1, 1, None), (1, 2, 10)]
 
 
-def test_a_stream_keeps_the_best_row_of_each_key_and_no_more_than_it_shows() -> None:
+def test_a_stream_stores_the_best_row_of_each_key_up_to_the_limit() -> None:
     bench = Bench(top(Kind.STREAM, 2, HIGHEST))
     sent = bench.run(
         [event(0, 1, 10), event(1, 1, 5), event(2, 1, 11), event(3, 2, 20), event(4, 3, 15), event(5, 4, 1)]
@@ -95,7 +95,7 @@ def rank(entry: tuple[Any, Any]) -> Any:
 
 
 @given(st.integers(0, 4), changes)
-def test_the_changes_come_to_the_first_rows(count: int, entries: list[Any]) -> None:
+def test_changes_add_up_to_the_first_rows(count: int, entries: list[Any]) -> None:
     sent = Bench(top(Kind.TABLE, count, *ORDER), old=True).run(entries)
     shown, everything = table_of(sent), table_of(change for _, change in entries)
     assert sorted(map(rank, shown.items())) == sorted(map(rank, everything.items()))[:count]
@@ -104,14 +104,14 @@ def test_the_changes_come_to_the_first_rows(count: int, entries: list[Any]) -> N
 
 
 @given(st.integers(1, 3), changes)
-def test_there_are_never_more_rows_than_asked_for(count: int, entries: list[Any]) -> None:
+def test_there_are_never_more_rows_than_the_limit(count: int, entries: list[Any]) -> None:
     sent = Bench(top(Kind.TABLE, count, *ORDER)).run(entries)
     assert all(len(table_of(sent[:end])) <= count for end in range(len(sent) + 1))
 
 
 @pytest.mark.parametrize("kind", Kind)
 @given(entries=changes, at=cuts)
-def test_cut_anywhere_is_one_piece(kind: Kind, entries: list[Any], at: set[int]) -> None:
+def test_any_batches_give_the_same_results(kind: Kind, entries: list[Any], at: set[int]) -> None:
     node = top(kind, 2, *ORDER)
     given_ = entries if kind is Kind.TABLE else [(port, change[:3]) for port, change in entries]
     assert Bench(node).run_cut(given_, {min(c, len(given_)) for c in at}) == Bench(node).run(given_)

@@ -1,4 +1,4 @@
-"""Windows with time between them, windows by the time of arrival, and windows that close when nothing comes."""
+"""Windows with gaps between them, windows by processing time, and windows that close on idle input."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ def chain_of(node: Any, **context: Any) -> Chain:
 # -- sampling -------------------------------------------------------------------------------------------------------
 
 
-def test_rows_between_windows_count_in_none_and_are_no_fault() -> None:
+def test_rows_between_windows_are_ignored_without_a_report() -> None:
     bench = Bench(grouped("COUNT", window=SAMPLED))
     out = bench.run(on_port([event(0, "a"), event(9, "a"), event(10, "a"), event(99, "a"), event(105, "a")]))
     assert table_of(out) == {("a", (0, 10)): (2,), ("a", (100, 110)): (1,)}
     assert bench.codes == []
 
 
-def test_a_row_between_windows_moves_the_time() -> None:
+def test_a_row_between_windows_advances_stream_time() -> None:
     bench = Bench(grouped("COUNT", window=SAMPLED))
     assert bench.run(on_port([event(0, "a"), event(50, "a"), event(5, "a"), event(40, "a")])) == [
         (0, ("a", (0, 10)), (1,), None)
@@ -41,7 +41,7 @@ def test_a_row_between_windows_moves_the_time() -> None:
 
 
 @given(st.lists(st.tuples(st.integers(0, 300), st.sampled_from("ab")), max_size=30), cuts)
-def test_a_batch_of_samples_may_be_cut_anywhere(rows: list[Any], cuts: set[int]) -> None:
+def test_any_batches_of_sampled_windows_give_the_same_results(rows: list[Any], cuts: set[int]) -> None:
     node, entries = grouped("COUNT", window=hopping(10, 25, grace=20)), on_port(event(*row) for row in rows)
     assert Bench(node).run_cut(entries, {c for c in cuts if c <= len(entries)}) == Bench(node).run(entries)
 
@@ -62,7 +62,7 @@ def test_by_processing_time_a_row_counts_when_it_arrives() -> None:
     assert chain.feed("s", [event(2, "a")]) == [(1009, ("a", (1000, 1010)), (3,), None)]
 
 
-def test_a_tick_closes_a_window_of_processing_time() -> None:
+def test_a_tick_closes_a_window_by_processing_time() -> None:
     chain = chain_of(arriving(tumbling(10, grace=0)), arrival=lambda: 1005)
     chain.feed("s", [event(3, "a")])
     assert chain.deadline() == 1010
@@ -71,7 +71,7 @@ def test_a_tick_closes_a_window_of_processing_time() -> None:
     assert chain.tick(2000) == [(1010, ("a", (1010, 1020)), (1,), None)]
 
 
-def test_where_nobody_tells_the_arrival_it_is_the_record_s_time_and_nothing_is_late() -> None:
+def test_without_a_processing_time_the_record_time_is_used_and_nothing_is_late() -> None:
     problems: list[Any] = []
     chain = chain_of(arriving(tumbling(10, grace=0)), report=problems.append)
     assert chain.feed("s", [event(5, "a"), event(12, "a"), event(3, "a")]) == [(5, ("a", (0, 10)), (1,), None)]
@@ -82,7 +82,7 @@ def test_where_nobody_tells_the_arrival_it_is_the_record_s_time_and_nothing_is_l
 # -- idle input -----------------------------------------------------------------------------------------------------
 
 
-def test_an_idle_input_closes_its_windows_before_their_grace_is_over() -> None:
+def test_an_idle_input_closes_its_windows_before_their_grace_period_ends() -> None:
     chain = chain_of(finished(grouped("COUNT", window=replace(tumbling(10, grace=10_000), idle=ms(50)))))
     chain.feed("s", [event(3, "a"), event(25, "b")])
     assert chain.deadline() == 75
@@ -90,7 +90,7 @@ def test_an_idle_input_closes_its_windows_before_their_grace_is_over() -> None:
     assert [key for _, key, _, _ in chain.tick(75)] == [("a", (0, 10)), ("b", (20, 30))]
 
 
-def test_after_the_time_out_a_closed_window_is_late_and_the_next_one_is_open() -> None:
+def test_after_the_idle_timeout_only_later_windows_accept_rows() -> None:
     problems: list[Any] = []
     window = replace(tumbling(10, grace=10_000), idle=ms(50))
     chain = chain_of(finished(grouped("COUNT", window=window)), report=problems.append)

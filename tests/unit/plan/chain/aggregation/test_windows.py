@@ -13,7 +13,7 @@ from tests.unit.plan.chain.group_by import event, grouped, hopping, on_port, ses
 from tests.unit.plan.chain.join_inputs import Bench, cuts, is_chained, table_of
 
 
-def test_a_window_holds_its_start_and_not_its_end() -> None:
+def test_a_window_includes_its_start_and_excludes_its_end() -> None:
     bench = Bench(grouped("COUNT", window=tumbling(10)))
     assert bench.step.process(0, [event(0, "a"), event(9, "a"), event(10, "a")]) == [
         (0, ("a", (0, 10)), (1,), None),
@@ -22,7 +22,7 @@ def test_a_window_holds_its_start_and_not_its_end() -> None:
     ]
 
 
-def test_a_row_is_in_every_window_that_holds_it() -> None:
+def test_a_row_counts_in_every_window_that_contains_it() -> None:
     bench = Bench(grouped("COUNT", window=hopping(5000, 1000)))
     out = bench.step.process(0, [event(10345, "a"), event(13251, "a")])
     assert [(key[-1], new[0]) for _, key, new, _ in out] == [
@@ -39,12 +39,12 @@ def test_a_row_is_in_every_window_that_holds_it() -> None:
     ]
 
 
-def test_no_window_begins_before_the_epoch() -> None:
+def test_no_window_starts_before_the_epoch() -> None:
     bench = Bench(grouped("COUNT", window=hopping(30, 10)))
     assert [key[-1] for _, key, _, _ in bench.step.process(0, [event(12, "a")])] == [(0, 30), (10, 40)]
 
 
-def test_late_rows_are_reported_and_left_out() -> None:
+def test_late_rows_are_reported_and_dropped() -> None:
     bench = Bench(grouped("MAX n", window=tumbling(30_000, grace=60_000)))
     times = [(0, "a"), (89_999, "a"), (10_009, "a"), (90_000, "a"), (10_010, "a"), (10_009, "b"), (30_000, "b")]
     out = bench.step.process(0, [event(time, group) for time, group in times])
@@ -68,13 +68,13 @@ def test_a_row_late_for_some_windows_counts_in_the_others() -> None:
     assert bench.codes == ["late-record"]
 
 
-def test_a_row_without_group_does_not_move_time() -> None:
+def test_a_row_without_a_group_does_not_advance_stream_time() -> None:
     bench = Bench(grouped("COUNT", window=tumbling(10, grace=0)))
     out = bench.step.process(0, [event(1, "a"), event(100, None), (200, (0,), None), event(2, "a")])
     assert [new for _, _, new, _ in out] == [(1,), (2,)]
 
 
-def test_closed_windows_leave_the_stores() -> None:
+def test_closed_windows_are_removed_from_the_state() -> None:
     bench = Bench(grouped("COUNT", window=tumbling(10, grace=5)))
     for time in range(0, 1000, 10):
         bench.step.process(0, [event(time, "a"), event(time, "b")])
@@ -95,7 +95,7 @@ def test_a_tick_closes_windows() -> None:
     [(tumbling(1000), 86_399_000), (tumbling(90_000_000), 0), (tumbling(10, grace=3), 3), (session(1000), 86_399_000)],
     ids=["a day", "never negative", "given", "session"],
 )
-def test_grace(window: Window, grace: int) -> None:
+def test_the_grace_period_defaults_to_that_of_ksqldb(window: Window, grace: int) -> None:
     assert grace_of(window) == grace
 
 
@@ -104,7 +104,7 @@ windows = st.sampled_from([tumbling(10, 5), tumbling(7, 0), hopping(10, 5, 3), h
 
 
 @given(rows, windows, cuts)
-def test_a_batch_may_be_cut_anywhere(rows: list[Any], window: Window, cuts: set[int]) -> None:
+def test_any_batches_give_the_same_results(rows: list[Any], window: Window, cuts: set[int]) -> None:
     node = grouped("COUNT", "SUM n", "EARLIEST_BY_OFFSET n", window=window)
     events = on_port(event(*row) for row in rows)
     whole = Bench(node, old=True).run(events)
@@ -113,7 +113,7 @@ def test_a_batch_may_be_cut_anywhere(rows: list[Any], window: Window, cuts: set[
 
 
 @given(rows, st.sampled_from([tumbling(10, 100), hopping(10, 5, 100), hopping(9, 2, 100)]))
-def test_counts_are_those_of_a_batch(rows: list[Any], window: Window) -> None:
+def test_counts_agree_with_a_batch_computation(rows: list[Any], window: Window) -> None:
     size, advance = milliseconds(window.size), milliseconds(window.advance)
     expected = Counter(
         (group, (start, start + size))

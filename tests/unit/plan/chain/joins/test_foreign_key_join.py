@@ -1,4 +1,4 @@
-"""Foreign-key joins: which changes are sent for which left rows, and that they come to the join of both tables."""
+"""Foreign-key joins: the changes sent for each left row, and that they add up to the join of both tables."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ CASES = {
 
 
 @pytest.mark.parametrize(("kind", "entries", "expected"), CASES.values(), ids=CASES.keys())
-def test_cases(kind: JoinKind, entries: list[Any], expected: list[Any]) -> None:
+def test_documented_cases_have_their_results(kind: JoinKind, entries: list[Any], expected: list[Any]) -> None:
     assert Bench(join(kind)).run(entries) == [(time, (key,), new, None) for time, key, new in expected]
 
 
 @pytest.mark.parametrize(("key_format", "order"), [("KAFKA", [2, 10, -1]), ("JSON", [-1, 10, 2])])
-def test_subscribers_hear_in_the_order_of_their_keys_bytes(key_format: str, order: list[int]) -> None:
+def test_subscribers_are_updated_in_the_byte_order_of_their_keys(key_format: str, order: list[int]) -> None:
     sent = Bench(join(INNER, key_format)).run([l(0, 10, "x", 0), l(0, -1, "y", 0), l(0, 2, "z", 0), r(1, 0, "u")])
     assert [key for _, (key,), _, _ in sent] == order
 
@@ -97,7 +97,7 @@ def test_null_references_of_an_inner_join_are_reported() -> None:
     assert bench.codes == ["null-reference"]
 
 
-def test_what_went_away_is_not_kept() -> None:
+def test_deleted_rows_are_removed_from_the_state() -> None:
     bench = Bench(join(LEFT), old=True)
     bench.run([l(n, n, "x", n % 3) for n in range(20)] + [r(n, n, "u") for n in range(3)])
     bench.run([l(n, n) for n in range(20)] + [r(n, n) for n in range(3)])
@@ -121,7 +121,7 @@ def oracle(kind: JoinKind, entries: list[Any]) -> dict[Any, Any]:
 
 @pytest.mark.parametrize("kind", [INNER, LEFT])
 @given(entries=changes)
-def test_the_changes_come_to_the_join_of_both_tables(kind: JoinKind, entries: list[Any]) -> None:
+def test_changes_add_up_to_the_join_of_both_tables(kind: JoinKind, entries: list[Any]) -> None:
     sent = Bench(join(kind), old=True).run(entries)
     assert table_of(sent) == oracle(kind, entries)
     assert is_chained(sent)
@@ -129,6 +129,6 @@ def test_the_changes_come_to_the_join_of_both_tables(kind: JoinKind, entries: li
 
 @pytest.mark.parametrize("kind", [INNER, LEFT])
 @given(entries=changes, at=cuts)
-def test_cut_anywhere_is_one_piece(kind: JoinKind, entries: list[Any], at: set[int]) -> None:
+def test_any_batches_give_the_same_results(kind: JoinKind, entries: list[Any], at: set[int]) -> None:
     node = join(kind)
     assert Bench(node).run_cut(entries, {min(c, len(entries)) for c in at}) == Bench(node).run(entries)

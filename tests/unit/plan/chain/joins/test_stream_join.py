@@ -1,4 +1,4 @@
-"""Stream-stream joins: what pairs, what goes out alone and when, and that nothing is kept for longer than it must."""
+"""Stream-stream joins: which rows pair, which are emitted alone and when, and bounded state."""
 
 from __future__ import annotations
 
@@ -133,7 +133,7 @@ CASES = {
 
 
 @pytest.mark.parametrize(("node", "entries", "expected"), CASES.values(), ids=CASES.keys())
-def test_cases(node: StreamJoin, entries: list[Any], expected: list[Any]) -> None:
+def test_documented_cases_have_their_results(node: StreamJoin, entries: list[Any], expected: list[Any]) -> None:
     assert Bench(node).run(entries) == expected
 
 
@@ -148,7 +148,7 @@ def test_lists_and_maps_can_be_keys() -> None:
     assert Bench(join(JoinKind.INNER, 10)).run(entries) == [(1, ([3, 1],), ("x", "y", "Y"))]
 
 
-def test_a_tick_closes_what_no_row_closes() -> None:
+def test_a_tick_closes_windows() -> None:
     bench = Bench(join(JoinKind.LEFT, 10, grace=5))
     assert bench.step.tick(1000) == []
     bench.run([l(0, 1, "x"), l(3, 2, "y")])
@@ -160,7 +160,7 @@ def test_a_tick_closes_what_no_row_closes() -> None:
     assert bench.step.deadline() is None
 
 
-def test_a_row_after_the_tick_that_closed_it_is_late() -> None:
+def test_a_row_after_the_tick_that_closed_its_window_is_late() -> None:
     bench = Bench(join(JoinKind.LEFT, 10, grace=0))
     bench.run([l(0, 1, "x")])
     bench.step.tick(50)
@@ -169,7 +169,7 @@ def test_a_row_after_the_tick_that_closed_it_is_late() -> None:
 
 
 @pytest.mark.parametrize("kind", JoinKind)
-def test_what_is_kept_does_not_grow_with_the_stream(kind: JoinKind) -> None:
+def test_the_size_of_the_state_is_bounded(kind: JoinKind) -> None:
     bench = Bench(join(kind, 10, grace=10))
     sizes = []
     for time in range(2000):
@@ -189,7 +189,7 @@ graces = st.sampled_from([None, 0, 3])
 
 
 @given(kinds, graces, st.integers(0, 8), st.integers(0, 8), rows, cuts)
-def test_cut_anywhere_is_one_piece(
+def test_any_batches_give_the_same_results(
     kind: JoinKind, grace: int | None, before: int, after: int, entries: list[Any], at: set[int]
 ) -> None:
     node = join(kind, before, after, grace)
@@ -198,7 +198,7 @@ def test_cut_anywhere_is_one_piece(
 
 @example(JoinKind.LEFT, 1, 2, 2, [l(40, 1, "x"), r(5, 1, "y")], {1})
 @given(kinds, graces, st.integers(0, 8), st.integers(0, 8), rows, cuts)
-def test_a_tick_that_moves_no_time_changes_nothing(
+def test_a_tick_that_does_not_advance_time_changes_nothing(
     kind: JoinKind, grace: int | None, before: int, after: int, entries: list[Any], at: set[int]
 ) -> None:
     node = join(kind, before, after, grace)
@@ -220,7 +220,7 @@ def pairs(entries: list[Any], before: int, after: int) -> list[Any]:
 
 
 @given(st.sampled_from([None, 100]), st.integers(0, 8), st.integers(0, 8), rows)
-def test_an_inner_join_gives_all_pairs_when_nothing_is_late(
+def test_an_inner_join_emits_all_pairs_if_no_row_is_late(
     grace: int | None, before: int, after: int, entries: list[Any]
 ) -> None:
     bench = Bench(join(JoinKind.INNER, before, after, grace))
@@ -229,7 +229,7 @@ def test_an_inner_join_gives_all_pairs_when_nothing_is_late(
 
 
 @given(kinds, st.integers(0, 8), st.integers(0, 8), rows)
-def test_with_grace_each_row_goes_out_in_pairs_or_once_alone(
+def test_with_a_grace_period_each_row_is_emitted_in_pairs_or_once_alone(
     kind: JoinKind, before: int, after: int, entries: list[Any]
 ) -> None:
     """Rows in time order: none is late, so what goes out is SQL's outer join."""

@@ -1,4 +1,4 @@
-"""Stream-table joins: a row sees the table as it is when the row arrives."""
+"""Stream-table joins: a row joins the table row that is current when it arrives."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ STORY: list[tuple[int, Any]] = [
 MATCHED = [(3, (1,), ("old but after", "x", "y")), (11, (1,), (None, None, "z"))]
 
 
-def test_inner() -> None:
+def test_an_inner_join_emits_matches_only() -> None:
     bench = Bench(join(JoinKind.INNER))
     assert bench.run(STORY) == MATCHED
     assert bench.codes == ["null-key", "null-value"]
 
 
-def test_left() -> None:
+def test_a_left_join_emits_every_row() -> None:
     bench = Bench(join(JoinKind.LEFT))
     assert bench.run(STORY) == [
         (5, (1,), ("too early", None, None)),
@@ -53,7 +53,7 @@ def test_left() -> None:
     assert bench.codes == ["null-value"]
 
 
-def test_a_deleted_row_is_not_kept() -> None:
+def test_a_deleted_row_is_removed_from_the_state() -> None:
     bench = Bench(join(JoinKind.INNER))
     bench.run([(T, (n, (n,), ("x", "y"), None)) for n in range(10)])
     bench.run([(T, (n, (n,), None, None)) for n in range(10)])
@@ -68,6 +68,6 @@ table = st.tuples(
 
 @pytest.mark.parametrize("kind", [JoinKind.INNER, JoinKind.LEFT])
 @given(entries=st.lists(stream | table, max_size=30), at=cuts)
-def test_cut_anywhere_is_one_piece(kind: JoinKind, entries: list[Any], at: set[int]) -> None:
+def test_any_batches_give_the_same_results(kind: JoinKind, entries: list[Any], at: set[int]) -> None:
     node = join(kind)
     assert Bench(node).run_cut(entries, {min(c, len(entries)) for c in at}) == Bench(node).run(entries)

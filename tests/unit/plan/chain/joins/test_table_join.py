@@ -1,4 +1,4 @@
-"""Table-table joins: the changes that are sent, and that they come to the join of both tables."""
+"""Table-table joins: the changes that are sent, and that they add up to the join of both tables."""
 
 from __future__ import annotations
 
@@ -56,11 +56,11 @@ EXPECTED = {
 
 
 @pytest.mark.parametrize("kind", JoinKind)
-def test_story(kind: JoinKind) -> None:
+def test_a_sequence_of_changes_has_its_results(kind: JoinKind) -> None:
     assert [(time, new) for time, _, new, _ in Bench(join(kind)).run(STORY)] == EXPECTED[kind]
 
 
-def test_a_deletion_of_nothing_is_sent_where_the_other_side_has_a_row() -> None:
+def test_a_deletion_of_a_missing_row_is_sent_if_the_other_side_has_one() -> None:
     """As Kafka Streams does: only the other side is looked at."""
     assert Bench(join(INNER)).run([r(0, "y"), l(1, None)]) == [(1, (1,), None, None)]
     assert Bench(join(INNER)).run([l(1, None)]) == []
@@ -93,7 +93,7 @@ def oracle(kind: JoinKind, entries: list[Any]) -> dict[Any, Any]:
 
 @pytest.mark.parametrize("kind", JoinKind)
 @given(entries=changes)
-def test_the_changes_come_to_the_join_of_both_tables(kind: JoinKind, entries: list[Any]) -> None:
+def test_changes_add_up_to_the_join_of_both_tables(kind: JoinKind, entries: list[Any]) -> None:
     sent = Bench(join(kind), old=True).run(entries)
     assert table_of(sent) == oracle(kind, entries)
     assert is_chained(sent)
@@ -101,6 +101,6 @@ def test_the_changes_come_to_the_join_of_both_tables(kind: JoinKind, entries: li
 
 @pytest.mark.parametrize("kind", JoinKind)
 @given(entries=changes, at=cuts)
-def test_cut_anywhere_is_one_piece(kind: JoinKind, entries: list[Any], at: set[int]) -> None:
+def test_any_batches_give_the_same_results(kind: JoinKind, entries: list[Any], at: set[int]) -> None:
     node = join(kind)
     assert Bench(node).run_cut(entries, {min(c, len(entries)) for c in at}) == Bench(node).run(entries)

@@ -27,7 +27,7 @@ def change(time: int, value: str | None, key: int = 1) -> tuple[int, Any]:
     return 1, (time, (key,), None if value is None else (value,), None)
 
 
-def test_a_row_meets_the_version_of_its_own_time() -> None:
+def test_a_row_joins_the_version_valid_at_its_time() -> None:
     out = Bench(node()).run([change(10, "a"), change(20, "b"), row(25), row(20), row(19), row(10), row(9)])
     assert [(time, both) for time, _, both in out] == [
         (25, ("r", "b")),
@@ -43,13 +43,13 @@ def test_before_the_first_version_and_after_a_deletion_there_is_no_match() -> No
     assert [both[1] for _, _, both in out] == [None, "a", None, "c"]
 
 
-def test_a_late_change_takes_its_place_for_rows_to_come() -> None:
+def test_a_late_change_counts_for_later_rows() -> None:
     bench = Bench(node())
     assert [both for *_, both in bench.run([change(10, "a"), change(30, "c"), row(25)])] == [("r", "a")]
     assert [both for *_, both in bench.run([change(20, "b"), row(25), row(35)])] == [("r", "b"), ("r", "c")]
 
 
-def test_of_two_changes_of_one_time_the_last_is_valid() -> None:
+def test_the_last_of_two_changes_with_one_time_is_valid() -> None:
     assert [both for *_, both in Bench(node()).run([change(10, "a"), change(10, "b"), row(10)])] == [("r", "b")]
 
 
@@ -60,7 +60,7 @@ def test_a_row_that_is_older_than_the_history_is_late() -> None:
     assert [(p.code, p.time, p.key, p.row) for p in bench.problems] == [("late-record", 99, (1,), ("r",))]
 
 
-def test_versions_that_no_row_can_meet_are_forgotten() -> None:
+def test_versions_older_than_the_history_are_removed_from_the_state() -> None:
     bench = Bench(node(history=10))
     bench.run([change(time, str(time)) for time in range(0, 1000, 5)] + [change(0, "b", 2), change(1, None, 2)])
     bench.run([row(2000, key=3)])
@@ -68,7 +68,7 @@ def test_versions_that_no_row_can_meet_are_forgotten() -> None:
     assert [both for *_, both in bench.run([row(1995)])] == [("r", "995")]
 
 
-def test_a_null_key_is_reported_or_goes_on_alone() -> None:
+def test_a_row_with_a_null_key_is_reported_or_emitted_alone() -> None:
     inner, left = Bench(node()), Bench(node(JoinKind.LEFT))
     assert inner.run([row(5, key=None)]) == []
     assert left.run([row(5, key=None)]) == [(5, None, ("r", None))]
@@ -93,7 +93,7 @@ def test_the_order_of_the_rows_does_not_matter(changes: list[Any], rows: list[An
 
 
 @given(st.lists(st.one_of(rows, changes), max_size=25), cuts, st.sampled_from([0, 10, 1000]))
-def test_a_batch_may_be_cut_anywhere(entries: list[Any], cuts: set[int], history: int) -> None:
+def test_any_batches_give_the_same_results(entries: list[Any], cuts: set[int], history: int) -> None:
     whole, cut = Bench(node(history=history)), Bench(node(history=history))
     assert cut.run_cut(entries, {c for c in cuts if c <= len(entries)}) == whole.run(entries)
     assert cut.codes == whole.codes

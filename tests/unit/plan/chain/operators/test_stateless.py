@@ -39,35 +39,35 @@ def plus_one(over: Relation) -> Select:
     return Select(source(over), Relation(over.kind, over.key, (Field("B", ty.INT),)), (named,))
 
 
-def test_stream_filter_keeps_what_fits_and_drops_rows_of_nothing() -> None:
+def test_a_stream_filter_drops_other_rows_and_null_rows() -> None:
     out, problems = run(filtered(STREAM), (1, ("a",), (1,)), (2, None, (2,)), (3, ("c",), (-1,)), (4, ("d",), None))
     assert out == [(1, ("a",), (1,)), (2, None, (2,))]
     assert not problems
 
 
-def test_failing_condition_drops_the_row_and_says_so() -> None:
+def test_a_failed_condition_drops_the_row_and_is_reported() -> None:
     out, problems = run(filtered(STREAM, compare(math("/", lit(1), A), "=", lit(1))), (1, None, (0,)), (2, None, (1,)))
     assert out == [(2, None, (1,))]
     assert [(p.code, p.where, p.row) for p in problems] == [("expression-failed", "WHERE", (0,))]
 
 
 @pytest.mark.parametrize("old", [False, True])
-def test_table_filter_deletes_what_ceases_to_fit_and_is_silent_about_what_never_did(old: bool) -> None:
+def test_a_table_filter_deletes_rows_that_no_longer_match(old: bool) -> None:
     events = [(1, ("a",), (1,)), (2, ("a",), (0,)), (3, ("a",), None), (4, ("b",), (0,)), (5, ("a",), (2,))]
     out, _ = run(filtered(TABLE), *events, old=old)
     assert out == [(1, ("a",), (1,), None), (2, ("a",), None, (1,)), (5, ("a",), (2,), None)]
 
 
-def test_a_stream_is_not_asked_for_what_was_before() -> None:
+def test_a_stream_has_no_old_values() -> None:
     assert run(plus_one(STREAM), (1, ("a",), (1,)), old=True)[0] == [(1, ("a",), (2,))]
 
 
-def test_select_keeps_key_time_and_rows_of_nothing() -> None:
+def test_select_keeps_key_time_and_null_rows() -> None:
     out, _ = run(plus_one(STREAM), (1, ("a",), (1,)), (2, None, (None,)), (3, ("c",), None))
     assert out == [(1, ("a",), (2,)), (2, None, (None,)), (3, ("c",), None)]
 
 
-def test_select_on_a_table_computes_old_only_when_asked() -> None:
+def test_select_on_a_table_computes_old_values_only_if_needed() -> None:
     events = [(1, ("a",), (1,)), (2, ("a",), (5,)), (3, ("a",), None)]
     assert run(plus_one(TABLE), *events)[0] == [
         (1, ("a",), (2,), None),
@@ -81,7 +81,7 @@ def test_select_on_a_table_computes_old_only_when_asked() -> None:
     ]
 
 
-def test_select_names_the_column_that_fails_once_per_row() -> None:
+def test_select_reports_a_failed_column_once_per_row() -> None:
     over = Relation(Kind.TABLE, TABLE.key, (Field("B", ty.INT),))
     node = Select(source(TABLE), over, (NamedExpression("B", fail()),))
     for old in (False, True):
@@ -112,7 +112,7 @@ def rekeyed(keys: tuple[Expression, ...], *, explicit: bool) -> Rekey:
 
 
 @pytest.mark.parametrize(("keys", "event", "key"), [case[1:] for case in REKEYS], ids=[case[0] for case in REKEYS])
-def test_rekey_by(keys: tuple[Expression, ...], event: Any, key: Any) -> None:
+def test_rekey_computes_the_new_key(keys: tuple[Expression, ...], event: Any, key: Any) -> None:
     assert run(rekeyed(keys, explicit=True), event)[0] == [(1, key, event[2])]
     # Before a join only rows that can find a partner go on.
     useful = key is not None and None not in key
@@ -129,19 +129,19 @@ def upto(limit: Expression) -> Expression:
     return call(lambda n: list(range(n)), ty.INT, limit)
 
 
-def test_explode_gives_a_row_per_item_of_the_longest_list() -> None:
+def test_explode_emits_a_row_per_item_of_the_longest_list() -> None:
     node = exploded(upto(A), call(lambda n: None if n is None else [None], ty.INT, A, nulls=NullRule.PASS))
     out, _ = run(node, (1, ("a",), (2,)), (2, ("b",), (None,)), (3, ("c",), None), (4, ("d",), (0,)))
     assert out == [(1, ("a",), (2, 0, None)), (1, ("a",), (2, 1, None)), (4, ("d",), (0, None, None))]
 
 
-def test_explode_of_what_fails_is_no_row() -> None:
+def test_explode_of_a_failed_expression_emits_no_row() -> None:
     out, problems = run(exploded(upto(fail())), (1, ("a",), (2,)))
     assert out == []
     assert len(problems) == 1
 
 
-def test_union_takes_both_in_order_of_arrival() -> None:
+def test_union_emits_both_inputs_in_order_of_arrival() -> None:
     node = Union(source(STREAM, "left"), source(STREAM, "right"), STREAM)
     events = [("right", (1, None, (1,))), ("left", (2, None, (2,))), ("right", (3, None, None))]
     assert Chain(Query("q", sink(node))).run(events) == [event for _, event in events]
@@ -154,7 +154,7 @@ def test_a_table_drops_and_reports_records_without_a_key(old: bool) -> None:
     assert [(p.code, p.row) for p in problems] == [("null-key", (1,))]
 
 
-def test_a_late_change_of_a_table_counts() -> None:
+def test_a_late_change_of_a_table_is_applied() -> None:
     out, _ = run(source(TABLE), (9, ("a",), (1,)), (3, ("a",), (2,)), (10, ("a",), None), (11, ("a",), (3,)), old=True)
     assert out == [
         (9, ("a",), (1,), None),
@@ -164,13 +164,13 @@ def test_a_late_change_of_a_table_counts() -> None:
     ]
 
 
-def test_a_tables_key_may_hold_lists() -> None:
+def test_the_key_of_a_table_may_contain_lists() -> None:
     over = relation(Kind.TABLE, key={"K": ty.array(ty.INT)}, A=ty.INT)
     out, _ = run(source(over), (1, ([1],), (1,)), (2, ([1],), (2,)), old=True)
     assert out == [(1, ([1],), (1,), None), (2, ([1],), (2,), (1,))]
 
 
-def test_stores_of_two_sources_do_not_meet() -> None:
+def test_two_sources_have_separate_stores() -> None:
     names: list[str] = []
     stores: dict[str, Any] = {}
 

@@ -111,7 +111,9 @@ CASES = [
 @pytest.mark.parametrize(
     ("name", "kinds", "constants", "rows", "expected"), CASES, ids=[f"{i}-{case[0]}" for i, case in enumerate(CASES)]
 )
-def test_results(name: str, kinds: Kinds, constants: Sequence[Any], rows: list[Any], expected: list[Any]) -> None:
+def test_aggregates_have_their_results(
+    name: str, kinds: Kinds, constants: Sequence[Any], rows: list[Any], expected: list[Any]
+) -> None:
     # As text, since NaN equals nothing.
     assert repr(results(made(name, kinds, constants), rows)) == repr(expected)
 
@@ -151,7 +153,7 @@ def test_a_sum_that_outgrows_its_decimal_is_refused() -> None:
         ("EARLIEST_BY_OFFSET", [STRING, BOOLEAN], STRING),
     ],
 )
-def test_types(name: str, kinds: Kinds, result: pa.DataType) -> None:
+def test_aggregates_have_their_types(name: str, kinds: Kinds, result: pa.DataType) -> None:
     assert resolve(AGGREGATES[name], kinds).result == result
 
 
@@ -166,13 +168,13 @@ UNDOABLE = {"ATTR", "AVG", "COLLECT_LIST", "COUNT", "HISTOGRAM", "SUM", "SUM_LIS
 PLAIN = {"COUNT", "MAX", "MIN", "SUM", "SUM_LIST"}
 
 
-def test_which_can_take_back_a_row() -> None:
+def test_which_aggregates_have_undo() -> None:
     able = {name for name, kinds, constants, _, _ in CASES if made(name, kinds, constants).undo}
     assert able == UNDOABLE
     assert all(made(name, kinds, constants).merge for name, kinds, constants, _, _ in CASES)
 
 
-def test_which_states_a_line_of_text_can_hold() -> None:
+def test_which_aggregates_have_scalar_state() -> None:
     plain = {
         name for name, kinds, constants, _, _ in CASES if not types.is_nested(made(name, kinds, constants).state_type)
     }
@@ -226,7 +228,9 @@ def test_undo_of_a_histogram(value: str | None, before: list[str | None]) -> Non
     + [("TOPK", (3,)), ("TOPKDISTINCT", (3,)), ("LATEST_BY_OFFSET", (3,)), ("EARLIEST_BY_OFFSET", (False,))],
 )
 @given(left=st.lists(numbers, max_size=8), right=st.lists(numbers, max_size=8))
-def test_merging_is_adding_all(name: str, constants: tuple[Any, ...], left: list[Any], right: list[Any]) -> None:
+def test_merged_states_agree_with_adding_all_values(
+    name: str, constants: tuple[Any, ...], left: list[Any], right: list[Any]
+) -> None:
     aggregator = made(name, [BIGINT], constants)
     assert aggregator.merge
 

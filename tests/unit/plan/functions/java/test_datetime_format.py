@@ -109,7 +109,7 @@ def test_parse(pattern: str, text: str, ms: int) -> None:
     assert parser(pattern)(text, "UTC") == ms
 
 
-def test_a_zone_in_the_text_goes_first() -> None:
+def test_a_zone_in_the_text_takes_precedence() -> None:
     assert parser("yyyy-MM-dd")("2018-05-11", "Europe/London") == 1525996800000 - HOUR
     assert parser("yyyy-MM-ddX")("2018-05-11Z", "Europe/London") == 1525996800000
 
@@ -164,7 +164,7 @@ def test_wrong_pattern(pattern: str) -> None:
     assert caught.value.fix
 
 
-def test_dates_and_times_alone() -> None:
+def test_dates_and_times_are_formatted_and_parsed() -> None:
     assert date_parser("dd/MM/yyyy HH")("11/05/2019 10") == 18027
     assert date_formatter("EEEE d")(18027) == "Saturday 11"
     assert time_parser("HH/mm/ss")("11/05/19") == 39_919_000
@@ -182,12 +182,12 @@ def test_dates_and_times_alone() -> None:
         (time_parser, "yyyy", "2018"),
     ],
 )
-def test_what_a_date_or_time_does_not_have(make: Any, pattern: str, value: Any) -> None:
+def test_fields_that_a_date_or_time_lacks_are_refused(make: Any, pattern: str, value: Any) -> None:
     with pytest.raises(ValueError, match=r"has no|says no"):
         make(pattern)(value)
 
 
-def test_optional_parts_that_a_value_does_not_have_are_left_out() -> None:
+def test_optional_parts_that_a_value_lacks_are_omitted() -> None:
     assert date_formatter("yyyy-MM-dd[ HH:mm]")(0) == "1970-01-01"
 
 
@@ -195,7 +195,7 @@ ISO = "uuuu-MM-dd'T'HH:mm:ss.SSSXXX"
 
 
 @given(st.integers(BIGINT_MIN, BIGINT_MAX), st.sampled_from(["UTC", "+05:30", "-11:00"]))
-def test_every_moment_comes_back(ms: int, zone: str) -> None:
+def test_formatted_timestamps_are_parsed_back(ms: int, zone: str) -> None:
     assert parser(ISO)(formatter(ISO)(ms, zone), "UTC") == ms
 
 
@@ -207,6 +207,6 @@ def test_format_agrees_with_python(value: datetime) -> None:
 
 
 @given(st.text(max_size=12), st.sampled_from(["yyyy-MM-dd", "HH:mm z", "[yy]X", "E MMM"]))
-def test_no_text_breaks_the_parser(text: str, pattern: str) -> None:
+def test_any_text_is_parsed_or_refused(text: str, pattern: str) -> None:
     with suppress(ValueError):
         assert isinstance(parser(pattern)(text, "UTC"), int)

@@ -89,7 +89,7 @@ def test_arguments_are_not_changed() -> None:
 
 
 @pytest.mark.parametrize("name", ["ARRAY_MAX", "ARRAY_MIN", "ARRAY_SORT"])
-def test_what_has_no_order_is_refused(name: str) -> None:
+def test_items_without_an_order_are_refused(name: str) -> None:
     with pytest.raises(TypeError):
         run(name, [["a"]], kinds=[NESTED])
 

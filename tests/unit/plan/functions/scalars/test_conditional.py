@@ -52,7 +52,7 @@ def test_result(name: str, arguments: tuple[Any, ...], kinds: list[pa.DataType],
     assert run(name, *arguments, kinds=kinds) == result
 
 
-def test_minus_zero_is_less() -> None:
+def test_minus_zero_is_less_than_zero() -> None:
     assert str(run("LEAST", 0.0, -0.0)) == "-0.0"
     assert str(run("GREATEST", -0.0, 0.0)) == "0.0"
     assert str(run("GREATEST", nan, 1.0)) == "nan"

@@ -108,7 +108,7 @@ def test_convert_tz(value: int, source: str, target: str, result: int) -> None:
     assert run("CONVERT_TZ", value, source, target, kinds=[types.TIMESTAMP, types.STRING, types.STRING]) == result
 
 
-def test_numbers_behind() -> None:
+def test_dates_and_times_convert_to_numbers() -> None:
     assert run("FROM_DAYS", -3) == -3
     assert run("FROM_UNIXTIME", 5, kinds=[types.BIGINT]) == 5
     assert run("UNIX_DATE", 7, kinds=[types.DATE]) == 7
@@ -131,12 +131,12 @@ def test_days_agree_with_python(value: date) -> None:
 
 
 @given(st.integers(-(10**12), 10**12))
-def test_days_of_any_year(days: int) -> None:
+def test_days_of_any_year_are_converted(days: int) -> None:
     assert day_of(*date_of(days)) == days
 
 
 @given(st.dates(), st.integers(-5000, 5000))
-def test_months_there_and_back(value: date, months: int) -> None:
+def test_adding_and_subtracting_months_gives_the_same_date(value: date, months: int) -> None:
     days = (value.replace(day=1) - EPOCH).days
     assert add_months(add_months(days, months), -months) == days
 
@@ -158,18 +158,18 @@ def test_offset(name: str, ms: int, hours: float) -> None:
 
 
 @pytest.mark.parametrize("name", ["Nowhere", "America", "", "../etc/passwd", "+19", "GMT+x", "+01:60"])
-def test_no_zone(name: str) -> None:
+def test_an_unknown_zone_is_refused(name: str) -> None:
     with pytest.raises(ValueError, match="does not exist"):
         zone(name)
 
 
-def test_skipped_and_repeated_hours() -> None:
+def test_skipped_and_repeated_hours_are_resolved() -> None:
     berlin = zone("Europe/Berlin")
     assert berlin.to_utc(at(2024, 3, 31, 2)) == at(2024, 3, 31, 1), "02:00 does not exist and is 03:00"
     assert berlin.to_utc(at(2024, 10, 27, 2)) == at(2024, 10, 27, 0), "of two 02:00 the first"
 
 
 @given(st.integers(types.BIGINT_MIN, types.BIGINT_MAX), st.sampled_from(["America/New_York", "UTC", "+01:00"]))
-def test_zones_know_every_moment(ms: int, name: str) -> None:
+def test_zones_have_an_offset_at_every_time(ms: int, name: str) -> None:
     assert abs(zone(name).offset(ms)) < timedelta(days=1) // timedelta(milliseconds=1)
     assert zone(name).short_name(ms)

@@ -62,7 +62,7 @@ CASES: list[tuple[str, tuple[Any, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "result"), CASES)
-def test_it_gives(name: str, arguments: tuple[Any, ...], result: Any) -> None:
+def test_a_function_returns_its_result(name: str, arguments: tuple[Any, ...], result: Any) -> None:
     assert run(name, *arguments) == result
 
 
@@ -105,6 +105,6 @@ def test_a_value_becomes_json(kind: pa.DataType, value: Any, text: str) -> None:
         ("JSON_CONCAT", ("x", "1")),
     ],
 )
-def test_it_raises(name: str, arguments: tuple[Any, ...]) -> None:
+def test_invalid_arguments_are_refused(name: str, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(ValueError, match=r"."):
         run(name, *arguments)

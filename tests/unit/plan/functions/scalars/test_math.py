@@ -206,6 +206,6 @@ def test_random_is_not_repeatable() -> None:
     assert 0.0 <= run("RANDOM") < 1.0
 
 
-def test_which_abs_of_null_is_not_known() -> None:
+def test_abs_of_null_is_ambiguous() -> None:
     with pytest.raises(AmbiguousCall):
         run("ABS", None)

@@ -35,7 +35,7 @@ CASES: list[tuple[str, tuple[Any, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "result"), CASES)
-def test_it_gives(name: str, arguments: tuple[Any, ...], result: Any) -> None:
+def test_a_function_returns_its_result(name: str, arguments: tuple[Any, ...], result: Any) -> None:
     assert run(name, *arguments) == result
 
 
@@ -68,7 +68,7 @@ def test_it_gives(name: str, arguments: tuple[Any, ...], result: Any) -> None:
         (r"\d{1,3}(?:\.\d{1,3}){3}", "at 10.0.0.12", "10.0.0.12"),
     ],
 )
-def test_javas_patterns_mean_what_they_mean_in_java(pattern: str, text: str, found: str) -> None:
+def test_patterns_match_as_in_java(pattern: str, text: str, found: str) -> None:
     match = compile_pattern(pattern).search(text)
     assert match is not None
     assert match[0] == found
@@ -91,7 +91,7 @@ BOMBS = ["a{999999}", "((a{1000}){1000}){1000}", "(" * 200 + ")" * 200, "a" * 60
 
 
 @pytest.mark.parametrize("pattern", [*REFUSED, *BEYOND_JAVA, *BOMBS], ids=lambda pattern: pattern[:24])
-def test_what_cannot_be_said_in_python_is_refused(pattern: str) -> None:
+def test_patterns_without_an_equivalent_in_python_are_refused(pattern: str) -> None:
     with pytest.raises((ValueError, regex.error)):
         run("REGEXP_EXTRACT", pattern, "abc")
 
@@ -112,7 +112,7 @@ def test_a_replacement_must_name_groups_that_exist(pattern: str, replacement: st
         ("REGEXP_SPLIT_TO_ARRAY", ("a" * 60 + "!", "(a|aa)+$")),
     ],
 )
-def test_a_pattern_that_goes_back_and_forth_is_given_up_in_time(name: str, arguments: tuple[Any, ...]) -> None:
+def test_a_backtracking_pattern_times_out(name: str, arguments: tuple[Any, ...]) -> None:
     began = time.process_time()
     with pytest.raises(PatternTooSlow):
         run(name, *arguments)
@@ -129,7 +129,7 @@ def test_a_pattern_that_goes_back_and_forth_is_given_up_in_time(name: str, argum
     ],
     ids=["plus", "possessive", "at least", "times"],
 )
-def test_what_the_engine_would_write_out_without_end_is_refused(pattern: str) -> None:
+def test_a_pattern_with_a_huge_expansion_is_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="characters"):
         compile_pattern(pattern)
 
@@ -145,13 +145,13 @@ def test_what_the_engine_would_write_out_without_end_is_refused(pattern: str) ->
         ("[+]", "a+", "+"),
     ],
 )
-def test_what_java_means_in_brackets(pattern: str, text: str, found: str) -> None:
+def test_character_classes_match_as_in_java(pattern: str, text: str, found: str) -> None:
     match = compile_pattern(pattern).search(text)
     assert match is not None
     assert match[0] == found
 
 
 @pytest.mark.parametrize("pattern", ["(?s:.)", r"\p{^L}", r"[\R]", r"[\H]"])
-def test_what_would_mean_something_else_is_refused(pattern: str) -> None:
+def test_patterns_with_another_meaning_in_python_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match=r"support|not valid"):
         compile_pattern(pattern)

@@ -116,7 +116,7 @@ CASES: list[tuple[str, tuple[Any, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "result"), CASES)
-def test_it_gives(name: str, arguments: tuple[Any, ...], result: Any) -> None:
+def test_a_function_returns_its_result(name: str, arguments: tuple[Any, ...], result: Any) -> None:
     assert run(name, *arguments) == result
 
 
@@ -142,7 +142,7 @@ def test_an_escape_without_four_digits_is_an_error() -> None:
         ("GENERATE_SERIES", (2**31 - 1, 1, -1)),
     ],
 )
-def test_what_would_fill_the_memory_is_an_error(name: str, arguments: tuple[Any, ...]) -> None:
+def test_an_oversized_result_is_refused(name: str, arguments: tuple[Any, ...]) -> None:
     with pytest.raises(ResultTooLong):
         run(name, *arguments)
 
@@ -164,6 +164,6 @@ def test_the_length_of_null_is_ambiguous() -> None:
     ],
     ids=["concat", "bytes", "concat_ws", "plus", "arrays", "json"],
 )
-def test_what_is_joined_again_and_again_does_not_fill_the_memory(make: Callable[..., Any], much: Any) -> None:
+def test_repeated_concatenation_is_limited(make: Callable[..., Any], much: Any) -> None:
     with pytest.raises(ResultTooLong):
         make(much, much)

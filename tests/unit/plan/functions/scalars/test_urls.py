@@ -42,18 +42,18 @@ CASES: list[tuple[str, tuple[Any, ...], Any]] = [
 
 
 @pytest.mark.parametrize(("name", "arguments", "result"), CASES)
-def test_it_gives(name: str, arguments: tuple[Any, ...], result: Any) -> None:
+def test_a_function_returns_its_result(name: str, arguments: tuple[Any, ...], result: Any) -> None:
     assert run(name, *arguments) == result
 
 
 @pytest.mark.parametrize(
     "url", ["http://a b.org/", "http://a.org/%zz", "http:", "http://", "http://a.org/<x>", "a|b", "1:x", "http://a#b#c"]
 )
-def test_what_is_no_url_is_an_error(url: str) -> None:
+def test_an_invalid_url_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="is not a URL"):
         run("URL_EXTRACT_HOST", url)
 
 
-def test_a_bad_escape_is_an_error() -> None:
+def test_an_invalid_escape_is_refused() -> None:
     with pytest.raises(ValueError, match="percent"):
         run("URL_DECODE_PARAM", "100%")

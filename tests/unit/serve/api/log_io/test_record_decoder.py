@@ -1,4 +1,4 @@
-"""Bodies as rows: the quick ways read what the close look reads, whatever the texts are like."""
+"""Request bodies become rows: the fast decoders read what the exact decoder reads, for any text."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def body(records: list[Any], form: tuple[Any, ...]) -> bytes:
 
 @given(ROWS, FORMS)
 @example([{"id": 1, "name": "},{"}, {"id": 2, "name": '"},{"'}], (False, (",", ":"), None, False))
-def test_rows_with_a_schema(rows: list[Any], form: tuple[Any, ...]) -> None:
+def test_rows_with_a_schema_are_decoded(rows: list[Any], form: tuple[Any, ...]) -> None:
     found = decode_records(Payload(body(rows, form), ""), TYPED).to_pylist()
     assert [{name: row[name] for name in ("id", "name")} for row in found] == rows
 
 
 @given(st.lists(st.fixed_dictionaries({}, optional={"key": VALUES, "value": VALUES}), max_size=4), FORMS)
 @example([{"key": 1.0, "value": {"a": 10**30, "b": -0.0}}], (False, None, None, True))
-def test_raw_records(records: list[Any], form: tuple[Any, ...]) -> None:
+def test_raw_records_are_decoded(records: list[Any], form: tuple[Any, ...]) -> None:
     read = decode_records(Payload(body(records, form), ""), RAW).to_pylist()
     for given_, found in zip(records, read, strict=True):
         for name in ("key", "value"):
@@ -62,8 +62,8 @@ def _exactly(value: Any) -> Any:
 
 
 @given(st.binary(max_size=12) | st.text('{}[]",:1a \n', max_size=12).map(str.encode))
-def test_what_is_cut_quickly_is_cut_closely_too(text: bytes) -> None:
-    """Parts that are all JSON are the elements; else nobody believes them."""
+def test_the_fast_splitter_agrees_with_the_json_parser(text: bytes) -> None:
+    """If all parts are JSON, they are the elements; otherwise they are not used."""
     parts = flat_objects(text)
     if parts is None:
         return

@@ -1,4 +1,4 @@
-"""Alerts over HTTP: what is raised, the history, muting, and trying out a notifier."""
+"""Alerts over HTTP: raised alerts, the history, muting, and testing a notifier."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def alerting(url: str) -> str:
     )
 
 
-def test_alerts_and_their_history(ask: Client, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_alerts_and_their_history_are_listed(ask: Client, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOOK_SECRET", "hush")
     with webhook_receiver() as there:
         ask.done("POST", "/statements", {"text": alerting(there.url)})
@@ -58,7 +58,9 @@ def test_alerts_and_their_history(ask: Client, node: Node, monkeypatch: pytest.M
         assert [one["id"] for one in found["notices"]] == ["n3"]
 
 
-def test_what_is_too_long_ago_is_unknown_and_not_open(ask: Client, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_forgotten_outcomes_are_unknown_and_not_pending(
+    ask: Client, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("HOOK_SECRET", "hush")
     monkeypatch.setattr(history, "_MAX_OUTCOMES", 1)
     with webhook_receiver(lambda number: (200 if number < 2 else 503, {})) as there:
@@ -72,7 +74,7 @@ def test_what_is_too_long_ago_is_unknown_and_not_open(ask: Client, node: Node, m
     assert [one["deliveries"][0]["state"] for one in found] == ["open", "sent", "unknown"]
 
 
-def test_muted_and_unmuted(ask: Client, node: Node) -> None:
+def test_an_alert_is_muted_and_unmuted(ask: Client, node: Node) -> None:
     node.execute(READINGS + "CREATE ALERT hot ON readings WHEN t > 30;")
     (mute,) = ask.done("POST", "/alerts/HOT/mute", {"seconds": 60, "key": "d'1"})["mutes"]
     assert (mute["key"], list(node.alerts.mutes("HOT"))) == ("d'1", ["d'1"])
@@ -86,7 +88,7 @@ def test_muted_and_unmuted(ask: Client, node: Node) -> None:
     assert ask.done("GET", "/alerts") == []
 
 
-def test_a_notifier_is_tried_out_and_dropped(ask: Client, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_notifier_is_tested_and_dropped(ask: Client, node: Node, monkeypatch: pytest.MonkeyPatch) -> None:
     with webhook_receiver(lambda number: (200 if number else 503, {})) as there:
         node.execute(alerting(there.url))
         assert ask("POST", "/notifiers/OPS/test")[1]["code"] == "unknown-secret"
@@ -103,7 +105,7 @@ def test_a_notifier_is_tried_out_and_dropped(ask: Client, node: Node, monkeypatc
     assert ask("DELETE", "/notifiers/OPS")[0] == 204
 
 
-def test_a_secret_is_in_no_file_and_no_answer(
+def test_a_secret_is_in_no_file_and_no_response(
     ask: Client, node: Node, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("HOOK_SECRET", "a-word-to-keep")
@@ -119,7 +121,7 @@ def test_a_secret_is_in_no_file_and_no_answer(
     assert not [path for path in plain if b"a-word-to-keep" in path.read_bytes()]
 
 
-def test_browsers_subscribe(ask: Client, node: Node) -> None:
+def test_browsers_subscribe_and_unsubscribe(ask: Client, node: Node) -> None:
     node.execute("CREATE NOTIFIER browsers TYPE PUSH; CREATE NOTIFIER l TYPE LOG;")
     assert len(base64url_decode(ask.done("GET", "/push-key")["key"])) == 65
     asked = {"endpoint": "https://push.example/x", "keys": {"p256dh": BROWSER, "auth": AUTH}}

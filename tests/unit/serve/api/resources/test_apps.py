@@ -1,4 +1,4 @@
-"""Apps over HTTP, with queries that never begin."""
+"""Apps over HTTP, with queries that never start."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ __all__ = ["headrace"]
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
+def remove_functions() -> Iterator[None]:
     yield
     withdraw(user_functions())
 
 
-def test_an_app_is_sent_shown_and_withdrawn(ask: Client) -> None:
+def test_an_app_is_deployed_shown_and_withdrawn(ask: Client) -> None:
     told = ask.done("POST", "/apps", {"source": SHOP, "path": "shop.py"})
     assert (told["name"], told["declares"], told["queries"]) == ("shop", ["function MASKED"], ["CSAS_SAFE_2"])
     assert [one["action"] for one in told["done"]] == ["create_source", "create_source", "insert_row"]
@@ -52,7 +52,9 @@ def test_an_error_names_its_line(ask: Client) -> None:
         ("import sys; sys.exit(3)", "SystemExit: 3"),
     ],
 )
-def test_code_takes_no_server_down(ask: Client, source: str, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_faulty_code_does_not_stop_the_server(
+    ask: Client, source: str, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(dry_run, "TIMEOUT_SECONDS", 5.0)
     status, told = ask("POST", "/apps", {"source": source})
     assert (status, told["code"]) == (400, "bad-python")
@@ -60,7 +62,7 @@ def test_code_takes_no_server_down(ask: Client, source: str, what: str, monkeypa
     assert ask.done("GET", "/apps") == []
 
 
-def test_who_may_send_code(ask: Client, node: Node) -> None:
+def test_which_principals_may_deploy_code(ask: Client, node: Node) -> None:
     body = {"source": SHOP}
     node.guard.users.add_user("alice", None, ["admin"], by="local")
     afar = {"x_forwarded_for": "10.1.2.3", "authorization": f"Bearer {node.guard.make_token('alice')[0]}"}
@@ -74,7 +76,7 @@ def test_who_may_send_code(ask: Client, node: Node) -> None:
     assert ask("POST", "/apps", body, **afar)[0] == 200
 
 
-def test_our_client_and_the_command_line_send_apps(server: Server, headrace: Program) -> None:
+def test_the_client_and_the_command_line_deploy_apps(server: Server, headrace: Program) -> None:
     with pytest.raises(BadPython):
         OwnClient(server.address).deploy("1 / 0")
     assert OwnClient(server.address).deploy(SHOP)["name"] == "shop"

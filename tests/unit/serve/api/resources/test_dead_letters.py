@@ -32,7 +32,7 @@ def buried(node: Node, log: EmbeddedLog) -> None:
     log.append([Append("COUNTS.dead", letters)])
 
 
-def test_letters_are_listed_with_their_reasons(ask: Client, node: Node, log: EmbeddedLog) -> None:
+def test_dead_letters_are_listed_with_their_reasons(ask: Client, node: Node, log: EmbeddedLog) -> None:
     buried(node, log)
     box = {"topic": "COUNTS.dead", "belongs_to": "COUNTS", "dead_letters": 4, "queries": ["CTAS_COUNTS_1"]}
     assert ask.done("GET", "/dead-letters") == ask.done("GET", "/dead-letters?query=CTAS_COUNTS_1") == [box]
@@ -47,7 +47,7 @@ def test_letters_are_listed_with_their_reasons(ask: Client, node: Node, log: Emb
     assert ask.done("GET", f"{PATH}?query=other")["dead_letters"] == []
 
 
-def test_a_letter_is_replayed_once(ask: Client, node: Node, log: EmbeddedLog) -> None:
+def test_a_dead_letter_is_replayed_once(ask: Client, node: Node, log: EmbeddedLog) -> None:
     buried(node, log)
     told = ask.done("POST", f"{PATH}/0/0/replay")
     assert told == {
@@ -70,7 +70,7 @@ def test_a_letter_is_replayed_once(ask: Client, node: Node, log: EmbeddedLog) ->
     assert len(ask.done("GET", f"{PATH}?state=all")["dead_letters"]) == 4
 
 
-def test_another_server_knows_what_was_settled(ask: Client, node: Node, log: EmbeddedLog) -> None:
+def test_another_server_reads_the_resolutions(ask: Client, node: Node, log: EmbeddedLog) -> None:
     buried(node, log)
     others = DeadLetterResolutions(log)
     ask.done("DELETE", f"{PATH}/0/2")
@@ -82,7 +82,9 @@ def test_another_server_knows_what_was_settled(ask: Client, node: Node, log: Emb
     assert log.bounds(TOPIC)[0].end == 3
 
 
-def test_what_cannot_be_replayed(ask: Client, node: Node, log: EmbeddedLog) -> None:
+def test_dead_letters_without_a_matching_source_record_cannot_be_replayed(
+    ask: Client, node: Node, log: EmbeddedLog
+) -> None:
     buried(node, log)
     for offset in (1, 2, 3):  # of no record; of another one than is there; of one that is gone
         status, told = ask("POST", f"{PATH}/0/{offset}/replay")

@@ -10,7 +10,7 @@ from headrace.record import Record
 from tests.unit.serve.api.conftest import Client
 
 
-def test_a_group_is_shown_moved_and_deleted(ask: Client, log: EmbeddedLog) -> None:
+def test_a_group_is_shown_reset_and_deleted(ask: Client, log: EmbeddedLog) -> None:
     log.create_topic("raw")
     log.append([Append("raw", [Record(b"x")] * 10)])
     member = log.consumer("billing", Subscription(("raw",)), client="till")
@@ -32,7 +32,7 @@ def test_a_group_is_shown_moved_and_deleted(ask: Client, log: EmbeddedLog) -> No
     assert log.groups() == ["new"]
 
 
-def test_what_is_refused(ask: Client, log: EmbeddedLog) -> None:
+def test_invalid_group_requests_are_refused(ask: Client, log: EmbeddedLog) -> None:
     log.create_topic("raw")
     for method, path, body, status, code in (
         ("GET", "/groups/nobody", None, 404, "unknown-group"),

@@ -1,4 +1,4 @@
-"""Searching a topic: what is found is what a plain loop finds, page by page, the newest first."""
+"""Searching a topic gives the matches of a plain loop, page by page, the newest first."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_every_match_is_found_once(
     assert sorted(found) == [one["n"] for one in numbers if one["word"] == "Hit"]
 
 
-def test_without_a_text_all_come_and_the_newest_first(ask: Client, numbers: list[dict[str, Any]]) -> None:
+def test_a_search_without_text_lists_all_records_newest_first(ask: Client, numbers: list[dict[str, Any]]) -> None:
     found = [one for page in pages(ask, "numbers", limit=30) for one in page]
     assert sorted(json.loads(one["value"])["n"] for one in found) == [one["n"] for one in numbers]
     times = sorted((one["$timestamp"] for one in found), reverse=True)
@@ -56,7 +56,7 @@ def test_without_a_text_all_come_and_the_newest_first(ask: Client, numbers: list
     assert [one["$timestamp"] for one in first] == times[:30]
 
 
-def test_keys_bytes_and_one_partition(ask: Client, log: EmbeddedLog) -> None:
+def test_keys_bytes_and_single_partitions_are_searched(ask: Client, log: EmbeddedLog) -> None:
     log.create_topic("raw", TopicSpec(partitions=2, partitioner="round-robin"))
     log.append([Append("raw", [Record(b"\xff\xfe needle", b"a"), Record(None, b"NEEDLE")], 0)])
     log.append([Append("raw", [Record(b"needle", None)], 1)])
@@ -64,13 +64,13 @@ def test_keys_bytes_and_one_partition(ask: Client, log: EmbeddedLog) -> None:
     assert len(ask.done("GET", "/topics/raw/search?text=needle&partition=1")["records"]) == 1
 
 
-def test_columns_of_a_schema(ask: Client, log: EmbeddedLog) -> None:
+def test_columns_of_a_schema_are_searched(ask: Client, log: EmbeddedLog) -> None:
     log.create_topic("orders", TopicSpec(schema=Schema.parse("id bigint key, city string")))
     ask.done("POST", "/topics/orders/records", [{"id": 1, "city": "Rom"}, {"id": 2, "city": "Paris"}])
     assert [one["id"] for one in ask.done("GET", "/topics/orders/search?text=par")["records"]] == [2]
 
 
-def test_a_time_that_is_none(ask: Client, log: EmbeddedLog) -> None:
+def test_an_invalid_time_is_refused(ask: Client, log: EmbeddedLog) -> None:
     log.create_topic("raw")
     status, told = ask("GET", "/topics/raw/search?from=soon")
     assert (status, told["error"]["code"] if "error" in told else told["code"]) == (400, "bad-position-token")

@@ -51,7 +51,7 @@ def everything(ask: Client, topic: str, limit: int = 3) -> list[Any]:
         found, start = found + page["records"], page["next"]
 
 
-def test_rows_are_typed_by_the_schema_and_read_again(ask: Client, log: EmbeddedLog) -> None:
+def test_rows_are_converted_by_the_schema_and_read_back(ask: Client, log: EmbeddedLog) -> None:
     exact = '[{"id": 1, "city": "Rom", "price": 1234567890123456789012345678.10}, {"id": 2}]'
     told = ask.done("POST", PATH, exact.encode())
     ends = {number: bounds.end for number, bounds in log.bounds("orders").items()}
@@ -65,7 +65,7 @@ def test_rows_are_typed_by_the_schema_and_read_again(ask: Client, log: EmbeddedL
 
 
 @pytest.mark.parametrize("kind", ["application/json", NDJSON, ARROW, ""])
-def test_every_form_of_a_body_gives_the_same_rows(ask: Client, kind: str) -> None:
+def test_every_content_type_gives_the_same_rows(ask: Client, kind: str) -> None:
     rows = [{"id": i, "city": f"c{i}", "price": None} for i in range(10)]
     bodies = {
         "": json.dumps({"records": rows}).encode(),
@@ -81,7 +81,7 @@ def test_every_form_of_a_body_gives_the_same_rows(ask: Client, kind: str) -> Non
     assert everything(ask, "orders") == rows
 
 
-def test_a_text_may_look_like_a_border_between_records(ask: Client) -> None:
+def test_a_text_may_contain_the_separator_of_records(ask: Client) -> None:
     rows = [{"id": i, "city": city, "price": None} for i, city in enumerate(["},{", "a}", '"},{"', "\\", "[{"])]
     ask.done("POST", PATH, rows)
     ask.done("POST", "/topics/raw/records", [{"value": row["city"]} for row in rows])
@@ -89,7 +89,7 @@ def test_a_text_may_look_like_a_border_between_records(ask: Client) -> None:
     assert [row["value"] for row in everything(ask, "raw")] == [row["city"] for row in rows]
 
 
-def test_what_was_read_can_be_sent_again(ask: Client, log: EmbeddedLog) -> None:
+def test_records_that_were_read_can_be_produced_again(ask: Client, log: EmbeddedLog) -> None:
     binary = base64.b64encode(b"\xff\x00").decode()
     sent = [
         {"key": "a", "value": "text", "$timestamp": 5, "$headers": {"from": "here"}},
@@ -114,14 +114,14 @@ def test_what_was_read_can_be_sent_again(ask: Client, log: EmbeddedLog) -> None:
     assert [(r.record, r.timestamp) for r in again[:4]] == [(r.record, r.timestamp) for r in again[4:]]
 
 
-def test_values_that_are_json_are_kept_as_they_were_written(ask: Client) -> None:
+def test_json_values_are_stored_with_their_original_text(ask: Client) -> None:
     body = b'[{"value": {"a" : 1.10, "a": 12345678901234567890123} , "key" :7.0}]'
     ask.done("POST", "/topics/raw/records", body)
     (record,) = ask.done("GET", "/topics/raw/records")["records"]
     assert (record["key"], record["value"]) == ("7.0", '{"a" : 1.10, "a": 12345678901234567890123}')
 
 
-def test_rows_may_say_their_time_their_headers_and_that_they_are_gone(ask: Client, log: EmbeddedLog) -> None:
+def test_rows_may_have_a_time_headers_and_a_tombstone_mark(ask: Client, log: EmbeddedLog) -> None:
     rows = [{"id": 1, "$timestamp": 9, "$headers": {"a": "b"}}, {"id": 1, "$deleted": True}]
     ask.done("POST", PATH, rows)
     (partition,) = [number for number, bounds in log.bounds("orders").items() if bounds.end]
@@ -163,7 +163,7 @@ def test_rows_may_say_their_time_their_headers_and_that_they_are_gone(ask: Clien
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_all_of_it_fits_or_nothing_is_appended(
+def test_an_invalid_record_refuses_the_whole_request(
     ask: Client, log: EmbeddedLog, path: str, body: Any, kind: str, status: int, code: str
 ) -> None:
     answered, told = ask("POST", path, body, content_type=kind)
@@ -171,7 +171,7 @@ def test_all_of_it_fits_or_nothing_is_appended(
     assert all(bounds.end == 0 for topic in ("orders", "raw") for bounds in log.bounds(topic).values())
 
 
-def test_arrow_that_lies_is_refused(ask: Client, log: EmbeddedLog) -> None:
+def test_malformed_arrow_is_refused(ask: Client, log: EmbeddedLog) -> None:
     body = stream(pa.RecordBatch.from_pydict({"id": [1], "city": ["x" * 4567]}))
     before, place, after = body.rpartition(bytes(4) + (4567).to_bytes(4, "little"))  # where the text begins and ends
     lying = before + place[:4] + (1 << 30).to_bytes(4, "little") + after
@@ -180,7 +180,7 @@ def test_arrow_that_lies_is_refused(ask: Client, log: EmbeddedLog) -> None:
     assert sum(bounds.end for bounds in log.bounds("orders").values()) == 0
 
 
-def test_columns_of_arrow_may_be_of_kindred_types(ask: Client) -> None:
+def test_arrow_columns_of_compatible_types_are_converted(ask: Client) -> None:
     city = pa.array(["a", "b", "a"]).dictionary_encode()
     columns = {"id": pa.array([1, 2, 3], pa.int32()), "city": city, "$offset": pa.array([7, 8, 9])}
     assert ask.done("POST", PATH, stream(pa.RecordBatch.from_pydict(columns)), content_type=ARROW)["records"] == 3
@@ -191,7 +191,7 @@ def test_columns_of_arrow_may_be_of_kindred_types(ask: Client) -> None:
     assert ask("POST", PATH, stream(strange), content_type=ARROW)[1]["code"] == "wrong-type"
 
 
-def test_no_records_at_all_are_no_error(ask: Client) -> None:
+def test_an_empty_request_appends_nothing(ask: Client) -> None:
     nothing = {"topic": "orders", "records": 0, "parts": [], "token": "", "repeated": False}
     assert ask.done("POST", PATH, []) == nothing
     assert (
@@ -203,7 +203,7 @@ def test_no_records_at_all_are_no_error(ask: Client) -> None:
     assert ask.done("POST", PATH, [], **numbered)["repeated"] is True
 
 
-def test_a_numbered_request_counts_once_whatever_is_repeated_and_after_a_restart(log: EmbeddedLog, node: Node) -> None:
+def test_a_request_with_a_sequence_is_applied_once_even_after_a_restart(log: EmbeddedLog, node: Node) -> None:
     def sent(ask: Client, number: int, value: str) -> tuple[int, Any]:
         names = {"headrace_producer": "till", "headrace_sequence": str(number)}
         return ask("POST", "/topics/raw/records", [{"value": value}], **names)
@@ -254,7 +254,7 @@ def test_reading_starts_at_the_requested_position(ask: Client, log: EmbeddedLog)
         assert (answered, told["code"]) == (status, code), query
 
 
-def test_pages_of_arrow(ask: Client) -> None:
+def test_pages_can_be_read_as_arrow(ask: Client) -> None:
     ask.done("POST", PATH, [{"id": i, "city": "x"} for i in range(20)])
     status, body, headers = ask.raw("GET", f"/api/v1{PATH}?limit=15", headers={"accept": ARROW})
     rows = pa.ipc.open_stream(body).read_all()
@@ -268,7 +268,7 @@ def test_pages_of_arrow(ask: Client) -> None:
     assert ask("GET", PATH, accept="text/html")[0] == 415
 
 
-def test_a_page_is_bounded_by_its_bytes(ask: Client, log: EmbeddedLog) -> None:
+def test_a_page_is_bounded_in_bytes(ask: Client, log: EmbeddedLog) -> None:
     for i in range(20):
         ask.done("POST", "/topics/raw/records", [{"value": str(i) * 900_000}] if i < 10 else [{"value": "x" * 900_000}])
     page = ask.done("GET", "/topics/raw/records?limit=1000")
@@ -277,7 +277,7 @@ def test_a_page_is_bounded_by_its_bytes(ask: Client, log: EmbeddedLog) -> None:
     assert len(everything(ask, "raw", 1000)) == 20
 
 
-def test_all_bodies_together_are_bounded(ask: Client, monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
+def test_the_bytes_of_concurrent_requests_are_bounded(ask: Client, monkeypatch: pytest.MonkeyPatch, node: Node) -> None:
     monkeypatch.setattr("headrace.serve.api.request_context._HELD", 1000)
     with Server(application(node)).running() as server:
         small = Client(server.host, server.port)

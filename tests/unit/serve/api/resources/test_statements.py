@@ -1,4 +1,4 @@
-"""Statements and queries over HTTP, with queries that never begin."""
+"""Statements and queries over HTTP, with queries that never start."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from tests.unit.control.test_node import CLICKS, COUNTS
 from tests.unit.serve.api.conftest import Client
 
 
-def test_statements_and_what_became_of_them(ask: Client) -> None:
+def test_statements_are_executed_with_their_results(ask: Client) -> None:
     told = ask.done("POST", "/statements", {"text": CLICKS + COUNTS + "LIST STREAMS;"})["done"]
     assert [(one["action"], one["source"], one["query"], one["number"]) for one in told] == [
         ("create_source", "CLICKS", None, 0),
@@ -23,7 +23,7 @@ def test_statements_and_what_became_of_them(ask: Client) -> None:
     assert kept[2]["failure"] is None
 
 
-def test_what_is_refused_comes_with_what_was_done_before_it(ask: Client) -> None:
+def test_an_error_lists_the_statements_executed_before_it(ask: Client) -> None:
     status, told = ask("POST", "/statements", {"text": CLICKS + "CREATE STREAM x AS SELECT nothing FROM clicks;"})
     assert (status, told["status"], told["code"]) == (400, 400, "column-not-found")
     assert [one["source"] for one in told["done"]] == ["CLICKS"]
@@ -32,7 +32,7 @@ def test_what_is_refused_comes_with_what_was_done_before_it(ask: Client) -> None
     assert ask("POST", "/statements", {"txt": "x;"})[1]["fix"] == 'did you mean "text"?'
 
 
-def test_queries_are_shown_paused_resumed_restarted_and_ended(ask: Client, node: Node) -> None:
+def test_queries_are_shown_paused_resumed_restarted_and_terminated(ask: Client, node: Node) -> None:
     node.execute(CLICKS + COUNTS)
     path = "/queries/CTAS_COUNTS_1"
     assert [one["name"] for one in ask.done("GET", "/queries")] == ["CTAS_COUNTS_1"]
@@ -51,7 +51,7 @@ def test_queries_are_shown_paused_resumed_restarted_and_ended(ask: Client, node:
     assert ask.done("GET", "/status")["queries"] == []
 
 
-def test_a_query_that_is_not_there(ask: Client) -> None:
+def test_an_unknown_query_is_refused(ask: Client) -> None:
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/pause"), ("POST", "/resume"), ("POST", "/restart")):
         status, told = ask(method, f"/queries/nothing{path}")
         assert (status, told["code"]) == (404, "unknown-query")

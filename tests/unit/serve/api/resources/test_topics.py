@@ -59,7 +59,7 @@ def test_a_topic_is_created_described_altered_and_deleted(ask: Client, log: Embe
     ],
     ids=lambda value: str(value)[:60],
 )
-def test_what_is_refused_has_one_shape(
+def test_every_refusal_has_the_same_fields(
     ask: Client, log: EmbeddedLog, method: str, path: str, body: Any, status: int, code: str
 ) -> None:
     log.create_topic("there")
@@ -69,7 +69,7 @@ def test_what_is_refused_has_one_shape(
     assert [topic.name for topic in log.topics()] == ["there"]
 
 
-def test_a_topic_that_a_stream_stands_on_is_not_deleted(ask: Client, node: Node) -> None:
+def test_a_topic_of_a_declared_stream_is_not_deleted(ask: Client, node: Node) -> None:
     node.execute(CLICKS)
     status, told = ask("DELETE", "/topics/clicks")
     assert (status, told["code"]) == (409, "topic-in-use")
@@ -77,7 +77,7 @@ def test_a_topic_that_a_stream_stands_on_is_not_deleted(ask: Client, node: Node)
     assert ask("DELETE", "/topics/clicks")[0] == 204
 
 
-def test_a_page_from_elsewhere_is_refused(ask: Client) -> None:
+def test_a_request_from_another_origin_is_refused(ask: Client) -> None:
     status, told = ask("GET", "/topics", origin="http://elsewhere.example")
     assert (status, told["code"]) == (403, "foreign-origin")
     assert ask("GET", "/topics", origin=f"http://{ask.host}:{ask.port}")[0] == 200

@@ -1,4 +1,4 @@
-"""Tables that can be asked over HTTP, and reading what one has written."""
+"""Views over HTTP, and reads that wait for a write."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def written(ask: Client, *rows: tuple[int, float]) -> str:
     return ask.done("POST", "/topics/prices/records", records)["token"]
 
 
-def test_a_read_with_the_token_of_a_write_sees_it(ask: Client) -> None:
+def test_a_read_with_the_token_of_a_write_sees_the_write(ask: Client) -> None:
     for number in range(20):
         token = written(ask, (number % 3, number), (7, number))
         told = ask.done("GET", f"{PATH}?token={quote(token)}&where=ID%3D7")
@@ -59,7 +59,7 @@ def test_a_read_that_waits_for_a_token_times_out_with_an_error(ask: Client, node
     assert ask.done("GET", "/views/COUNTS/rows?token=prices/0:1")["rows"] == []  # nothing of that leads there
 
 
-def test_what_is_refused(ask: Client) -> None:
+def test_invalid_view_requests_are_refused(ask: Client) -> None:
     for query, status, code in (
         ("where=nothing%3D1", 400, "column-not-found"),
         ("where=id%3D1+emit+changes", 400, "bad-request"),

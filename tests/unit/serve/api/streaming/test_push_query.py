@@ -1,4 +1,4 @@
-"""Questions that go on, as server-sent events and over a WebSocket."""
+"""Push queries as server-sent events and over a WebSocket."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def path(text: str, **more: str) -> str:
     return f"/api/v1/watch?{urlencode({'sql': text, **more})}"
 
 
-def test_over_a_websocket(ask: Client, node: Node) -> None:
+def test_rows_are_sent_over_a_websocket(ask: Client, node: Node) -> None:
     with Socket(ask.host, ask.port, path("SELECT * FROM pages EMIT CHANGES;")) as socket:
         columns = [{"name": "PAGE", "type": "STRING"}, {"name": "N", "type": "INTEGER"}]
         assert socket.message() == {"columns": columns}
@@ -40,7 +40,7 @@ def test_over_a_websocket(ask: Client, node: Node) -> None:
     wait_until(lambda: not len(node.push_queries))
 
 
-def test_as_events_to_the_limit(ask: Client, node: Node) -> None:
+def test_rows_are_sent_as_events_up_to_the_limit(ask: Client, node: Node) -> None:
     node.execute("INSERT INTO clicks VALUES ('/', 1); INSERT INTO clicks VALUES ('/', 2);")
     connection = http.client.HTTPConnection(ask.host, ask.port, timeout=60)
     connection.request("GET", path("SELECT n FROM clicks EMIT CHANGES LIMIT 2;", **{"from": "beginning"}))
@@ -55,7 +55,7 @@ def test_as_events_to_the_limit(ask: Client, node: Node) -> None:
     ("text", "code"),
     [("SELECT * FROM clicks;", "bad-query"), ("SELECT * FROM nothing EMIT CHANGES;", "source-not-found")],
 )
-def test_what_cannot_be_watched(ask: Client, text: str, code: str) -> None:
+def test_invalid_push_queries_are_refused(ask: Client, text: str, code: str) -> None:
     status, told = ask("GET", path(text).removeprefix("/api/v1"))
     assert (status, told["code"]) == (400, code)
     with Socket(ask.host, ask.port, path(text)) as socket:

@@ -61,7 +61,7 @@ def values(records: list[Any]) -> list[str]:
     return [record["value"] for record in records]
 
 
-def test_records_come_as_they_are_appended_and_an_event_tells_where_to_read_on(ask: Client, log: EmbeddedLog) -> None:
+def test_records_arrive_when_appended_with_the_position_to_resume_from(ask: Client, log: EmbeddedLog) -> None:
     append(log, "before")
     with events(ask) as following:
         assert following() == ("position", "raw/0:1", "raw/0:1")
@@ -77,7 +77,7 @@ def test_records_come_as_they_are_appended_and_an_event_tells_where_to_read_on(a
         assert values(following()[2]) == ["before", "a", "b", "meanwhile"]
 
 
-def test_partitions_that_a_topic_gains_are_followed_too(ask: Client, log: EmbeddedLog) -> None:
+def test_added_partitions_are_followed(ask: Client, log: EmbeddedLog) -> None:
     with events(ask) as following:
         following()
         log.alter_topic("raw", partitions=2)
@@ -86,7 +86,7 @@ def test_partitions_that_a_topic_gains_are_followed_too(ask: Client, log: Embedd
         assert (place, values(records)) == ("raw/0:0,raw/1:1", ["new"])
 
 
-def test_many_read_the_same_each_from_its_own_place(ask: Client, log: EmbeddedLog) -> None:
+def test_many_clients_tail_a_topic_from_different_positions(ask: Client, log: EmbeddedLog) -> None:
     append(log, *"ab")
     with ExitStack() as stack:
         late = [stack.enter_context(events(ask)) for _ in range(5)]
@@ -110,7 +110,7 @@ def test_a_tail_ends_when_its_topic_is_recreated(ask: Client, log: EmbeddedLog) 
         assert (name, told["code"]) == ("error", "unknown-topic")
 
 
-def test_columns_that_a_topic_gains_are_shown(ask: Client, log: EmbeddedLog) -> None:
+def test_added_columns_are_sent(ask: Client, log: EmbeddedLog) -> None:
     log.create_topic("typed", TopicSpec(schema=Schema.parse("id bigint key")))
     with events(ask, "/api/v1/topics/typed/tail") as following:
         following()
@@ -120,7 +120,7 @@ def test_columns_that_a_topic_gains_are_shown(ask: Client, log: EmbeddedLog) -> 
         assert (row["id"], row["name"]) == (1, "x")
 
 
-def test_over_a_websocket(ask: Client, log: EmbeddedLog) -> None:
+def test_records_are_sent_over_a_websocket(ask: Client, log: EmbeddedLog) -> None:
     with Socket(ask.host, ask.port, PATH) as socket:
         assert socket.message() == {"records": [], "next": "raw/0:0"}
         append(log, "a")
@@ -138,12 +138,14 @@ def test_a_websocket_is_refused_with_a_reason(ask: Client) -> None:
         assert (socket.status, json.loads(socket.refused)["code"]) == (403, "foreign-origin")
 
 
-def test_what_is_refused_is_an_answer_and_no_event(ask: Client) -> None:
+def test_an_invalid_tail_is_an_error_response_and_no_event(ask: Client) -> None:
     assert ask("GET", "/topics/nothing/tail")[1]["code"] == "unknown-topic"
     assert ask("GET", "/topics/raw/tail?from=raw/0:x")[1]["code"] == "bad-position-token"
 
 
-def test_a_tail_ends_with_an_error_code(ask: Client, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tail_that_lags_too_far_ends_with_an_error(
+    ask: Client, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(topic_tail, "MAX_LAG", 2)
     append(log, *"abcdef")
     monkeypatch.setattr(page_cache, "MAX_PAGE_RECORDS", 3)
@@ -166,7 +168,7 @@ def test_a_tail_ends_with_an_error_code(ask: Client, log: EmbeddedLog, monkeypat
         assert following()[2]["code"] == "unknown-topic"
 
 
-def test_only_so_many_read_live(ask: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_number_of_tails_is_limited(ask: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(append_signal, "MAX_READERS", 1)
     with events(ask) as following:
         following()
@@ -176,7 +178,9 @@ def test_only_so_many_read_live(ask: Client, monkeypatch: pytest.MonkeyPatch) ->
         assert headers["retry-after"] == "1"
 
 
-def test_who_does_not_read_is_let_go(ask: Client, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_does_not_read_is_disconnected(
+    ask: Client, log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
+) -> None:
     gone = Event()
     monkeypatch.setattr(transport, "STALL_TIMEOUT", 0.5)
     held = topic_tail.TopicTail.pages

@@ -1,4 +1,4 @@
-"""Charts: whatever rows hold, something is drawn; sums are those of a plain loop; texts stay texts."""
+"""Charts: any rows can be drawn; sums agree with a plain loop; text is never executed."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def options(panel: ChartPanel, columns: list[str], rows: list[Any]) -> Options:
 
 
 @given(st.sampled_from(list(CHART_KINDS)), CHOICES, CHOICES, CHOICES, st.integers(-5, 100), ROWS)
-def test_anything_is_drawn(kind: str, x: str, y: str, by: str, top: int, rows: list[Any]) -> None:
+def test_any_rows_can_be_drawn(kind: str, x: str, y: str, by: str, top: int, rows: list[Any]) -> None:
     drawn = options(ChartPanel(kind, "V", x, y, by, top), COLUMNS, rows)
     orjson.dumps(drawn)
     assert {"series", "title"} & drawn.keys()
@@ -38,14 +38,14 @@ JSON = st.none() | st.booleans() | st.integers() | st.text(max_size=4) | st.list
 
 
 @given(st.dictionaries(st.sampled_from(["kind", "view", "x", "y", "top", "where", "title", "later"]), JSON), ROWS)
-def test_whatever_was_saved_is_a_panel(told: dict[str, Any], rows: list[Any]) -> None:
+def test_any_saved_json_becomes_a_panel(told: dict[str, Any], rows: list[Any]) -> None:
     panel = ChartPanel.of(told)
     assert {"series", "title"} & options(panel, COLUMNS, rows).keys()
     assert panel.name
 
 
 @given(ROWS)
-def test_nothing_in_a_row_is_a_key(rows: list[Any]) -> None:
+def test_values_of_rows_are_never_option_names(rows: list[Any]) -> None:
     """NiceGUI takes what stands under a key that begins with a colon for a script."""
     for kind in CHART_KINDS:
         drawn = options(ChartPanel(kind, "V", "NAME", "N", "OTHER"), COLUMNS, rows)
@@ -60,7 +60,7 @@ def keys(value: Any) -> Iterator[str]:
 
 
 @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(-100, 100)), min_size=1))
-def test_bars_add_up_rows_of_one_name(rows: list[tuple[str, int]]) -> None:
+def test_bars_sum_the_rows_of_a_name(rows: list[tuple[str, int]]) -> None:
     wanted: Counter[str] = Counter()
     for name, number in rows:
         wanted[name] += number
@@ -79,7 +79,7 @@ def test_a_histogram_counts_every_number_once(numbers: list[float]) -> None:
     assert sum(drawn["series"][0]["data"]) == len(numbers)
 
 
-def test_lines_are_in_the_order_of_time_and_the_largest_are_kept() -> None:
+def test_lines_are_ordered_by_time_and_the_largest_series_are_shown() -> None:
     rows = [[at, f"s{n}", n] for at in (3_000, 1_000, 2_000) for n in range(20)]
     drawn = options(ChartPanel("line", "V", "WINDOWSTART", "N", "NAME"), ["WINDOWSTART", "NAME", "N"], rows)
     assert [line["name"] for line in drawn["series"]] == sorted(f"s{n}" for n in range(8, 20))
@@ -98,12 +98,12 @@ HUGE = 1.7e308
 
 
 @pytest.mark.parametrize("kind", CHART_KINDS)
-def test_numbers_at_the_end_of_what_there_is(kind: str) -> None:
+def test_extreme_numbers_are_drawn(kind: str) -> None:
     drawn = draw_chart(ChartPanel(kind, "V", "A", "B", "C"), [[-HUGE, HUGE, 1], [HUGE, HUGE, 2], [10**400, 10**400, 3]])
     assert {"series", "title"} & drawn.options.keys()
 
 
-def test_bars_over_numbers_are_in_their_order_and_what_is_left_out_is_said() -> None:
+def test_bars_over_numbers_are_sorted_and_omitted_values_reported() -> None:
     drawn = draw_chart(ChartPanel("bar", "V", "N", "Y"), [[n, 1, None] for n in reversed(range(MAX_BARS + 40))])
     assert drawn.options["xAxis"]["data"] == [str(n) for n in range(MAX_BARS)]
     assert drawn.note == "Shows the first 60 of 100 values of N"
@@ -112,7 +112,7 @@ def test_bars_over_numbers_are_in_their_order_and_what_is_left_out_is_said() -> 
     assert times.note == "Shows the last 60 of 100 values of WINDOWSTART"
 
 
-def test_bars_have_parts() -> None:
+def test_bars_are_stacked_by_series() -> None:
     drawn = draw_chart(ChartPanel("bar", "V", "X", "Y", "BY"), [["a", 1, "u"], ["a", 2, "v"], ["b", 4, "v"]])
     assert {one["name"]: one["data"] for one in drawn.options["series"]} == {"u": [1.0, None], "v": [2.0, 4.0]}
     many = draw_chart(ChartPanel("bar", "V", "X", "Y", "BY"), [["a", n, n] for n in range(MAX_LINES + 1)])
@@ -151,7 +151,7 @@ def test_edges_of_a_histogram_are_distinct() -> None:
     assert labels[0] == "2023-11-14 22:13:20.000"
 
 
-def test_times_are_those_of_the_grids() -> None:
+def test_charts_show_times_in_utc() -> None:
     assert draw_chart(ChartPanel("line", "V", "ROWTIME", "Y"), [[1, 1, None]]).options["useUTC"]
 
 

@@ -1,4 +1,4 @@
-"""The picture of what flows where: nothing stands left of what it reads, nothing is left out, circles end."""
+"""The layout of the flow picture: sources are left of their queries, nothing is omitted, cycles terminate."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def moment(queries: list[tuple[list[str], str]], topics: list[str]) -> ServerSna
 
 
 @given(st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3), NAMES), max_size=6), st.lists(NAMES, max_size=6))
-def test_every_box_is_there_once_and_none_on_another(queries: list[tuple[list[str], str]], topics: list[str]) -> None:
+def test_every_box_is_drawn_once_without_overlap(queries: list[tuple[list[str], str]], topics: list[str]) -> None:
     now = moment(queries, topics)
     drawn = layout_flow(now)
     ids = [box.id for box in drawn.boxes]
@@ -33,14 +33,14 @@ def test_every_box_is_there_once_and_none_on_another(queries: list[tuple[list[st
 
 
 @given(st.integers(1, 5), st.integers(1, 3))
-def test_what_is_read_stands_to_the_left(length: int, branches: int) -> None:
+def test_sources_are_left_of_their_queries(length: int, branches: int) -> None:
     queries = [([f"t{i}"], f"t{i + 1}") for i in range(length)] + [(["t0"], f"b{i}") for i in range(branches)]
     drawn = layout_flow(moment(queries, []))
     places = {box.id: box.x for box in drawn.boxes}
     assert all(places[start] < places[end] for start, end in drawn.lines)
 
 
-def test_queries_that_feed_each_other() -> None:
+def test_a_cycle_of_queries_is_drawn() -> None:
     drawn = layout_flow(moment([(["a"], "b"), (["b"], "a")], []))
     assert {box.id for box in drawn.boxes} == {
         NodeId(TOPIC, "a"),
