@@ -49,7 +49,7 @@ def describe(ctx: typer.Context, name: Name, as_json: output.Json = False) -> No
     console.print(output.details({"group": name, "members": len(info.members), "lag": sum(info.lag.values())}))
     if offsets:
         console.print()
-        console.print(output.table(offsets, ["topic", "partition", "offset", "lag", "member"]))
+        output.print_table(console, offsets, ["topic", "partition", "offset", "lag", "member"])
 
 
 @app.command()

@@ -108,12 +108,12 @@ def _print(status: Mapping[str, Any]) -> None:
     console.print()
     if status["queries"]:
         columns = ("query", "sink", "state", "execution_mode", "records_per_s", "lag", "batch_ms", "dead_letters")
-        console.print(output.table([_row(query) for query in status["queries"]], columns))
+        output.print_table(console, [_row(query) for query in status["queries"]], columns)
     else:
         output.note("there are no queries")
     if status["views"]:
         console.print()
-        console.print(output.table(status["views"], ("name", "lag", "skipped", "rebuilt")))
+        output.print_table(console, status["views"], ("name", "lag", "skipped", "rebuilt"))
     for query in status["queries"]:
         if query["failure"]:
             _failure(query)

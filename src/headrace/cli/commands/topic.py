@@ -65,7 +65,7 @@ def describe(ctx: typer.Context, name: Name, as_json: output.Json = False) -> No
     console = output.stdout_console()
     console.print(output.details({"topic": name, "created": created, **options}))
     console.print()
-    console.print(output.table(partitions, ["partition", "start", "end", "rows", "size"]))
+    output.print_table(console, partitions, ["partition", "start", "end", "rows", "size"])
 
 
 @app.command()

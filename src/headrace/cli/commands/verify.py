@@ -118,7 +118,7 @@ def _print(result: VerifyResult) -> None:
     typer.echo(_summary(result))
     if result.differences:
         rows = [_row(dataclasses.asdict(one)) for one in result.differences]
-        output.stdout_console().print(output.table(rows, ["where", "key", "expected", "found"]))
+        output.print_table(output.stdout_console(), rows, ["where", "key", "expected", "found"])
     for note in result.notes:
         output.note(f"note: {note}")
 

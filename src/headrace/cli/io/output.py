@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -18,6 +19,7 @@ from headrace.settings import Size, duration_text, size_text
 if TYPE_CHECKING:
     from rich.progress import Progress, ProgressColumn
 
+_GAP = 2  # columns between two columns of a table
 _UNBOUNDED = 10_000  # columns: in a pipe a table is as wide as its rows
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -48,15 +50,47 @@ def print_rows(rows: Sequence[Mapping[str, Any]], *, as_json: bool, columns: Ite
     elif not rows:
         note(empty)
     else:
-        stdout_console().print(table(rows, list(columns)))
+        print_table(stdout_console(), rows, list(columns))
 
 
-def table(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], title: str | None = None) -> Table:
+def print_table(console: Console, rows: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+    """Print rows as a table; one value per line if the terminal is too narrow for it without breaking words."""
+    widths = _column_widths(rows, columns, console.width)
+    if widths is not None:
+        console.print(table(rows, columns, widths=widths))
+        return
+    for number, row in enumerate(rows):
+        if number:
+            console.print()
+        console.print(details({name: row[name] for name in columns}))
+
+
+def _column_widths(rows: Sequence[Mapping[str, Any]], columns: Sequence[str], available: int) -> list[int] | None:
+    """Widths at which headings and sentences wrap between words only; None if there is too little room."""
+    texts = [[_heading(name), *(value_text(row[name]) for row in rows)] for name in columns]
+    widths = [max(len(word) for text in column for word in text.split() or [""]) for column in texts]
+    room = available - sum(widths) - _GAP * (len(columns) - 1)
+    if room < 0:
+        return None
+    for number, column in enumerate(texts):
+        more = min(room, max(map(len, column)) - widths[number])
+        widths[number], room = widths[number] + more, room - more
+    return widths
+
+
+def table(
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str],
+    title: str | None = None,
+    widths: Sequence[int | None] = (),
+) -> Table:
     """Rows as a table; numbers are right-aligned."""
-    made = Table(title=title, title_justify="left", box=None, header_style="bold", pad_edge=False)
-    for name in columns:
+    made = Table(
+        title=title, title_justify="left", box=None, header_style="bold", padding=(0, _GAP, 0, 0), pad_edge=False
+    )
+    for name, width in zip_longest(columns, widths):
         is_number = all(isinstance(row[name], int | float) for row in rows)
-        made.add_column(_heading(name), justify="right" if is_number else "left", overflow="fold")
+        made.add_column(_heading(name), justify="right" if is_number else "left", overflow="fold", width=width)
     for row in rows:
         made.add_row(*(_cell(row[name]) for name in columns))
     return made
