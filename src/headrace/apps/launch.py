@@ -39,6 +39,11 @@ def run(app: App, *, until_idle: bool = False, data: Path | str | None = None, *
 
 def start(app: App, *, data: Path | str | None = None, **settings: Any) -> RunningApp:
     """Start the app's queries on Spark, and return."""
+    if is_loading():
+        raise BadPython(
+            "the file calls hr.start when it is loaded, but Spark's processes load it, too, to find its functions",
+            fix='call it under `if __name__ == "__main__":`',
+        )
     from headrace.apps import running_app
 
     return running_app.start(app, data, settings)

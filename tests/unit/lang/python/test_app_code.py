@@ -60,6 +60,13 @@ def test_loading_an_app_does_not_run_it(tmp_path: Path) -> None:
     assert not is_loading()
 
 
+def test_a_file_that_starts_its_app_when_it_is_loaded_is_refused_with_the_fix(tmp_path: Path) -> None:
+    file = tmp_path / "eager.py"
+    file.write_text("import headrace as hr\nmine = hr.App('mine')\nhr.start(mine)\n")
+    with pytest.raises(BadPython, match="__main__"):
+        load(file)
+
+
 @pytest.mark.parametrize(
     ("text", "what"),
     [
