@@ -19,6 +19,7 @@ test: setup-test check audit ## all tests, against real Spark, Kafka, PostgreSQL
 	$(PYTEST) -m "not long and not server" tests/spark >build/test/spark.txt 2>&1 & spark=$$!; \
 		rest=0; for suite in tests/docs "tests/conformance tests/contract tests/integration" tests/package tests/browser "-m server tests/spark"; do \
 			$(PYTEST) $$suite || rest=1; done; \
+		$(PYTEST) -m "not long" tests/attack || rest=1; \
 		wait $$spark; spark=$$?; cat build/test/spark.txt; exit $$((rest + spark))
 	$(PYTEST) tests/soak >build/test/soak.txt 2>&1 & soak=$$!; \
 		$(PYTEST) tests/faults; rest=$$?; wait $$soak; soak=$$?; cat build/test/soak.txt; exit $$((rest + soak))
@@ -69,6 +70,9 @@ faults-engine: setup-test ## 100 times kill -9 of drivers, Python workers and a 
 faults-system: setup-test ## 50 times kill -9 of a server under load, its Spark, its workers and the broker; a full disk (SEED=n KILLS=n ONLY=embedded|kafka|disk)
 	$(PY) -m tests.faults.system.campaign --seed $(or $(SEED),0) --kills $(or $(KILLS),50) $(if $(ONLY),--only $(ONLY))
 
+attack: setup-test ## attack a real server in every way that docs/guide/security.md lists (ONLY=text)
+	$(PYTEST) tests/attack $(if $(ONLY),-k "$(ONLY)")
+
 bench-log: setup-test ## benchmark the log and Kafka in one run; fails if a target is missed (ONLY=name)
 	$(PY) -m bench log $(if $(ONLY),--only $(ONLY))
 
@@ -114,4 +118,4 @@ setup:
 setup-test:
 	@tools/setup.sh test
 
-.PHONY: help demo test test-long check conformance-ksql conformance-rest goldens bless ab faults-log faults-engine faults-system bench-log bench-chain bench-engine bench-serve soak audit sbom build browser properties format docs lock clean setup setup-test
+.PHONY: help demo test test-long check conformance-ksql conformance-rest goldens bless ab faults-log faults-engine faults-system attack bench-log bench-chain bench-engine bench-serve soak audit sbom build browser properties format docs lock clean setup setup-test
