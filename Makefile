@@ -106,8 +106,13 @@ format: setup-test ## format the code and apply ruff's fixes
 docs: setup-test ## regenerate the reference pages
 	$(PY) -m tools.reference
 
-lock: ## pin the newest compatible versions
-	uv pip compile -q --group dev --extra kafka --extra avro --extra server --extra postgres --extra push pyproject.toml --python-version 3.11 --no-header --no-annotate --no-emit-index-url --no-emit-find-links -o requirements.lock
+# Hashes of every platform's files, and neither addresses nor paths of the machine that wrote them.
+COMPILE := uv pip compile -q --universal --python-version 3.11 --generate-hashes --no-header --no-annotate --no-emit-index-url --no-emit-find-links --no-emit-package pip
+
+lock: ## pin the packages with their hashes, for the new requirements (UPGRADE=1: the newest versions of all); needs uv
+	$(COMPILE) $(if $(UPGRADE),--upgrade) --group build -o requirements-build.lock
+	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras -c requirements-build.lock -o requirements.lock
+	$(COMPILE) $(if $(UPGRADE),--upgrade) pyproject.toml --all-extras --group dev -c requirements-build.lock -c requirements.lock -o requirements-dev.lock
 
 clean: ## delete everything that the targets have created, and headrace-data
 	rm -rf .venv build dist bench/results headrace-data

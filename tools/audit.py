@@ -20,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 _PATIENCE = 300  # seconds for all of it
-_ASKED = ["-r", "requirements.lock", "--no-deps", "--disable-pip", "--timeout", "10", "--progress-spinner", "off"]
+_ASKED = ["-r", "requirements-dev.lock", "--no-deps", "--disable-pip", "--timeout", "10", "--progress-spinner", "off"]
 _UNREACHABLE = re.compile(
     r"ConnectionError|Could not connect|HTTPS?ConnectionPool|ConnectTimeout|ReadTimeout|ProxyError|name resolution"
     r"|Network is unreachable|5\d\d Server Error"

@@ -39,12 +39,23 @@ if [ ! -x .venv/bin/python ]; then
   "$python" -m venv .venv 2>/dev/null || { rm -rf .venv; apt python3-venv; "$python" -m venv .venv; }
 fi
 
-stamp="$purpose $(cat requirements.lock pyproject.toml | sha256sum | cut -d' ' -f1)"
+# A lock names every package with the hashes of its files: pip adds none to it, and builds with what the first lock names.
+install_lock() {
+  .venv/bin/python -m pip install --quiet --require-hashes --no-deps --no-build-isolation --use-pep517 -r "$1"
+}
+
+case $purpose in
+  demo) lock=requirements.lock ;;
+  test) lock=requirements-dev.lock ;; # contains requirements.lock
+  *) echo "setup: demo or test, not $purpose" >&2; exit 2 ;;
+esac
+stamp="$purpose $(cat requirements-build.lock requirements.lock requirements-dev.lock pyproject.toml | sha256sum | cut -d' ' -f1)"
 if ! grep -qsxF -e "$stamp" -e "${stamp/#demo/test}" .venv/.stamp; then
   say "installing pinned Python packages (Spark is 450 MB: the first time takes a minute or two)"
-  export PIP_CONSTRAINT=$PWD/requirements.lock PIP_DISABLE_PIP_VERSION_CHECK=1
-  [ "$purpose" = demo ] || .venv/bin/python -m pip install --quiet -r requirements.lock
-  .venv/bin/python -m pip install --quiet -e '.[server]'
+  export PIP_DISABLE_PIP_VERSION_CHECK=1
+  install_lock requirements-build.lock
+  install_lock "$lock"
+  .venv/bin/python -m pip install --quiet --no-deps --no-build-isolation -e .
   echo "$stamp" > .venv/.stamp
 fi
 

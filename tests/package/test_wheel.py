@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tools.locks import ROOT, RUNTIME, read_lock
 
-ROOT = Path(__file__).parents[2]
 NOBODY = 65534
 SCRIPT = """
 CREATE STREAM CITIES (ID BIGINT KEY, NAME VARCHAR) WITH (KAFKA_TOPIC='cities', FORMAT='JSON', PARTITIONS=1);
@@ -72,7 +72,10 @@ def headrace(place: Path) -> Installed:
     (wheel,) = wheels.glob("headrace-*.whl")
     venv = place / "venv"
     _run([_interpreter(), "-m", "venv", "--without-pip", str(venv)], cwd=place)
-    environment = {**os.environ, "PIP_CONSTRAINT": str(ROOT / "requirements.lock")}
+    # The versions without their hashes: with them, pip refuses a wheel that no lock names.
+    versions = place / "versions.txt"
+    versions.write_text("".join(f"{name}=={pin.version}\n" for name, pin in read_lock(RUNTIME).items()))
+    environment = {**os.environ, "PIP_CONSTRAINT": str(versions)}
     pip = [sys.executable, "-m", "pip", "--python", str(venv / "bin" / "python")]
     _run([*pip, "install", "-q", str(wheel)], cwd=place, env=environment)
     home = place / "home"

@@ -1,15 +1,13 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
+from tools.locks import RUNTIME, read_lock
 from tools.sbom import _named, bom
 
 from headrace.log.kafka.jars import SETS
-
-ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +16,7 @@ def made() -> dict[str, Any]:
 
 
 def test_every_runtime_package_is_listed_with_its_pinned_version(made: dict[str, Any]) -> None:
-    pinned = dict(line.split("==") for line in (ROOT / "requirements.lock").read_text().splitlines() if "==" in line)
+    pinned = {name: pin.version for name, pin in read_lock(RUNTIME).items()}
     listed = {one["name"]: one["version"] for one in made["components"] if one["purl"].startswith("pkg:pypi/")}
     assert {"pyspark", "pyarrow", "orjson", "lark", "typer", "rich", "starlette", "confluent-kafka"} <= listed.keys()
     assert {name: version for name, version in listed.items() if pinned.get(name) != version} == {}
