@@ -1,7 +1,7 @@
 """What a build consists of, as CycloneDX JSON: `make sbom`.
 
 The Python packages that the product needs with all its extras, as they are installed; the jars inside of Spark, by
-their own description; and those that are fetched for Kafka, by their coordinates. The same parts give the same file.
+their own description; and those that are fetched for Kafka, as they are pinned. The same parts give the same file.
 """
 
 from __future__ import annotations
@@ -109,10 +109,14 @@ def _named(file: str) -> tuple[str, str]:
 
 
 def _fetched() -> Iterator[Component]:
+    """The jars that are fetched for Kafka, with their pinned hashes."""
     for jars in SETS:
-        for coordinates in jars.choices[0]:
-            group, name, version = coordinates.split(":")
-            yield _component("library", name, version, f"pkg:maven/{group}/{name}@{version}")
+        groups = {name: group for group, name, _ in (one.split(":") for one in jars.coordinates)}
+        for file, digest in jars.checksums.items():
+            name, version = _named(file)
+            group = groups.get(name)
+            purl = f"pkg:maven/{group}/{name}@{version}" if group else f"pkg:generic/{name}@{version}"
+            yield _component("library", name, version, purl, hashes=[{"alg": "SHA-256", "content": digest}])
 
 
 def main() -> None:

@@ -25,9 +25,14 @@ def test_every_runtime_package_is_listed_with_its_pinned_version(made: dict[str,
 
 def test_jars_are_listed(made: dict[str, Any]) -> None:
     purls = {one["purl"] for one in made["components"]}
-    for coordinates in SETS[0].choices[0]:
+    for coordinates in (one for jars in SETS for one in jars.coordinates):
         assert "pkg:maven/{}/{}@{}".format(*coordinates.split(":")) in purls
     assert any(re.fullmatch(r"pkg:maven/org.apache.hadoop/.*|pkg:generic/hadoop-client-.*", purl) for purl in purls)
+
+
+def test_jars_that_are_fetched_are_listed_with_their_pinned_hashes(made: dict[str, Any]) -> None:
+    hashes = {digest["content"] for one in made["components"] for digest in one.get("hashes", ())}
+    assert {digest for jars in SETS for digest in jars.checksums.values()} <= hashes
 
 
 def test_the_bill_of_materials_is_reproducible_without_duplicates(made: dict[str, Any]) -> None:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from importlib import metadata, util
 from pathlib import Path
 
-from headrace.errors import HeadraceError
+from headrace.errors import HeadraceError, KafkaJarMismatch, KafkaNotInstalled
 from headrace.settings import Settings, size_text
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -150,14 +150,21 @@ def check_kafka(settings: Settings) -> Iterator[CheckResult]:
         yield CheckResult("kafka client", missing, "confluent-kafka is not installed", "pip install 'headrace[kafka]'")
     else:
         yield CheckResult("kafka client", OK, f"confluent-kafka {_version('confluent-kafka')}")
-    from headrace.log.kafka.jars import SETS
-
-    absent = [s.name for s in SETS if not s.folder(settings).is_dir()]
-    if absent:
-        yield CheckResult("kafka jars", missing, f"missing: {', '.join(absent)}", "headrace kafka jars")
-    else:
-        yield CheckResult("kafka jars", OK, ", ".join(s.name for s in SETS))
+    yield _kafka_jars(settings, missing)
     yield _port(settings) if not needed else _reachable(settings)
+
+
+def _kafka_jars(settings: Settings, missing: str) -> CheckResult:
+    from headrace.log.kafka.jars import SETS, installed_jars
+
+    try:
+        for jar_set in SETS:
+            installed_jars(jar_set, settings)
+    except KafkaNotInstalled as error:
+        return CheckResult("kafka jars", missing, error.what, error.fix or "")
+    except KafkaJarMismatch as error:
+        return CheckResult("kafka jars", FAIL, error.what, error.fix or "")
+    return CheckResult("kafka jars", OK, ", ".join(one.name for one in SETS))
 
 
 def _port(settings: Settings) -> CheckResult:
