@@ -1,11 +1,17 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 from tools.locks import BUILD, DEVELOPMENT, ROOT, RUNTIME, read_lock
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+REQUIREMENTS = [
+    Requirement(text) for part in (PROJECT["dependencies"], *PROJECT["optional-dependencies"].values()) for text in part
+]
 LOCKS = pytest.mark.parametrize("lock", [BUILD, RUNTIME, DEVELOPMENT], ids=lambda lock: lock.name)
 
 
@@ -28,6 +34,21 @@ def test_a_lock_names_no_index_and_no_path(lock: Path) -> None:
 def test_development_only_adds_packages(part: Path) -> None:
     development = read_lock(DEVELOPMENT)
     assert {name: pin for name, pin in read_lock(part).items() if development.get(name) != pin} == {}
+
+
+UNBOUNDED = {"cryptography", "pyarrow", "regex"}  # docs/contributing.md says why
+
+
+def test_the_runtime_lock_satisfies_the_requirements() -> None:
+    pins = read_lock(RUNTIME)
+    assert [each for each in REQUIREMENTS if not each.specifier.contains(pins[each.name].version)] == []
+
+
+def test_requirements_are_bounded_above() -> None:
+    unbounded = {
+        each.name for each in REQUIREMENTS if not any(bound.operator in ("<", "==") for bound in each.specifier)
+    }
+    assert unbounded == UNBOUNDED
 
 
 def test_tools_of_development_are_not_installed_with_the_product() -> None:
