@@ -17,12 +17,14 @@ import threading
 import time
 from dataclasses import replace
 from datetime import timedelta
+from functools import cached_property
 from typing import Self
 
 from headrace.access.audit import Audit
 from headrace.access.authorization import Rights
 from headrace.access.passwords import verify_password
-from headrace.access.principal import Principal
+from headrace.access.principal import LOCAL, Principal
+from headrace.access.secret_files import LOCAL_SECRET, load_secret
 from headrace.access.sessions import Session, Sessions
 from headrace.access.throttle import LoginThrottle
 from headrace.access.tokens import Claims, Tokens
@@ -66,8 +68,22 @@ class Guard:
 
     # -- authentication ---------------------------------------------------------------------------------------------
 
+    @cached_property
+    def _local_secret(self) -> bytes:
+        return load_secret(self.settings.storage.data / LOCAL_SECRET)
+
+    def create_local_secret(self) -> None:
+        """Create the secret of the data folder, unless it exists, so that commands can read it."""
+        assert self._local_secret
+
+    def is_local_secret(self, given: str) -> bool:
+        """Whether this is the secret of the data folder. It is too long to be guessed, so there is no throttle."""
+        return hmac.compare_digest(given.encode(errors="surrogatepass"), self._local_secret)
+
     def by_password(self, name: str, password: str, address: str) -> Principal:
         """Clients send the password with every request, so a verified one is cached for a while."""
+        if name == LOCAL.name and self.is_local_secret(password):
+            return LOCAL
         user = self.users.state.users.get(name)
         digest = hmac.digest(self._salt, f"{name}\0{password}".encode(errors="surrogatepass"), hashlib.sha256)
         known = self._verified.get(digest)

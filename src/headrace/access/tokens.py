@@ -7,8 +7,6 @@ token's header is never trusted. A token without an expiry is rejected.
 from __future__ import annotations
 
 import json
-import os
-import secrets
 import threading
 import time
 import uuid
@@ -25,6 +23,7 @@ from urllib.parse import urlsplit
 from urllib.request import urlopen
 
 from headrace.access.principal import RESERVED
+from headrace.access.secret_files import SHORTEST_SECRET, TOKEN_SECRET, load_secret
 from headrace.errors import BadAccessToken, BadSetting, MissingDependency, NotAuthenticated
 from headrace.secrets import resolve_secrets
 from headrace.settings import Settings
@@ -33,7 +32,6 @@ OWN = "headrace"
 """The issuer of the server's own tokens, and the id of their key."""
 LONGEST = 8192
 """Maximum length of a token in characters."""
-SHORTEST_SECRET = 32
 LONGEST_LIFE = timedelta(days=366)
 _LEEWAY = 5.0  # seconds of allowed clock skew
 _REMEMBERED = 60.0  # seconds for which a verified signature is cached
@@ -42,7 +40,6 @@ _OLD = 3600.0  # seconds after which keys are fetched again, because the issuer 
 _PATIENCE = 5.0
 _MOST_KEYS = 1 << 20  # maximum bytes of a JWKS
 _CACHE_SIZE = 1_000
-_SECRET_FILE = "token.secret"
 _WHY = {
     "ExpiredSignatureError": "it has expired",
     "ImmatureSignatureError": "it is not valid yet",
@@ -140,7 +137,7 @@ class Tokens:
                     f'setting "auth.token_secret" has fewer than {SHORTEST_SECRET} bytes',
                     fix="choose a longer, random one",
                 )
-            self._own = given or load_secret(self._settings.storage.data)
+            self._own = given or load_secret(self._settings.storage.data / TOKEN_SECRET)
         return self._own
 
 
@@ -171,26 +168,6 @@ def _jwt() -> Any:
     import jwt
 
     return jwt
-
-
-# -- the server's own secret ----------------------------------------------------------------------------------------
-
-
-def load_secret(data: Path) -> bytes:
-    """The server's secret, created at first use; only the owner of the folder can read it."""
-    path = data / _SECRET_FILE
-    with suppress(FileExistsError):
-        data.mkdir(parents=True, exist_ok=True)
-        new = data / f".{_SECRET_FILE}.{uuid.uuid4().hex}"
-        with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
-            file.write(secrets.token_hex(32).encode())
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(new, path)  # atomic: the first process to create it wins
-        finally:
-            new.unlink()
-    return path.read_bytes()
 
 
 # -- an issuer's keys -----------------------------------------------------------------------------------------------

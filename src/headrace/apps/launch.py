@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from headrace.errors import BadPython
 from headrace.lang.python.app import App
 from headrace.lang.python.app_code import AppCode, is_loading, script_code
+from headrace.settings import load_settings
 
 if TYPE_CHECKING:
     from headrace.apps.running_app import RunningApp
@@ -49,9 +50,13 @@ def start(app: App, *, data: Path | str | None = None, **settings: Any) -> Runni
     return running_app.start(app, data, settings)
 
 
-def deploy(app: App, server: str = "http://127.0.0.1:8088") -> Document:
-    """Deploy the running file, which defines the app, to a server; returns its declarations and applied statements."""
+def deploy(app: App, server: str = "http://127.0.0.1:8088", *, token: str | None = None) -> Document:
+    """Deploy the running file, which defines the app, to a server; returns its declarations and applied statements.
+
+    The server of the data folder of the settings needs no token.
+    """
     from headrace.client import Client
+    from headrace.control.admin.discovery import local_token
 
     if is_loading():
         return {}
@@ -60,4 +65,5 @@ def deploy(app: App, server: str = "http://127.0.0.1:8088") -> Document:
         raise BadPython(
             "only an app in a file can be deployed on a server", fix="save the app in a file and run the file"
         )
-    return Client(server).deploy(code.source, f"{app.name or code.name}.py")
+    token = token or local_token(load_settings().storage.data, server)
+    return Client(server, token=token).deploy(code.source, f"{app.name or code.name}.py")

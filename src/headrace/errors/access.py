@@ -63,5 +63,9 @@ class PublicBind(UserError, code="public-bind"):
     """A server that other machines can reach must have TLS, authentication and an admin."""
 
 
+class SecretDamaged(Stop, code="secret-damaged"):
+    """A file with a secret of the data folder is empty or cut off."""
+
+
 class AuditBroken(Stop, code="audit-broken"):
     """An entry of the audit log was changed, removed or inserted."""

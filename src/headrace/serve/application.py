@@ -39,6 +39,7 @@ _STARTS = ("http.response.start", "websocket.http.response.start")
 
 
 def application(node: Node, *, dashboard: bool = False) -> Any:
+    node.guard.create_local_secret()
     context = RequestContext(node)
     routes, lifespan = [*api_routes(context), *ksql_routes(node, context.budget)], None
     if dashboard:

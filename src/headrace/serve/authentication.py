@@ -1,9 +1,9 @@
 """Authenticates requests: determines the principal once, before routing, from the request's credentials.
 
 Credentials are a token (`Authorization: Bearer`), a name and a password (`Basic`, which ksqlDB's clients send), or a
-session cookie. Without credentials, a request from this machine is accepted if `auth.mode` is `local`. Invalid
-credentials are refused. A request without credentials reaches only the public paths. A long-running response is cut off
-when its credentials become invalid.
+session cookie. The secret of the data folder is a token, and the password of the user `local`. Without credentials, a
+request from this machine is accepted if `auth.mode` is `local`. Invalid credentials are refused. A request without
+credentials reaches only the public paths. A long-running response is cut off when its credentials become invalid.
 """
 
 from __future__ import annotations
@@ -86,6 +86,8 @@ class AuthenticationMiddleware:
         kind, _, value = given.strip().partition(" ")
         value = value.strip()
         if kind.lower() == "bearer":
+            if self._guard.is_local_secret(value):
+                return LOCAL
             if (claims := self._guard.tokens.known(value)) is not None:
                 return self._guard.by_token(value, claims)
             return await run_in_threadpool(self._guard.by_token, value)

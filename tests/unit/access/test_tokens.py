@@ -20,7 +20,8 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from headrace.access.tokens import OWN, JwksKeys, Tokens, load_secret
+from headrace.access.secret_files import TOKEN_SECRET, load_secret
+from headrace.access.tokens import OWN, JwksKeys, Tokens
 from headrace.errors import BadAccessToken, BadSetting, NotAuthenticated
 from headrace.settings import Settings
 
@@ -89,8 +90,8 @@ def test_an_issuers_token_brings_its_roles(tokens: Tokens, key: rsa.RSAPrivateKe
 
 
 def test_the_secret_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
-    first = load_secret(tmp_path / "data")
-    assert load_secret(tmp_path / "data") == first
+    first = load_secret(tmp_path / "data" / TOKEN_SECRET)
+    assert load_secret(tmp_path / "data" / TOKEN_SECRET) == first
     path = tmp_path / "data" / "token.secret"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert [one.name for one in path.parent.iterdir()] == ["token.secret"]

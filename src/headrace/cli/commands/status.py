@@ -63,7 +63,8 @@ def status(ctx: typer.Context, token_file: TokenFile = None, as_json: output.Jso
 def fetch_status(call: CommandContext, server: ServerInfo, token_file: Path | None = None) -> dict[str, Any]:
     """Fetch the status document of a server."""
     path = server.required_address + _PATH
-    credentials = Credentials(resolve_token(call, token_file), call.settings().client.ca_cert or None)
+    token = resolve_token(call, server.required_address, token_file)
+    credentials = Credentials(token, call.settings().client.ca_cert or None)
     try:
         # The server is on this machine: ignore proxies that the environment configures.
         direct = build_opener(ProxyHandler({}), HTTPSHandler(context=credentials.context))

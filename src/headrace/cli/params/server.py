@@ -29,14 +29,17 @@ TokenFile = Annotated[
 ]
 
 
-def resolve_token(call: CommandContext, file: Path | None = None) -> str | None:
-    """The token to authenticate with, if there is one."""
+def resolve_token(call: CommandContext, address: str, file: Path | None = None) -> str | None:
+    """The token to authenticate with at an address; the server of this data folder accepts the folder's secret."""
+    from headrace.control.admin.discovery import local_token
+
     settings = call.settings()
     chosen = file or (Path(settings.client.token_file) if settings.client.token_file else None)
     try:
         if chosen is not None:
             return chosen.read_text().strip() or None
-        return resolve_secrets(settings.client.token, settings.storage.data).reveal() or None
+        token = resolve_secrets(settings.client.token, settings.storage.data).reveal()
+        return token or local_token(settings.storage.data, address)
     except (OSError, UnicodeDecodeError) as error:
         raise BadSetting(f"cannot read the token: {error}", where=str(chosen), fix="name another file") from error
 
@@ -45,8 +48,8 @@ def connect(call: CommandContext, server: str | None, token_file: Path | None = 
     """A client of the named server, else of this data folder's server, else of the default address."""
     from headrace.control.admin.discovery import find_server
 
-    if server is None and (running := find_server(call.settings().storage.data)) is not None:
+    settings = call.settings()
+    if server is None and (running := find_server(settings.storage.data)) is not None:
         server = running.required_address
-    return Client(
-        server or DEFAULT_ADDRESS, token=resolve_token(call, token_file), ca=call.settings().client.ca_cert or None
-    )
+    server = server or DEFAULT_ADDRESS
+    return Client(server, token=resolve_token(call, server, token_file), ca=settings.client.ca_cert or None)

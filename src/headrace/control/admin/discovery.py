@@ -18,6 +18,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from headrace.access.secret_files import find_local_secret
+from headrace.client.exchange import ServerAddress
 from headrace.errors import ServerNotRunning, ServerUnreachable
 from headrace.log.embedded.storage.store import translate_errors
 
@@ -57,6 +59,14 @@ def advertise(data: Path, address: str) -> Iterator[None]:
         yield
     finally:
         path.unlink(missing_ok=True)
+
+
+def local_token(data: Path, address: str) -> str | None:
+    """The secret of the data folder, if its own server listens at this address: no other server may learn it."""
+    server = find_server(data)
+    if server is None or server.address is None or ServerAddress.parse(address) != ServerAddress.parse(server.address):
+        return None
+    return find_local_secret(data)
 
 
 @dataclass(frozen=True)

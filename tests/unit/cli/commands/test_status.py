@@ -15,7 +15,7 @@ from headrace import logfile
 from headrace.cli.commands.logs import follow_log_lines, read_log_lines
 from headrace.cli.params import server as server_param
 from headrace.contracts import Append
-from headrace.control.admin.discovery import SERVER_PROGRAM, advertise
+from headrace.control.admin.discovery import SERVER_PROGRAM, advertise, get_server, local_token
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.stored_rows import from_records
@@ -31,8 +31,8 @@ VALUE = "Anna Smith"
 
 
 @contextmanager
-def served(data: Path) -> Iterator[Node]:
-    settings = Settings.of(storage_data=data)
+def served(data: Path, **changes: str) -> Iterator[Node]:
+    settings = Settings.of(storage_data=data, **changes)
     with (
         EmbeddedLog(data) as log,
         Node(log, settings, isolation=Nowhere()) as node,
@@ -48,6 +48,17 @@ def test_status_without_a_server_fails(headrace: Program) -> None:
     with EmbeddedLog(headrace.data):
         assert "another process uses the folder" in headrace("status", code=1).err
     assert headrace("down", code=1).err.startswith("server-not-running: ")
+
+
+def test_commands_authenticate_with_the_secret_of_the_data_folder(headrace: Program, tmp_path: Path) -> None:
+    with served(headrace.data, auth_mode="required"):
+        address = get_server(headrace.data).required_address
+        assert headrace("status", "--json").json["log"] == "embedded"
+        listing = "sql", "--server", address, "--execute", "LIST STREAMS;"
+        headrace(*listing)
+        assert "not-authenticated" in Program(tmp_path / "other")(*listing, code=1).err
+        assert local_token(tmp_path / "other", address) is None
+        assert local_token(headrace.data, "http://192.0.2.1:8088") is None
 
 
 def test_status_shows_the_queries_of_the_server(headrace: Program) -> None:

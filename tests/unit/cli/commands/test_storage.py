@@ -98,7 +98,9 @@ def test_findings_are_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert [f.state for f in doctor.check_kafka(missing) if f.check == "kafka jars"] == ["warn"]
 
 
-@pytest.mark.parametrize("name", ["logs", "secrets", "token.secret", "push.key", "kafka", "checkpoints", "views"])
+@pytest.mark.parametrize(
+    "name", ["logs", "secrets", "token.secret", "local.secret", "push.key", "kafka", "checkpoints", "views"]
+)
 def test_doctor_accepts_a_data_folder_without_topics(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
     (form,) = doctor.check_data_format(Settings.of(storage_data=tmp_path))

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from headrace.access.audit import Audit, read_audit, verify_audit
+from headrace.access.secret_files import find_local_secret
 from headrace.access.users import UserStore
 from headrace.clock import SystemClock
 from headrace.control.node import Node
@@ -93,6 +94,17 @@ def test_basic_authentication_is_accepted(place: Place) -> None:
         assert place.nobody("GET", "/info", authorization=basic(name, password)).status == 401
     place.node.guard.users.set_password("alice", "another password", by="local")
     assert alice("GET", "/info").status == 401  # though it was right a moment ago
+
+
+def test_the_secret_of_the_data_folder_is_an_admins_token_and_the_password_of_local(place: Place) -> None:
+    secret = find_local_secret(place.node.settings.storage.data)
+    assert secret is not None
+    for shown in (f"Bearer {secret}", basic("local", secret)):
+        answer = place.nobody("GET", SESSION, authorization=shown)
+        assert (answer.told["name"], answer.told["roles"]) == ("local", ["admin"])
+        assert place.nobody("GET", "/api/v1/users", authorization=shown).status == 200
+    for shown in (f"Bearer {secret[:-1]}", f"Bearer {secret}x", basic("local", ""), basic("alice", secret), "Bearer "):
+        assert place.nobody("GET", "/api/v1/users", authorization=shown).status == 401, shown
 
 
 def test_guessing_is_throttled_while_the_user_can_log_in(place: Place) -> None:

@@ -22,7 +22,7 @@ from headrace.log.embedded.storage.extents import storage_error
 FORMAT = 1
 _PATIENCE = 0.005  # seconds between two attempts to get the sync lock
 _LOG = "FORMAT lock sync bell log.db log.db-wal log.db-shm extents archive owners"
-_OURS = frozenset(f"{_LOG} logs secrets token.secret push.key kafka checkpoints views".split())
+_OURS = frozenset(f"{_LOG} logs secrets token.secret local.secret push.key kafka checkpoints views".split())
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
