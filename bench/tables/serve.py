@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from bench.harness.case import OURS, Case, Side, Table
-from bench.tables import serve_console, serve_inserts, serve_pulls, serve_pushes, serve_statements
+from bench.tables import (
+    serve_console,
+    serve_inserts,
+    serve_overload,
+    serve_pause,
+    serve_pulls,
+    serve_pushes,
+    serve_statements,
+)
 
 TABLE = Table(
     "serve",
@@ -34,6 +42,18 @@ TABLE = Table(
             "ten active queries and forty idle ones; from the intended append until the result can be read",
             {OURS: Side(serve_statements.statements)},
             unit="rows",
+        ),
+        Case(
+            "pause",
+            "a query pauses in a batch of a minute; the latency of other requests, by kind as a ratio to before",
+            {OURS: Side(serve_pause.pause)},
+            unit="requests",
+        ),
+        Case(
+            "overload",
+            "far more requests than the server can serve; the server's health, and the pulls of a user who goes on",
+            {OURS: Side(serve_overload.overload)},
+            unit="queries",
         ),
         Case(
             "console",
