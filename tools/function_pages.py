@@ -24,15 +24,15 @@ AREAS = {
     "aggregate": "Aggregates",
     "array": "Arrays",
     "bytes": "Bytes and digests",
-    "choice": "Choosing among values",
-    "geo": "Places",
+    "choice": "Conditional functions",
+    "geo": "Geography",
     "json": "JSON",
     "lambda": "Lambdas",
     "map": "Maps",
     "math": "Numbers",
     "regular expressions": "Regular expressions",
-    "strings": "Text",
-    "table": "Rows from lists",
+    "strings": "Strings",
+    "table": "Table functions",
     "time": "Dates and times",
     "urls": "URLs",
 }
@@ -49,10 +49,10 @@ def declared() -> list[Declared]:
 def functions() -> Iterator[str]:
     yield "# Functions\n"
     yield (
-        "Names are written in any case. A signature says what goes in and what comes out: one capital letter is any"
-        " type, the same wherever it stands; dots mean none or more; `const` is a literal; `lambda(T) -> R` is"
-        " written `x => ...`. A smaller number type goes where a larger one is asked for. Null in, null out, unless it"
-        " says *sees nulls*. A call that fails gives null, and the record is reported.\n"
+        "Names are not case-sensitive. In a signature, a capital letter stands for any type, and for the same type"
+        " wherever it occurs; `...` means zero or more arguments; `const` is a literal; `lambda(T) -> R` is written"
+        " `x => ...`. A parameter also accepts smaller number types. The result is null if an argument is null, unless"
+        " the function *handles nulls*. A call that fails returns null, and the record is reported.\n"
     )
     areas = [(area, list(those)) for area, those in groupby(declared(), lambda f: f.area)]
     yield "\n".join(f"- [{AREAS[area]}](#{_anchor(AREAS[area])}): {_names(those)}" for area, those in areas) + "\n"
@@ -73,10 +73,10 @@ def _names(those: list[Declared]) -> str:
 
 def _preface(area: str) -> Iterator[str]:
     if area == "aggregate":
-        yield "They need a `GROUP BY`. The examples are computed over all of these rows:\n"
+        yield "Aggregates require a `GROUP BY`. The examples are computed over these rows:\n"
         yield f"```ksql\n{SAMPLE}```\n"
     if area == "table":
-        yield "They stand in `SELECT` and make several rows out of one; the examples show the rows.\n"
+        yield "Table functions in `SELECT` turn one row into several; the examples show these rows.\n"
 
 
 def _function(function: Declared) -> Iterator[str]:
@@ -92,8 +92,8 @@ def _nulls(function: Declared) -> str:
     if isinstance(function, AggregateFunction):
         return ""
     seeing = [o for o in function.overloads if isinstance(o, Overload) and o.nulls is NullRule.PASS]
-    return " *Sees nulls.*" if seeing else ""
+    return " *Handles nulls.*" if seeing else ""
 
 
 def _repeats(function: Declared) -> str:
-    return "" if getattr(function, "repeatable", True) else " *Differs from call to call.*"
+    return "" if getattr(function, "repeatable", True) else " *Not deterministic.*"

@@ -25,7 +25,7 @@ Returns = Callable[[Sequence[pa.DataType]], pa.DataType]
 
 class NullRule(StrEnum):
     PROPAGATE = "null in, null out"
-    PASS = "the function sees nulls"
+    PASS = "the function handles nulls"
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ def _cube_explode(items: list[Any]) -> list[list[Any]]:
 FUNCTIONS = (
     Function(
         "EXPLODE",
-        "A row for each item of an array; none for an empty or missing one.",
+        "One row for each item of an array; none for an empty or null array.",
         (Overload("(list: array<T>) -> T", _explode),),
         example=("EXPLODE(ARRAY[1, 2])", "1, 2"),
         area="table",

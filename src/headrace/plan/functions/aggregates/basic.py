@@ -180,13 +180,13 @@ def _of_each(make: Callable[[Types, Constants], Aggregator], kinds: Sequence[str
 FUNCTIONS = (
     AggregateFunction(
         "COUNT",
-        "How many rows there are or, with an argument, how many in which it is not null.",
+        "The number of rows or, with an argument, of rows in which it is not null.",
         (AggregateOverload("() -> bigint", _count_rows), AggregateOverload("(value: any) -> bigint", _count)),
         example=("COUNT(*)", "3"),
     ),
     AggregateFunction(
         "COUNT_DISTINCT",
-        "How many different values there are, exactly; nulls are no values.",
+        "The exact number of distinct values; nulls are not counted.",
         (AggregateOverload("(value: any) -> bigint", _count_distinct),),
         example=("COUNT_DISTINCT(name)", "2"),
     ),

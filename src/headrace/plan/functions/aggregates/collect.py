@@ -183,37 +183,37 @@ def _topk_overloads(distinct: bool, more: str) -> tuple[AggregateOverload, ...]:
 FUNCTIONS = (
     AggregateFunction(
         "COLLECT_LIST",
-        "All values in order of arrival, nulls too, up to a limit of 1000 that a setting can change.",
+        "All values in order of arrival, including nulls, up to a limit of 1000 that a setting can change.",
         (AggregateOverload("(value: T) -> array<T>", _collect(distinct=False)),),
         example=("COLLECT_LIST(name)", "ARRAY['ann', 'bob', 'ann']"),
     ),
     AggregateFunction(
         "COLLECT_SET",
-        "Each different value once, in order of arrival, up to a limit of 1000 that a setting can change.",
+        "The distinct values in order of arrival, up to a limit of 1000 that a setting can change.",
         (AggregateOverload("(value: T) -> array<T>", _collect(distinct=True)),),
         example=("COLLECT_SET(name)", "ARRAY['ann', 'bob']"),
     ),
     AggregateFunction(
         "HISTOGRAM",
-        "How often each text occurs, for the first 1000 different ones.",
+        "The number of occurrences of each string, for the first 1000 distinct strings.",
         (AggregateOverload("(value: string) -> map<string, bigint>", _histogram),),
         example=("HISTOGRAM(name)", "MAP('ann' := 2, 'bob' := 1)"),
     ),
     AggregateFunction(
         "ATTR",
-        "The value that all rows have; null if they differ.",
+        "The value that all rows share; null if they differ.",
         (AggregateOverload("(value: T) -> T", _attr),),
         example=("ATTR(country)", "'SE'"),
     ),
     AggregateFunction(
         "TOPK",
-        "The greatest so many values, greatest first; with more columns, structs sorted by the first.",
+        "The greatest values, greatest first, as many as given; with more columns, structs sorted by the first.",
         _topk_overloads(distinct=False, more="more: any..., "),
         example=("TOPK(amount, 2)", "ARRAY[7, 3]"),
     ),
     AggregateFunction(
         "TOPKDISTINCT",
-        "The greatest so many different values, greatest first.",
+        "The greatest distinct values, greatest first, as many as given.",
         _topk_overloads(distinct=True, more=""),
         example=("TOPKDISTINCT(amount, 2)", "ARRAY[7, 3]"),
     ),

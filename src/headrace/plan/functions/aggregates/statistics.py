@@ -117,13 +117,13 @@ FUNCTIONS = (
     ),
     AggregateFunction(
         "STDDEV_SAMP",
-        "The variance of a sample, whatever the name says: so it is in ksqlDB. See STDDEV_SAMPLE for its root.",
+        "The variance of a sample, despite its name, as in ksqlDB. STDDEV_SAMPLE is the standard deviation.",
         tuple(AggregateOverload(f"(value: {kind}) -> double", _spread(_variance)) for kind in NUMBERS),
         example=("STDDEV_SAMP(amount)", "7.0"),
     ),
     AggregateFunction(
         "CORRELATION",
-        "Pearson's correlation of two columns, over rows in which both are there; NaN for fewer than two.",
+        "Pearson's correlation of two columns, over rows in which neither is null; NaN for fewer than two rows.",
         tuple(AggregateOverload(f"(x: {kind}, y: {kind}) -> double", _correlations) for kind in NUMBERS),
         example=("CORRELATION(amount, weight)", "1.0"),
     ),

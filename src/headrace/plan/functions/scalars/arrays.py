@@ -149,7 +149,7 @@ def _over_sets(name: str, doc: str, python: Callable[..., Any], example: tuple[s
 FUNCTIONS = (
     Function(
         "ARRAY_CONCAT",
-        "The items of both arrays; one that is null counts as not given.",
+        "The items of both arrays, one after the other; a null array counts as empty.",
         (
             Overload(
                 "(left: array<T>, right: array<T>) -> array<T>",
@@ -183,7 +183,7 @@ FUNCTIONS = (
     ),
     _over_sets(
         "ARRAY_INTERSECT",
-        "The distinct items of the first array that are in the second, too.",
+        "The distinct items that both arrays contain.",
         shared,
         ("ARRAY_INTERSECT(ARRAY[1, 2, 3, 1], ARRAY[2, 1])", "ARRAY[1, 2]"),
     ),
@@ -195,14 +195,14 @@ FUNCTIONS = (
     ),
     Function(
         "ARRAY_REMOVE",
-        "The array without the items that equal the value, which may be null.",
+        "The array without the items that equal the value; a null value removes nulls.",
         (Overload("(list: array<T>, value: T) -> array<T>", _with_equality(removed), NullRule.PASS, typed=True),),
         ("ARRAY_REMOVE(ARRAY[1, 2, 3, 2], 2)", "ARRAY[1, 3]"),
         area=AREA,
     ),
     Function(
         "ARRAY_JOIN",
-        "The items as one text, with a delimiter between them; a comma if none is given.",
+        "The items joined into one string by a delimiter, by default a comma.",
         (
             Overload("(list: array<T>) -> string", text),
             Overload("(list: array<T>, delimiter: string) -> string", text, NullRule.PASS),
@@ -243,7 +243,7 @@ FUNCTIONS = (
     ),
     Function(
         "SLICE",
-        "The items from one place to another, counted from 1, both included.",
+        "The items from one position to another, both included; the first position is 1.",
         (Overload("(list: array<T>, from: int, to: int) -> array<T>", piece, NullRule.PASS),),
         ("SLICE(ARRAY[1, 2, 3, 4], 2, 3)", "ARRAY[2, 3]"),
         area=AREA,

@@ -108,7 +108,7 @@ def _number(name: str, kind: str, letter: str, example: tuple[str, str]) -> Func
     unpack = _unpacker(letter)
     return Function(
         name,
-        f"The {kind} that the bytes hold, BIG_ENDIAN unless LITTLE_ENDIAN is asked for.",
+        f"Reads bytes as a {kind}; the byte order is BIG_ENDIAN by default, or LITTLE_ENDIAN.",
         (
             Overload(f"(data: bytes) -> {kind}", unpack),
             Overload(f"(data: bytes, order: string) -> {kind}", unpack),
@@ -121,21 +121,21 @@ def _number(name: str, kind: str, letter: str, example: tuple[str, str]) -> Func
 FUNCTIONS = (
     Function(
         "ENCODE",
-        "A text in one encoding written in another; they are hex, utf8, ascii and base64.",
+        "Converts a string from one encoding to another: hex, utf8, ascii or base64.",
         (Overload("(text: string, source: string, target: string) -> string", encode),),
         ("ENCODE('1 + 1 = 1', 'ascii', 'hex')", "'31202b2031203d2031'"),
         area=AREA,
     ),
     Function(
         "TO_BYTES",
-        "The bytes that a text stands for, in hex, utf8, ascii or base64.",
+        "Decodes a string to bytes; the encoding is hex, utf8, ascii or base64.",
         (Overload("(text: string, encoding: string) -> bytes", to_bytes),),
         ("FROM_BYTES(TO_BYTES('a', 'utf8'), 'hex')", "'61'"),
         area=AREA,
     ),
     Function(
         "FROM_BYTES",
-        "Bytes as text, in hex, utf8, ascii or base64.",
+        "Encodes bytes as a string, in hex, utf8, ascii or base64.",
         (Overload("(data: bytes, encoding: string) -> string", from_bytes),),
         ("FROM_BYTES(TO_BYTES('abc', 'utf8'), 'base64')", "'YWJj'"),
         area=AREA,
@@ -145,14 +145,14 @@ FUNCTIONS = (
     _number("DOUBLE_FROM_BYTES", "double", "d", ("DOUBLE_FROM_BYTES(TO_BYTES('3FF8000000000000', 'hex'))", "1.5")),
     Function(
         "MD5",
-        "The MD5 digest of a text's UTF-8 bytes, in hex.",
+        "The MD5 digest of a string's UTF-8 bytes, in hex.",
         (Overload("(text: string) -> string", lambda text: md5(text.encode()).hexdigest(), spark="md5({0})"),),
         ("MD5('r1')", "'7c92cf1eee8d99cc85f8355a3d6e4b86'"),
         area=AREA,
     ),
     Function(
         "UUID",
-        "A random UUID, or the one that 16 bytes hold.",
+        "A random UUID, or the UUID of 16 bytes.",
         (
             Overload("() -> string", new_uuid),
             Overload("(data: bytes) -> string", uuid_of),

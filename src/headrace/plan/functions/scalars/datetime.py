@@ -127,49 +127,49 @@ def _text(
 FUNCTIONS = (
     _interval(
         "DATEADD",
-        "A date and an interval later.",
+        "Adds an interval to a date.",
         "date",
         add_to_date,
         ("UNIX_DATE(DATEADD(DAYS, 5, FROM_DAYS(10)))", "15"),
     ),
     _interval(
         "DATESUB",
-        "A date and an interval before.",
+        "Subtracts an interval from a date.",
         "date",
         _subtracting(add_to_date),
         ("UNIX_DATE(DATESUB(DAYS, 5, FROM_DAYS(10)))", "5"),
     ),
     _interval(
         "TIMEADD",
-        "A time of day and an interval later, past midnight if need be.",
+        "Adds an interval to a time of day; the result wraps at midnight.",
         "time",
         add_to_time,
         ("FORMAT_TIME(TIMEADD(HOURS, 2, PARSE_TIME('23:00', 'HH:mm')), 'HH:mm')", "'01:00'"),
     ),
     _interval(
         "TIMESUB",
-        "A time of day and an interval before, past midnight if need be.",
+        "Subtracts an interval from a time of day; the result wraps at midnight.",
         "time",
         _subtracting(add_to_time),
         ("FORMAT_TIME(TIMESUB(HOURS, 2, PARSE_TIME('01:00', 'HH:mm')), 'HH:mm')", "'23:00'"),
     ),
     _interval(
         "TIMESTAMPADD",
-        "A timestamp and an interval later.",
+        "Adds an interval to a timestamp.",
         "timestamp",
         add_to_timestamp,
         ("UNIX_TIMESTAMP(TIMESTAMPADD(SECONDS, 2, FROM_UNIXTIME(1000)))", "3000"),
     ),
     _interval(
         "TIMESTAMPSUB",
-        "A timestamp and an interval before.",
+        "Subtracts an interval from a timestamp.",
         "timestamp",
         _subtracting(add_to_timestamp),
         ("UNIX_TIMESTAMP(TIMESTAMPSUB(SECONDS, 1, FROM_UNIXTIME(1000)))", "0"),
     ),
     _text(
         "FORMAT_DATE",
-        "A date as text.",
+        "Formats a date.",
         ("date", "string"),
         format_date,
         ("FORMAT_DATE(FROM_DAYS(17662), 'dd/MM/yyyy')", "'11/05/2018'"),
@@ -177,7 +177,7 @@ FUNCTIONS = (
     ),
     _text(
         "FORMAT_TIME",
-        "A time of day as text.",
+        "Formats a time of day.",
         ("time", "string"),
         format_time,
         ("FORMAT_TIME(PARSE_TIME('23:05', 'HH:mm'), 'hh:mm a')", "'11:05 PM'"),
@@ -185,7 +185,7 @@ FUNCTIONS = (
     ),
     _text(
         "FORMAT_TIMESTAMP",
-        "A timestamp as text, in UTC or in a zone.",
+        "Formats a timestamp, in UTC or in a time zone.",
         ("timestamp", "string"),
         format_timestamp,
         ("FORMAT_TIMESTAMP(FROM_UNIXTIME(0), 'yyyy-MM-dd HH:mm', 'Asia/Tokyo')", "'1970-01-01 09:00'"),
@@ -193,7 +193,7 @@ FUNCTIONS = (
     ),
     _text(
         "PARSE_DATE",
-        "A date out of a text, or out of its beginning: what stands behind the date is ignored.",
+        "Parses a date; text after the date is ignored.",
         ("string", "date"),
         parse_date,
         ("UNIX_DATE(PARSE_DATE('11/05/2018', 'dd/MM/yyyy'))", "17662"),
@@ -201,7 +201,7 @@ FUNCTIONS = (
     ),
     _text(
         "PARSE_TIME",
-        "A time of day out of a text.",
+        "Parses a time of day.",
         ("string", "time"),
         parse_time,
         ("FORMAT_TIME(PARSE_TIME('01:00 PM', 'hh:mm a'), 'HH:mm')", "'13:00'"),
@@ -209,7 +209,7 @@ FUNCTIONS = (
     ),
     _text(
         "PARSE_TIMESTAMP",
-        "A timestamp out of a text, in UTC or in a zone unless the text says its own.",
+        "Parses a timestamp, in UTC or in a time zone unless the string names one.",
         ("string", "timestamp"),
         parse_timestamp,
         ("UNIX_TIMESTAMP(PARSE_TIMESTAMP('1970-01-01 00:00:01', 'yyyy-MM-dd HH:mm:ss'))", "1000"),
@@ -217,7 +217,7 @@ FUNCTIONS = (
     ),
     _text(
         "DATETOSTRING",
-        "Days since 1970 as text.",
+        "Formats days since 1970 as a date.",
         ("int", "string"),
         format_date,
         ("DATETOSTRING(17662, 'yyyy-MM-dd')", "'2018-05-11'"),
@@ -225,7 +225,7 @@ FUNCTIONS = (
     ),
     _text(
         "STRINGTODATE",
-        "Days since 1970 out of a text.",
+        "Parses a date to days since 1970.",
         ("string", "int"),
         parse_days,
         ("STRINGTODATE('2018-05-11', 'yyyy-MM-dd')", "17662"),
@@ -233,7 +233,7 @@ FUNCTIONS = (
     ),
     _text(
         "TIMESTAMPTOSTRING",
-        "Milliseconds since 1970 as text, in UTC or in a zone.",
+        "Formats milliseconds since 1970 as a timestamp, in UTC or in a time zone.",
         ("bigint", "string"),
         format_timestamp,
         ("TIMESTAMPTOSTRING(1526075913000, 'yyyy-MM-dd HH:mm:ss')", "'2018-05-11 21:58:33'"),
@@ -241,7 +241,7 @@ FUNCTIONS = (
     ),
     _text(
         "STRINGTOTIMESTAMP",
-        "Milliseconds since 1970 out of a text, in UTC or in a zone unless the text says its own.",
+        "Parses a timestamp to milliseconds since 1970, in UTC or in a time zone unless the string names one.",
         ("string", "bigint"),
         parse_timestamp,
         ("STRINGTOTIMESTAMP('2018-05-11T21:58:33Z', 'yyyy-MM-dd''T''HH:mm:ssX')", "1526075913000"),
@@ -249,7 +249,7 @@ FUNCTIONS = (
     ),
     Function(
         "CONVERT_TZ",
-        "A timestamp whose clock is read in one zone, as the clock of another zone reads.",
+        "Converts a timestamp from the wall clock of one time zone to that of another.",
         (Overload("(value: timestamp, from_zone: string, to_zone: string) -> timestamp", convert_zone),),
         ("UNIX_TIMESTAMP(CONVERT_TZ(FROM_UNIXTIME(0), 'UTC', '+01:00'))", "3600000"),
         area=AREA,

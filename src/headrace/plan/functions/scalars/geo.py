@@ -41,7 +41,7 @@ def distance(
 FUNCTIONS = (
     Function(
         "GEO_DISTANCE",
-        "The great-circle distance of two points given in degrees, in KM or MI.",
+        "The great-circle distance between two points in degrees, in KM or MI.",
         (
             Overload("(lat1: double, lon1: double, lat2: double, lon2: double) -> double", distance),
             Overload(

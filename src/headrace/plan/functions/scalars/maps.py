@@ -87,7 +87,7 @@ def reduce_map(values: Map | None, state: Any, step: Callable[[Any, Any, Any], A
 FUNCTIONS = (
     Function(
         "ENTRIES",
-        "The entries of a map as structs of K and V, if wished sorted by key.",
+        "The entries of a map as structs of K and V, optionally sorted by key.",
         (Overload("(values: map<string, V>, sorted: boolean) -> array<struct<K string, V V>>", as_entries),),
         ("ENTRIES(MAP('b' := 2, 'a' := 1), true)", "ARRAY[STRUCT(K := 'a', V := 1), STRUCT(K := 'b', V := 2)]"),
         area="map",
@@ -115,7 +115,7 @@ FUNCTIONS = (
     ),
     Function(
         "MAP_UNION",
-        "The entries of both maps; where both have a key, the second's.",
+        "The entries of both maps; if both contain a key, the second map's value.",
         (Overload("(left: map<K, V>, right: map<K, V>) -> map<K, V>", union, NullRule.PASS),),
         ("MAP_UNION(MAP('a' := 1), MAP('a' := 2))", "MAP('a' := 2)"),
         area="map",
@@ -132,7 +132,7 @@ FUNCTIONS = (
     ),
     Function(
         "TRANSFORM",
-        "The items of an array as a lambda makes them, or the entries of a map as two lambdas do.",
+        "Applies a lambda to each item of an array, or two lambdas to the keys and the values of a map.",
         (
             Overload("(list: array<T>, change: lambda(T) -> R) -> array<R>", transform_array),
             Overload(
@@ -144,7 +144,8 @@ FUNCTIONS = (
     ),
     Function(
         "REDUCE",
-        "What a lambda makes of a state and each item of an array, or entry of a map; null if the state is null.",
+        "Folds an array or a map: a lambda computes the next state from the state and each item or entry; "
+        "null if the initial state is null.",
         (
             Overload("(list: array<T>, state: S, step: lambda(S, T) -> S) -> S", reduce_array, NullRule.PASS),
             Overload("(values: map<K, V>, state: S, step: lambda(S, K, V) -> S) -> S", reduce_map, NullRule.PASS),

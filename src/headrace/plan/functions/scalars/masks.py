@@ -68,7 +68,8 @@ def _masking(name: str, doc: str, python: Callable[..., str | None], example: tu
 FUNCTIONS = (
     Function(
         "MASK",
-        "The text with every character replaced by X, x, n or -, or the four given; null keeps that kind as it is.",
+        "Replaces upper-case letters by X, lower-case letters by x, digits by n and other characters by -, "
+        "or by the four given characters; a null keeps that kind of character.",
         (
             Overload("(text: string) -> string", mask, NullRule.PASS),
             Overload(f"(text: string, {_MASKS}) -> string", mask, NullRule.PASS),
@@ -77,23 +78,26 @@ FUNCTIONS = (
         area=AREA,
     ),
     _masking(
-        "MASK_LEFT", "As MASK, but only so many characters at the left.", mask_left, ("MASK_LEFT('Ab1c', 2)", "'Xx1c'")
+        "MASK_LEFT",
+        "As MASK, but only the first characters, as many as given.",
+        mask_left,
+        ("MASK_LEFT('Ab1c', 2)", "'Xx1c'"),
     ),
     _masking(
         "MASK_RIGHT",
-        "As MASK, but only so many characters at the right.",
+        "As MASK, but only the last characters, as many as given.",
         mask_right,
         ("MASK_RIGHT('Ab1c', 2)", "'Abnx'"),
     ),
     _masking(
         "MASK_KEEP_LEFT",
-        "As MASK, but so many characters at the left stay.",
+        "As MASK, but keeps the first characters, as many as given.",
         mask_keep_left,
         ("MASK_KEEP_LEFT('Ab1c', 2)", "'Abnx'"),
     ),
     _masking(
         "MASK_KEEP_RIGHT",
-        "As MASK, but so many characters at the right stay.",
+        "As MASK, but keeps the last characters, as many as given.",
         mask_keep_right,
         ("MASK_KEEP_RIGHT('Ab1c', 2)", "'Xx1c'"),
     ),

@@ -101,13 +101,13 @@ def _double(
 
 
 FUNCTIONS = (
-    _double("SQRT", "The square root; NaN below zero.", _total(math.sqrt), ("SQRT(9)", "3.0"), "sqrt({0})"),
+    _double("SQRT", "The square root; NaN for negative numbers.", _total(math.sqrt), ("SQRT(9)", "3.0"), "sqrt({0})"),
     _double("CBRT", "The cube root.", cbrt, ("CBRT(27)", "3.0")),
     _double("EXP", "e to the power of a number.", exp, ("EXP(0)", "1.0")),
-    _double("LN", "The natural logarithm: minus infinity at zero, NaN below.", ln, ("LN(1)", "0.0")),
+    _double("LN", "The natural logarithm; minus infinity for zero, NaN for negative numbers.", ln, ("LN(1)", "0.0")),
     Function(
         "LOG",
-        "The natural logarithm, or the one to a base; NaN if the base is 1 or not above zero.",
+        "The natural logarithm, or the logarithm to a base; NaN if the base is 1 or not positive.",
         (
             Overload("(value: double) -> double", ln),
             Overload("(base: double, value: double) -> double", log),
@@ -117,7 +117,7 @@ FUNCTIONS = (
     ),
     Function(
         "POWER",
-        "A number to the power of another.",
+        "A number raised to the power of another.",
         (Overload("(base: double, exponent: double) -> double", power),),
         ("POWER(2, 10)", "1024.0"),
         area=AREA,
@@ -134,13 +134,13 @@ FUNCTIONS = (
     _double("SIN", "The sine of an angle in radians.", _total(math.sin), ("SIN(0)", "0.0")),
     _double("COS", "The cosine of an angle in radians.", _total(math.cos), ("COS(0)", "1.0")),
     _double("TAN", "The tangent of an angle in radians.", _tan, ("TAN(0)", "0.0")),
-    _double("COT", "The cotangent of an angle in radians; an infinity at zero.", cot, ("COT(0) > 1", "true")),
-    _double("ASIN", "The angle of a sine; NaN outside -1 to 1.", _total(math.asin), ("ASIN(0)", "0.0")),
-    _double("ACOS", "The angle of a cosine; NaN outside -1 to 1.", _total(math.acos), ("ACOS(1)", "0.0")),
-    _double("ATAN", "The angle of a tangent.", math.atan, ("ATAN(0)", "0.0")),
+    _double("COT", "The cotangent of an angle in radians; infinite at zero.", cot, ("COT(0) > 1", "true")),
+    _double("ASIN", "The arc sine, in radians; NaN outside -1 to 1.", _total(math.asin), ("ASIN(0)", "0.0")),
+    _double("ACOS", "The arc cosine, in radians; NaN outside -1 to 1.", _total(math.acos), ("ACOS(1)", "0.0")),
+    _double("ATAN", "The arc tangent, in radians.", math.atan, ("ATAN(0)", "0.0")),
     Function(
         "ATAN2",
-        "The angle of the point (x, y), seen from the origin.",
+        "The angle in radians between the x axis and the point (x, y).",
         (Overload("(y: double, x: double) -> double", math.atan2),),
         ("ATAN2(0, 1)", "0.0"),
         area=AREA,

@@ -52,7 +52,7 @@ def split(text: str, pattern: str) -> list[str]:
 FUNCTIONS = (
     Function(
         "REGEXP_EXTRACT",
-        "The first part of a text that matches, or the group of it that is asked for; null if nothing does.",
+        "The first match of a pattern in a string, or one group of it; null without a match.",
         (
             Overload("(pattern: string, text: string) -> string", extract),
             Overload("(pattern: string, text: string, group: int) -> string", extract),
@@ -62,7 +62,7 @@ FUNCTIONS = (
     ),
     Function(
         "REGEXP_EXTRACT_ALL",
-        "All parts of a text that match, or the group of each that is asked for.",
+        "All matches of a pattern in a string, or one group of each.",
         (
             Overload("(pattern: string, text: string) -> array<string>", extract_all),
             Overload("(pattern: string, text: string, group: int) -> array<string>", extract_all),
@@ -72,14 +72,14 @@ FUNCTIONS = (
     ),
     Function(
         "REGEXP_REPLACE",
-        "The text with every part that matches replaced; $1 in the replacement is the first group.",
+        "Replaces all matches of a pattern; $1 in the replacement is the first group.",
         (Overload("(text: string, pattern: string, replacement: string) -> string", replace),),
         ("REGEXP_REPLACE('a1b22', '[0-9]+', '-')", "'a-b-'"),
         area=AREA,
     ),
     Function(
         "REGEXP_SPLIT_TO_ARRAY",
-        "The parts between those that match; every character for an empty pattern.",
+        "Splits a string at the matches of a pattern; an empty pattern splits it into characters.",
         (Overload("(text: string, pattern: string) -> array<string>", split),),
         ("REGEXP_SPLIT_TO_ARRAY('a1b22c', '[0-9]+')", "ARRAY['a', 'b', 'c']"),
         area=AREA,

@@ -187,7 +187,7 @@ def _integral(name: str, doc: str, double: Callable[..., Any], rounding: str, ex
 FUNCTIONS = (
     Function(
         "ABS",
-        "The value without its sign; the least integer stays as it is.",
+        "The absolute value; the least integer of a type stays as it is.",
         (
             Overload("(value: int) -> int", abs_int),
             Overload("(value: bigint) -> bigint", abs_bigint),
@@ -200,24 +200,22 @@ FUNCTIONS = (
     ),
     Function(
         "SIGN",
-        "-1, 0 or 1: whether a number is below, at or above zero.",
+        "The sign of a number: -1, 0 or 1.",
         (Overload("(value: double) -> int", sign),),
         ("SIGN(-2.5)", "-1"),
         area=AREA,
     ),
-    _integral("CEIL", "The least whole number not below the value.", ceil_double, ROUND_CEILING, ("CEIL(1.2)", "2.0")),
-    _integral(
-        "FLOOR", "The greatest whole number not above the value.", floor_double, ROUND_FLOOR, ("FLOOR(1.8)", "1.0")
-    ),
+    _integral("CEIL", "The value rounded up to a whole number.", ceil_double, ROUND_CEILING, ("CEIL(1.2)", "2.0")),
+    _integral("FLOOR", "The value rounded down to a whole number.", floor_double, ROUND_FLOOR, ("FLOOR(1.8)", "1.0")),
     _rounding(
         "ROUND",
-        "The nearest whole number, or the nearest with so many decimal places; halves go up.",
+        "The value rounded to a whole number, or to a number of decimal places; halves are rounded up.",
         (round_double, _round_double, _round_whole, _round_places),
         ("ROUND(2.5)", "3"),
     ),
     _rounding(
         "TRUNC",
-        "The value without its fraction, or with so many decimal places of it.",
+        "The value cut off to a whole number, or to a number of decimal places.",
         (trunc_double, _trunc_double, _trunc_whole, _trunc_places),
         ("TRUNC(2.9)", "2"),
     ),

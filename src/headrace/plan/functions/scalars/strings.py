@@ -72,7 +72,7 @@ def initcap(text: str) -> str:
 FUNCTIONS = (
     Function(
         "CHR",
-        "The character of a code point, or of escapes such as \\u004b.",
+        "The character of a code point, or of an escape such as \\u004b.",
         (
             Overload("(code: int) -> string", char_of_code),
             Overload("(escapes: string) -> string", char_of_escape),
@@ -82,7 +82,7 @@ FUNCTIONS = (
     ),
     Function(
         "CONCAT",
-        "Texts or bytes joined into one; nulls are left out.",
+        "Strings or bytes joined; nulls are skipped.",
         (
             Overload("(parts: string...) -> string", concat, NullRule.PASS),
             Overload("(parts: bytes...) -> bytes", concat_bytes, NullRule.PASS),
@@ -92,7 +92,7 @@ FUNCTIONS = (
     ),
     Function(
         "CONCAT_WS",
-        "Texts or bytes joined with a separator between them; nulls are left out. Null if the separator is.",
+        "Strings or bytes joined by a separator; nulls are skipped. Null if the separator is null.",
         (
             Overload("(separator: string, parts: string...) -> string", concat_ws, NullRule.PASS),
             Overload("(separator: bytes, parts: bytes...) -> bytes", concat_ws, NullRule.PASS),
@@ -102,42 +102,42 @@ FUNCTIONS = (
     ),
     Function(
         "ELT",
-        "The text at a place, counted from 1; null if there is none.",
+        "The string at a position in the list of arguments, the first being 1; null if the position does not exist.",
         (Overload("(place: int, texts: string...) -> string", elt, NullRule.PASS),),
         ("ELT(2, 'a', 'b')", "'b'"),
         area=AREA,
     ),
     Function(
         "FIELD",
-        "The place of a text among the others, counted from 1; 0 if it is not there or null.",
+        "The position of a string in the list of arguments, the first being 1; 0 if it is null or not in the list.",
         (Overload("(text: string, texts: string...) -> int", field, NullRule.PASS),),
         ("FIELD('b', 'a', 'b')", "2"),
         area=AREA,
     ),
     Function(
         "INITCAP",
-        "Each word with its first letter in upper case and the others in lower case.",
+        "The string with the first letter of each word in upper case and all others in lower case.",
         (Overload("(text: string) -> string", initcap),),
         ("INITCAP('the qUICK fox')", "'The Quick Fox'"),
         area=AREA,
     ),
     Function(
         "LCASE",
-        "The text in lower case.",
+        "The string in lower case.",
         (Overload("(text: string) -> string", str.lower),),
         ("LCASE('Hello')", "'hello'"),
         area=AREA,
     ),
     Function(
         "UCASE",
-        "The text in upper case.",
+        "The string in upper case.",
         (Overload("(text: string) -> string", str.upper),),
         ("UCASE('Hello')", "'HELLO'"),
         area=AREA,
     ),
     Function(
         "LEN",
-        "The number of characters of a text, or of bytes.",
+        "The number of characters of a string, or of bytes.",
         (
             Overload("(text: string) -> int", len, spark="char_length({0})"),
             Overload("(data: bytes) -> int", len, spark="octet_length({0})"),
@@ -147,14 +147,14 @@ FUNCTIONS = (
     ),
     Function(
         "REPLACE",
-        "The text with every occurrence of a part replaced.",
+        "The string with every occurrence of a substring replaced.",
         (Overload("(text: string, part: string, replacement: string) -> string", replace),),
         ("REPLACE('anaconda', 'a', 'o')", "'onocondo'"),
         area=AREA,
     ),
     Function(
         "TRIM",
-        "The text without spaces and control characters at both ends.",
+        "The string without spaces and control characters at both ends.",
         (Overload("(text: string) -> string", lambda text: text.strip(_JAVA_SPACES)),),
         ("TRIM('  a b ')", "'a b'"),
         area=AREA,

@@ -86,8 +86,8 @@ def split_to_map(text: str, between_entries: str, in_entry: str) -> dict[str, st
 FUNCTIONS = (
     Function(
         "INSTR",
-        "The place of a part in a text, 0 if it is not there; from a position on, and the how-manieth, if given. "
-        "A negative position searches from there towards the beginning.",
+        "The position of a substring, 0 if the string does not contain it; optionally from a position on, and of its "
+        "nth occurrence. A negative position searches from there towards the beginning.",
         (
             Overload("(text: string, part: string) -> int", instr, NullRule.PASS),
             Overload("(text: string, part: string, position: int) -> int", instr, NullRule.PASS),
@@ -98,7 +98,7 @@ FUNCTIONS = (
     ),
     Function(
         "SUBSTRING",
-        "The text or bytes from a position on, and no longer than a length if given.",
+        "The string or bytes from a position on, up to a length if one is given.",
         (
             Overload("(text: string, position: int) -> string", substring),
             Overload("(text: string, position: int, length: int) -> string", substring_of_length),
@@ -110,7 +110,7 @@ FUNCTIONS = (
     ),
     Function(
         "LPAD",
-        "The text or bytes brought to a length by a padding at the left, or by cutting the end. "
+        "The string or bytes padded at the left to a length, or cut at the end. "
         "Null if the length is negative or the padding empty.",
         (
             Overload("(text: string, length: int, padding: string) -> string", lpad),
@@ -121,7 +121,7 @@ FUNCTIONS = (
     ),
     Function(
         "RPAD",
-        "The text or bytes brought to a length by a padding at the right, or by cutting the end. "
+        "The string or bytes padded at the right to a length, or cut at the end. "
         "Null if the length is negative or the padding empty.",
         (
             Overload("(text: string, length: int, padding: string) -> string", rpad),
@@ -132,7 +132,7 @@ FUNCTIONS = (
     ),
     Function(
         "SPLIT",
-        "The parts between the delimiters; every character for an empty delimiter.",
+        "Splits a string at a delimiter; an empty delimiter splits it into characters.",
         (
             Overload("(text: string, delimiter: string) -> array<string>", split),
             Overload("(data: bytes, delimiter: bytes) -> array<bytes>", split_bytes),
@@ -142,7 +142,7 @@ FUNCTIONS = (
     ),
     Function(
         "SPLIT_TO_MAP",
-        "A map of the entries of a text, given what stands between entries and what between key and value.",
+        "Splits a string into the entries of a map, by a delimiter between entries and one between key and value.",
         (Overload("(text: string, between_entries: string, in_entry: string) -> map<string, string>", split_to_map),),
         ("SPLIT_TO_MAP('a:=1/b:=2', '/', ':=')", "MAP('a' := '1', 'b' := '2')"),
         area=AREA,

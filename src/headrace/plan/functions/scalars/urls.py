@@ -91,21 +91,21 @@ def _part(name: str, kind: str, doc: str, python: Callable[[str], object], examp
 FUNCTIONS = (
     Function(
         "URL_ENCODE_PARAM",
-        "A text in the form it has as a value in a URL's query.",
+        "Encodes a string as a value in the query of a URL.",
         (Overload("(text: string) -> string", encode_param),),
         ("URL_ENCODE_PARAM('url encoded')", "'url+encoded'"),
         area=AREA,
     ),
     Function(
         "URL_DECODE_PARAM",
-        "The text that a value in a URL's query stands for.",
+        "Decodes a value in the query of a URL.",
         (Overload("(text: string) -> string", decode_param),),
         ("URL_DECODE_PARAM('url%20encoded')", "'url encoded'"),
         area=AREA,
     ),
     Function(
         "URL_EXTRACT_PARAMETER",
-        "The value of a parameter in a URL's query; null if it is not there.",
+        "The value of a parameter in the query of a URL; null if the URL does not have it.",
         (Overload("(url: string, name: string) -> string", parameter),),
         ("URL_EXTRACT_PARAMETER('https://a.org/?one=1&two=2', 'two')", "'2'"),
         area=AREA,
@@ -113,7 +113,7 @@ FUNCTIONS = (
     _part(
         "URL_EXTRACT_FRAGMENT",
         "string",
-        "What follows # in a URL.",
+        "The fragment of a URL: the part after #.",
         lambda url: parsed(url).fragment,
         ("URL_EXTRACT_FRAGMENT('https://a.org/x#here')", "'here'"),
     ),
@@ -134,7 +134,7 @@ FUNCTIONS = (
     _part(
         "URL_EXTRACT_PORT",
         "int",
-        "The port of a URL; null if none is given.",
+        "The port of a URL; null if the URL has none.",
         lambda url: parsed(url).port,
         ("URL_EXTRACT_PORT('https://a.org:8080/x')", "8080"),
     ),
@@ -148,7 +148,7 @@ FUNCTIONS = (
     _part(
         "URL_EXTRACT_QUERY",
         "string",
-        "The query of a URL, what follows ?; null if there is none.",
+        "The query of a URL: the part after ?; null if the URL has none.",
         lambda url: parsed(url).query,
         ("URL_EXTRACT_QUERY('https://a.org/x?q=1')", "'q=1'"),
     ),
