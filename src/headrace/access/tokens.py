@@ -22,7 +22,6 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import urlopen
 
-from headrace.access.principal import RESERVED
 from headrace.access.secret_files import SHORTEST_SECRET, TOKEN_SECRET, load_secret
 from headrace.errors import BadAccessToken, BadSetting, MissingDependency, NotAuthenticated
 from headrace.secrets import resolve_secrets
@@ -49,6 +48,9 @@ _WHY = {
     "InvalidAudienceError": "it was issued for another audience",
     "MissingRequiredClaimError": "its subject, audience or expiry is missing",
 }
+_LONGEST_SUBJECT = 255
+_UNREADABLE = (ValueError, TypeError, OverflowError, RecursionError)
+"""What absurd claims raise in the library: numbers without end, wrong types, deep nesting."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +117,7 @@ class Tokens:
             if key is None:
                 raise _refused("its key is unknown")
             return _foreign(self._decoded(token, key, "RS256", own=False))
-        except jwt.PyJWTError as error:  # the library's message may contain parts of the token
+        except (jwt.PyJWTError, *_UNREADABLE) as error:  # the library's message may contain parts of the token
             raise _refused(_WHY.get(type(error).__name__, "it cannot be decoded")) from None
 
     def _decoded(self, token: str, key: Any, algorithm: str, *, own: bool) -> Mapping[str, Any]:
@@ -146,11 +148,24 @@ def _own(claims: Mapping[str, Any]) -> Claims:
 
 
 def _foreign(claims: Mapping[str, Any]) -> Claims:
-    if claims["sub"] in RESERVED:
-        raise _refused("its name is reserved for the server")
+    """The name starts with the issuer's, and names of users contain no `|`, so it is never that of a user."""
+    expires_at, id = float(claims["exp"]), claims.get("jti")
+    if expires_at > latest_expiry() / 1000:  # a revocation is remembered that long
+        raise _refused("it is valid for more than a year")
+    if not isinstance(id, str | None):
+        raise _refused("its id is not a text")
     roles = claims.get("roles", [])
     named = frozenset(role for role in roles if isinstance(role, str)) if isinstance(roles, list) else frozenset()
-    return Claims(claims["sub"], float(claims["exp"]), claims.get("jti"), roles=named)
+    return Claims(f"{claims['iss']}|{_subject(claims['sub'])}", expires_at, id, roles=named)
+
+
+def _subject(given: object) -> str:
+    """The subject, which stands in lists, logs and names: a readable text."""
+    if not isinstance(given, str) or not given or given != given.strip() or not given.isprintable():
+        raise _refused("its subject is empty, or has blanks around it or control characters")
+    if len(given) > _LONGEST_SUBJECT:
+        raise _refused(f"its subject has more than {_LONGEST_SUBJECT} characters")
+    return given
 
 
 def latest_expiry() -> int:

@@ -19,6 +19,7 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
+from jwt.algorithms import RSAAlgorithm
 
 from headrace.access.secret_files import TOKEN_SECRET, load_secret
 from headrace.access.tokens import OWN, JwksKeys, Tokens
@@ -53,7 +54,7 @@ def tokens(settings: Settings) -> Tokens:
 
 
 def _public(key: rsa.RSAPrivateKey, kid: str) -> dict[str, Any]:
-    return {**json.loads(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key())), "kid": kid, "use": "sig"}
+    return {**json.loads(RSAAlgorithm.to_jwk(key.public_key())), "kid": kid, "use": "sig"}
 
 
 def _claims(**other: Any) -> dict[str, Any]:
@@ -86,7 +87,8 @@ def test_a_token_of_the_server_names_its_user(tokens: Tokens) -> None:
 
 def test_an_issuers_token_brings_its_roles(tokens: Tokens, key: rsa.RSAPrivateKey) -> None:
     token = jwt.encode(_claims(), key, "RS256", {"kid": "k1"})
-    assert (tokens.claims(token).name, tokens.claims(token).roles) == ("alice", frozenset({"reader"}))
+    found = tokens.claims(token)
+    assert (found.name, found.roles) == ("https://issuer.example|alice", frozenset({"reader"}))
 
 
 def test_the_secret_is_created_once_and_readable_by_its_owner_only(tmp_path: Path) -> None:
@@ -182,12 +184,36 @@ def test_a_verified_signature_is_cached_briefly(
     tokens: Tokens, key: rsa.RSAPrivateKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     token = jwt.encode(_claims(exp=int(time.time()) + 3600), key, "RS256", {"kid": "k1"})
-    assert tokens.claims(token).name == "alice"
+    assert tokens.claims(token).name == "https://issuer.example|alice"
     assert tokens.known(token) is not None
     later = time.time() + 61
     monkeypatch.setattr(time, "time", lambda: later)
     assert tokens.known(token) is None
-    assert tokens.claims(token).name == "alice"
+    assert tokens.claims(token).name == "https://issuer.example|alice"
+
+
+@pytest.mark.parametrize("number", ["1" + "0" * 400, "1e400", "-1e400", "NaN", "9" * 5_000, "[" * 3_000 + "]" * 3_000])
+@pytest.mark.parametrize("claim", ["exp", "nbf", "iat", "jti"])
+def test_absurd_claims_are_refused(tokens: Tokens, key: rsa.RSAPrivateKey, claim: str, number: str) -> None:
+    claims = json.dumps({**_claims(), claim: "HERE"}).replace('"HERE"', number).encode()
+    token = jwt.api_jws.encode(claims, key, "RS256", {"kid": "k1"})
+    with pytest.raises(NotAuthenticated):
+        tokens.claims(token)
+
+
+@pytest.mark.parametrize(
+    "subject", ["", " ", "alice ", "a\nb", "a\x1b[2J", "a\u202eb", "\x00", "\ud800", "x" * 256, 7, None, ["alice"]]
+)
+def test_subjects_that_are_no_readable_text_are_refused(tokens: Tokens, key: rsa.RSAPrivateKey, subject: Any) -> None:
+    token = jwt.api_jws.encode(json.dumps({**_claims(), "sub": subject}).encode(), key, "RS256", {"kid": "k1"})
+    with pytest.raises(NotAuthenticated):
+        tokens.claims(token)
+
+
+def test_a_token_for_more_than_a_year_is_refused(tokens: Tokens, key: rsa.RSAPrivateKey) -> None:
+    for end in (time.time() + 400 * 86_400, 1e300):
+        with pytest.raises(NotAuthenticated, match="more than a year"):
+            tokens.claims(jwt.encode(_claims(exp=end), key, "RS256", {"kid": "k1"}))
 
 
 def test_lifetimes_and_secrets_have_limits(tmp_path: Path, tokens: Tokens) -> None:

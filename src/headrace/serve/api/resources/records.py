@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from headrace.access.grants import Privilege, ResourceType
 from headrace.access.principal import LOCAL
@@ -92,7 +93,7 @@ def produce(context: RequestContext, params: ProduceRequest) -> ProduceResponse:
 def _own_name(context: RequestContext, producer: str) -> str:
     """The producer's name, scoped to the user: otherwise a user could make another user's records count as repeats."""
     principal = context.rights.principal
-    return producer if principal == LOCAL else f"{principal.name}/{producer}"
+    return producer if principal == LOCAL else f"{quote(principal.name, safe='@')}/{producer}"
 
 
 def _produced(topic: Topic, appended: list[Appended]) -> ProduceResponse:
