@@ -27,8 +27,8 @@ PATHS = (
 
 
 def typed(page: Page, text: str) -> None:
-    """Into the editor, in the place of what is there."""
-    page.locator(".cm-content").click()
+    """Replace the editor's text. The editor has its name once it completes words."""
+    page.get_by_role("textbox", name="Statements").click()
     page.keyboard.press("Control+a")
     page.keyboard.insert_text(text)
 
@@ -142,6 +142,8 @@ def test_names_are_completed(visitor: Visitor) -> None:
         ("SELECT vis", "VISITOR"),
         ("SELECT page FROM clicks EM", "EMIT"),
         ("SELECT clicks.", "DWELL"),
+        ("p", "PAUSE"),
+        ("SELECT page FROM clicks; d", "DEFINE"),
     ],
 )
 def test_the_editor_first_offers_columns_and_words_of_ksql(visitor: Visitor, text: str, offered: str) -> None:

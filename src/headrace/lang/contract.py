@@ -146,12 +146,16 @@ class DescribeContext:
 
 @dataclass(frozen=True)
 class Completion:
-    """A word that an editor offers. `type` (as in CodeMirror) and `detail` are shown; a column is `of` its sources."""
+    """A word that an editor offers. `type` (as in CodeMirror) and `detail` are shown; a column is `of` its sources.
+
+    `starts_statement` marks the keywords that a statement can start with: an editor offers them first there.
+    """
 
     label: str
     type: str
     detail: str = ""
     of: tuple[str, ...] = ()
+    starts_statement: bool = False
 
 
 def _columns(catalog: Catalog) -> dict[str, tuple[str, ...]]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from headrace.lang.contract import CheckedScript, Completion, DescribeContext, Dialect
 from headrace.lang.ksql.describe.lists import describe_metadata
+from headrace.lang.ksql.grammar.automaton import first_words
 from headrace.lang.ksql.grammar.keywords import RESERVED, keywords
 from headrace.lang.ksql.grammar.parser import ParsedStatement, count_statements, parse_one, read_statements
 from headrace.lang.ksql.properties import DEFAULT_PROPERTIES
@@ -74,7 +75,8 @@ class KsqlDialect(Dialect):
         words = super().completions(catalog)
         words += [Completion(name, "type") for name in catalog.types]
         words += [Completion(name, "function", "function") for name in sorted({*SCALARS, *AGGREGATES})]
-        words += [Completion(name, "keyword") for name in sorted(keywords())]
+        starts = first_words()
+        words += [Completion(name, "keyword", starts_statement=name in starts) for name in sorted(keywords())]
         unique: dict[str, Completion] = {}
         for word in words:
             unique.setdefault(word.label, word)

@@ -145,6 +145,7 @@ def test_functions_and_columns_are_completed(site: RequestContext) -> None:
     words = {word.label: word for word in dialect_of().completions(site.node.catalog)}
     assert {"CLICKS", "PAGE", "SUM", "LCASE", "SELECT", "EMIT"} <= set(words)
     assert (words["PAGE"].type, words["PAGE"].of) == ("property", ("CLICKS",))
+    assert (words["SELECT"].starts_statement, words["EMIT"].starts_statement) == (True, False)
 
 
 # -- the editor -----------------------------------------------------------------------------------------------------

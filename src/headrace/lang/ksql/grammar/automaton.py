@@ -54,6 +54,15 @@ def accepted_count(tokens: Sequence[Token], start: str) -> int:
     return len(tokens) + 1
 
 
+def first_words() -> frozenset[str]:
+    """Returns the keywords that a statement can start with."""
+    try:
+        run((), "statement")
+    except Refused as refused:
+        return frozenset(words()[terminal] for terminal in refused.accepted & words().keys())
+    raise AssertionError("the grammar accepts an empty statement")
+
+
 def position(tokens: Sequence[Token], token: Token) -> int:
     """Returns the index of this very token; equal tokens may occur several times."""
     return next(index for index, one in enumerate(tokens) if one is token)

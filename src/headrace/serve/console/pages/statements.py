@@ -62,8 +62,8 @@ class StatementsPage:
     def build(self) -> None:
         self._editor = ui.codemirror(_EXAMPLE, on_change=self._changed, line_wrapping=True)
         self._editor.classes("hr-editor").map_key("Ctrl-Enter", self.run)
-        ui.run_javascript(f"headrace.editor({self._editor.id})")
         self._offer_words()
+        ui.run_javascript(f"headrace.editor({self._editor.id})")
         self._errors = html_tag("ul").classes("hr-attention").props('aria-label="Errors" aria-live=polite')
         with html_tag("div").classes("hr-row"):
             ui.button("Run", icon="play_arrow", on_click=self.run).props("unelevated no-caps")

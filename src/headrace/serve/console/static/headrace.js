@@ -14,8 +14,9 @@ globalThis.headrace = {
 // Words for completion, set by the server: names of streams, tables, columns, functions, and keywords.
 headrace.words = [];
 const BOOSTS = { property: 3, class: 2, keyword: 1, function: 0 };
+const STARTS_STATEMENT = 4;
 
-// Completes words, after a dot the columns of the source before it.
+// Completes words, after a dot the columns of the source before it. Where a statement starts, its first words come first.
 headrace.complete = (context) => {
   const word = context.matchBefore(/\w*/);
   const qualifier = /(\w+)\.$/.exec(context.state.sliceDoc(Math.max(0, word.from - 100), word.from))?.[1].toUpperCase();
@@ -23,7 +24,9 @@ headrace.complete = (context) => {
   const columns = headrace.words.filter(({ type }) => type === "property");
   const own = columns.filter(({ of }) => of.includes(qualifier));
   const offered = !qualifier ? headrace.words : own.length ? own : columns; // the qualifier may be an alias
-  const options = offered.map(({ label, type, detail }) => ({ label, type, detail, boost: BOOSTS[type] }));
+  const atStart = /(^|;)\s*$/.test(context.state.sliceDoc(0, word.from));
+  const boost = ({ type, starts_statement }) => (atStart && starts_statement ? STARTS_STATEMENT : BOOSTS[type]);
+  const options = offered.map((one) => ({ label: one.label, type: one.type, detail: one.detail, boost: boost(one) }));
   return { from: word.from, options, validFor: /^\w*$/ };
 };
 
