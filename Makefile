@@ -13,16 +13,8 @@ test conformance-ksql conformance-rest faults-log faults-engine faults-system: e
 demo: setup ## a server, a generated click stream, a Spark query and a live table in the terminal
 	@.venv/bin/headrace demo
 
-# Two suites at a time, for two cores. The output of the background suite is printed when it has finished.
-test: setup-test check audit ## all tests, against real Spark, Kafka, PostgreSQL and browsers
-	@mkdir -p build/test
-	$(PYTEST) -m "not long and not server" tests/spark >build/test/spark.txt 2>&1 & spark=$$!; \
-		rest=0; for suite in tests/docs "tests/conformance tests/contract tests/integration" tests/package tests/browser "-m server tests/spark"; do \
-			$(PYTEST) $$suite || rest=1; done; \
-		$(PYTEST) -m "not long" tests/attack || rest=1; \
-		wait $$spark; spark=$$?; cat build/test/spark.txt; exit $$((rest + spark))
-	$(PYTEST) tests/soak >build/test/soak.txt 2>&1 & soak=$$!; \
-		$(PYTEST) tests/faults; rest=$$?; wait $$soak; soak=$$?; cat build/test/soak.txt; exit $$((rest + soak))
+test: setup-test check audit ## all tests, against real Spark, Kafka, PostgreSQL and browsers (ONLY="docs browser": these suites)
+	$(PY) -m tools.suites $(ONLY)
 
 check: setup-test ## format, lint, types, imports and unit tests; about three minutes
 	$(PY) -m ruff format --check -q .
