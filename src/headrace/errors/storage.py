@@ -9,6 +9,10 @@ class DamagedExtent(Stop, code="damaged-extent"):
     """Stored bytes do not match their checksum."""
 
 
+class DamagedLog(Stop, code="damaged-log"):
+    """The database of the log is damaged or missing, or has lost rows that were durable."""
+
+
 class DiskFull(Retry, code="disk-full"):
     """There is no space left on the device; nothing of the append was stored."""
 

@@ -13,6 +13,10 @@ class ViewUnreadable(Stop, code="view-unreadable"):
     """Another version of headrace wrote the view, it is damaged, or another server replaced or removed it."""
 
 
+class ViewDamaged(Retry, code="view-damaged"):
+    """The file of a view is damaged; the view is rebuilt from its topic."""
+
+
 class ViewLagging(Retry, code="view-lagging"):
     """A view did not reach the requested position within the timeout."""
 

@@ -102,6 +102,10 @@ class View(Protocol):
         """Empties the view, resets its position, and stores the reason."""
         ...
 
+    def recover(self) -> bool:
+        """Recreates the view, empty, if a read or a change has found it damaged; returns whether it was."""
+        ...
+
     def create_index(self, columns: Sequence[str]) -> None:
         """Creates an index over columns, unless it exists. Meanwhile reads continue and changes wait."""
         ...

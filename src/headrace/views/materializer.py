@@ -85,7 +85,7 @@ class ViewMaterializer:
 
     def step(self) -> bool:
         """Applies the next records; returns False if there are none."""
-        if not self._begun:  # not in __init__: the view's database may be unreachable then
+        if self.view.recover() or not self._begun:  # not in __init__: the view's database may be unreachable then
             self._take(None)
             self._begun = True
         bounds = self._log.bounds(self._topic)

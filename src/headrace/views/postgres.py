@@ -158,6 +158,9 @@ class PostgresView:
             db.run(f"DELETE FROM {table.name} WHERE we < {int(state.stream_time - self._retention)}")
         reach("view-whole")
 
+    def recover(self) -> bool:
+        return False  # PostgreSQL keeps its own files
+
     def restart(self, begun: ViewState, reason: str) -> ViewState | None:
         state = begun.anew(reason)
         with self._transaction() as (db, place):

@@ -4,13 +4,14 @@ The file holds the rows, the state they reflect and the view's origin. It is in 
 block each other. Commits are not synced one by one: a crash of the machine may take the view back to an earlier commit,
 rows and position together, and the missing records are read from the topic again.
 
-If the file belongs to another view (other columns, another topic, a recreated topic), the view is rebuilt; a file of
-another layout, or one that is not a view, is refused.
+If the file belongs to another view (other columns, another topic, a recreated topic), or if it is damaged, the view is
+rebuilt; a file of another layout, or one that is not a view, is refused.
 """
 
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 import threading
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from headrace.clock import millis
-from headrace.errors import Closed, ColumnNotFound, ViewUnreadable, suggestion
+from headrace.errors import Closed, ColumnNotFound, DamagedLog, ViewDamaged, ViewUnreadable, suggestion
 from headrace.faultpoints import reach
 from headrace.log.embedded.storage.store import transaction, translate_errors
 from headrace.plan.analysis.lookup import EVERYTHING, Selection
@@ -41,6 +42,7 @@ CREATE TABLE state (version INTEGER NOT NULL, position TEXT NOT NULL, stream_tim
 CREATE TABLE indexes (number INTEGER PRIMARY KEY, columns TEXT NOT NULL);
 INSERT INTO state VALUES (0, '{}', -1, 0, 0, '');
 """
+_logger = logging.getLogger(__name__)
 _STATE = "SELECT version, position, stream_time, skipped, rebuilt, reason FROM state"
 
 
@@ -55,13 +57,36 @@ class SqliteView:
         self._closed = False
         retention = relation.window.retention if relation.window else None
         self._retention = None if retention is None else millis(retention)
+        self._origin = origin
+        self._damage = ""
         path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            self._open()
+        except ViewDamaged:
+            self.recover()
+
+    def _open(self) -> None:
         with self._translated():
-            self._writer = _connected(path)
+            self._writer = _connection(self.path)  # first: `recover` closes it if the file is damaged
             self._writer.execute("PRAGMA journal_mode = WAL")
+            self._writer.execute("PRAGMA synchronous = NORMAL")
             self._writer.execute(f"PRAGMA cache_size = -{_CACHE_KB}")
             with self._writing() as db:
-                self._prepare(db, origin)
+                self._prepare(db, self._origin)
+
+    def recover(self) -> bool:
+        if not self._damage:
+            return False
+        _logger.warning("view %s is rebuilt from its topic: its file was damaged: %s", self.path.stem, self._damage)
+        with self._lock:
+            self._disconnect()
+            self._idle = []
+            self._unlink()
+        reason, self._damage = self._damage, ""
+        self._open()
+        with self._writing() as db:
+            _moved(db, ViewState(), ViewState(1, {}, -1, 0, 1, f"its file was damaged: {reason}"))
+        return True
 
     # -- reading ----------------------------------------------------------------------------------------------------
 
@@ -72,7 +97,7 @@ class SqliteView:
     @contextmanager
     def snapshot(self) -> Iterator[SqliteSnapshot]:
         """Opens a read transaction. Connections are reused: opening one takes longer than looking up a row."""
-        db = self._reader()
+        db, idle = self._reader(), self._idle
         try:
             db.execute("BEGIN")
             try:
@@ -82,7 +107,8 @@ class SqliteView:
         except sqlite3.DatabaseError as error:
             raise self._as_headrace_error(error) from error
         finally:
-            db.close() if self._closed else self._idle.append(db)
+            # After `recover`, a connection from before is to a file that is gone.
+            db.close() if self._closed or idle is not self._idle else idle.append(db)
 
     def _reader(self) -> sqlite3.Connection:
         if self._closed:
@@ -90,7 +116,7 @@ class SqliteView:
         try:
             return self._idle.pop()
         except IndexError:
-            return _connected(self.path)
+            return _connection(self.path)
 
     def indexes(self) -> list[tuple[str, ...]]:
         with self.snapshot() as snapshot:
@@ -144,13 +170,19 @@ class SqliteView:
 
     def close(self) -> None:
         self._closed = True
+        with self._lock:  # a connection that is in use must not be closed
+            self._disconnect()
+
+    def _disconnect(self) -> None:
         while self._idle:
             self._idle.pop().close()
-        with self._lock:  # a connection that is in use must not be closed
-            self._writer.close()
+        self._writer.close()
 
     def remove(self) -> None:
         self.close()
+        self._unlink()
+
+    def _unlink(self) -> None:
         for suffix in ("", "-wal", "-shm"):
             Path(f"{self.path}{suffix}").unlink(missing_ok=True)
 
@@ -177,12 +209,22 @@ class SqliteView:
         try:
             with translate_errors(self.path.parent):
                 yield
-        except sqlite3.DatabaseError as error:
-            raise self._as_headrace_error(error) from error
+        except DamagedLog as error:
+            raise self._as_headrace_error(error.__cause__ or error) from error
 
-    def _as_headrace_error(self, error: sqlite3.DatabaseError) -> Exception:
-        """SQLite's plain DatabaseError is a file that is damaged or not SQLite's; others are bugs in headrace."""
-        return self._unreadable(str(error)) if type(error) is sqlite3.DatabaseError else error
+    def _as_headrace_error(self, error: BaseException) -> BaseException:
+        """SQLite's plain DatabaseError is a file that is damaged or not SQLite's; others are bugs in headrace.
+
+        A damaged view is marked, so that `recover` rebuilds it.
+        """
+        if type(error) is not sqlite3.DatabaseError:
+            return error
+        self._damage = str(error)
+        return ViewDamaged(
+            f'view "{self.path.stem}" is damaged, and is rebuilt from its topic: {error}',
+            where=str(self.path),
+            fix="try again when it is rebuilt; check the disk",
+        )
 
     def _prepare(self, db: sqlite3.Connection, origin: str) -> None:
         """Creates or checks the tables; rebuilds the view if its origin has changed."""
@@ -240,10 +282,8 @@ class SqliteSnapshot:
         return self._db.execute(statement).fetchall()
 
 
-def _connected(path: Path) -> sqlite3.Connection:
-    db = sqlite3.connect(path, timeout=_PATIENCE.total_seconds(), isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA synchronous = NORMAL")
-    return db
+def _connection(path: Path) -> sqlite3.Connection:
+    return sqlite3.connect(path, timeout=_PATIENCE.total_seconds(), isolation_level=None, check_same_thread=False)
 
 
 def _state(db: sqlite3.Connection) -> ViewState:

@@ -15,14 +15,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headrace.contracts import Topic, TopicSpec
-from headrace.errors import ViewUnreadable
+from headrace.errors import ViewDamaged, ViewUnreadable
 from headrace.log.embedded import EmbeddedLog
 from headrace.plan import types as ty
 from headrace.schema import Field
 from headrace.views.column_encoding import ColumnCodec, NotSearchable, search_value
 from headrace.views.materializer import ViewMaterializer, open_view
 from headrace.views.pull_query import PullQuery
-from tests.unit.views.pull_queries import ALL_TYPES, asked, table, view_in
+from tests.unit.views.pull_queries import ALL_TYPES, all_rows, append, asked, table, view_in
 
 _, SOURCE = table(ALL_TYPES)
 INT64 = st.integers(-(2**63), 2**63 - 1)
@@ -94,14 +94,45 @@ def test_a_file_with_another_layout_is_refused(tmp_path: Path) -> None:
 def test_a_file_that_is_not_a_view_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "views" / "T.sqlite"
     file.parent.mkdir()
-    file.write_bytes(b"no database at all" * 1000)
-    with pytest.raises(ViewUnreadable, match="remove the file"):
-        view_in(tmp_path, SOURCE)
-    file.unlink()
     with closing(sqlite3.connect(file)) as db:
         db.execute("CREATE TABLE other (a)")
     with pytest.raises(ViewUnreadable, match="it is no view"):
         view_in(tmp_path, SOURCE)
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 1000, b"", b"SQLite format 3\0" + bytes(9000)])
+def test_a_damaged_file_is_rebuilt_from_the_topic(content: bytes, tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path / "log") as log:
+        topic = log.create_topic(SOURCE.topic)
+        append(log, SOURCE, [(1, (key,), (None,) * 13) for key in range(50)])
+        with closing(open_view(tmp_path, SOURCE, topic)) as view:
+            assert ViewMaterializer(log, SOURCE, view).step()
+        (tmp_path / "views" / "T.sqlite").write_bytes(content)
+        with closing(open_view(tmp_path, SOURCE, topic)) as view:
+            assert ViewMaterializer(log, SOURCE, view).step()
+            assert len(all_rows(view)) == 50
+
+
+def test_a_file_that_is_damaged_while_it_is_open_is_rebuilt(tmp_path: Path) -> None:
+    with EmbeddedLog(tmp_path / "log") as log:
+        topic = log.create_topic(SOURCE.topic)
+        append(log, SOURCE, [(1, (key,), (None,) * 13) for key in range(5000)])
+        view = open_view(tmp_path, SOURCE, topic)
+        while ViewMaterializer(log, SOURCE, view).step():
+            pass
+        view.close()
+        with closing(open_view(tmp_path, SOURCE, topic)) as view:
+            with open(tmp_path / "views" / "T.sqlite", "r+b") as file:
+                size = file.seek(0, 2)
+                file.seek(size // 2)
+                file.write(b"\xff" * (size - size // 2))
+            materializer = ViewMaterializer(log, SOURCE, view)
+            with pytest.raises(ViewDamaged, match="is rebuilt from its topic"):
+                all_rows(view)
+            while materializer.step():
+                pass
+            assert len(all_rows(view)) == 5000
+            assert "its file was damaged" in view.state().reason
 
 
 def test_a_recreated_topic_rebuilds_the_view(tmp_path: Path) -> None:

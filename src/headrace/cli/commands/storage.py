@@ -12,7 +12,7 @@ from headrace.cli.context import CommandContext
 from headrace.cli.io import output
 from headrace.errors import LogBusy
 from headrace.log.embedded import EmbeddedLog
-from headrace.log.embedded.maintenance.check import CheckFinding, check
+from headrace.log.embedded.maintenance.check import check
 from headrace.log.embedded.maintenance.stats import stats
 from headrace.log.embedded.maintenance.tasks import MaintenanceReport
 
@@ -61,8 +61,9 @@ def check_log(ctx: typer.Context, as_json: output.Json = False) -> None:
     if call.json:
         output.print_json(dataclasses.asdict(result))
     else:
-        for finding in result.findings:
-            _print(finding)
+        rows = [dataclasses.asdict(finding) for finding in result.findings]
+        if rows:
+            output.print_rows(rows, as_json=False, columns=("kind", "what", "where", "damage"), empty="")
         output.stdout_console().print(
             f"{result.extents:,} extents with {result.rows:,} rows: "
             + (f"[bold red]{len(result.damage)} damaged[/]" if result.damage else "[green]no damage[/]")
@@ -96,9 +97,3 @@ def _run(log: EmbeddedLog, topics: list[str] | None) -> MaintenanceReport:
             return report
         time.sleep(_PAUSE)
     raise LogBusy("another process is compacting the log", where=str(log.folder), fix="try again when it is done")
-
-
-def _print(finding: CheckFinding) -> None:
-    style = "red" if finding.damage else "yellow"
-    place = f" at {finding.where}" if finding.where else ""
-    output.stdout_console().print(f"{finding.kind}: {finding.what}{place}", style=style, markup=False, soft_wrap=True)

@@ -59,7 +59,7 @@ class GroupStore:
         self.session = session
         self._lock = FairLock.of(folder / "groups.lock")
         self._thread = threading.RLock()
-        with translate_errors(folder), self._lock.held():
+        with translate_errors(folder, "groups.db"), self._lock.held():
             self._db = sqlite3.connect(folder / "groups.db", timeout=30, isolation_level=None, check_same_thread=False)
             self._db.execute("PRAGMA journal_mode = WAL")
             self._db.execute("PRAGMA synchronous = NORMAL")
@@ -67,14 +67,14 @@ class GroupStore:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with self._thread, translate_errors(self._folder), self._lock.held():
+        with self._thread, translate_errors(self._folder, "groups.db"), self._lock.held():
             with transaction(self._db) as db:
                 yield db
                 reach("group.placed")
             reach("group.committed")
 
     def _query(self, sql: str, *parameters: object) -> list[tuple]:
-        with self._thread, translate_errors(self._folder):
+        with self._thread, translate_errors(self._folder, "groups.db"):
             return self._db.execute(sql, parameters).fetchall()
 
     # -- members ----------------------------------------------------------------------------------------------------

@@ -34,6 +34,15 @@ def _boot() -> bytes:
     return source.read_bytes().strip() if source.exists() else b""
 
 
+def durable_sequence(path: Path) -> int:
+    """The sequence up to which a log was synced since the machine started, without opening it; 0 if unknown."""
+    content = path.read_bytes() if path.is_file() else b""
+    if len(content) < ctypes.sizeof(_Page):
+        return 0
+    page = _Page.from_buffer_copy(content)
+    return page.synced if page.boot == _boot() else 0
+
+
 class CommitSignal:
     """`commits` counts commits; `committed` and `synced` are sequences; `catalog` counts changes of topics."""
 
@@ -55,6 +64,11 @@ class CommitSignal:
             self.page.synced = 0
             self.page.boot = _boot()
         self.page.committed = sequence
+
+    @property
+    def durable(self) -> int:
+        """The sequence up to which the log was synced since the machine started; 0 if that is not known."""
+        return self.page.synced if self.page.boot == _boot() else 0
 
     @property
     def commits(self) -> int:

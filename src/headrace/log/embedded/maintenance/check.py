@@ -15,15 +15,19 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from headrace.errors import DamagedExtent, NotADataFolder
+from headrace.errors import DamagedExtent, HeadraceError, NotADataFolder
+from headrace.log.embedded.ipc.commit_signal import durable_sequence
 from headrace.log.embedded.ipc.owners import is_alive
 from headrace.log.embedded.maintenance import consistency
 from headrace.log.embedded.maintenance.rewrite import IMPLICIT
+from headrace.log.embedded.storage.damage import missing_database
 from headrace.log.embedded.storage.extent_reader import COLUMNS, ExtentRow
 from headrace.log.embedded.storage.extents import ARCHIVE, ExtentDecoder
 
 Progress = Callable[[int, int], None]
 _PAGE = 64
+_UNREADABLE = (HeadraceError, ValueError, TypeError, KeyError, AttributeError)
+"""What is raised for a value of the database that has another type, or another meaning, than was written."""
 _MOST_FROM_SQLITE = 20
 
 
@@ -51,19 +55,34 @@ class CheckResult:
 
 def check(folder: Path, progress: Progress | None = None) -> CheckResult:
     """Check a data folder without changing it."""
-    if not (folder / "log.db").is_file():
+    missing = missing_database(folder)
+    if missing is None and not (folder / "log.db").is_file():
         raise NotADataFolder(f'folder "{folder}" does not contain a log', fix="pass the data folder with --data")
     result = CheckResult()
+    if missing is not None:
+        result.findings.append(CheckFinding("database", missing, str(folder / "log.db")))
+        return result
     with contextlib.ExitStack() as stack:
         try:
             groups = _committed(folder, stack, result)
+            durable = durable_sequence(folder / "bell")  # before the log, which only grows
             log = _open(folder / "log.db", stack, result)
+            result.findings += _lost(log, durable, folder)
             result.findings += [CheckFinding(*problem) for problem in consistency.find_inconsistencies(log, groups)]
             _Contents(folder, log, result, progress or (lambda done, total: None)).read()
             result.findings += _orphans(folder, log)
-        except sqlite3.DatabaseError as error:
+        except sqlite3.Error as error:
             result.findings.append(CheckFinding("database", f"SQLite reports: {error}", str(folder)))
+        except _UNREADABLE as error:
+            result.findings.append(CheckFinding("database", f"a value cannot be read: {error}", str(folder)))
     return result
+
+
+def _lost(log: sqlite3.Connection, durable: int, folder: Path) -> Iterator[CheckFinding]:
+    ((reached,),) = log.execute("SELECT value FROM meta WHERE name = 'sequence'")
+    if durable > reached:
+        what = f"the log ends at sequence {reached}, but rows up to {durable} were stored"
+        yield CheckFinding("sequences", what, str(folder / "log.db"))
 
 
 def _open(path: Path, stack: contextlib.ExitStack, result: CheckResult) -> sqlite3.Connection:
@@ -133,7 +152,10 @@ class _Contents:
         except (DamagedExtent, OSError, pa.ArrowException) as error:
             yield "checksum", error.what if isinstance(error, DamagedExtent) else f"it cannot be read: {error}"
         else:
-            yield from _row_problems(extent, times, pa.Table.from_batches(batches) if batches else None)
+            try:
+                yield from _row_problems(extent, times, pa.Table.from_batches(batches) if batches else None)
+            except (pa.ArrowException, *_UNREADABLE) as error:
+                yield "contents", f"the rows cannot be read: {error}"
 
     def _size(self, extent: ExtentRow) -> int:
         if extent.file is None:

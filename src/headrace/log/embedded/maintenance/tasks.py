@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from headrace.clock import millis
-from headrace.errors import OffsetOutOfRange, UnknownTopic
+from headrace.errors import DamagedExtent, OffsetOutOfRange, UnknownTopic
 from headrace.faultpoints import reach
 from headrace.log.embedded.ipc.owners import is_alive
 from headrace.log.embedded.maintenance.compaction import compact
@@ -81,16 +81,22 @@ class Maintenance:
             if topics is not None and name not in topics:
                 continue
             for partition in range(entry.topic.partitions):
-                # The topic was deleted or truncated meanwhile: nothing left to do for it.
-                with contextlib.suppress(UnknownTopic, OffsetOutOfRange):
-                    apply_retention(self._log, entry, partition, report)
-                if entry.topic.spec.compact:
-                    report.compacted += compact(self._log, entry, partition, force=force_compaction)
-                merge(self._log, entry, partition, report)
+                try:
+                    self._maintain(entry, partition, report, force_compaction)
+                except DamagedExtent as error:  # the other partitions are maintained
+                    _logger.warning("partition %s/%s cannot be maintained: %s", name, partition, error)
         purge(self._log, report)
         if self._log.store.wal_bytes() > _WAL_LIMIT:
             self._log.store.checkpoint()
         return report
+
+    def _maintain(self, entry: TopicEntry, partition: int, report: MaintenanceReport, force_compaction: bool) -> None:
+        # The topic was deleted or truncated meanwhile: nothing left to do for it.
+        with contextlib.suppress(UnknownTopic, OffsetOutOfRange):
+            apply_retention(self._log, entry, partition, report)
+        if entry.topic.spec.compact:
+            report.compacted += compact(self._log, entry, partition, force=force_compaction)
+        merge(self._log, entry, partition, report)
 
     def close(self) -> None:
         self._stop.set()

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from headrace.contracts import Batch, Bounds
 from headrace.errors import BadOption, DamagedExtent, OffsetOutOfRange, UnknownPartition
-from headrace.log.embedded.storage.extents import ExtentDecoder
+from headrace.log.embedded.storage.extents import ExtentDecoder, damaged_extent
 from headrace.log.embedded.storage.store import Store
 from headrace.log.embedded.storage.topic_catalog import TopicEntry
 from headrace.log.stored_rows import conform_rows, integer_array, integer_values, read_schema
@@ -159,6 +159,8 @@ class ExtentReader:
         offset, sequence = extent.base_offset, extent.base_sequence
         for batch in self.stored(extent, topic):
             count = batch.num_rows
+            if extent.merged and not {"$offset", "$sequence"} <= set(batch.schema.names):
+                raise damaged_extent("an extent lacks its rows' offsets", self._where(extent, topic))
             if extent.merged:
                 yield batch, [batch.column("$offset"), batch.column("$sequence")]
             else:
@@ -167,8 +169,14 @@ class ExtentReader:
 
     def stored(self, extent: ExtentRow, topic: str) -> list[pa.RecordBatch]:
         """An extent's rows as stored; verifies the checksum."""
-        where = f"{topic}/{extent.partition}, offsets {extent.base_offset} to {extent.last_offset}"
-        return self._decoder.decode(extent.kind, extent.payload, extent.file, extent.checksum, where)
+        where = self._where(extent, topic)
+        batches = self._decoder.decode(extent.kind, extent.payload, extent.file, extent.checksum, where)
+        if (found := sum(batch.num_rows for batch in batches)) != extent.rows:
+            raise damaged_extent(f"an extent has {found} rows, not {extent.rows}", where)
+        return batches
+
+    def _where(self, extent: ExtentRow, topic: str) -> str:
+        return f"{topic}/{extent.partition}, offsets {extent.base_offset} to {extent.last_offset}"
 
     def last_sequence_below(self, entry: TopicEntry, partition: int, offset: int) -> int:
         """The sequence of the last row below an offset; 0 if there is none."""
@@ -229,8 +237,4 @@ def _join(parts: Sequence[pa.RecordBatch], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _missing(error: FileNotFoundError, entry: TopicEntry, partition: int) -> DamagedExtent:
-    return DamagedExtent(
-        f"a file of the log is missing: {error.filename or error}",
-        where=f"{entry.topic.name}/{partition}",
-        fix="restore the data folder from a backup; never remove files from it by hand",
-    )
+    return damaged_extent(f"a file of the log is missing: {error.filename or error}", f"{entry.topic.name}/{partition}")

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 
 from headrace.errors import DamagedExtent, DiskFull, ReadOnly
 from headrace.faultpoints import reach
+from headrace.log.embedded.storage.damage import CHECK_OR_RESTORE
 from headrace.log.stored_rows import integer_values
 
 _CHUNK = 100_000  # rows per Arrow batch in a merged file
@@ -157,8 +158,9 @@ class ExtentDecoder:
     ) -> list[pa.RecordBatch]:
         """The stored rows; FileNotFoundError if the file is gone (the caller lists its extents again)."""
         if kind == INLINE:
-            return _checked(pa.py_buffer(payload), checksum, where)
-        assert file is not None
+            return _checked(pa.py_buffer(payload or b""), checksum, where)
+        if kind not in (FILE, ARCHIVE) or file is None:
+            raise _damaged(where)
         found = self._mapped.get(file)  # shared by threads: another one may evict any entry at any time
         if found is None:
             found = self._archived(file, where) if kind == ARCHIVE else self._map(file, checksum, where)
@@ -169,29 +171,40 @@ class ExtentDecoder:
         return found
 
     def _map(self, file: str, checksum: int, where: str) -> list[pa.RecordBatch]:
-        return _checked(pa.memory_map(str(self.folder / file)).read_buffer(), checksum, f"{where}, file {file}")
+        place = f"{where}, file {file}"
+        try:
+            data = pa.memory_map(str(self.folder / file)).read_buffer()
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:  # also pa.ArrowInvalid: an empty file cannot be mapped
+            raise _damaged(place) from error
+        return _checked(data, checksum, place)
 
     def _archived(self, file: str, where: str) -> list[pa.RecordBatch]:
         try:
             return pq.read_table(self.archive / file, use_threads=False, page_checksum_verification=True).to_batches()
         except FileNotFoundError:
             raise
-        except (OSError, pa.ArrowInvalid) as error:
+        except (OSError, ValueError, pa.ArrowException) as error:
             raise _damaged(f"{where}, archive file {file}") from error
 
 
 def _checked(data: pa.Buffer, checksum: int, where: str) -> list[pa.RecordBatch]:
     if zlib.crc32(data) != checksum:
         raise _damaged(where)
-    return list(pa.ipc.open_stream(data))
+    try:
+        return list(pa.ipc.open_stream(data))
+    except (OSError, ValueError, pa.ArrowException) as error:
+        raise _damaged(where) from error
+
+
+def damaged_extent(what: str, where: str) -> DamagedExtent:
+    """The error for stored rows that cannot be used."""
+    return DamagedExtent(what, where=where, fix=CHECK_OR_RESTORE)
 
 
 def _damaged(where: str) -> DamagedExtent:
-    return DamagedExtent(
-        "stored rows do not match their checksum",
-        where=where,
-        fix="restore the data folder from a backup; `headrace storage check` lists all damage",
-    )
+    return damaged_extent("stored rows do not match their checksum", where)
 
 
 def storage_error(error: OSError, folder: Path) -> DiskFull | ReadOnly | OSError:

@@ -17,6 +17,7 @@ from typing import Any
 from headrace.errors import Closed, DiskFull, HeadraceError, LogBusy, NewerFormat, NotADataFolder, ReadOnly
 from headrace.log.embedded.ipc.commit_signal import CommitSignal
 from headrace.log.embedded.ipc.fair_lock import FairLock, TryLock, descriptor
+from headrace.log.embedded.storage.damage import check_durable, check_present, damaged_log
 from headrace.log.embedded.storage.extents import storage_error
 
 FORMAT = 1
@@ -61,6 +62,7 @@ class Store:
         self.folder = folder
         self.path = folder / "log.db"
         open_folder(folder)
+        check_present(folder)
         with translate_errors(folder):
             self.lock = FairLock.of(folder / "lock")
             self.commit_signal = CommitSignal(folder / "bell")
@@ -73,8 +75,9 @@ class Store:
             self._writer = self._connect()
             self._writer.executescript(_TABLES)
             ((sequence,),) = self._writer.execute("SELECT value FROM meta WHERE name = 'sequence'")
+            check_durable(folder, sequence, self.commit_signal.durable)
             self.commit_signal.initialize(sequence)
-        self._wal: int | None = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
+            self._wal: int | None = os.open(f"{self.path}-wal", os.O_RDONLY | os.O_CLOEXEC)
 
     def _connect(self) -> sqlite3.Connection:
         with translate_errors(self.folder):
@@ -237,14 +240,16 @@ def transaction(db: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
 
 
 @contextlib.contextmanager
-def translate_errors(folder: Path) -> Iterator[None]:
-    """Translates errors of SQLite and of the operating system into headrace errors."""
+def translate_errors(folder: Path, database: str = "log.db") -> Iterator[None]:
+    """Translates errors of the operating system, and of SQLite for a database, into headrace errors."""
     try:
         yield
     except TimeoutError as error:
         raise lock_timeout_error(folder) from error
     except (sqlite3.Error, OSError) as error:
-        ours = _translated(error, folder) if isinstance(error, sqlite3.Error) else storage_error(error, folder)
+        ours = (
+            _translated(error, folder / database) if isinstance(error, sqlite3.Error) else storage_error(error, folder)
+        )
         if ours is error:
             raise
         raise ours from error
@@ -257,7 +262,8 @@ def remove_unnamed(store: Store, file: str, folder: str = "extents") -> None:
             (store.folder / folder / file).unlink(missing_ok=True)
 
 
-def _translated(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3.Error:
+def _translated(error: sqlite3.Error, database: Path) -> HeadraceError | sqlite3.Error:
+    folder = database.parent
     name = getattr(error, "sqlite_errorname", "") or ""
     text = str(error)
     if name.startswith("SQLITE_FULL") or "disk is full" in text:
@@ -268,9 +274,9 @@ def _translated(error: sqlite3.Error, folder: Path) -> HeadraceError | sqlite3.E
         )
     if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
         return lock_timeout_error(folder)
-    if isinstance(error, sqlite3.ProgrammingError) and "closed" in text:
-        return _closed(folder)
-    return error
+    if isinstance(error, sqlite3.ProgrammingError):
+        return _closed(folder) if "closed" in text else error
+    return damaged_log(database, f"SQLite reports: {text}") if isinstance(error, sqlite3.DatabaseError) else error
 
 
 def _closed(folder: Path) -> Closed:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from pathlib import Path
 
 from headrace.contracts import Topic
+from headrace.errors import DamagedLog, HeadraceError
+from headrace.log.embedded.storage.damage import CHECK_OR_RESTORE
 from headrace.log.embedded.storage.store import Store
 from headrace.log.topic_spec import parse_spec, unknown_topic
 
@@ -52,9 +55,14 @@ class TopicCatalog:
             seen = self._store.commit_signal.page.catalog
             rows = self._store.query("SELECT id, version, name, spec, created_at FROM topics ORDER BY name")
             known = {(entry.id, entry.version): entry for entry in self._entries.values()}
-            self._entries = {row[2]: known.get(row[:2]) or _entry(*row) for row in rows}
+            self._entries = {row[2]: known.get(row[:2]) or _entry(self._store.path, *row) for row in rows}
             self._seen = seen
 
 
-def _entry(topic_id: int, version: int, name: str, spec: str, created_at: int) -> TopicEntry:
-    return TopicEntry(topic_id, version, Topic(name, parse_spec(spec), created_at))
+def _entry(folder: Path, topic_id: int, version: int, name: str, spec: str, created_at: int) -> TopicEntry:
+    try:
+        return TopicEntry(topic_id, version, Topic(name, parse_spec(spec), created_at))
+    except (HeadraceError, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise DamagedLog(
+            f'the log is damaged: the options of topic "{name}" cannot be read', where=str(folder), fix=CHECK_OR_RESTORE
+        ) from error
