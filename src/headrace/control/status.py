@@ -20,6 +20,7 @@ from headrace.control.queries.supervisor import checkpoint_folder
 from headrace.control.statements.permissions import can_see_query
 from headrace.engine.log_adapter import log_adapter_for
 from headrace.errors import HeadraceError, ServerFailed
+from headrace.long_waits import LONG_WAITS, LongWait
 from headrace.plan.nodes import Query as Plan
 from headrace.plan.sources import SourceInfo
 
@@ -79,7 +80,13 @@ def server_status(node: Node, sampler: MetricsSampler, rights: Rights = ALL_RIGH
         "queries": [asdict(one) for one in query_statuses(node, sampler, rights)],
         "views": view_statuses(node, rights),
         "broken": broken,
+        "long_waits": [_long_wait(wait) for wait in LONG_WAITS.current()] if rights.is_admin else [],
     }
+
+
+def _long_wait(wait: LongWait) -> dict[str, Any]:
+    """A wait of more than a second for a lock or a queue, in progress."""
+    return {"what": wait.what, "waiter": wait.waiter, "holder": wait.holder, "seconds": round(wait.seconds, 1)}
 
 
 def query_statuses(node: Node, sampler: MetricsSampler, rights: Rights = ALL_RIGHTS) -> list[QueryStatus]:

@@ -55,7 +55,13 @@ class TooManyReaders(Retry, code="too-many-readers"):
 
 
 class ServerBusy(Retry, code="server-busy"):
-    """The server holds as many bytes of requests as it can at once."""
+    """The server has as much work, or holds as many bytes of requests, as it can at once."""
+
+
+class TooManyRequests(Retry, code="too-many-requests"):
+    """A user has more requests at once, or more of them a second, than one user's share or quota."""
+
+    seconds: float = 1.0
 
 
 class SlowConsumer(UserError, code="slow-consumer"):

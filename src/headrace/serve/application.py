@@ -41,14 +41,16 @@ _STARTS = ("http.response.start", "websocket.http.response.start")
 def application(node: Node, *, dashboard: bool = False) -> Any:
     node.guard.create_local_secret()
     context = RequestContext(node)
-    routes, lifespan = [*api_routes(context), *ksql_routes(node, context.budget)], None
+    routes, lifespan = [*api_routes(context), *ksql_routes(node, context.budget, context.admission)], None
     if dashboard:
         from headrace.serve.console.mount import Console  # the import takes a second
 
         board = Console(context)
         routes, lifespan = [*routes, *board.routes], board.lifespan
     return SecurityHeaders(
-        AuthenticationMiddleware(Starlette(routes=routes, lifespan=lifespan), node.guard, PUBLIC_ROUTES)
+        AuthenticationMiddleware(
+            Starlette(routes=routes, lifespan=lifespan), node.guard, context.admission, PUBLIC_ROUTES
+        )
     )
 
 

@@ -14,13 +14,14 @@ from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.responses import RedirectResponse, Response
 
 from headrace.access.authorization import ALL_RIGHTS
 from headrace.access.guard import Guard
 from headrace.access.principal import LOCAL, NOBODY, Principal
 from headrace.errors import CsrfMissing, HeadraceError, NotAuthenticated
+from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api import errors as api
 from headrace.serve.caller import CSRF, RequestCredentials, is_local_request, session_cookie
 from headrace.serve.console import urls
@@ -33,8 +34,9 @@ _SAFE = ("GET", "HEAD", "OPTIONS")
 class AuthenticationMiddleware:
     """Authenticates requests to all interfaces; `open_to_all` are pairs of method and path."""
 
-    def __init__(self, app: Any, guard: Guard, open_to_all: Collection[tuple[str, str]]) -> None:
+    def __init__(self, app: Any, guard: Guard, admission: Admission, open_to_all: Collection[tuple[str, str]]) -> None:
         self._app = app
+        self._admission = admission
         self._guard = guard
         self._open = frozenset(open_to_all)
 
@@ -90,22 +92,25 @@ class AuthenticationMiddleware:
                 return LOCAL
             if (claims := self._guard.tokens.known(value)) is not None:
                 return self._guard.by_token(value, claims)
-            return await run_in_threadpool(self._guard.by_token, value)
+            return await self._verified(scope, self._guard.by_token, value)
         if kind.lower() == "basic":
             name, password = _basic(value)
-            address = scope["client"][0] if scope.get("client") else ""
-            return await run_in_threadpool(self._guard.by_password, name, password, address)
+            return await self._verified(scope, self._guard.by_password, name, password, _address(scope))
         raise NotAuthenticated(
             f'"{kind[:20]}" is not a supported authentication scheme', fix="send Bearer with a token, or Basic"
         )
+
+    async def _verified(self, scope: Any, verify: Callable[..., Principal], *shown: str) -> Principal:
+        """Verify credentials on a thread. Who sends them is not known yet, so addresses take turns."""
+        return await self._admission.run(WorkClass.AUTHENTICATION, _address(scope), verify, *shown)
 
     async def _note(self, error: HeadraceError, scope: Any, shown: RequestCredentials) -> None:
         """Record refused tokens in the audit log; wrong passwords are recorded where they are checked."""
         given = shown.get(b"authorization") or ""
         if isinstance(error, NotAuthenticated) and given[:6].lower() == "bearer":
-            address = scope["client"][0] if scope.get("client") else ""
+            address = _address(scope)
             note = partial(self._guard.audit.note_once, "token-refused", NOBODY.name, address=address, what=error.what)
-            await run_in_threadpool(note)
+            await self._admission.go_on(WorkClass.AUTHENTICATION, address, note)
 
     # -- long-running responses -------------------------------------------------------------------------------------
 
@@ -163,6 +168,10 @@ def _is_known(guard: Guard, shown: RequestCredentials) -> Callable[[], bool]:
         return lambda: guard.tokens.known(token.strip()) is not None
     cookie = None if kind else session_cookie(shown)
     return (lambda: True) if cookie is None else (lambda: guard.sessions.find(cookie) is not None)
+
+
+def _address(scope: Any) -> str:
+    return scope["client"][0] if scope.get("client") else ""
 
 
 def _changes(scope: Any) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection
 
 from headrace.access.authorization import ALL_RIGHTS, NO_RIGHTS, Rights
@@ -13,6 +13,8 @@ from headrace.access.guard import Guard
 from headrace.access.principal import LOCAL
 from headrace.access.tokens import is_loopback
 from headrace.errors import HeadraceError, NotAllowed, NotAuthenticated
+from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.http.proxy_headers import PROXY_HEADERS
 
 COOKIE, CSRF = "headrace_session", "x-csrf-token"
@@ -49,11 +51,12 @@ def request_rights(connection: HTTPConnection) -> Rights:
     return connection.scope.get("rights", NO_RIGHTS)
 
 
-async def audit_refusal(guard: Guard, connection: HTTPConnection, error: HeadraceError) -> None:
+async def audit_refusal(guard: Guard, admission: Admission, connection: HTTPConnection, error: HeadraceError) -> None:
     """Record a denial in the audit log."""
     if isinstance(error, NotAllowed):
         principal = request_rights(connection).principal.name
-        await run_in_threadpool(lambda: guard.audit.note_once("refused", principal, what=error.what))
+        note = partial(guard.audit.note_once, "refused", principal, what=error.what)
+        await admission.go_on(WorkClass.AUTHENTICATION, principal, note)
 
 
 def current_rights(guard: Guard, connection: HTTPConnection) -> Rights:

@@ -132,6 +132,21 @@ class ServerSettings:
     max_connections_per_address: int = setting(
         400, "How many connections one client address may have open; 0: no limit."
     )
+    max_statements_running: int = setting(16, "How many requests with statements run at the same time.")
+    max_inserts_running: int = setting(
+        32, "How many requests that write records run at the same time; they mostly wait for the disk."
+    )
+    max_pulls_running: int = setting(
+        0, "How many requests that read rows or records run at the same time; 0: four more than the machine has cores."
+    )
+    max_queued: int = setting(
+        256,
+        "How many requests of each class (statements, inserts, pull queries ...) may wait; one user may have half of "
+        "them. More are refused.",
+    )
+    queue_timeout: timedelta = setting(
+        timedelta(seconds=10), "How long a request may wait before the server starts it; then it is refused."
+    )
 
 
 @dataclass(frozen=True)

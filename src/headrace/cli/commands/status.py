@@ -121,6 +121,8 @@ def _print(status: Mapping[str, Any]) -> None:
     for view in status["views"]:
         if view["failure"]:
             _print_error(f"view {view['name']} is not materialized: {view['failure']['what']}")
+    for wait in status["long_waits"]:
+        _print_error(f'{wait["what"]}: "{wait["waiter"]}" has waited {wait["seconds"]} s for "{wait["holder"]}"')
     for number, error in status["broken"].items():
         _print_error(f"statement {number} of the journal can no longer be applied: {error['what']}")
 

@@ -1,21 +1,18 @@
 """The order of statements: a lock under which one statement at a time changes the catalog.
 
-A wait of more than a second is logged with the statement that is waited for, and no wait is endless: after a minute
+A wait of more than a second is reported with the statement that is waited for, and no wait is endless: after a minute
 the waiting statement is refused, without effect.
 """
 
 from __future__ import annotations
 
-import logging
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from headrace.errors import ServerBusy
+from headrace.long_waits import LONG_WAITS, REPORT_SECONDS
 
-_logger = logging.getLogger(__name__)
-_REPORT_SECONDS = 1.0
 _TIMEOUT_SECONDS = 60.0
 _SHOWN = 80  # characters of a statement
 
@@ -23,13 +20,11 @@ _SHOWN = 80  # characters of a statement
 class StatementOrder:
     """Re-entrant: a deployment applies statements of its own."""
 
-    def __init__(self, report_after: float = _REPORT_SECONDS, timeout: float = _TIMEOUT_SECONDS) -> None:
+    def __init__(self, report_after: float = REPORT_SECONDS, timeout: float = _TIMEOUT_SECONDS) -> None:
         self._report_after = report_after
         self._timeout = timeout
         self._lock = threading.RLock()
         self._holder = ""
-        self.long_waits = 0
-        """Number of waits that took longer than a second."""
 
     @contextmanager
     def turn(self, what: str) -> Iterator[None]:
@@ -45,13 +40,11 @@ class StatementOrder:
             self._lock.release()
 
     def _wait_longer(self, what: str) -> None:
-        self.long_waits += 1
-        holder, began = self._holder, time.monotonic()
-        _logger.warning('"%s" waits for "%s" to be applied', what, holder)
-        if not self._lock.acquire(timeout=max(self._timeout - self._report_after, 0)):
+        with LONG_WAITS.waiting("order of statements", what, self._holder, since=self._report_after):
+            acquired = self._lock.acquire(timeout=max(self._timeout - self._report_after, 0))
+        if not acquired:
             raise ServerBusy(
                 f'another statement is still being applied after {self._timeout:g} s: "{self._holder}"',
                 where=what,
                 fix="send the statement again later; if this remains, see `headrace logs`",
             )
-        _logger.warning('"%s" waited for %.1f s', what, self._report_after + time.monotonic() - began)

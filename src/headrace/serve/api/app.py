@@ -10,7 +10,6 @@ from typing import Any
 
 import orjson
 from starlette.applications import Starlette
-from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -20,6 +19,7 @@ from starlette.websockets import WebSocket
 
 from headrace.control.statements.permissions import redact_errors
 from headrace.errors import HeadraceError, UnknownPath
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api import metrics
 from headrace.serve.api.code_origin import check_code_origin
 from headrace.serve.api.errors import error_document, error_headers, http_status, to_headrace_error
@@ -78,10 +78,10 @@ def _routes(context: RequestContext) -> list[BaseRoute]:
         by_path.setdefault(route.path, []).append(route)
 
     async def live(socket: WebSocket) -> None:
-        await topic_tail.tail_socket(context.with_rights(request_rights(socket)), socket)
+        await topic_tail.tail_socket(context.with_rights(request_rights(socket), WorkClass.PUSH), socket)
 
     async def watched(socket: WebSocket) -> None:
-        await push_query.watch_query_socket(context.with_rights(request_rights(socket)), socket)
+        await push_query.watch_query_socket(context.with_rights(request_rights(socket), WorkClass.PUSH), socket)
 
     async def described(request: Request) -> Response:
         return Response(orjson.dumps(openapi(ROUTES, PREFIX)), media_type="application/json")
@@ -103,7 +103,7 @@ def _endpoint(context: RequestContext, routes: list[Route]) -> Endpoint:
         try:
             return await _respond(context, route, request)
         except HeadraceError as error:
-            await audit_refusal(context.node.guard, request, error)
+            await audit_refusal(context.node.guard, context.admission, request, error)
             return error_response(error)
 
     return Endpoint(routes[0].path, endpoint, methods=list(by_method))
@@ -112,16 +112,17 @@ def _endpoint(context: RequestContext, routes: list[Route]) -> Endpoint:
 async def _respond(context: RequestContext, route: Route, request: Request) -> Response:
     if route.is_code:
         check_code_origin(request, context.node.settings)
-    context = context.with_rights(request_rights(request))
+    context = context.with_rights(request_rights(request), route.work)
     if isinstance(route.needs, AccessLevel):  # before the body is read
         route.needs.check(context.rights, None)
+    context.admission.check(route.work, context.rights.principal.name)
     with redact_errors(context.rights), context.budget.share() as take:
         given = () if route.parameters is None else (await _read_parameters(route, route.parameters, request, take),)
         if isinstance(route.needs, RequiredPrivilege):
             route.needs.check(context.rights, *given)
         if route.is_live:
             return await route.do(context, *given, request)
-        return _response(await run_in_threadpool(route.do, context, *given), route.status)
+        return _response(await context.run(route.do, context, *given), route.status)
 
 
 async def _read_parameters(route: Route, kind: type, request: Request, take: Callable[[int], None]) -> Any:

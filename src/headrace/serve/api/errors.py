@@ -1,6 +1,7 @@
 """Errors of the API: one shape, `{"code", "what", "where", "fix", "status"}`, with a matching HTTP status.
 
-A mistake of the caller is 4xx. A transient error is 503, with `Retry-After`. Everything else is 500.
+A mistake of the caller is 4xx. A transient error is 503, and too many requests of one
+user are 429, both with `Retry-After`. Everything else is 500.
 """
 
 from __future__ import annotations
@@ -57,6 +58,7 @@ _STATUSES: Mapping[type[HeadraceError], int] = {
     errors.UnknownContentType: 415,
     errors.OffsetOutOfRange: 416,
     errors.QuotaExceeded: 507,
+    errors.TooManyRequests: 429,
     errors.Retry: 503,
     errors.Closed: 503,
     HeadraceError: 500,
@@ -73,7 +75,7 @@ def error_document(error: HeadraceError, status: int | None = None) -> dict[str,
 
 
 def error_headers(status: int, error: HeadraceError | None = None) -> dict[str, str]:
-    if isinstance(error, errors.LoginThrottled):
+    if isinstance(error, errors.LoginThrottled | errors.TooManyRequests):
         return {"retry-after": str(ceil(error.seconds))}
     if status == 401:
         return {"www-authenticate": CHALLENGE}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,9 @@ from prometheus_client.registry import Collector
 from headrace.access.grants import Privilege, topic_resource
 from headrace.contracts import Bounds
 from headrace.control.status import STATES, QueryStatus, query_statuses
+from headrace.long_waits import LONG_WAITS, WaitStatistics
+from headrace.serve.admission.fair_queue import FairQueue
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, RawResponse, Route
 
@@ -37,6 +40,7 @@ class MetricsSample:
     queries: list[QueryStatus]
     bounds: dict[str, dict[int, Bounds]]
     readers: int
+    queues: Collection[FairQueue]
 
 
 @dataclass(frozen=True)
@@ -58,7 +62,8 @@ def render_metrics(context: RequestContext) -> RawResponse:
 def _measure(context: RequestContext) -> MetricsSample:
     rights = context.rights
     bounds = {name: of for name, of in context.bounds().items() if rights.may(Privilege.READ, topic_resource(name))}
-    return MetricsSample(query_statuses(context.node, context.sampler, rights), bounds, context.append_signal.readers)
+    queries = query_statuses(context.node, context.sampler, rights)
+    return MetricsSample(queries, bounds, context.append_signal.readers, context.admission.queues.values())
 
 
 class MetricsCollector(Collector):
@@ -122,6 +127,16 @@ def _cpu_seconds(_: MetricsSample) -> Series:
     return [((), times.user + times.system)]
 
 
+def _of_work(value: Callable[[FairQueue], float]) -> Callable[[MetricsSample], Series]:
+    """A series per class of work."""
+    return lambda sample: [((queue.work,), value(queue)) for queue in sample.queues]
+
+
+def _of_waits(value: Callable[[WaitStatistics], float]) -> Callable[[MetricsSample], Series]:
+    """A series per lock or queue that was waited for."""
+    return lambda _: [((what,), value(waits)) for what, waits in sorted(LONG_WAITS.statistics().items())]
+
+
 # -- metrics --------------------------------------------------------------------------------------------------------
 
 
@@ -151,6 +166,7 @@ def _dead_letters(query: QueryStatus) -> int:
 
 GAUGE, COUNTER = GaugeMetricFamily, CounterMetricFamily
 _PARTITION = ("topic", "partition")
+_CLASS = ("class",)
 METRICS: tuple[Metric, ...] = (
     Metric(GAUGE, "headrace_topic_end_offset", "One after the last offset of a partition.", _end_offsets, _PARTITION),
     Metric(GAUGE, "headrace_topic_start_offset", "The first offset of a partition.", _start_offsets, _PARTITION),
@@ -166,9 +182,48 @@ METRICS: tuple[Metric, ...] = (
     _query_metric(COUNTER, "dead_letters_total", "Records that became dead letters.", _dead_letters),
     _query_metric(GAUGE, "failures", "Failures in a row.", lambda query: query.failures),
     Metric(GAUGE, "headrace_live_readers", "Who reads topics live.", _readers),
+    Metric(GAUGE, "headrace_work_running", "Requests that run.", _of_work(lambda queue: queue.running), _CLASS),
+    Metric(GAUGE, "headrace_work_queued", "Requests that wait.", _of_work(lambda queue: queue.queued), _CLASS),
+    Metric(
+        COUNTER,
+        "headrace_work_refused_total",
+        "Requests that were refused because they did not fit.",
+        _of_work(lambda queue: queue.statistics.refused),
+        _CLASS,
+    ),
+    Metric(
+        COUNTER,
+        "headrace_work_admitted_total",
+        "Requests that got their turn.",
+        _of_work(lambda queue: queue.statistics.admitted),
+        _CLASS,
+    ),
+    Metric(
+        COUNTER,
+        "headrace_work_wait_seconds_total",
+        "How long requests have waited for their turn.",
+        _of_work(lambda queue: queue.statistics.wait_seconds),
+        _CLASS,
+    ),
+    Metric(
+        COUNTER,
+        "headrace_long_waits_total",
+        "Waits of more than a second for a lock or a queue.",
+        _of_waits(lambda waits: waits.count),
+        ("what",),
+    ),
+    Metric(
+        GAUGE,
+        "headrace_long_wait_max_seconds",
+        "The longest wait for a lock or a queue.",
+        _of_waits(lambda waits: waits.max_seconds),
+        ("what",),
+    ),
     Metric(GAUGE, "process_resident_memory_bytes", "Memory of the server's process.", _resident_memory),
     Metric(GAUGE, "process_open_fds", "Open files of the server's process.", _open_files),
     Metric(GAUGE, "process_threads", "Threads of Python's in the server's process.", _threads),
     Metric(COUNTER, "process_cpu_seconds_total", "Processor time of the server's process.", _cpu_seconds),
 )
-ROUTE = Route("GET", "/metrics", render_metrics, types=(PROMETHEUS_TYPE,), needs=AccessLevel.KNOWN)
+ROUTE = Route(
+    "GET", "/metrics", render_metrics, types=(PROMETHEUS_TYPE,), needs=AccessLevel.KNOWN, work=WorkClass.HEALTH
+)

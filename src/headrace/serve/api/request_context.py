@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
 from headrace.access.authorization import NO_RIGHTS, Rights
 from headrace.contracts import Bounds, Log
 from headrace.control.node import Node
 from headrace.control.queries.metrics import MetricsSampler
 from headrace.errors import UnknownTopic
+from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.work_class import WorkClass, work_limits
 from headrace.serve.api.log_io.dashboard_store import dashboard_store
 from headrace.serve.api.log_io.dead_letter_status import DeadLetterResolutions
 from headrace.serve.api.log_io.idempotent_producers import IdempotentProducers
@@ -18,6 +21,8 @@ from headrace.serve.api.streaming.append_signal import AppendSignal
 from headrace.serve.api.streaming.page_cache import TailPageCache
 from headrace.serve.http.request_body import BodyBudget
 
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 _HELD = 256 << 20  # bytes of the bodies of all requests in progress
 
 
@@ -28,16 +33,22 @@ class RequestContext:
         self.dashboards = dashboard_store(node.log)
         self.resolutions = DeadLetterResolutions(node.log)
         self.append_signal = AppendSignal(node.log)
-        self.pages = TailPageCache(node.log)
+        self.admission = Admission(work_limits(node.settings.server))
+        self.pages = TailPageCache(node.log, self.admission)
         self.sampler = MetricsSampler()
         self.budget = BodyBudget(_HELD)
         self.rights = NO_RIGHTS
+        self.work = WorkClass.ADMINISTRATION
 
-    def with_rights(self, rights: Rights) -> RequestContext:
-        """The same context with a caller's rights."""
+    def with_rights(self, rights: Rights, work: WorkClass | None = None) -> RequestContext:
+        """The same context with a caller's rights, for work of a class."""
         context = copy(self)
-        context.rights = rights
+        context.rights, context.work = rights, work or self.work
         return context
+
+    async def run(self, do: Callable[Given, Result], *given: Given.args, **named: Given.kwargs) -> Result:
+        """Call a blocking function on a thread of the request's class of work, when it is the caller's turn."""
+        return await self.admission.run(self.work, self.rights.principal.name, do, *given, **named)
 
     def audit(self, action: str, **details: Any) -> None:
         """Write to the audit log, before the action is executed."""

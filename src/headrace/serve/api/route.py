@@ -16,6 +16,7 @@ from typing import Any, get_type_hints
 
 from headrace.access.authorization import Rights
 from headrace.access.grants import Privilege, Resource, ResourceType
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.http.request_body import MAX_BODY_BYTES
 
 
@@ -73,6 +74,8 @@ class Route:
     """Content types of the response."""
     needs: Requirement = field(kw_only=True)
     """Checked before the function is called. Every route must declare it."""
+    work: WorkClass = field(kw_only=True)
+    """The class of work, which has threads and a queue of its own. Every route must declare it."""
 
     @cached_property
     def hints(self) -> Mapping[str, Any]:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from headrace.access.authorization import Rights
 from headrace.control.statements.permissions import redact_errors
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.app import ROUTES
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.dashboards import add_panel, remove_panel
@@ -37,7 +37,7 @@ class PageContext:
 
     @property
     def api(self) -> RequestContext:
-        return self._server.with_rights(self.rights)
+        return self._server.with_rights(self.rights, WorkClass.CONSOLE)
 
     @property
     def prefers_dark(self) -> bool | None:
@@ -58,4 +58,4 @@ class PageContext:
         api = self.api
         _NEEDS[do].check(api.rights, *(given or (None,)))
         with redact_errors(api.rights):
-            return await run_in_threadpool(do, api, *given)
+            return await api.run(do, api, *given)

@@ -10,15 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from starlette.concurrency import run_in_threadpool
-
-from headrace.access.authorization import Rights
+from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.access.grants import Privilege, topic_resource
 from headrace.control.queries.metrics import MetricsWindow
 from headrace.control.statements.permissions import can_see_query
 from headrace.control.status import QueryStatus, query_statuses, view_statuses
 from headrace.plan.nodes import Query
 from headrace.plan.sources import SourceInfo
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.request_context import RequestContext
 
 POLL_SECONDS = 1.0
@@ -102,7 +101,7 @@ class SharedRequestCache:
         async with self._turns.setdefault(key, asyncio.Lock()):
             again_at, stamp, answer = self._known.get(key, (-math.inf, None, None))
             if (begun := time.monotonic()) >= again_at:
-                stamp, answer = await run_in_threadpool(_answer, context, request, stamp, answer)
+                stamp, answer = await context.run(_answer, context, request, stamp, answer)
                 done = time.monotonic()
                 self._known[key] = done + max(0.9 * POLL_SECONDS, _REST * (done - begun)), stamp, answer
                 self._forget()
@@ -124,7 +123,7 @@ def _answer(context: RequestContext, request: SharedRequest, stamp: object, answ
 
 class SnapshotPoller:
     def __init__(self, context: RequestContext) -> None:
-        self._context = context
+        self._context = context.with_rights(ALL_RIGHTS, WorkClass.CONSOLE)
         self._turn = asyncio.Lock()
         self._courses: dict[str, MetricsWindow] = {}
         self._moment: ServerSnapshot | None = None
@@ -134,7 +133,7 @@ class SnapshotPoller:
         """The latest snapshot, at most about a second old."""
         async with self._turn:
             if self._moment is None or time.monotonic() - self._moment.at >= 0.9 * POLL_SECONDS:
-                self._moment = await run_in_threadpool(self._take_snapshot)
+                self._moment = await self._context.run(self._take_snapshot)
             return self._moment
 
     def _take_snapshot(self) -> ServerSnapshot:

@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from functools import partial
-
-from starlette.concurrency import run_in_threadpool
+from typing import Any
 
 from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.serving.push import PushQueries, PushSubscription
 from headrace.plan.actions import TransientSelect
 
+RunOnThread = Callable[[Callable[[], PushSubscription]], Coroutine[Any, Any, PushSubscription]]
+
 
 @asynccontextmanager
 async def push_subscription(
-    pushes: PushQueries, params: TransientSelect | TopicPrinter, notify: Callable[[], None], *, from_beginning: bool
+    run: RunOnThread,
+    pushes: PushQueries,
+    params: TransientSelect | TopicPrinter,
+    notify: Callable[[], None],
+    *,
+    from_beginning: bool,
 ) -> AsyncIterator[PushSubscription]:
     """Subscribe for the block. If the caller is cancelled while the thread is still subscribing, it is unsubscribed
     afterwards.
@@ -25,7 +31,7 @@ async def push_subscription(
         begin = partial(pushes.print, params, notify=notify)
     else:
         begin = partial(pushes.subscribe, params, from_beginning=from_beginning, notify=notify)
-    begun = asyncio.ensure_future(run_in_threadpool(begin))
+    begun = asyncio.ensure_future(run(begin))
     try:
         reader = await asyncio.shield(begun)
     except asyncio.CancelledError:

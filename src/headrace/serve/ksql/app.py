@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from importlib.metadata import version
 from typing import Any
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,30 +18,35 @@ from starlette.routing import Route
 from headrace.access.authorization import Rights
 from headrace.control.node import PROGRAM_NAME, Node
 from headrace.errors import HeadraceError, NotAllowed, UnknownCommand
+from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.work_class import WorkClass
+from headrace.serve.api.errors import error_headers
 from headrace.serve.caller import audit_refusal, request_rights
 from headrace.serve.http.request_body import MAX_STATEMENTS_BYTES, BodyBudget, parse_object, read_body
 from headrace.serve.ksql.entities import statement_entity
-from headrace.serve.ksql.errors import error_document
+from headrace.serve.ksql.errors import CONTENT_TYPE, error_document, error_response
 from headrace.serve.ksql.insert_stream import insert_stream_endpoint
 from headrace.serve.ksql.queries import QueryEndpoints
 from headrace.serve.ksql.statement_request import StatementRequest
 
-CONTENT_TYPE = "application/vnd.ksql.v1+json"
 Body = Mapping[str, Any]
 Answered = tuple[int, Any]
 
 
-def ksql_routes(node: Node, budget: BodyBudget) -> list[Route]:
+def ksql_routes(node: Node, budget: BodyBudget, admission: Admission) -> list[Route]:
     """The routes over a node; bodies share the budget of all requests to the server."""
-    endpoints = QueryEndpoints(node)
+    endpoints = QueryEndpoints(node, admission)
     handlers = {
         "/query": endpoints.query,
         "/query-stream": endpoints.query_stream,
         "/close-query": endpoints.close_query,
     }
-    routes = [Route(path, _query_handler(node, budget, answer), methods=["POST"]) for path, answer in handlers.items()]
-    inserts = Route("/inserts-stream", insert_stream_endpoint(node, budget), methods=["POST"])
-    return [*(_route(node, budget, *row) for row in ROUTES), *routes, inserts]
+    routes = [
+        Route(path, _query_handler(node, budget, admission, answer), methods=["POST"])
+        for path, answer in handlers.items()
+    ]
+    inserts = Route("/inserts-stream", insert_stream_endpoint(node, budget, admission), methods=["POST"])
+    return [*(_route(node, budget, admission, *row) for row in ROUTES), *routes, inserts]
 
 
 # -- requests -------------------------------------------------------------------------------------------------------
@@ -106,46 +110,50 @@ def cluster(node: Node, body: Body, rights: Rights) -> Answered:
 
 
 Answer = Callable[[Node, Body, Rights], Answered]
-ROUTES: tuple[tuple[str, str, Answer], ...] = (
-    ("POST", "/ksql", statements),
-    ("GET", "/status", status),
-    ("GET", "/status/{command:path}", command),
-    ("GET", "/info", info),
-    ("GET", "/healthcheck", healthcheck),
-    ("GET", "/clusterStatus", cluster),
+ROUTES: tuple[tuple[str, str, Answer, WorkClass], ...] = (
+    ("POST", "/ksql", statements, WorkClass.STATEMENT),
+    ("GET", "/status", status, WorkClass.HEALTH),
+    ("GET", "/status/{command:path}", command, WorkClass.HEALTH),
+    ("GET", "/info", info, WorkClass.HEALTH),
+    ("GET", "/healthcheck", healthcheck, WorkClass.HEALTH),
+    ("GET", "/clusterStatus", cluster, WorkClass.HEALTH),
 )
 
 
 # -- HTTP -----------------------------------------------------------------------------------------------------------
 
 
-def _route(node: Node, budget: BodyBudget, method: str, path: str, answer: Answer) -> Route:
+def _route(
+    node: Node, budget: BodyBudget, admission: Admission, method: str, path: str, answer: Answer, work: WorkClass
+) -> Route:
     async def answered(request: Request) -> Response:
+        rights = request_rights(request)
         try:
+            admission.check(work, rights.principal.name)
             with budget.share() as take:
                 body = await _body(request, take) if method == "POST" else request.path_params
-                status, document = await run_in_threadpool(answer, node, body, request_rights(request))
+                status, document = await admission.run(work, rights.principal.name, answer, node, body, rights)
         except HeadraceError as error:
-            await audit_refusal(node.guard, request, error)
-            status, document = error_document(error)
-        return Response(json.dumps(document, default=str), status, media_type=CONTENT_TYPE)
+            await audit_refusal(node.guard, admission, request, error)
+            return error_response(error)
+        return Response(json.dumps(document, default=str), status, error_headers(status), CONTENT_TYPE)
 
     return Route(path, answered, methods=[method])
 
 
 def _query_handler(
-    node: Node, budget: BodyBudget, answer: Callable[[Request, Body], Awaitable[Response]]
+    node: Node, budget: BodyBudget, admission: Admission, answer: Callable[[Request, Body], Awaitable[Response]]
 ) -> Callable[[Request], Awaitable[Response]]:
     async def answered(request: Request) -> Response:
         body: Body = {}
         try:
+            admission.check(WorkClass.PULL, request_rights(request).principal.name)
             with budget.share() as take:
                 body = await _body(request, take)
                 return await answer(request, body)
         except HeadraceError as error:
-            await audit_refusal(node.guard, request, error)
-            status, document = error_document(error, str(body.get("ksql", body.get("sql", ""))))
-            return Response(json.dumps(document, default=str), status, media_type=CONTENT_TYPE)
+            await audit_refusal(node.guard, admission, request, error)
+            return error_response(error, str(body.get("ksql", body.get("sql", ""))))
 
     return answered
 

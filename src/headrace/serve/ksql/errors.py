@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from typing import Any
+
+from starlette.responses import Response
 
 from headrace.errors import (
     BadRequest,
@@ -18,10 +21,13 @@ from headrace.errors import (
     NotAuthenticated,
     Retry,
     StatementError,
+    TooManyRequests,
     UnknownCommand,
     UserError,
 )
+from headrace.serve.api.errors import error_headers
 
+CONTENT_TYPE = "application/vnd.ksql.v1+json"
 BAD_REQUEST, BAD_STATEMENT, UNKNOWN, FAILED, NOT_READY = 40000, 40001, 40400, 50000, 50300
 UNAUTHORIZED, FORBIDDEN, TOO_MANY = 40100, 40300, 42900
 
@@ -39,6 +45,12 @@ def error_document(
     return code // 100, {**document, "code": error.code, "where": error.where, "fix": error.fix}
 
 
+def error_response(error: HeadraceError, statement: str = "") -> Response:
+    """An error as a response; a client that is refused for now learns when to come back."""
+    status, document = error_document(error, statement)
+    return Response(json.dumps(document, default=str), status, error_headers(status, error), CONTENT_TYPE)
+
+
 def _code_of(error: HeadraceError) -> int:
     for kinds, code in _CODES:
         if isinstance(error, kinds):
@@ -53,7 +65,7 @@ _CODES = (
     (UnknownCommand, UNKNOWN),
     (NotAuthenticated, UNAUTHORIZED),
     ((NotAllowed, BadRowFilter, CsrfMissing), FORBIDDEN),
-    (LoginThrottled, TOO_MANY),
+    ((LoginThrottled, TooManyRequests), TOO_MANY),
 )
 
 

@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from functools import partial
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from headrace.control.node import Node
-from headrace.control.statements.inserts import RowInserter
 from headrace.errors import BadRequest, HeadraceError
+from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.caller import audit_refusal, request_rights
 from headrace.serve.http.request_body import BodyBudget
-from headrace.serve.ksql.errors import error_document
-from headrace.serve.ksql.response_formats import ARRAY, LINES, OBJECTS
+from headrace.serve.ksql.errors import error_document, error_response
+from headrace.serve.ksql.response_formats import ARRAY, LINES
 
 MAX_LINE_BYTES = 16 << 20
 """Maximum bytes of a line."""
@@ -31,12 +31,16 @@ MAX_BATCH_ROWS, MAX_BATCH_BYTES = 10_000, 4 << 20
 """Maximum lines that are appended together, and their bytes (approximate)."""
 ReserveBytes = Callable[[int], None]
 """Reserves bytes of the budget, or releases them by a negative count."""
+InsertLines = Callable[[list[bytes]], Awaitable[Mapping[int, HeadraceError]]]
+"""Appends rows, and returns the errors of those that are refused, by their number."""
 _EXAMPLE = 'the first line is {"target": "STREAM"}, each other one row: {"ID": 1, "NAME": "x"}'
 
 
-def insert_stream_endpoint(node: Node, budget: BodyBudget) -> Callable[[Request], Awaitable[Response]]:
+def insert_stream_endpoint(
+    node: Node, budget: BodyBudget, admission: Admission
+) -> Callable[[Request], Awaitable[Response]]:
     async def answered(request: Request) -> Response:
-        return InsertStreamResponse(node, budget, request)
+        return InsertStreamResponse(node, budget, admission, request)
 
     return answered
 
@@ -44,9 +48,9 @@ def insert_stream_endpoint(node: Node, budget: BodyBudget) -> Callable[[Request]
 class InsertStreamResponse(Response):
     """Holds one share of the body budget for its whole duration: rows arrive after the response has started."""
 
-    def __init__(self, node: Node, budget: BodyBudget, request: Request) -> None:
+    def __init__(self, node: Node, budget: BodyBudget, admission: Admission, request: Request) -> None:
         super().__init__()
-        self._node, self._room, self._request = node, budget, request
+        self._node, self._room, self._admission, self._request = node, budget, admission, request
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         with self._room.share() as take:
@@ -54,17 +58,19 @@ class InsertStreamResponse(Response):
             await answer(scope, receive, send)
 
     async def _begun(self, take: ReserveBytes) -> Response:
-        node, request = self._node, self._request
-        parts = _lines(request.stream(), take)
+        node, request, rights = self._node, self._request, request_rights(self._request)
+        parts, principal = _lines(request.stream(), take), rights.principal.name
         try:
+            self._admission.check(WorkClass.INSERT, principal)
             first, *rest = await anext(parts, [b""])
             take(-len(first))
-            inserter = await run_in_threadpool(partial(node.inserter, _target(first), rights=request_rights(request)))
+            begin = partial(node.inserter, _target(first), rights=rights)
+            inserter = await self._admission.run(WorkClass.INSERT, principal, begin)
         except HeadraceError as error:
-            await audit_refusal(node.guard, request, error)
-            status, document = error_document(error)
-            return Response(json.dumps(document), status, media_type=OBJECTS)
-        return AcknowledgementResponse(inserter, rest, parts, take, as_array=ARRAY in request.headers.get("accept", ""))
+            await audit_refusal(node.guard, self._admission, request, error)
+            return error_response(error)
+        insert = partial(self._admission.go_on, WorkClass.INSERT, principal, inserter.insert)
+        return AcknowledgementResponse(insert, rest, parts, take, as_array=ARRAY in request.headers.get("accept", ""))
 
 
 async def _lines(stream: AsyncIterator[bytes], take: ReserveBytes) -> AsyncIterator[list[bytes]]:
@@ -129,7 +135,7 @@ class AcknowledgementResponse(Response):
 
     def __init__(
         self,
-        inserter: RowInserter,
+        insert: InsertLines,
         first: list[bytes],
         parts: AsyncIterator[list[bytes]],
         take: ReserveBytes,
@@ -138,7 +144,7 @@ class AcknowledgementResponse(Response):
     ) -> None:
         super().__init__(media_type=ARRAY if as_array else LINES)
         del self.headers["content-length"]
-        self._inserter, self._first, self._parts, self._take, self._as_array = inserter, first, parts, take, as_array
+        self._insert, self._first, self._parts, self._take, self._as_array = insert, first, parts, take, as_array
         self._number = 0
         self._begun = False
 
@@ -160,13 +166,9 @@ class AcknowledgementResponse(Response):
             yield self._text([json.dumps(error_document(error)[1]).encode()])
 
     async def _appended(self, lines: list[bytes]) -> bytes:
-        acknowledgements = await run_in_threadpool(self._taken, lines)
-        self._take(-_size(lines))
-        return acknowledgements
-
-    def _taken(self, lines: list[bytes]) -> bytes:
         """Append the valid rows; returns an acknowledgement or an error for each row."""
-        failures = self._inserter.insert(lines)
+        failures = await self._insert(lines)
+        self._take(-_size(lines))
         acknowledgements = [self._ack(self._number + number, failures.get(number)) for number in range(len(lines))]
         self._number += len(lines)
         return self._text(acknowledgements)

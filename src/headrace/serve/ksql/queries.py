@@ -11,13 +11,12 @@ import asyncio
 import itertools
 import logging
 import math
-from collections.abc import AsyncIterator, Callable, Generator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any
 
 import anyio
-from starlette.concurrency import iterate_in_threadpool, run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Receive, Scope, Send
@@ -31,6 +30,8 @@ from headrace.control.statements.permissions import can_see_all_rows
 from headrace.control.statements.runtime import OFFSET_RESET
 from headrace.errors import HeadraceError, UnknownQuery
 from headrace.plan.actions import TransientSelect
+from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.caller import request_rights
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
 from headrace.serve.ksql.response_formats import (
@@ -58,8 +59,9 @@ _logger = logging.getLogger(__name__)
 class QueryEndpoints:
     """Runs the queries of a node's clients, and stores the open push queries by name."""
 
-    def __init__(self, node: Node) -> None:
+    def __init__(self, node: Node, admission: Admission) -> None:
         self._node = node
+        self._admission = admission
         self._open: dict[str, tuple[PushSubscription, str]] = {}
         """Each with the name of its user: only that user or an admin may close it."""
         self._numbers = itertools.count(1)
@@ -88,6 +90,8 @@ class QueryEndpoints:
         self, request: Request, statement: StatementRequest, shape: ResponseFormat, printed: ResponseFormat
     ) -> Response:
         rights, wants_notices = request_rights(request), WANTS_NOTICES in request.headers
+        principal = rights.principal.name
+        run = partial(self._admission.run, WorkClass.PULL, principal)
         text, properties, variables = statement
         if not variables and not any(name.startswith("ksql.") for name in properties):
             at_once = partial(self._at_once, text, rights, shape, wants_notices=wants_notices)
@@ -95,18 +99,18 @@ class QueryEndpoints:
             is_ready = self._node.tables.are_local and not wants_notices
             response = at_once(ready_only=True) if is_ready else None
             if response is None:
-                response = await run_in_threadpool(at_once)
+                response = await run(at_once)
             if response is not None:
                 return response
-        select = await run_in_threadpool(partial(self._node.plan_transient_query, *statement, rights=rights))
+        select = await run(partial(self._node.plan_transient_query, *statement, rights=rights))
         if isinstance(select, TopicPrinter):
-            return await self._printed(select, printed, rights.principal.name)
-        headers = await run_in_threadpool(self._notices, select, rights) if wants_notices else {}
+            return await self._printed(select, printed, principal)
+        headers = await run(self._notices, select, rights) if wants_notices else {}
         if select.push:
             from_beginning = str(properties.get(OFFSET_RESET, "latest")).lower() == "earliest"
-            response = await self._pushed(select, shape, rights.principal.name, from_beginning=from_beginning)
+            response = await self._pushed(select, shape, principal, from_beginning=from_beginning)
         else:
-            response = await self._pulled(select, shape)
+            response = await self._pulled(select, shape, principal)
         response.headers.update(headers)
         return response
 
@@ -137,15 +141,17 @@ class QueryEndpoints:
             content = begin + shape.rows(batches[0] if batches else ()) + shape.end()
             return Response(content, headers=headers, media_type=shape.content_type)
 
-    async def _pulled(self, select: TransientSelect, shape: ResponseFormat) -> Response:
+    async def _pulled(self, select: TransientSelect, shape: ResponseFormat, principal: str) -> Response:
         """Most results are short: they are computed on a thread in one go."""
         seconds = self._node.pull_queries.settings.query.pull_timeout.total_seconds()
         ends_at = anyio.current_time() + seconds + PULL_READ_GRACE if seconds else math.inf
         parts = self._parts(select, shape)
-        begun = await run_in_threadpool(lambda: list(itertools.islice(parts, 2)))
+        begun = await self._admission.run(WorkClass.PULL, principal, lambda: list(itertools.islice(parts, 2)))
         if len(begun) < 2:
             return Response(b"".join(begun), media_type=shape.content_type)
-        return PullResponse(begun, parts, ends_at, shape.content_type)
+        following = partial(self._admission.go_on, WorkClass.PULL, principal, next, parts, None)
+        release = partial(self._admission.release, parts.close)
+        return PullResponse(begun, following, release, ends_at, shape.content_type)
 
     def _parts(self, select: TransientSelect, shape: ResponseFormat) -> Generator[bytes, None, None]:
         """The text batch by batch. The last batch includes the end, and is sent after the snapshot is released."""
@@ -182,7 +188,8 @@ class QueryEndpoints:
     ) -> Response:
         """Subscribe before the response starts, so that the client misses nothing."""
         news = asyncio.Event()
-        reader = await run_in_threadpool(subscribe, notify=thread_safe_setter(news))
+        subscribed = partial(subscribe, notify=thread_safe_setter(news))
+        reader = await self._admission.run(WorkClass.PUSH, principal, subscribed)
         self._open[head.query] = reader, principal
 
         def close() -> None:
@@ -201,10 +208,15 @@ class PullResponse(StreamingResponse):
     """Streams a pull query. If the client does not read it in time, or disconnects, the snapshot is released."""
 
     def __init__(
-        self, begun: list[bytes], parts: Generator[bytes, None, None], ends_at: float, content_type: str
+        self,
+        begun: list[bytes],
+        following: Callable[[], Awaitable[bytes | None]],
+        release: Callable[[], Awaitable[None]],
+        ends_at: float,
+        content_type: str,
     ) -> None:
-        super().__init__(iterate_in_threadpool(itertools.chain(begun, parts)), media_type=content_type)
-        self._parts, self._ends_at = parts, ends_at
+        super().__init__(_all_parts(begun, following), media_type=content_type)
+        self._release, self._ends_at = release, ends_at
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         # An anyio scope waits for the thread that may be computing a part; an asyncio timeout does not.
@@ -218,7 +230,14 @@ class PullResponse(StreamingResponse):
                 )
         finally:
             with anyio.CancelScope(shield=True), suppress(ValueError):  # at server stop the thread may still run
-                await run_in_threadpool(self._parts.close)
+                await self._release()
+
+
+async def _all_parts(begun: list[bytes], following: Callable[[], Awaitable[bytes | None]]) -> AsyncIterator[bytes]:
+    for part in begun:
+        yield part
+    while (part := await following()) is not None:
+        yield part
 
 
 class PushResponse(StreamingResponse):

@@ -10,7 +10,10 @@ import pytest
 
 from headrace.control.statements.order import StatementOrder
 from headrace.errors import ServerBusy
+from headrace.long_waits import LONG_WAITS, WaitStatistics
 from tests.wait import wait_until
+
+ORDER = "order of statements"
 
 
 @pytest.fixture
@@ -32,15 +35,19 @@ def test_a_long_wait_is_reported_with_the_statement_that_is_waited_for(
     holder = pool.submit(hold, order, taken, until)
     taken.wait(30)
 
-    def waits() -> int:
+    def waits() -> None:
         with order.turn("DROP STREAM s"):
-            return order.long_waits
+            pass
 
+    before = LONG_WAITS.statistics().get(ORDER, WaitStatistics()).count
     waiting = pool.submit(waits)
     wait_until(lambda: '"DROP STREAM s" waits for "CREATE STREAM slow"' in caplog.text)
+    (wait,) = LONG_WAITS.current()
+    assert (wait.what, wait.waiter, wait.holder) == (ORDER, "DROP STREAM s", "CREATE STREAM slow")
     until.set()
-    assert waiting.result(30) == 1
+    waiting.result(30)
     holder.result(30)
+    assert (LONG_WAITS.statistics()[ORDER].count, LONG_WAITS.current()) == (before + 1, [])
     assert '"DROP STREAM s" waited for' in caplog.text
 
 

@@ -77,7 +77,7 @@ def test_no_route_is_open_or_reveals_hidden_names(declared: Place) -> None:
 
 def test_every_ksqldb_route_except_health_needs_credentials(declared: Place) -> None:
     stranger = declared.user("stranger")
-    for method, path, _ in KSQL:
+    for method, path, _, _ in KSQL:
         body = {"ksql": "LIST STREAMS EXTENDED;"} if method == "POST" else None
         if (method, path) not in PUBLIC_ROUTES:
             assert declared.nobody(method, path, body).status == 401

@@ -313,7 +313,7 @@ def test_print_follows_the_topic(site: RequestContext, log: EmbeddedLog) -> None
     async def first() -> list[Any]:
         news = asyncio.Event()
         async with push_subscription(
-            site.node.push_queries, printing, thread_safe_setter(news), from_beginning=False
+            site.run, site.node.push_queries, printing, thread_safe_setter(news), from_beginning=False
         ) as reader:
             return [json.loads(row.text) async for some in subscription_rows(reader, news) for row in some]
 
@@ -341,7 +341,7 @@ def test_leaving_while_a_push_query_starts_stops_it(site: RequestContext) -> Non
     async def leave() -> None:
         async def follow() -> None:
             slow: Any = Slow()
-            async with push_subscription(slow, asked, lambda: None, from_beginning=False):
+            async with push_subscription(site.run, slow, asked, lambda: None, from_beginning=False):
                 raise AssertionError("it was cancelled before")
 
         task = asyncio.create_task(follow())
@@ -367,8 +367,8 @@ def test_a_push_query_beyond_the_limit_is_refused(site: RequestContext) -> None:
 
     async def two() -> None:
         async with (
-            push_subscription(site.node.push_queries, asked, lambda: None, from_beginning=False),
-            push_subscription(site.node.push_queries, asked, lambda: None, from_beginning=False),
+            push_subscription(site.run, site.node.push_queries, asked, lambda: None, from_beginning=False),
+            push_subscription(site.run, site.node.push_queries, asked, lambda: None, from_beginning=False),
         ):
             pass
 

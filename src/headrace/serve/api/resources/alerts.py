@@ -11,6 +11,7 @@ from headrace.errors import UnknownAlert
 from headrace.notifiers.contract import Notice
 from headrace.plan.nodes import Query
 from headrace.plan.types import identifier_text
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import in_body, in_path, in_query
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
@@ -228,10 +229,10 @@ def _unsettled(context: RequestContext, position: int, notifier: str) -> str:
 
 
 ROUTES = (
-    Route("GET", "/alerts", list_alerts, needs=AccessLevel.KNOWN),
-    Route("GET", "/alerts/{alert}", get_alert, needs=AccessLevel.KNOWN),
-    Route("DELETE", "/alerts/{alert}", drop_alert, 204, needs=AccessLevel.KNOWN),
-    Route("POST", "/alerts/{alert}/mute", mute_alert, needs=AccessLevel.KNOWN),
-    Route("POST", "/alerts/{alert}/unmute", unmute_alert, needs=AccessLevel.KNOWN),
-    Route("GET", "/notices", list_notices, needs=AccessLevel.KNOWN),
+    Route("GET", "/alerts", list_alerts, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
+    Route("GET", "/alerts/{alert}", get_alert, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
+    Route("DELETE", "/alerts/{alert}", drop_alert, 204, needs=AccessLevel.KNOWN, work=WorkClass.STATEMENT),
+    Route("POST", "/alerts/{alert}/mute", mute_alert, needs=AccessLevel.KNOWN, work=WorkClass.STATEMENT),
+    Route("POST", "/alerts/{alert}/unmute", unmute_alert, needs=AccessLevel.KNOWN, work=WorkClass.STATEMENT),
+    Route("GET", "/notices", list_notices, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
 )

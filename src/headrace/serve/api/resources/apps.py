@@ -9,6 +9,7 @@ from headrace.control.admin.dry_run import dry_run
 from headrace.control.statements.deployed_apps import DeployedApp
 from headrace.errors import HeadraceError
 from headrace.lang.python.app_code import AppCode
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import in_body, in_path
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.statements import ExecutedStatement, result_of
@@ -91,8 +92,8 @@ def _facts(context: RequestContext, deployed: DeployedApp) -> dict[str, Any]:
 
 
 ROUTES = (
-    Route("GET", "/apps", list_apps, needs=AccessLevel.ADMIN),
-    Route("GET", "/apps/{app}", get_app, needs=AccessLevel.ADMIN),
-    Route("POST", "/apps", deploy_app, is_code=True, needs=AccessLevel.ADMIN),
-    Route("DELETE", "/apps/{app}", delete_app, 204, is_code=True, needs=AccessLevel.ADMIN),
+    Route("GET", "/apps", list_apps, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("GET", "/apps/{app}", get_app, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("POST", "/apps", deploy_app, is_code=True, needs=AccessLevel.ADMIN, work=WorkClass.STATEMENT),
+    Route("DELETE", "/apps/{app}", delete_app, 204, is_code=True, needs=AccessLevel.ADMIN, work=WorkClass.STATEMENT),
 )

@@ -9,6 +9,7 @@ from typing import Any
 
 from headrace.errors import BadRequest, NotAllowed, UnknownDashboard
 from headrace.record import Record
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.dashboard_store import Dashboard, DashboardsByName
 from headrace.serve.api.parameters import in_body, in_path
 from headrace.serve.api.request_context import RequestContext
@@ -124,8 +125,8 @@ def _check_owner(context: RequestContext, dashboard: Dashboard) -> None:
 
 
 ROUTES = (
-    Route("GET", "/dashboards", list_dashboards, needs=AccessLevel.KNOWN),
-    Route("GET", "/dashboards/{dashboard}", get_dashboard, needs=AccessLevel.KNOWN),
-    Route("PUT", "/dashboards/{dashboard}", save_dashboard, needs=AccessLevel.KNOWN),
-    Route("DELETE", "/dashboards/{dashboard}", delete_dashboard, 204, needs=AccessLevel.KNOWN),
+    Route("GET", "/dashboards", list_dashboards, needs=AccessLevel.KNOWN, work=WorkClass.CONSOLE),
+    Route("GET", "/dashboards/{dashboard}", get_dashboard, needs=AccessLevel.KNOWN, work=WorkClass.CONSOLE),
+    Route("PUT", "/dashboards/{dashboard}", save_dashboard, needs=AccessLevel.KNOWN, work=WorkClass.CONSOLE),
+    Route("DELETE", "/dashboards/{dashboard}", delete_dashboard, 204, needs=AccessLevel.KNOWN, work=WorkClass.CONSOLE),
 )

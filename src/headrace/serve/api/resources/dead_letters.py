@@ -24,6 +24,7 @@ from headrace.errors import (
 )
 from headrace.log.stored_rows import CLIENT_COLUMNS
 from headrace.record import StoredRecord
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.dead_letter_status import DISCARDED, REPLAYED, DeadLetterId
 from headrace.serve.api.log_io.partition_reader import PartitionReader
 from headrace.serve.api.log_io.positions import format_positions, start_positions
@@ -277,9 +278,21 @@ _READ, _CONTROL = (
     RequiredPrivilege(Privilege.CONTROL, ResourceType.TOPIC, "topic"),
 )
 ROUTES: tuple[Any, ...] = (
-    Route("GET", "/dead-letters", list_dead_letter_topics, needs=AccessLevel.KNOWN),
-    Route("GET", "/dead-letters/{topic}", list_dead_letters, needs=_READ),
-    Route("GET", "/dead-letters/{topic}/{partition}/{offset}", get_dead_letter, needs=_READ),
-    Route("POST", "/dead-letters/{topic}/{partition}/{offset}/replay", replay_dead_letter, needs=_READ),
-    Route("DELETE", "/dead-letters/{topic}/{partition}/{offset}", discard_dead_letter, needs=_CONTROL),
+    Route("GET", "/dead-letters", list_dead_letter_topics, needs=AccessLevel.KNOWN, work=WorkClass.PULL),
+    Route("GET", "/dead-letters/{topic}", list_dead_letters, needs=_READ, work=WorkClass.PULL),
+    Route("GET", "/dead-letters/{topic}/{partition}/{offset}", get_dead_letter, needs=_READ, work=WorkClass.PULL),
+    Route(
+        "POST",
+        "/dead-letters/{topic}/{partition}/{offset}/replay",
+        replay_dead_letter,
+        needs=_READ,
+        work=WorkClass.INSERT,
+    ),
+    Route(
+        "DELETE",
+        "/dead-letters/{topic}/{partition}/{offset}",
+        discard_dead_letter,
+        needs=_CONTROL,
+        work=WorkClass.INSERT,
+    ),
 )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from headrace.access.grants import Privilege, Resource, ResourceType
 from headrace.contracts import GroupInfo, TopicPartition
 from headrace.errors import BadRequest
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.positions import parse_positions, start_positions
 from headrace.serve.api.parameters import in_body, in_path
 from headrace.serve.api.request_context import RequestContext
@@ -107,8 +108,14 @@ def _described(info: GroupInfo) -> GroupDescription:
 
 _CONTROL = RequiredPrivilege(Privilege.CONTROL, ResourceType.GROUP, "group")
 ROUTES = (
-    Route("GET", "/groups", list_groups, needs=AccessLevel.KNOWN),
-    Route("GET", "/groups/{group}", get_group, needs=RequiredPrivilege(Privilege.READ, ResourceType.GROUP, "group")),
-    Route("POST", "/groups/{group}/reset", reset_group, needs=_CONTROL),
-    Route("DELETE", "/groups/{group}", delete_group, 204, needs=_CONTROL),
+    Route("GET", "/groups", list_groups, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
+    Route(
+        "GET",
+        "/groups/{group}",
+        get_group,
+        needs=RequiredPrivilege(Privilege.READ, ResourceType.GROUP, "group"),
+        work=WorkClass.ADMINISTRATION,
+    ),
+    Route("POST", "/groups/{group}/reset", reset_group, needs=_CONTROL, work=WorkClass.ADMINISTRATION),
+    Route("DELETE", "/groups/{group}", delete_group, 204, needs=_CONTROL, work=WorkClass.ADMINISTRATION),
 )

@@ -10,6 +10,7 @@ from headrace.notifiers.push_subscriptions import PushSubscription
 from headrace.notifiers.web_push import check_subscription, public_key
 from headrace.plan.notifiers import PUSH
 from headrace.plan.types import identifier_text
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import in_body, in_path
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
@@ -138,10 +139,31 @@ def _check_owner(context: RequestContext, subscription: str) -> None:
 
 
 ROUTES = (
-    Route("GET", "/notifiers", list_notifiers, needs=AccessLevel.ADMIN),
-    Route("POST", "/notifiers/{notifier}/test", send_test_message, 204, needs=AccessLevel.ADMIN),
-    Route("DELETE", "/notifiers/{notifier}", drop_notifier, 204, needs=AccessLevel.ADMIN),
-    Route("GET", "/push-key", get_push_key, needs=AccessLevel.KNOWN),
-    Route("POST", "/notifiers/{notifier}/subscriptions", subscribe, 201, needs=AccessLevel.KNOWN),
-    Route("DELETE", "/notifiers/{notifier}/subscriptions/{subscription}", unsubscribe, 204, needs=AccessLevel.KNOWN),
+    Route("GET", "/notifiers", list_notifiers, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route(
+        "POST",
+        "/notifiers/{notifier}/test",
+        send_test_message,
+        204,
+        needs=AccessLevel.ADMIN,
+        work=WorkClass.ADMINISTRATION,
+    ),
+    Route("DELETE", "/notifiers/{notifier}", drop_notifier, 204, needs=AccessLevel.ADMIN, work=WorkClass.STATEMENT),
+    Route("GET", "/push-key", get_push_key, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
+    Route(
+        "POST",
+        "/notifiers/{notifier}/subscriptions",
+        subscribe,
+        201,
+        needs=AccessLevel.KNOWN,
+        work=WorkClass.ADMINISTRATION,
+    ),
+    Route(
+        "DELETE",
+        "/notifiers/{notifier}/subscriptions/{subscription}",
+        unsubscribe,
+        204,
+        needs=AccessLevel.KNOWN,
+        work=WorkClass.ADMINISTRATION,
+    ),
 )

@@ -8,6 +8,7 @@ from typing import Any
 from headrace.control.statements.permissions import can_see_query
 from headrace.control.status import QueryStatus, query_status, query_statuses, server_status
 from headrace.errors import UnknownQuery
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import in_path
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
@@ -82,11 +83,11 @@ def _unknown(query: str) -> UnknownQuery:
 
 
 ROUTES = (
-    Route("GET", "/queries", list_queries, needs=AccessLevel.KNOWN),
-    Route("GET", "/queries/{query}", get_query, needs=AccessLevel.KNOWN),
-    Route("POST", "/queries/{query}/pause", pause_query, needs=AccessLevel.KNOWN),
-    Route("POST", "/queries/{query}/resume", resume_query, needs=AccessLevel.KNOWN),
-    Route("POST", "/queries/{query}/restart", restart_query, needs=AccessLevel.KNOWN),
-    Route("DELETE", "/queries/{query}", terminate_query, 204, needs=AccessLevel.KNOWN),
-    Route("GET", "/status", get_status, needs=AccessLevel.KNOWN),
+    Route("GET", "/queries", list_queries, needs=AccessLevel.KNOWN, work=WorkClass.HEALTH),
+    Route("GET", "/queries/{query}", get_query, needs=AccessLevel.KNOWN, work=WorkClass.HEALTH),
+    Route("POST", "/queries/{query}/pause", pause_query, needs=AccessLevel.KNOWN, work=WorkClass.STATEMENT),
+    Route("POST", "/queries/{query}/resume", resume_query, needs=AccessLevel.KNOWN, work=WorkClass.STATEMENT),
+    Route("POST", "/queries/{query}/restart", restart_query, needs=AccessLevel.KNOWN, work=WorkClass.STATEMENT),
+    Route("DELETE", "/queries/{query}", terminate_query, 204, needs=AccessLevel.KNOWN, work=WorkClass.STATEMENT),
+    Route("GET", "/status", get_status, needs=AccessLevel.KNOWN, work=WorkClass.HEALTH),
 )

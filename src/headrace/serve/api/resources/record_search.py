@@ -16,6 +16,7 @@ from headrace.access.grants import Privilege, ResourceType
 from headrace.contracts import Batch, Log, Topic, TopicPartition
 from headrace.formats.json.rows import JsonRows
 from headrace.schema import Schema
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.positions import format_positions, start_positions
 from headrace.serve.api.log_io.record_encoder import encode_json, json_page
 from headrace.serve.api.parameters import in_query
@@ -132,5 +133,6 @@ ROUTES = (
         search_records,
         types=(JSON,),
         needs=RequiredPrivilege(Privilege.READ, ResourceType.TOPIC, "topic"),
+        work=WorkClass.PULL,
     ),
 )

@@ -10,6 +10,7 @@ from headrace.access.principal import LOCAL
 from headrace.contracts import Append, Appended, Topic
 from headrace.errors import BadRequest, UnknownContentType
 from headrace.log.stored_rows import read_schema
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.partition_reader import PartitionReader
 from headrace.serve.api.log_io.positions import format_positions, positions_after, start_positions
 from headrace.serve.api.log_io.record_decoder import ARROW, CONTENT_TYPES, JSON, MAX_PRODUCE_BYTES, decode_records
@@ -148,6 +149,7 @@ ROUTES = (
         201,
         most=MAX_PRODUCE_BYTES,
         needs=RequiredPrivilege(Privilege.WRITE, ResourceType.TOPIC, "topic"),
+        work=WorkClass.INSERT,
     ),
     Route(
         "GET",
@@ -155,5 +157,6 @@ ROUTES = (
         read_records,
         types=(JSON, ARROW),
         needs=RequiredPrivilege(Privilege.READ, ResourceType.TOPIC, "topic"),
+        work=WorkClass.PULL,
     ),
 )

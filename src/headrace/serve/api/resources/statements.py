@@ -10,6 +10,7 @@ from headrace.control.statements.journal import read_journal
 from headrace.errors import HeadraceError
 from headrace.lang.registry import KSQL
 from headrace.plan.actions import CreateSource, DropSource, StartQuery
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import in_body
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
@@ -106,6 +107,13 @@ def result_of(outcome: StatementResult) -> ExecutedStatement:
 
 
 ROUTES = (
-    Route("POST", "/statements", execute_statements, most=MAX_STATEMENTS_BYTES, needs=AccessLevel.KNOWN),
-    Route("GET", "/statements", list_journal, needs=AccessLevel.ADMIN),
+    Route(
+        "POST",
+        "/statements",
+        execute_statements,
+        most=MAX_STATEMENTS_BYTES,
+        needs=AccessLevel.KNOWN,
+        work=WorkClass.STATEMENT,
+    ),
+    Route("GET", "/statements", list_journal, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
 )

@@ -14,6 +14,7 @@ from headrace.errors import BadTopicName, BadTopicOption, TopicInUse, UnknownTop
 from headrace.log.embedded import EmbeddedLog
 from headrace.log.embedded.maintenance.stats import usage_by_partition
 from headrace.schema import Schema
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import in_body, in_path
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, RequiredPrivilege, Route
@@ -120,11 +121,28 @@ def delete_topic(context: RequestContext, params: TopicRequest) -> None:
 
 
 ROUTES = (
-    Route("GET", "/topics", list_topics, needs=AccessLevel.KNOWN),
-    Route("POST", "/topics", create_topic, 201, needs=RequiredPrivilege(Privilege.CREATE, ResourceType.TOPIC, "name")),
-    Route("GET", "/topics/{topic}", get_topic, needs=RequiredPrivilege(Privilege.READ, ResourceType.TOPIC, "topic")),
+    Route("GET", "/topics", list_topics, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
     Route(
-        "PATCH", "/topics/{topic}", alter_topic, needs=RequiredPrivilege(Privilege.CREATE, ResourceType.TOPIC, "topic")
+        "POST",
+        "/topics",
+        create_topic,
+        201,
+        needs=RequiredPrivilege(Privilege.CREATE, ResourceType.TOPIC, "name"),
+        work=WorkClass.STATEMENT,
+    ),
+    Route(
+        "GET",
+        "/topics/{topic}",
+        get_topic,
+        needs=RequiredPrivilege(Privilege.READ, ResourceType.TOPIC, "topic"),
+        work=WorkClass.ADMINISTRATION,
+    ),
+    Route(
+        "PATCH",
+        "/topics/{topic}",
+        alter_topic,
+        needs=RequiredPrivilege(Privilege.CREATE, ResourceType.TOPIC, "topic"),
+        work=WorkClass.STATEMENT,
     ),
     Route(
         "DELETE",
@@ -132,6 +150,7 @@ ROUTES = (
         delete_topic,
         204,
         needs=RequiredPrivilege(Privilege.DROP, ResourceType.TOPIC, "topic"),
+        work=WorkClass.STATEMENT,
     ),
 )
 

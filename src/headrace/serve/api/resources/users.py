@@ -7,7 +7,6 @@ from functools import partial
 from typing import Any
 
 import orjson
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -18,6 +17,7 @@ from headrace.access.principal import Principal
 from headrace.access.tokens import latest_expiry
 from headrace.access.users import User, unknown_user
 from headrace.errors import BadAccessToken, NotAuthenticated
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import in_body, in_path, in_query
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
@@ -48,7 +48,7 @@ class LoginRequest:
 async def log_in(context: RequestContext, params: LoginRequest, request: Request) -> Response:
     """Get a token for a name and a password. It expires after the setting `auth.token_ttl`."""
     principal = await _known(context, params, request)
-    made = await run_in_threadpool(_token, context.with_rights(Rights(principal)), principal.name, None)
+    made = await context.run(_token, context.with_rights(Rights(principal)), principal.name, None)
     return _json(made, 201)
 
 
@@ -92,9 +92,13 @@ async def get_session(context: RequestContext, request: Request) -> Response:
 async def _known(context: RequestContext, params: LoginRequest, request: Request) -> Principal:
     address = request.client.host if request.client else ""
     guard = context.node.guard
-    principal = await run_in_threadpool(guard.by_password, params.user, params.password, address)
-    await run_in_threadpool(lambda: guard.audit.note("log-in", principal.name, address=address))
-    return principal
+
+    def log_in() -> Principal:
+        principal = guard.by_password(params.user, params.password, address)
+        guard.audit.note("log-in", principal.name, address=address)
+        return principal
+
+    return await context.admission.run(WorkClass.AUTHENTICATION, address, log_in)
 
 
 def _json(document: Any, status: int = 200) -> Response:
@@ -212,9 +216,9 @@ async def change_password(context: RequestContext, params: ChangePasswordRequest
     if principal.generation is None:
         raise NotAuthenticated(f"{principal.name} has no password on this server", fix="log in as a user")
     address = request.client.host if request.client else ""
-    await run_in_threadpool(context.node.guard.by_password, principal.name, params.old, address)
+    await context.run(context.node.guard.by_password, principal.name, params.old, address)
     change = partial(context.node.guard.users.set_password, principal.name, params.new, by=principal.name)
-    await run_in_threadpool(change)
+    await context.run(change)
     return Response(status_code=204)
 
 
@@ -314,21 +318,23 @@ def verify_audit_chain(context: RequestContext, params: VerifyAuditRequest) -> A
 
 
 ROUTES = (
-    Route("POST", "/tokens", log_in, 201, needs=AccessLevel.ANYBODY),
-    Route("POST", "/session", begin_session, 201, needs=AccessLevel.ANYBODY),
-    Route("GET", "/session", get_session, needs=AccessLevel.KNOWN),
-    Route("DELETE", "/session", end_session, 204, needs=AccessLevel.KNOWN),
-    Route("PUT", "/password", change_password, 204, needs=AccessLevel.KNOWN),
-    Route("DELETE", "/tokens/{id}", revoke_token, 204, needs=AccessLevel.ADMIN),
-    Route("GET", "/users", list_users, needs=AccessLevel.ADMIN),
-    Route("POST", "/users", add_user, 201, needs=AccessLevel.ADMIN),
-    Route("PATCH", "/users/{user}", change_user, needs=AccessLevel.ADMIN),
-    Route("DELETE", "/users/{user}", remove_user, 204, needs=AccessLevel.ADMIN),
-    Route("POST", "/users/{user}/tokens", create_token, 201, needs=AccessLevel.ADMIN),
-    Route("DELETE", "/users/{user}/tokens", revoke_sessions, 204, needs=AccessLevel.ADMIN),
-    Route("GET", "/roles", list_roles, needs=AccessLevel.ADMIN),
-    Route("POST", "/roles/{role}/grants", grant, 204, needs=AccessLevel.ADMIN),
-    Route("DELETE", "/roles/{role}/grants", revoke, 204, needs=AccessLevel.ADMIN),
-    Route("GET", "/audit", list_audit, needs=AccessLevel.ADMIN),
-    Route("GET", "/audit/verification", verify_audit_chain, needs=AccessLevel.ADMIN),
+    Route("POST", "/tokens", log_in, 201, needs=AccessLevel.ANYBODY, work=WorkClass.AUTHENTICATION),
+    Route("POST", "/session", begin_session, 201, needs=AccessLevel.ANYBODY, work=WorkClass.AUTHENTICATION),
+    Route("GET", "/session", get_session, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
+    Route("DELETE", "/session", end_session, 204, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
+    Route("PUT", "/password", change_password, 204, needs=AccessLevel.KNOWN, work=WorkClass.AUTHENTICATION),
+    Route("DELETE", "/tokens/{id}", revoke_token, 204, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("GET", "/users", list_users, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("POST", "/users", add_user, 201, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("PATCH", "/users/{user}", change_user, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("DELETE", "/users/{user}", remove_user, 204, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("POST", "/users/{user}/tokens", create_token, 201, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route(
+        "DELETE", "/users/{user}/tokens", revoke_sessions, 204, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION
+    ),
+    Route("GET", "/roles", list_roles, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("POST", "/roles/{role}/grants", grant, 204, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("DELETE", "/roles/{role}/grants", revoke, 204, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("GET", "/audit", list_audit, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
+    Route("GET", "/audit/verification", verify_audit_chain, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
 )

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import orjson
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -22,6 +21,7 @@ from headrace.control.read_your_writes import WriteTracker
 from headrace.errors import BadRequest, HeadraceError, ServerFailed, UnknownView, ViewLagging
 from headrace.plan.sources import SourceInfo
 from headrace.plan.types import identifier_text
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.positions import Positions, format_positions, parse_positions
 from headrace.serve.api.parameters import in_path, in_query
 from headrace.serve.api.request_context import RequestContext
@@ -83,10 +83,10 @@ def get_view(context: RequestContext, params: ViewRequest) -> ViewDescription:
 async def read_view(context: RequestContext, params: ReadViewRequest, request: Request) -> Response:
     """Read rows of a view: `{"columns": [...], "rows": [[...], ...], "position": "..."}`."""
     del request
-    source = await run_in_threadpool(_source, context, params.view)
+    source = await context.run(_source, context, params.view)
     if params.token:
         await _reflects(context, source, parse_positions(params.token), _seconds(params.wait))
-    return Response(await run_in_threadpool(_rows, context, source, params), media_type=JSON)
+    return Response(await context.run(_rows, context, source, params), media_type=JSON)
 
 
 def read_view_now(context: RequestContext, params: ReadViewRequest) -> bytes:
@@ -168,7 +168,7 @@ def _seconds(text: str) -> float:
 async def _reflects(context: RequestContext, source: SourceInfo, written: Positions, seconds: float) -> None:
     """Wait on the event loop: threads are scarce."""
     tracker, deadline = WriteTracker(context.node, written), time.monotonic() + seconds
-    while not await run_in_threadpool(_has, context, source, tracker):
+    while not await context.run(_has, context, source, tracker):
         if time.monotonic() > deadline:
             query = (
                 f"query {tracker.lagging_query} has not read so far" if tracker.lagging_query else "its view is behind"
@@ -189,7 +189,7 @@ def _has(context: RequestContext, source: SourceInfo, tracker: WriteTracker) -> 
 
 
 ROUTES = (
-    Route("GET", "/views", list_views, needs=AccessLevel.KNOWN),
-    Route("GET", "/views/{view}", get_view, needs=AccessLevel.KNOWN),
-    Route("GET", "/views/{view}/rows", read_view, needs=AccessLevel.KNOWN),
+    Route("GET", "/views", list_views, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
+    Route("GET", "/views/{view}", get_view, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
+    Route("GET", "/views/{view}/rows", read_view, needs=AccessLevel.KNOWN, work=WorkClass.PULL),
 )

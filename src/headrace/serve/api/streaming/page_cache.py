@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 from collections import OrderedDict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 
 import orjson
-from starlette.concurrency import run_in_threadpool
 
 from headrace.contracts import Log, Topic, TopicPartition
 from headrace.errors import UnknownTopic
+from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.partition_reader import PartitionReader
 from headrace.serve.api.log_io.positions import Positions, format_positions
 from headrace.serve.api.log_io.record_encoder import encode_json, json_page
@@ -20,6 +21,7 @@ MAX_PAGE_RECORDS = 500
 """Maximum records in a page."""
 _BYTES = 1 << 20
 _MAX_PAGES = 16
+_SHARED = "live readers"  # a page is read for several principals
 
 
 @dataclass(frozen=True)
@@ -52,15 +54,17 @@ class TailPage:
 class TailPageCache:
     """Event loop only."""
 
-    def __init__(self, log: Log) -> None:
+    def __init__(self, log: Log, admission: Admission) -> None:
         self._log = log
+        self._admission = admission
         self._read: OrderedDict[object, asyncio.Future[TailPage]] = OrderedDict()
 
     async def next(self, turn: int, topic: Topic, positions: Positions, *, grows: bool) -> TailPage:
         """The page after some positions. A later turn may find more records, so pages are shared only within a turn."""
         key = (turn, topic.name, grows, tuple(sorted(positions.items())))
         if key not in self._read:
-            reading = run_in_threadpool(read_tail_page, self._log, topic, dict(positions), grows=grows)
+            read = partial(read_tail_page, self._log, topic, dict(positions), grows=grows)
+            reading = self._admission.go_on(WorkClass.PUSH, _SHARED, read)
             self._read[key] = asyncio.ensure_future(reading)
             while len(self._read) > _MAX_PAGES:
                 self._read.popitem(last=False)

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import orjson
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
@@ -22,6 +21,7 @@ from headrace.control.serving.result_rows import ResultRow
 from headrace.errors import BadQuery
 from headrace.plan.actions import TransientSelect
 from headrace.plan.types import type_text
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import QUERY, in_query, read_parameters
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
@@ -71,10 +71,10 @@ async def watch_query_socket(context: RequestContext, socket: WebSocket) -> None
 
 
 async def _messages(context: RequestContext, params: WatchRequest) -> AsyncGenerator[PushMessage, None]:
-    select = await run_in_threadpool(_plan_push_query, context, params.sql)
+    select = await context.run(_plan_push_query, context, params.sql)
     news, pushes = asyncio.Event(), context.node.push_queries
     notify, from_beginning = thread_safe_setter(news), params.start == "beginning"
-    reader = await run_in_threadpool(lambda: pushes.subscribe(select, from_beginning=from_beginning, notify=notify))
+    reader = await context.run(lambda: pushes.subscribe(select, from_beginning=from_beginning, notify=notify))
     try:
         yield _columns(select)
         async for rows in subscription_rows(reader, news, _BEAT):
@@ -107,4 +107,6 @@ def _end(reader: PushSubscription) -> PushMessage:
     return PushMessage(b'{"end":"Limit Reached"}')
 
 
-ROUTES = (Route("GET", WATCH_PATH, watch_query, types=(EVENT_STREAM_TYPE,), needs=AccessLevel.KNOWN),)
+ROUTES = (
+    Route("GET", WATCH_PATH, watch_query, types=(EVENT_STREAM_TYPE,), needs=AccessLevel.KNOWN, work=WorkClass.PUSH),
+)

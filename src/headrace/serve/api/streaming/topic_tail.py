@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 
-from starlette.concurrency import run_in_threadpool
 from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 from starlette.websockets import WebSocket
@@ -19,6 +18,7 @@ from headrace.access.grants import Privilege, ResourceType
 from headrace.contracts import Topic
 from headrace.control.statements.permissions import redact_errors
 from headrace.errors import SlowConsumer
+from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.positions import Positions, format_positions, start_positions
 from headrace.serve.api.parameters import HEADER, PATH, QUERY, in_header, in_query, read_parameters
 from headrace.serve.api.request_context import RequestContext
@@ -91,7 +91,7 @@ async def tail_topic(context: RequestContext, params: TailRequest, request: Requ
     Each event has an array of records, and the next position as its id. An event `error` ends the stream.
     """
     del request
-    following = await run_in_threadpool(TopicTail, context, params)
+    following = await context.run(TopicTail, context, params)
     return await event_stream(following.pages())
 
 
@@ -107,7 +107,7 @@ async def tail_socket(context: RequestContext, socket: WebSocket) -> None:
         params = _tail_parameters(socket)
         NEEDS.check(context.rights, params)
         with redact_errors(context.rights):
-            return (await run_in_threadpool(TopicTail, context, params)).pages()
+            return (await context.run(TopicTail, context, params)).pages()
 
     await socket_stream(socket, pages)
 
@@ -118,4 +118,4 @@ def _tail_parameters(connection: HTTPConnection) -> TailRequest:
 
 
 NEEDS = RequiredPrivilege(Privilege.READ, ResourceType.TOPIC, "topic")
-ROUTES = (Route("GET", TAIL_PATH, tail_topic, types=(EVENT_STREAM_TYPE,), needs=NEEDS),)
+ROUTES = (Route("GET", TAIL_PATH, tail_topic, types=(EVENT_STREAM_TYPE,), needs=NEEDS, work=WorkClass.PUSH),)

@@ -6,7 +6,6 @@ import dataclasses
 from importlib.metadata import version
 
 from nicegui import ui
-from starlette.concurrency import run_in_threadpool
 
 from headrace.control.admin.doctor import CHECKS, OK, CheckResult
 from headrace.secrets import MASK
@@ -25,7 +24,7 @@ async def doctor(context: PageContext) -> None:
     checks = Grid(Column("check", "Check"), Column("state", "State"), result, fix, empty="")
 
     async def refresh() -> None:
-        found = [_own(), *await run_in_threadpool(_findings, settings)]
+        found = [_own(), *await context.api.run(_findings, settings)]
         bad = [finding for finding in found if finding.state != OK]
         summary.set_text(f"{len(bad)} of {len(found)} checks need attention." if bad else "All checks passed.")
         checks.show([dataclasses.asdict(finding) for finding in [*bad, *(one for one in found if one.state == OK)]])

@@ -11,7 +11,6 @@ from functools import partial
 from typing import Any
 
 from nicegui import ui
-from starlette.concurrency import run_in_threadpool
 
 from headrace.control.serving.print_topic import TopicPrinter
 from headrace.control.statements.apply import StatementResult
@@ -100,7 +99,7 @@ class StatementsPage:
         """Check the text: underline errors, and show their messages."""
         checked = self._text
         with suppress(NotAuthenticated):  # an expired log-in is reported when the user runs something
-            found = await run_in_threadpool(_checked, self._context.api, checked, frozenset(self._executed))
+            found = await self._context.api.run(_checked, self._context.api, checked, frozenset(self._executed))
             if checked == self._text:
                 self._underline(checked, found)
 
@@ -134,7 +133,7 @@ class StatementsPage:
                     if reading.returns_rows:
                         await self._run_query(number, reading.text, properties, variables)
                         break
-                    done = await run_in_threadpool(_done, self._context.api, reading.text, properties, variables)
+                    done = await self._context.api.run(_done, self._context.api, reading.text, properties, variables)
                     if number != self._run_number:
                         return
                     for outcome in done:
@@ -152,7 +151,7 @@ class StatementsPage:
     async def explain(self) -> None:
         number = self._begin()
         with self._answers, notify_errors():
-            found = await run_in_threadpool(_checked, self._context.api, self._text, frozenset(self._executed))
+            found = await self._context.api.run(_checked, self._context.api, self._text, frozenset(self._executed))
             if number != self._run_number:
                 return
             for error in found.errors:
@@ -164,7 +163,7 @@ class StatementsPage:
 
     async def _run_query(self, number: int, text: str, properties: dict[str, str], variables: dict[str, str]) -> None:
         context = self._context.api
-        planned = await run_in_threadpool(
+        planned = await context.run(
             lambda: context.node.plan_transient_query(text, properties, variables, rights=context.rights)
         )
         if number != self._run_number:
@@ -174,7 +173,7 @@ class StatementsPage:
         else:
             rows = ResultGrid([column.name for column in planned.columns], time_columns(planned.columns))
         if isinstance(planned, TransientSelect) and not planned.push:
-            found = await run_in_threadpool(_pulled, context, planned)
+            found = await context.run(_pulled, context, planned)
             if number == self._run_number:
                 rows.add(found[:MAX_SHOWN_ROWS])
                 rows.end(are_more=len(found) > MAX_SHOWN_ROWS, starting=await self._starting(planned))
@@ -191,7 +190,7 @@ class StatementsPage:
         context, news = self._context.api, asyncio.Event()  # with the rights at the time of the run
         pushes, notify = context.node.push_queries, thread_safe_setter(news)
         try:
-            async with push_subscription(pushes, planned, notify, from_beginning=from_beginning) as reader:
+            async with push_subscription(context.run, pushes, planned, notify, from_beginning=from_beginning) as reader:
                 async for some in subscription_rows(reader, news, 1.0):
                     if not self._context.rights.same(context.rights):
                         raise NotAuthenticated("your rights have changed", fix="run the query again")

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from nicegui import ui
-from starlette.concurrency import run_in_threadpool
 
 from headrace.control.statements.permissions import visible_catalog
 from headrace.plan.types import type_text
@@ -173,7 +172,7 @@ class RecordSearch:
 
     async def _ends(self) -> str:
         context = self._context.api
-        return await run_in_threadpool(lambda: format_positions(start_positions(context.log, self._topic, "end")))
+        return await context.run(lambda: format_positions(start_positions(context.log, self._topic, "end")))
 
     async def _page(self, start: str, before: str) -> dict[str, Any]:
         params = SearchRequest(
