@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headrace.access.secret_files import find_local_secret
+
 PROGRAM = "from headrace.cli import main; main()"
 _LISTENS = re.compile(r"listens on http://[\d.]+:(\d+)")
 _PATIENCE = 120.0  # seconds, for what must come
@@ -27,12 +29,15 @@ class Server:
 
     pid: int
     port: int
+    secret: str
+    """Of the data folder: requests are the operator's."""
 
     def text(self, path: str, body: str | None = None, method: str = "") -> str:
         """The body of the response. Raises if the server refuses the request."""
         verb = method or ("GET" if body is None else "POST")
         with closing(http.client.HTTPConnection("127.0.0.1", self.port, timeout=_PATIENCE)) as connection:
-            connection.request(verb, path, body, {"content-type": "application/json"})
+            headers = {"content-type": "application/json", "authorization": f"Bearer {self.secret}"}
+            connection.request(verb, path, body, headers)
             response = connection.getresponse()
             text = response.read().decode()
         if response.status >= 300:
@@ -64,7 +69,7 @@ def server(folder: Path, **settings: str) -> Iterator[Server]:
     environment = os.environ | {f"HEADRACE_{name.upper()}": value for name, value in settings.items()}
     with output.open("wb") as file, subprocess.Popen(command, stdout=file, stderr=file, env=environment) as process:
         try:
-            yield Server(process.pid, _port(process, output))
+            yield Server(process.pid, _port(process, output), find_local_secret(folder) or "")
         finally:
             process.send_signal(signal.SIGTERM)
             _ended(process)

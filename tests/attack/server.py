@@ -17,6 +17,7 @@ from typing import Any
 
 import psutil
 
+from headrace.access.secret_files import find_local_secret
 from headrace.log.kafka.local_cluster import free_ports
 
 HEADRACE = (sys.executable, "-c", "from headrace.cli import main; main()")
@@ -78,6 +79,11 @@ class AttackedServer:
     def output(self) -> str:
         """What the process has printed."""
         return self._output.read_text(errors="replace")
+
+    @property
+    def operator(self) -> Mapping[str, str]:
+        """Headers of a request by the operator: the secret of the data folder."""
+        return {"authorization": f"Bearer {find_local_secret(self.folder)}"}
 
     # -- its life ---------------------------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 import pytest
 
+from headrace.access.secret_files import find_local_secret
 from headrace.contracts import Append
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
@@ -128,7 +129,7 @@ def _request(server: Up, number: int) -> subprocess.Popen[str]:
 def test_the_api_serves_kafka(log: KafkaLog, kafka_settings: Settings) -> None:
     """The same paths, on a broker: typed rows, numbered requests, pages, live reading, groups, dead letters."""
     with Node(log, kafka_settings, isolation=Nowhere()) as node, Server(application(node)).running() as server:
-        ask = Client(server.host, server.port)
+        ask = Client(server.host, server.port, find_local_secret(kafka_settings.storage.data))
         name = f"orders-{time.time_ns()}"
         path = f"/topics/{name}"
         ask.done(

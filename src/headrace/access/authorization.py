@@ -9,9 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from headrace.access.grants import Grant, Privilege, Resource, source_resource, topic_resource
-from headrace.access.principal import ADMIN, LOCAL, NOBODY, Principal
-from headrace.errors import NotAllowed, RowsHidden
+from headrace.access.grants import Grant, Privilege, Resource, all_resources, source_resource, topic_resource
+from headrace.access.principal import ADMIN, ANONYMOUS, LOCAL, NOBODY, Principal
+from headrace.errors import NotAllowed, RowsHidden, SecretRequired
+
+_SECRET_FIX = (
+    "commands of headrace send the secret of the data folder by themselves; with curl: "
+    '-u "local:$(cat DATA/local.secret)"; in a browser: log in as "local" with it'
+)
 
 
 class Rights:
@@ -21,6 +26,8 @@ class Rights:
         self.principal = principal
         self.grants = tuple(grants)
         self.is_admin = ADMIN in principal.roles
+        self.changes_own_only = principal.name == ANONYMOUS.name
+        """Whether the principal changes and drops what it has created, and nothing else."""
 
     def same(self, others: Rights) -> bool:
         """Whether principal, roles and grants are the same."""
@@ -40,13 +47,24 @@ class Rights:
         if not self.may(privilege, resource):
             raise self.refused(privilege, resource)
 
+    def check_change(self, privilege: Privilege, resource: Resource, owner: str | None) -> None:
+        """Require a privilege that changes what exists; `owner` has created it."""
+        if not self.changes_own_only:
+            self.check(privilege, resource)
+        elif owner != self.principal.name:
+            raise self.refused(privilege, resource)
+
     def check_admin(self, what: str) -> None:
+        if self.changes_own_only:
+            raise SecretRequired(f"a client without credentials may not {what}", fix=_SECRET_FIX)
         if not self.is_admin:
             raise NotAllowed(
                 f"{self.principal.name} may not {what}", fix=f"ask an admin; the role {ADMIN} has this privilege"
             )
 
     def refused(self, privilege: Privilege, resource: Resource) -> NotAllowed:
+        if self.changes_own_only:
+            return SecretRequired(f"a client without credentials may not {privilege} {resource}", fix=_SECRET_FIX)
         return NotAllowed(
             f"{self.principal.name} may not {privilege} {resource}",
             fix=f"ask an admin to grant it: headrace role grant ROLE {privilege} {resource.kind} '{resource.name}'",
@@ -84,4 +102,6 @@ class Rights:
 
 
 ALL_RIGHTS, NO_RIGHTS = Rights(LOCAL), Rights(NOBODY)
-"""The rights of the local administrator, and those of an unauthenticated client."""
+"""The rights of the operator, and those of an unauthenticated client."""
+ANONYMOUS_RIGHTS = Rights(ANONYMOUS, all_resources(Privilege.READ, Privilege.WRITE, Privilege.CREATE))
+"""The rights of a client of this machine without credentials, if `auth.mode` is `local`."""

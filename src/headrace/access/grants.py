@@ -93,13 +93,14 @@ class Grant:
         return f"{self.privilege} {self.kind} {self.pattern}" + (f" where {self.where}" if self.where else "")
 
 
-def _all(*privileges: Privilege) -> tuple[Grant, ...]:
+def all_resources(*privileges: Privilege) -> tuple[Grant, ...]:
+    """Grants of the privileges on everything."""
     return tuple(Grant(privilege, kind, "*") for privilege in privileges for kind in ResourceType)
 
 
 ROLES: Mapping[str, tuple[Grant, ...]] = {
-    ADMIN: _all(*Privilege),
-    "writer": _all(*Privilege),
-    "reader": _all(Privilege.READ),
+    ADMIN: all_resources(*Privilege),
+    "writer": all_resources(*Privilege),
+    "reader": all_resources(Privilege.READ),
 }
 """Built-in roles. An admin also changes access, deploys code and reads the audit log."""

@@ -21,9 +21,9 @@ from functools import cached_property
 from typing import Self
 
 from headrace.access.audit import Audit
-from headrace.access.authorization import Rights
+from headrace.access.authorization import ALL_RIGHTS, ANONYMOUS_RIGHTS, Rights
 from headrace.access.passwords import verify_password
-from headrace.access.principal import LOCAL, Principal
+from headrace.access.principal import ANONYMOUS, LOCAL, Principal
 from headrace.access.secret_files import LOCAL_SECRET, load_secret
 from headrace.access.sessions import Session, Sessions
 from headrace.access.throttle import LoginThrottle
@@ -38,6 +38,7 @@ AUTH = LOCAL_AUTH, REQUIRED = "local", "required"
 _PAUSE = 0.5  # seconds between two refreshes of the users
 _REMEMBERED = 60.0  # seconds for which a verified password is not hashed again
 _CACHE_SIZE = 1_000
+_FIXED = {LOCAL.name: ALL_RIGHTS, ANONYMOUS.name: ANONYMOUS_RIGHTS}
 _logger = logging.getLogger(__name__)
 
 
@@ -64,7 +65,15 @@ class Guard:
         return self.settings.auth.mode == REQUIRED
 
     def rights(self, principal: Principal) -> Rights:
-        return self.users.state.rights(principal)
+        fixed = _FIXED.get(principal.name)
+        return self.users.state.rights(principal) if fixed is None or fixed.principal is not principal else fixed
+
+    def rights_of(self, name: str) -> Rights | None:
+        """The current rights of the principal of this name; None if there is none, or only an issuer knows it."""
+        if name in _FIXED:
+            return None if name == ANONYMOUS.name and self.is_required else _FIXED[name]
+        user = self.users.state.users.get(name)
+        return None if user is None else self.rights(_principal(user, ""))
 
     # -- authentication ---------------------------------------------------------------------------------------------
 
@@ -115,7 +124,8 @@ class Guard:
         session = self.sessions.find(cookie)
         if session is None:
             return None
-        return self.revalidate(replace(session.principal, credential="session")), session
+        principal = replace(session.principal, credential="session")
+        return principal if principal.name == LOCAL.name else self.revalidate(principal), session
 
     def make_token(self, name: str, life: timedelta | None = None) -> tuple[str, str, float]:
         """Create a token for an existing user; returns the token, its id and its expiry."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 ADMIN = "admin"
-RESERVED = ("local", "nobody")
+RESERVED = ("local", "anonymous", "nobody")
 """Names that no user may have."""
 
 
@@ -23,6 +23,8 @@ class Principal:
 
 
 LOCAL = Principal("local", frozenset((ADMIN,)), "local")
-"""The operator on the machine itself, who can read the data folder's files anyway."""
+"""The operator, who has shown the secret of the data folder."""
+ANONYMOUS = Principal("anonymous", credential="local")
+"""A client of this machine without credentials: a local user, or whatever forwards requests of others."""
 NOBODY = Principal("nobody")
 """An unauthenticated client."""

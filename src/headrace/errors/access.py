@@ -13,6 +13,10 @@ class NotAllowed(UserError, code="not-allowed"):
     """The principal lacks the privilege for this."""
 
 
+class SecretRequired(NotAllowed, code="secret-required"):
+    """A client of this machine without credentials may not do this; the secret of the data folder allows it."""
+
+
 class RowsHidden(NotAllowed, code="rows-hidden"):
     """The principal may read only some of the rows, and this needs all of them."""
 

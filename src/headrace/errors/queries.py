@@ -78,4 +78,4 @@ class AppInUse(UserError, code="app-in-use"):
 
 
 class CodeRefused(UserError, code="code-refused"):
-    """The server does not accept code from that client."""
+    """The server accepts no code: its setting `server.accept_code` is off."""

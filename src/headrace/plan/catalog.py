@@ -25,10 +25,12 @@ class Catalog:
     numbered: int | None = None
     """Number of the next query; None: the number of queries."""
     notifiers: dict[str, Notifier] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
+    """Who has created a thing, like `source ORDERS` or `query CSAS_SAFE_2`; without an entry it is the operator's."""
 
     def copy(self) -> Catalog:
         named = (dict(self.sources), dict(self.types), dict(self.queries), dict(self.partitions))
-        return Catalog(*named, self.numbered, dict(self.notifiers))
+        return Catalog(*named, self.numbered, dict(self.notifiers), dict(self.owners))
 
     def restore(self, other: Catalog) -> None:
         """Restores the content of a copy."""

@@ -2,8 +2,9 @@
 
 Credentials are a token (`Authorization: Bearer`), a name and a password (`Basic`, which ksqlDB's clients send), or a
 session cookie. The secret of the data folder is a token, and the password of the user `local`. Without credentials, a
-request from this machine is accepted if `auth.mode` is `local`. Invalid credentials are refused. A request without
-credentials reaches only the public paths. A long-running response is cut off when its credentials become invalid.
+request from this machine is `anonymous` if `auth.mode` is `local`: its address makes nobody an admin. Any other request
+without credentials reaches only the public paths. Invalid credentials are refused. A long-running response is cut off
+when its credentials become invalid.
 """
 
 from __future__ import annotations
@@ -16,9 +17,8 @@ from typing import Any
 
 from starlette.responses import RedirectResponse, Response
 
-from headrace.access.authorization import ALL_RIGHTS
 from headrace.access.guard import Guard
-from headrace.access.principal import LOCAL, NOBODY, Principal
+from headrace.access.principal import ANONYMOUS, LOCAL, NOBODY, Principal
 from headrace.errors import CsrfMissing, HeadraceError, NotAuthenticated
 from headrace.serve.admission.admission import Admission
 from headrace.serve.admission.work_class import WorkClass
@@ -55,11 +55,10 @@ class AuthenticationMiddleware:
             await self._note(error, scope, shown)
             await _refused(error, scope, shown)(scope, receive, send)
             return
-        if principal is LOCAL:
-            scope["rights"] = ALL_RIGHTS
+        scope["rights"] = self._guard.rights(principal)
+        if principal in (LOCAL, ANONYMOUS):  # their rights do not change
             await self._app(scope, receive, send)
             return
-        scope["rights"] = self._guard.rights(principal)
         counts = self._while_it_counts(scope, shown)
         await self._app(scope, _receiving(receive, counts), _sending(send, counts))
 
@@ -82,7 +81,7 @@ class AuthenticationMiddleware:
                     fix="send a token instead of a cookie",
                 )
             return principal
-        return LOCAL if not self._guard.is_required and is_local_request(scope, shown) else NOBODY
+        return ANONYMOUS if not self._guard.is_required and is_local_request(scope, shown) else NOBODY
 
     async def _by_header(self, given: str, scope: Any) -> Principal:
         kind, _, value = given.strip().partition(" ")

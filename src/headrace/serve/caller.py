@@ -8,9 +8,9 @@ from typing import Any
 
 from starlette.requests import HTTPConnection
 
-from headrace.access.authorization import ALL_RIGHTS, NO_RIGHTS, Rights
+from headrace.access.authorization import NO_RIGHTS, Rights
 from headrace.access.guard import Guard
-from headrace.access.principal import LOCAL
+from headrace.access.principal import ANONYMOUS, LOCAL
 from headrace.access.tokens import is_loopback
 from headrace.errors import HeadraceError, NotAllowed, NotAuthenticated
 from headrace.serve.admission.admission import Admission
@@ -61,9 +61,10 @@ async def audit_refusal(guard: Guard, admission: Admission, connection: HTTPConn
 
 def current_rights(guard: Guard, connection: HTTPConnection) -> Rights:
     """The caller's current rights, for work that outlives the request; raises when the credentials become invalid."""
-    principal = request_rights(connection).principal
-    if principal is LOCAL:
-        return ALL_RIGHTS
+    rights = request_rights(connection)
+    principal = rights.principal
+    if principal in (LOCAL, ANONYMOUS):
+        return rights
     if principal.credential == "session":
         found = guard.by_session(session_cookie(RequestCredentials(connection.scope)) or "")
         if found is None:

@@ -123,8 +123,9 @@ class ServerSettings:
         "127.0.0.1",
         "Address to listen on. An address that other machines can reach requires TLS, authentication and an admin.",
     )
-    accept_code: str = setting(
-        "local", "From which clients a server accepts Python code to run: local (on the same machine), any or none."
+    accept_code: bool = setting(
+        True,
+        "Whether the server accepts Python code to run, from admins and from clients with the data folder's secret.",
     )
     tls_cert: str = setting("", "PEM file with the server's certificate and its intermediates; enables TLS.")
     tls_key: str = setting("", "PEM file with the certificate's private key.")
@@ -155,8 +156,8 @@ class AuthSettings:
 
     mode: str = setting(
         "local",
-        "Which clients must authenticate: local (clients on this machine are admins without credentials, others must "
-        "authenticate) or required (all clients must send a token, a password or a session).",
+        "Which clients must authenticate: local (without credentials, clients on this machine read and write data, and "
+        "create and drop things of their own) or required (all clients send a token, a password or a session).",
     )
     token_secret: str = setting(
         "", "Key that signs tokens, at least 32 bytes; by default a file in the data folder.", secret=True

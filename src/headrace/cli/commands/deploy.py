@@ -27,7 +27,7 @@ def deploy(
     """Deploy a Python app to a server: its functions, operators and statements.
 
     Deploying again replaces the code, also for running queries, and executes only the statements that are new. A server
-    accepts code only from clients on its own machine, unless the setting `server.accept_code` allows others.
+    accepts code only from an admin, or with the secret of its data folder, which this command sends by itself.
 
     Example: headrace deploy shop.py
     """

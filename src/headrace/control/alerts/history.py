@@ -20,7 +20,6 @@ from typing import Any
 
 from headrace.access.authorization import Rights
 from headrace.access.guard import Guard
-from headrace.access.principal import LOCAL, Principal
 from headrace.contracts import Log
 from headrace.log.folded_topic import read_records, topic_bounds
 from headrace.notifiers.contract import Notice
@@ -165,9 +164,7 @@ def can_see_notices(rights: Rights, query: Query) -> bool:
 
 def user_can_see_notices(guard: Guard, catalog: Catalog, owner: str, query: str) -> bool:
     """Whether a user, by their current rights, may see an alert's notices. An unknown user may not."""
-    if owner == LOCAL.name:
-        return True
-    user, found = guard.users.state.users.get(owner), catalog.queries.get(query)
-    if user is None or found is None:
-        return False
-    return can_see_notices(guard.rights(Principal(user.name, user.roles)), found)
+    rights, found = guard.rights_of(owner), catalog.queries.get(query)
+    if rights is None or found is None:
+        return rights is not None and rights.is_admin
+    return can_see_notices(rights, found)

@@ -173,12 +173,20 @@ class StatementExecutor:
         _logger.info("statement by %s: %s", rights.principal.name, " ".join(text.split()))
         self._guard.audit.note("statement", rights.principal.name, text=text)
         interpreter = self._interpreter(execution, rights)
+        creates_topic = self._creates_topic(action)
         start, made_at = interpreter.prepare(action), None
         if isinstance(action, actions.DropSource) and action.delete_topic:
             with suppress(UnknownTopic):
                 made_at = self._log.topic(action.source.topic).created_at
-        properties = execution.planner.properties
-        entry = self.state.journal.add(text, properties, start, made_at, language=execution.dialect.name)
+        entry = self.state.journal.add(
+            text,
+            execution.planner.properties,
+            start,
+            made_at,
+            language=execution.dialect.name,
+            by=rights.principal.name,
+            creates_topic=creates_topic,
+        )
         self.state.catalog.restore(execution.planner.catalog)
         self.state.replay.add(entry, action)
         for query in _affected_queries(action):
@@ -189,6 +197,13 @@ class StatementExecutor:
             _logger.warning("%s was applied, but a later step failed: %s", text, error)
         self._on_applied()
         return StatementResult(text, action, entry)
+
+    def _creates_topic(self, action: Action) -> bool:
+        if isinstance(action, actions.CreateSource):
+            with suppress(UnknownTopic):
+                return not self._log.topic(action.source.topic)
+            return True
+        return False
 
     def _interpreter(
         self, execution: ScriptExecutor, rights: Rights, on_listing: Callable[[Listing], None] = lambda listing: None

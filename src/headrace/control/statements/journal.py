@@ -50,6 +50,10 @@ class JournalEntry:
     """The dialect of the statement."""
     code: Mapping[str, str] | None = None
     """The app's `source`, and the `path` of its file; None if the app was removed."""
+    by: str = ""
+    """The principal who executed the statement; empty in entries of earlier versions."""
+    creates_topic: bool = False
+    """Whether the statement created the topic of its source."""
 
 
 class Journal:
@@ -72,9 +76,11 @@ class Journal:
         deletes: int | None = None,
         *,
         language: str = KSQL,
+        by: str = "",
+        creates_topic: bool = False,
     ) -> JournalEntry:
-        now = self._clock.now()
-        return self._add(JournalEntry(self.next, text, dict(properties), start, deletes, now, language=language))
+        more = {"at": self._clock.now(), "language": language, "by": by, "creates_topic": creates_topic}
+        return self._add(JournalEntry(self.next, text, dict(properties), start, deletes, **more))
 
     def add_code(self, app: str, code: Mapping[str, str] | None) -> JournalEntry:
         """Add the code of an app, which replaces its earlier code; None removes the app."""

@@ -76,9 +76,11 @@ class Permissions:
     @_check.register
     def _(self, action: actions.CreateSource) -> None:
         source = action.source
-        self.rights.check(Privilege.CREATE, source_resource(source.name))
+        self._check_create(source.name)
         if action.query is not None:
             self._check_sees_all(action.query)
+        if action.replaces is not None and self.rights.changes_own_only:
+            self.controls(self.catalog.queries[action.replaces])
         if not self._exists(source.topic):
             if source.topic != source.name:
                 self.rights.check(Privilege.CREATE, topic_resource(source.topic))
@@ -86,6 +88,16 @@ class Permissions:
             self._check_writes(source.name, source.topic)
         else:
             self._check_topic_access(source)
+
+    def _check_create(self, name: str) -> None:
+        """Require CREATE; for a source that exists, which is replaced or altered, it is a change."""
+        if name in self.catalog.sources:
+            self._check_change(Privilege.CREATE, source_resource(name))
+        else:
+            self.rights.check(Privilege.CREATE, source_resource(name))
+
+    def _check_change(self, privilege: Privilege, resource: Resource) -> None:
+        self.rights.check_change(privilege, resource, self.catalog.owners.get(f"{resource.kind} {resource.name}"))
 
     def _check_topic_access(self, source: SourceInfo) -> None:
         """A source over an existing topic gives access to it, so the creator needs the rights on the topic."""
@@ -113,9 +125,12 @@ class Permissions:
 
     @_check.register
     def _(self, action: actions.DropSource) -> None:
-        self.rights.check(Privilege.DROP, source_resource(action.source.name))
+        self._check_change(Privilege.DROP, source_resource(action.source.name))
         if action.delete_topic:
-            self.rights.check(Privilege.DROP, topic_resource(action.source.topic))
+            self._check_change(Privilege.DROP, topic_resource(action.source.topic))
+        if self.rights.changes_own_only:
+            for query in action.queries:
+                self.controls(self.catalog.queries[query])
 
     @_check.register
     def _(self, action: actions.CreateType) -> None:
@@ -123,7 +138,7 @@ class Permissions:
 
     @_check.register
     def _(self, action: actions.DropType) -> None:
-        self.rights.check(Privilege.DROP, Resource(ResourceType.TYPE, action.name))
+        self._check_change(Privilege.DROP, Resource(ResourceType.TYPE, action.name))
 
     @_check.register(actions.CreateNotifier)
     @_check.register(actions.DropNotifier)
@@ -133,7 +148,7 @@ class Permissions:
     @_check.register(actions.MuteAlert)
     @_check.register(actions.UnmuteAlert)
     def _(self, action: actions.MuteAlert | actions.UnmuteAlert) -> None:
-        self.rights.check(Privilege.CONTROL, source_resource(action.name))
+        self.controls(self.catalog.alerts[action.name])
 
     @_check.register
     def _(self, action: actions.MetadataQuery) -> None:
@@ -153,7 +168,9 @@ class Permissions:
     # -- privileges -------------------------------------------------------------------------------------------------
 
     def controls(self, query: Query) -> None:
-        self.rights.check(Privilege.CONTROL, source_resource(_name(query)))
+        """Require CONTROL of the source that the query writes, which includes all of its queries."""
+        owner = self.catalog.owners.get(f"query {query.id}")
+        self.rights.check_change(Privilege.CONTROL, source_resource(_name(query)), owner)
 
     def _check_sees_all(self, query: Query) -> None:
         for read in query.sources:

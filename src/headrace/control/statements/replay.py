@@ -17,6 +17,7 @@ from headrace.contracts import Log
 from headrace.control.queries.supervisor import RegisteredQuery
 from headrace.control.statements.deployed_apps import AppRegistry, DeployedApp
 from headrace.control.statements.journal import JournalEntry, read_journal
+from headrace.control.statements.ownership import record_owners
 from headrace.errors import HeadraceError, UnknownTopic
 from headrace.lang.python.app_code import AppCode
 from headrace.lang.registry import dialect_of
@@ -93,6 +94,7 @@ class Replay:
     def add(self, entry: JournalEntry, action: Action) -> None:
         """Add an entry whose action is already in the catalog."""
         self._add(action, entry)
+        record_owners(action, self.catalog.owners, entry)
 
     def add_code(self, entry: JournalEntry) -> None:
         """Add the entry of an app that is already loaded or removed."""

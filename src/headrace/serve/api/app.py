@@ -18,10 +18,9 @@ from starlette.routing import Route as Endpoint
 from starlette.websockets import WebSocket
 
 from headrace.control.statements.permissions import redact_errors
-from headrace.errors import HeadraceError, UnknownPath
+from headrace.errors import CodeRefused, HeadraceError, UnknownPath
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api import metrics
-from headrace.serve.api.code_origin import check_code_origin
 from headrace.serve.api.errors import error_document, error_headers, http_status, to_headrace_error
 from headrace.serve.api.openapi import openapi
 from headrace.serve.api.parameters import BODY, HEADER, PATH, PAYLOAD, QUERY, Payload, parameters_of, read_parameters
@@ -110,8 +109,8 @@ def _endpoint(context: RequestContext, routes: list[Route]) -> Endpoint:
 
 
 async def _respond(context: RequestContext, route: Route, request: Request) -> Response:
-    if route.is_code:
-        check_code_origin(request, context.node.settings)
+    if route.is_code and not context.node.settings.server.accept_code:
+        raise CodeRefused("this server does not accept code", fix="set server.accept_code to true on the server")
     context = context.with_rights(request_rights(request), route.work)
     if isinstance(route.needs, AccessLevel):  # before the body is read
         route.needs.check(context.rights, None)

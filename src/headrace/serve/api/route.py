@@ -69,7 +69,7 @@ class Route:
     most: int = MAX_BODY_BYTES
     """Maximum bytes of a body."""
     is_code: bool = False
-    """Whether it makes the server run Python code; then `server.accept_code` restricts the callers."""
+    """Whether it makes the server run Python code; then `server.accept_code` must be on."""
     types: tuple[str, ...] = ("application/json",)
     """Content types of the response."""
     needs: Requirement = field(kw_only=True)

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from headrace.access.secret_files import find_local_secret
 from headrace.control.node import Node
 from headrace.log.embedded import EmbeddedLog
 from headrace.serve.application import application
@@ -21,8 +22,11 @@ from tests.unit.control.test_node import Nowhere
 
 @dataclass
 class Client:
+    """With `secret`, that of the operator unless a request has other credentials."""
+
     host: str
     port: int
+    secret: str | None = None
 
     def raw(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
         connection = http.client.HTTPConnection(self.host, self.port, timeout=90)
@@ -36,6 +40,8 @@ class Client:
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
+        if self.secret is not None:
+            named = {"authorization": f"Bearer {self.secret}", **named}
         status, told, _ = self.raw(method, f"/api/v1{path}", content, named)
         return status, json.loads(told) if told else None
 
@@ -64,5 +70,11 @@ def server(node: Node) -> Iterator[Server]:
 
 
 @pytest.fixture
-def ask(server: Server) -> Client:
+def ask(server: Server, node: Node) -> Client:
+    return Client(server.host, server.port, find_local_secret(node.settings.storage.data))
+
+
+@pytest.fixture
+def anonymous(server: Server) -> Client:
+    """A client of this machine without credentials."""
     return Client(server.host, server.port)

@@ -94,7 +94,7 @@ def produce(context: RequestContext, params: ProduceRequest) -> ProduceResponse:
 def _own_name(context: RequestContext, producer: str) -> str:
     """The producer's name, scoped to the user: otherwise a user could make another user's records count as repeats."""
     principal = context.rights.principal
-    return producer if principal == LOCAL else f"{quote(principal.name, safe='@')}/{producer}"
+    return producer if principal.name == LOCAL.name else f"{quote(principal.name, safe='@')}/{producer}"
 
 
 def _produced(topic: Topic, appended: list[Appended]) -> ProduceResponse:

@@ -91,6 +91,8 @@ def create_topic(context: RequestContext, params: CreateTopicRequest) -> TopicDe
 def alter_topic(context: RequestContext, params: AlterTopicRequest) -> TopicDescription:
     """Change options of a topic. Partitions can be added; a schema can gain columns and wider types."""
     topic, options = user_topic(context.log, params.topic), _options(params.options)
+    owner = context.node.catalog.owners.get(f"topic {topic.name}")
+    context.rights.check_change(Privilege.CREATE, topic_resource(topic.name), owner)
     if any(_shrinks(getattr(topic.spec, name), options[name]) for name in _KEEPING & options.keys()):
         context.rights.check(Privilege.DROP, topic_resource(topic.name))  # it deletes records
     context.audit(

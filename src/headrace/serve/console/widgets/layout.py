@@ -14,8 +14,8 @@ from urllib.parse import quote
 from nicegui import ui
 from nicegui.elements.mixins.text_element import TextElement
 
-from headrace.access.principal import LOCAL
-from headrace.errors import HeadraceError, NotAuthenticated
+from headrace.access.principal import ANONYMOUS
+from headrace.errors import HeadraceError, NotAuthenticated, SecretRequired
 from headrace.serve.console.page_context import PageContext
 from headrace.serve.console.poller import POLL_SECONDS, ServerSnapshot
 from headrace.serve.console.urls import PREFIX, login_redirect
@@ -40,7 +40,9 @@ def page_layout(context: PageContext, places: tuple[NavItem, ...], here: NavItem
         menu = ui.button(icon="menu").props('flat round aria-label="Menu"').classes("hr-menu")
         ui.link("headrace", "/").classes("hr-brand")
         ui.space()
-        if context.principal is not LOCAL:
+        if context.principal is ANONYMOUS:
+            login_link(context)
+        else:
             ui.label(context.principal.name).classes("hr-note")
             ui.button("Log out").props("flat no-caps").on("click", js_handler="() => headrace.logOut()")
         colours = ui.button(icon="contrast").props('flat round aria-label="Switch between dark and light"')
@@ -96,8 +98,8 @@ class ErrorBanner:
         with self._box:
             if error is not None:
                 error_text(error)
-            if isinstance(error, NotAuthenticated):
-                html_text("a", "Log in").props["href"] = login_redirect(self._context.request.url.path)
+            if isinstance(error, NotAuthenticated | SecretRequired):
+                login_link(self._context)
 
 
 # -- widgets --------------------------------------------------------------------------------------------------------
@@ -115,6 +117,11 @@ def html_text(name: str, content: str) -> TextElement:
 def page_link(noun: str, name: str) -> str:
     """The URL of a resource's page."""
     return f"{PREFIX}/{noun}/{quote(name, safe='')}"
+
+
+def login_link(context: PageContext) -> None:
+    """A link to the log-in page, which returns to this page."""
+    html_text("a", "Log in").props["href"] = login_redirect(context.request.url.path)
 
 
 def toggle_class(element: ui.element, name: str, wanted: bool) -> None:
