@@ -62,6 +62,14 @@ class QueryTimeLimitExceeded(UserError, code="query-time-limit-exceeded"):
     """A query took more time than the limit allows."""
 
 
+class QueryEnded(UserError):
+    """A pull or push query ends as a whole, in the middle of a row."""
+
+
+class QueryTooLarge(QueryEnded, code="query-too-large"):
+    """A pull query, or its result, takes more memory than the settings allow."""
+
+
 class TooManyRows(UserError, code="too-many-rows"):
     """A query result has more rows than the settings allow."""
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from headrace.plan import types
+
 if TYPE_CHECKING:
     from headrace.plan.functions.declaration import Overload
 
@@ -220,6 +222,11 @@ class Call(Expression):
     name: str
     overload: Overload
     arguments: tuple[Expression, ...]
+
+    @property
+    def can_grow(self) -> bool:
+        """Whether the result may be much larger than the arguments."""
+        return not (self.overload.never_grows or types.is_fixed_size(self.type))
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ A short statement must neither exhaust memory nor block other queries.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import lru_cache, wraps
 from typing import AnyStr, ParamSpec, TypeVar
 
 from headrace.errors import PatternTooSlow, ResultTooLong
@@ -17,6 +17,8 @@ MAX_TEXT_LENGTH = 16 << 20
 """Maximum characters or bytes of a function's text result."""
 MAX_LIST_ITEMS = 1_000_000
 """Maximum items of a function's list result."""
+MAX_CACHED_TEXT = 4096
+"""Maximum characters of a text that is kept in a cache."""
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
@@ -35,6 +37,16 @@ def join_bounded(separator: AnyStr, parts: Sequence[AnyStr]) -> AnyStr:
 def check_items(count: int) -> None:
     if count > MAX_LIST_ITEMS:
         raise ResultTooLong(f"a list of {count} items is too long", fix=f"use at most {MAX_LIST_ITEMS}")
+
+
+def cache_short(size: int) -> Callable[[Callable[[str], _Result]], Callable[[str], _Result]]:
+    """Decorates a function of a text: results are cached, but not those of texts that would fill the memory."""
+
+    def cached(compute: Callable[[str], _Result]) -> Callable[[str], _Result]:
+        kept = lru_cache(size)(compute)
+        return wraps(compute)(lambda text: (kept if len(text) <= MAX_CACHED_TEXT else compute)(text))
+
+    return cached
 
 
 def report_regex_timeout(search: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:

@@ -15,7 +15,7 @@ from decimal import Decimal
 from typing import Any, cast
 
 from headrace.plan.codegen.compiler import evaluator
-from headrace.plan.expressions import Column, Expression, Lambda, Literal, Parameter, Variable, column_names, walk
+from headrace.plan.expressions import Call, Column, Expression, Lambda, Literal, Parameter, Variable, column_names, walk
 from headrace.plan.nodes import (
     Filter,
     Node,
@@ -65,11 +65,16 @@ def _constant(expression: Expression) -> Expression | None:
         return expression  # a lambda's parts have no meaning outside it
     if any(isinstance(part, Column | Variable | Lambda | Parameter) for part in walk(expression)):
         return None
-    if not is_deterministic(expression):
+    if not is_deterministic(expression) or _may_be_large(expression):
         return None
     failures: list[Problem] = []
     value = evaluator([expression], _NOTHING, Context(report=failures.append), "")(0, None, ())[0]
     return Literal(expression.type, value) if isinstance(value, _SCALARS) and not failures else None
+
+
+def _may_be_large(expression: Expression) -> bool:
+    """What a function creates is computed where a record, or a query, pays for it: planning has no allowance."""
+    return any(isinstance(part, Call) and part.can_grow for part in walk(expression))
 
 
 # -- selects --------------------------------------------------------------------------------------------------------

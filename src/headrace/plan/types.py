@@ -78,6 +78,11 @@ def is_number(kind: pa.DataType) -> bool:
     return kind in (INT, BIGINT, DOUBLE) or is_decimal(kind)
 
 
+def is_fixed_size(kind: pa.DataType) -> bool:
+    """Whether all values take about as much memory: not text, bytes, or what contains other values."""
+    return not (kind in (STRING, BYTES) or is_nested(kind))
+
+
 def is_nested(kind: pa.DataType) -> bool:
     return is_array(kind) or is_map(kind) or is_struct(kind)
 

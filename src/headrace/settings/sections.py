@@ -110,6 +110,10 @@ class QuerySettings:
     )
     pull_timeout: timedelta = setting(timedelta(minutes=1), "How long a pull query may take; 0: no limit.")
     pull_max_rows: int = setting(1_000_000, "How many rows a pull query may return; 0: no limit.")
+    pull_max_bytes: Size = setting(
+        Size(256 << 20),
+        "How large the result of a pull query may be, and what its functions may create for 1,000 rows; 0: no limit.",
+    )
     max_push_queries: int = setting(
         1_000, "How many push queries (EMIT CHANGES, PRINT) may run at the same time; 0: no limit."
     )

@@ -12,7 +12,7 @@ Both change in one transaction, so after any crash a view equals its topic up to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -74,7 +74,7 @@ class ViewSnapshot(Protocol):
         """Returns the rows of complete keys; keys without a row are left out."""
         ...
 
-    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Iterator[list[Event]]:
+    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Generator[list[Event]]:
         """Yields all selected rows, each once, and possibly others; the order is undefined."""
         ...
 

@@ -12,7 +12,7 @@ are rebuilt. If another server has recreated a view for another table, a server 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -302,7 +302,7 @@ class PostgresSnapshot:
         found = self._db.run(self._table.get, array_literal("BYTEA", (stored(key)[0] for key in keys)))
         return self._table.events(found)  # type: ignore[return-value] - rows of the table are events
 
-    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Iterator[list[Event]]:
+    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Generator[list[Event]]:
         """Reads through a server-side cursor, which ends with the transaction."""
         statement, values = self._table.scan(selection)
         name = f"scan{next(self._scans)}"

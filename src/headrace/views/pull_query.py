@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
 from math import prod
@@ -73,11 +73,14 @@ class PullQuery:
     @contextmanager
     def over(self, view: View, through: BatchFilter = iter) -> Iterator[PullResult]:
         """Runs over one snapshot of the source's view; the scanned batches pass `through` a generator."""
-        with view.snapshot() as snapshot:
-            streams = not self._order and self._aggregate is None
-            batch = SCAN_BATCH_ROWS if self._limit is None or not streams else min(SCAN_BATCH_ROWS, 4 * self._limit)
-            scanned = through(snapshot.scan(self.selection.given(), batch=max(1, batch)))
-            results = sort_and_limit(self.relation, self._results(scanned), self._order, self._limit, self._context)
+        streams = not self._order and self._aggregate is None
+        batch = SCAN_BATCH_ROWS if self._limit is None or not streams else min(SCAN_BATCH_ROWS, 4 * self._limit)
+        with (
+            view.snapshot() as snapshot,
+            closing(snapshot.scan(self.selection.given(), batch=max(1, batch))) as scanned,
+        ):
+            rows = self._results(through(scanned))
+            results = sort_and_limit(self.relation, rows, self._order, self._limit, self._context)
             yield PullResult(self.relation, snapshot.state, results)
 
     def _results(self, scanned: Iterator[list[Event]]) -> Iterator[list[Event]]:

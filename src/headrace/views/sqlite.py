@@ -14,7 +14,7 @@ import json
 import logging
 import sqlite3
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
@@ -270,7 +270,7 @@ class SqliteSnapshot:
         found = [row for key in keys for row in execute(statement, stored(key))]
         return self._table.events(found)  # type: ignore[return-value] - rows of the table are events
 
-    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Iterator[list[Event]]:
+    def scan(self, selection: Selection = EVERYTHING, *, batch: int = SCAN_BATCH_ROWS) -> Generator[list[Event]]:
         with closing(self._db.execute(*self._table.scan(selection))) as cursor:
             while found := cursor.fetchmany(batch):
                 yield self._table.events(found)  # type: ignore[misc] - rows of the table are events

@@ -22,6 +22,7 @@ LIVE_SETTINGS = (
     "query.suspend_after",
     "query.pull_timeout",
     "query.pull_max_rows",
+    "query.pull_max_bytes",
     "query.max_push_queries",
 )
 """Settings that take effect at once, in the server's own process."""

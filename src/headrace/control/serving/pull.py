@@ -43,7 +43,7 @@ class PullQueries:
             limits = QueryLimits(self.settings)
             results = limits.within_time(self._read_stream(select))
             entries = sort_and_limit(select.query.sink.relation, results, select.order, select.limit)
-            yield PullResult(None, map(rows.render, limits.within_rows(entries)))
+            yield PullResult(None, limits.render(rows, entries))
             return
         with self._execute_on_view(PullQuery(select.query, order=select.order, limit=select.limit), rows) as result:
             yield result
@@ -56,7 +56,7 @@ class PullQueries:
     def _execute_on_view(self, pull: PullQuery, rows: ResultRowWriter) -> Iterator[PullResult]:
         limits = QueryLimits(self.settings)
         with pull.over(self._tables.view(pull.source.name), limits.within_time) as result:
-            yield PullResult(result.state, map(rows.render, limits.within_rows(result.batches)))
+            yield PullResult(result.state, limits.render(rows, result.batches))
 
     def _read_stream(self, select: TransientSelect) -> Iterator[list]:
         query = TransientQuery(self._log, select.query, from_beginning=True, bounded=True)

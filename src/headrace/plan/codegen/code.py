@@ -14,6 +14,8 @@ from math import isfinite
 from types import CodeType
 from typing import Any
 
+from headrace.errors import QueryEnded
+from headrace.plan.allowance import begin_record, record_allowance
 from headrace.plan.expressions import PSEUDO, ROWTIME, WINDOWSTART, Expression, NamedExpression
 from headrace.plan.relations import Relation
 from headrace.plan.steps import Context, Problem
@@ -50,6 +52,7 @@ class CodeBuilder:
         self.variables: dict[str, str] = {}
         self._loads: dict[str, str] = {}
         self._depth = 0
+        self._charges = self._is_inner = False
 
     def values(self, expressions: Sequence[Expression]) -> StatementCode:
         """Returns code for a tuple of all expressions; one that fails is reported and null."""
@@ -72,7 +75,13 @@ class CodeBuilder:
     def opening(self, *, row_may_be_none: bool = False) -> list[str]:
         """Returns the statements that read the columns in use. Call it last, but put them first."""
         check = ["if row is None:", f"    row = {self.constant((None,) * len(self.relation.value))}"]
-        return [*(check if row_may_be_none else []), *(f"{name} = {load}" for load, name in self._loads.items())]
+        loads = [f"{name} = {load}" for load, name in self._loads.items()]
+        return [*(check if row_may_be_none else []), *self._open_allowance(), *loads]
+
+    def _open_allowance(self) -> list[str]:
+        if not self._charges:
+            return []
+        return [f"allowance = {self.constant(record_allowance if self._is_inner else begin_record)}()"]
 
     def function(self, parameters: str, body: Sequence[str]) -> Callable[..., Any]:
         """Compiles a function with that body."""
@@ -98,6 +107,11 @@ class CodeBuilder:
         return (
             ExpressionCode(f"guard(lambda: {piece.text}, {self._place!r}, time, key, row)") if piece.raises else piece
         )
+
+    def charged(self, text: str, by: str) -> str:
+        """Returns source that charges a value to the allowance of the record; `by` names what creates it."""
+        self._charges = True
+        return f"allowance.charge({text}, {by!r})"
 
     def name(self) -> str:
         """Returns an unused name."""
@@ -150,12 +164,16 @@ class CodeBuilder:
     def _separate_function(self, expression: Expression) -> ExpressionCode:
         inner = CodeBuilder(self.relation, self.context, self._place)
         inner.names, inner.variables = self.names, self.variables
+        inner._is_inner = True
         piece = inner.piece(expression)
+        self._charges |= inner._charges
         arguments = ", ".join(["time", "key", "row", *self.variables.values()])
         made = inner.function(arguments, [*inner.opening(), f"return {piece.text}"])
         return ExpressionCode(f"{self.constant(made)}({arguments})", piece.nullable, piece.raises)
 
     def _failed(self, error: Exception, where: str, time: int, key: Any, row: Any) -> None:
+        if isinstance(error, QueryEnded):
+            raise error
         reason = str(error) or type(error).__name__
         self.context.report(Problem("expression-failed", reason, where, time, key, row))
 

@@ -120,7 +120,8 @@ def _(e: ex.Arithmetic, code: CodeBuilder) -> ExpressionCode:
     if e.type == ty.DOUBLE and e.op in _DOUBLE:
         return computed(code, sides, f"{code.constant(_DOUBLE[e.op])}({{}}, {{}})")
     if e.type in (ty.STRING, ty.BYTES):
-        return computed(code, sides, f"{code.constant(do.concat_text)}({{}}, {{}})", raises=True)
+        joined = code.charged(f"{code.constant(do.concat_text)}({{}}, {{}})", "||")
+        return computed(code, sides, joined, raises=True)
     return computed(code, sides, f"{{}} {e.op} {{}}")
 
 
@@ -287,7 +288,9 @@ def _(e: ex.Cast, code: CodeBuilder) -> ExpressionCode:
     cast = caster(e.value.type, e.type)
     if cast is None:
         raise NotImplementedError(f"{e.value.type} has no cast to {e.type}")
-    return value if cast is identity else null_propagating(code, [value], f"{code.constant(cast)}({{}})", raises=True)
+    if cast is identity:
+        return value
+    return null_propagating(code, [value], _repeated(code, e, f"{code.constant(cast)}({{}})", "CAST"), raises=True)
 
 
 @expression_code.register
@@ -304,19 +307,29 @@ def _(e: ex.FieldOf, code: CodeBuilder) -> ExpressionCode:
 
 @expression_code.register
 def _(e: ex.MakeArray, code: CodeBuilder) -> ExpressionCode:
-    return ExpressionCode(f"[{', '.join(code.guarded(item).text for item in e.items)}]", nullable=False)
+    text = f"[{', '.join(code.guarded(item).text for item in e.items)}]"
+    return _built(code, e, text, "ARRAY")
 
 
 @expression_code.register
 def _(e: ex.MakeMap, code: CodeBuilder) -> ExpressionCode:
     pairs = (f"{code.guarded(key).text}: {code.guarded(value).text}" for key, value in e.pairs)
-    return ExpressionCode(f"{{{', '.join(pairs)}}}", nullable=False)
+    return _built(code, e, f"{{{', '.join(pairs)}}}", "MAP")
 
 
 @expression_code.register
 def _(e: ex.MakeStruct, code: CodeBuilder) -> ExpressionCode:
     fields = (f"{name!r}: {code.guarded(value).text}" for name, value in e.fields)
-    return ExpressionCode(f"{{{', '.join(fields)}}}", nullable=False)
+    return _built(code, e, f"{{{', '.join(fields)}}}", "STRUCT")
+
+
+def _built(code: CodeBuilder, e: Expression, text: str, name: str) -> ExpressionCode:
+    return ExpressionCode(_repeated(code, e, text, name), nullable=False, raises=bool(code.variables))
+
+
+def _repeated(code: CodeBuilder, e: Expression, text: str, name: str) -> str:
+    """Charges what is created anew for each item, inside a lambda; elsewhere the statement itself bounds it."""
+    return code.charged(text, name) if code.variables and not ty.is_fixed_size(e.type) else text
 
 
 # -- functions ------------------------------------------------------------------------------------------------------
@@ -338,10 +351,11 @@ def _(e: ex.Lambda, code: CodeBuilder) -> ExpressionCode:
 def _(e: ex.Call, code: CodeBuilder) -> ExpressionCode:
     overload = e.overload
     function = overload.python([a.type for a in e.arguments]) if overload.typed else overload.python
-    holes = ", ".join(["{}"] * len(e.arguments))
+    call = f"{code.constant(function)}({', '.join(['{}'] * len(e.arguments))})"
+    if e.can_grow or (code.variables and not ty.is_fixed_size(e.type)):
+        call = code.charged(call, e.name)
     if overload.nulls is NullRule.PROPAGATE:
         arguments = [code.piece(argument) for argument in e.arguments]
-        return null_propagating(code, arguments, f"{code.constant(function)}({holes})", raises=True, nullable=True)
+        return null_propagating(code, arguments, call, raises=True, nullable=True)
     # A function that handles nulls (COALESCE) must also handle arguments that fail.
-    texts = [code.guarded(argument).text for argument in e.arguments]
-    return ExpressionCode(f"{code.constant(function)}({', '.join(texts)})", raises=True)
+    return ExpressionCode(call.format(*(code.guarded(argument).text for argument in e.arguments)), raises=True)

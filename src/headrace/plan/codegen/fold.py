@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from headrace.errors import QueryEnded
 from headrace.plan.functions.declaration import Aggregator
 from headrace.plan.nodes import AggregateCall
 from headrace.plan.steps import Context, Problem, Row
@@ -71,6 +72,8 @@ def _reporter(calls: Sequence[AggregateCall], context: Context, at: int) -> Call
     """Returns the function that reports failures. The values before the arguments are the group: the reported key."""
 
     def failed(error: Exception, n: int, values: Row) -> None:
+        if isinstance(error, QueryEnded):
+            raise error
         reason = str(error) or type(error).__name__
         where = f"{calls[n].function} as {calls[n].name}"
         context.report(Problem("aggregate-failed", reason, where, key=values[:at], row=values))

@@ -14,7 +14,7 @@ type of a result, `returns` computes it from the types of the arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -46,6 +46,13 @@ class Overload:
     spark: str | None = None
     version: str = ""
     """Version of the code of a user-defined function."""
+    never_grows: bool = False
+    """Its result is never much larger than its arguments. Results of others are charged (see `plan.allowance`)."""
+
+
+def never_growing(*overloads: Overload) -> tuple[Overload, ...]:
+    """Declares that the results are never much larger than the arguments (a test of the registry checks that)."""
+    return tuple(replace(overload, never_grows=True) for overload in overloads)
 
 
 @dataclass(frozen=True)

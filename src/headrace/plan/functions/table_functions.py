@@ -6,6 +6,7 @@ from itertools import product
 from typing import Any
 
 from headrace.plan.functions.declaration import Function, Overload
+from headrace.plan.limits import check_items
 
 
 def _explode(items: list[Any]) -> list[Any]:
@@ -14,6 +15,7 @@ def _explode(items: list[Any]) -> list[Any]:
 
 def _cube_explode(items: list[Any]) -> list[list[Any]]:
     """Returns every combination of items replaced by null. An item that is null already adds none."""
+    check_items(2 ** sum(item is not None for item in items))
     choices = [(None,) if item is None else (None, item) for item in items]
     return [list(chosen) for chosen in product(*choices)]
 

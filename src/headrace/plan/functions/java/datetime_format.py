@@ -28,6 +28,8 @@ from headrace.plan.functions.java.zones import zone
 from headrace.plan.types import BIGINT_MAX, BIGINT_MIN
 
 UTC = "UTC"
+MAX_PATTERN = 1000
+"""Maximum characters of a pattern."""
 Parts = tuple[Part, ...]
 
 
@@ -112,6 +114,8 @@ def time_formatter(pattern: str) -> Callable[[int], str]:
 @lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> Parts:
     """Returns the parts of a pattern."""
+    if len(pattern) > MAX_PATTERN:
+        raise ValueError(f"a date pattern has at most {MAX_PATTERN} characters")
     levels: list[list[Part]] = [[]]
     at = 0
     while at < len(pattern):

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any, TypeVar
 
+from headrace.plan.limits import MAX_CACHED_TEXT
+
 V = TypeVar("V")
 
 
@@ -18,13 +20,19 @@ def entries_in_hash_order(values: Mapping[Any, V]) -> list[tuple[Any, V]]:
     slots = 1 << (size - 1).bit_length()
     if size > slots * 0.75:  # the table doubles when three quarters are full
         slots *= 2
-    return sorted(values.items(), key=lambda entry: _spread(entry[0]) & (slots - 1))
+    return sorted(values.items(), key=lambda entry: _kept_spread(entry[0]) & (slots - 1))
 
 
-@lru_cache(maxsize=65_536, typed=True)
+def _kept_spread(key: Any) -> int:
+    return _spread(key) if isinstance(key, str) and len(key) > MAX_CACHED_TEXT else _short_spread(key)
+
+
 def _spread(key: Any) -> int:
     code = _hash(key) & 0xFFFF_FFFF
     return code ^ (code >> 16)
+
+
+_short_spread = lru_cache(maxsize=65_536, typed=True)(_spread)
 
 
 def _hash(key: Any) -> int:

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from headrace.formats.java_numbers import double_text
-from headrace.plan.functions.declaration import Function, NullRule, Overload
+from headrace.plan.functions.declaration import Function, NullRule, Overload, never_growing
 from headrace.plan.functions.java.natural_order import Key, equality_key, order_key
 from headrace.plan.limits import check_items
 from headrace.plan.limits import join_bounded as joined_texts
@@ -143,7 +143,7 @@ def text(items: list[Any] | None, delimiter: str | None = ",") -> str | None:
 def _over_sets(name: str, doc: str, python: Callable[..., Any], example: tuple[str, str]) -> Function:
     """Declares a function of two arrays as sets."""
     overload = Overload("(left: array<T>, right: array<T>) -> array<T>", _with_equality(python), typed=True)
-    return Function(name, doc, (overload,), example, area=AREA)
+    return Function(name, doc, never_growing(overload), example, area=AREA)
 
 
 FUNCTIONS = (
@@ -171,7 +171,7 @@ FUNCTIONS = (
     Function(
         "ARRAY_DISTINCT",
         "Each item once, in the order of first occurrence.",
-        (Overload("(list: array<T>) -> array<T>", _with_equality(distinct), typed=True),),
+        never_growing(Overload("(list: array<T>) -> array<T>", _with_equality(distinct), typed=True)),
         ("ARRAY_DISTINCT(ARRAY[1, 2, 1])", "ARRAY[1, 2]"),
         area=AREA,
     ),
@@ -196,7 +196,9 @@ FUNCTIONS = (
     Function(
         "ARRAY_REMOVE",
         "The array without the items that equal the value; a null value removes nulls.",
-        (Overload("(list: array<T>, value: T) -> array<T>", _with_equality(removed), NullRule.PASS, typed=True),),
+        never_growing(
+            Overload("(list: array<T>, value: T) -> array<T>", _with_equality(removed), NullRule.PASS, typed=True)
+        ),
         ("ARRAY_REMOVE(ARRAY[1, 2, 3, 2], 2)", "ARRAY[1, 3]"),
         area=AREA,
     ),
@@ -220,21 +222,21 @@ FUNCTIONS = (
     Function(
         "ARRAY_MAX",
         "The greatest item that is not null.",
-        (Overload("(list: array<T>) -> T", _extreme(max), typed=True),),
+        never_growing(Overload("(list: array<T>) -> T", _extreme(max), typed=True)),
         ("ARRAY_MAX(ARRAY[-1, 2, 0])", "2"),
         area=AREA,
     ),
     Function(
         "ARRAY_MIN",
         "The least item that is not null.",
-        (Overload("(list: array<T>) -> T", _extreme(min), typed=True),),
+        never_growing(Overload("(list: array<T>) -> T", _extreme(min), typed=True)),
         ("ARRAY_MIN(ARRAY[-1, 2, 0])", "-1"),
         area=AREA,
     ),
     Function(
         "ARRAY_SORT",
         "The items in order, ASC or DESC, with nulls at the end.",
-        (
+        never_growing(
             Overload("(list: array<T>) -> array<T>", _sorter, typed=True),
             Overload("(list: array<T>, direction: string) -> array<T>", _sorter, typed=True),
         ),
@@ -244,7 +246,7 @@ FUNCTIONS = (
     Function(
         "SLICE",
         "The items from one position to another, both included; the first position is 1.",
-        (Overload("(list: array<T>, from: int, to: int) -> array<T>", piece, NullRule.PASS),),
+        never_growing(Overload("(list: array<T>, from: int, to: int) -> array<T>", piece, NullRule.PASS)),
         ("SLICE(ARRAY[1, 2, 3, 4], 2, 3)", "ARRAY[2, 3]"),
         area=AREA,
     ),

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Callable
 from hashlib import md5
 
-from headrace.plan.functions.declaration import Function, Overload
+from headrace.plan.functions.declaration import Function, Overload, never_growing
 from headrace.plan.functions.replay_context import random_bytes
 
 AREA = "bytes"
@@ -146,14 +146,16 @@ FUNCTIONS = (
     Function(
         "MD5",
         "The MD5 digest of a string's UTF-8 bytes, in hex.",
-        (Overload("(text: string) -> string", lambda text: md5(text.encode()).hexdigest(), spark="md5({0})"),),
+        never_growing(
+            Overload("(text: string) -> string", lambda text: md5(text.encode()).hexdigest(), spark="md5({0})")
+        ),
         ("MD5('r1')", "'7c92cf1eee8d99cc85f8355a3d6e4b86'"),
         area=AREA,
     ),
     Function(
         "UUID",
         "A random UUID, or the UUID of 16 bytes.",
-        (
+        never_growing(
             Overload("() -> string", new_uuid),
             Overload("(data: bytes) -> string", uuid_of),
         ),

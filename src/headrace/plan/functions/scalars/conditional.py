@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from headrace.plan.functions.declaration import Function, NullRule, Overload
+from headrace.plan.functions.declaration import Function, NullRule, Overload, never_growing
 from headrace.plan.functions.java.natural_order import equality_key, order_key
 from headrace.plan.functions.scalars.rounding import rescaled
 from headrace.plan.types import NULL, as_decimal, is_decimal, wider_number
@@ -69,35 +69,35 @@ def _extremes(choose: Callable[..., Any]) -> tuple[Overload, ...]:
     widening = Overload(
         "(first: decimal, more: decimal...) -> decimal", make, NullRule.PASS, returns=widest, typed=True
     )
-    return *overloads, widening
+    return never_growing(*overloads, widening)
 
 
 FUNCTIONS = (
     Function(
         "COALESCE",
         "The first of the values that is not null.",
-        (Overload("(first: T, more: T...) -> T", first, NullRule.PASS),),
+        never_growing(Overload("(first: T, more: T...) -> T", first, NullRule.PASS)),
         ("COALESCE(NULL, 'b', 'c')", "'b'"),
         area=AREA,
     ),
     Function(
         "IFNULL",
         "The value, or an alternative if it is null.",
-        (Overload("(value: T, otherwise: T) -> T", first, NullRule.PASS, spark="coalesce({0}, {1})"),),
+        never_growing(Overload("(value: T, otherwise: T) -> T", first, NullRule.PASS, spark="coalesce({0}, {1})")),
         ("IFNULL(NULL, 'b')", "'b'"),
         area=AREA,
     ),
     Function(
         "NULLIF",
         "The value, or null if it equals the second argument.",
-        (Overload("(value: T, other: T) -> T", _unless_equal, NullRule.PASS, typed=True),),
+        never_growing(Overload("(value: T, other: T) -> T", _unless_equal, NullRule.PASS, typed=True)),
         ("NULLIF('a', 'b')", "'a'"),
         area=AREA,
     ),
     Function(
         "AS_VALUE",
         "Copies a key column into the value.",
-        (Overload("(key: T) -> T", first, NullRule.PASS, spark="{0}"),),
+        never_growing(Overload("(key: T) -> T", first, NullRule.PASS, spark="{0}")),
         ("AS_VALUE(5)", "5"),
         area=AREA,
     ),

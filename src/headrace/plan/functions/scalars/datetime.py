@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from headrace.plan.functions.declaration import Function, Overload
+from headrace.plan.functions.declaration import Function, Overload, never_growing
 from headrace.plan.functions.java import datetime_format as text
 from headrace.plan.functions.java.epoch_days import DAY_MS, add_months
 from headrace.plan.functions.java.zones import zone
@@ -121,7 +121,7 @@ def _text(
     overloads = [Overload(f"(value: {taken}, pattern: string) -> {given}", python)]
     if zoned:
         overloads.append(Overload(f"(value: {taken}, pattern: string, zone: string) -> {given}", python))
-    return Function(name, doc, tuple(overloads), example, area=AREA)
+    return Function(name, doc, never_growing(*overloads), example, area=AREA)
 
 
 FUNCTIONS = (

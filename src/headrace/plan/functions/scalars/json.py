@@ -5,21 +5,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import Any
 
 import pyarrow as pa
 
-from headrace.plan.functions.declaration import Function, NullRule, Overload
+from headrace.plan.functions.declaration import Function, NullRule, Overload, never_growing
 from headrace.plan.functions.java import json_tree
-from headrace.plan.limits import check_length
+from headrace.plan.limits import cache_short, check_items, check_length
 
 AREA = "json"
 
 _STEP = re.compile(r"""\.([^.\[\]]+)|\[\s*(-?\d+)\s*\]|\[\s*"((?:[^"\\]|\\.)*)"\s*\]|\[\s*'((?:[^'\\]|\\.)*)'\s*\]""")
 
 
-@lru_cache(maxsize=1000)
+@cache_short(1000)
 def _steps(path: str) -> tuple[str, ...]:
     """Splits `$.a[0]["b"]` into its steps."""
     if not path.startswith("$"):
@@ -106,6 +105,7 @@ def items(text: str) -> list[str]:
     found = json_tree.read(text)
     if not isinstance(found, list):
         raise ValueError("not a JSON array")
+    check_items(len(found))
     return [json_tree.write(item) for item in found]
 
 
@@ -127,7 +127,7 @@ FUNCTIONS = (
     Function(
         "EXTRACTJSONFIELD",
         "The value at a path such as $.a[0].b of a JSON string, as a string; null if the path does not exist.",
-        (Overload("(json: string, path: string) -> string", extract),),
+        never_growing(Overload("(json: string, path: string) -> string", extract)),
         ("EXTRACTJSONFIELD('{\"a\": [1, 2.50]}', '$.a[1]')", "'2.50'"),
         area=AREA,
     ),

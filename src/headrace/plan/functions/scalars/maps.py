@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from headrace.plan.functions.declaration import Function, NullRule, Overload
+from headrace.plan.functions.declaration import Function, NullRule, Overload, never_growing
 from headrace.plan.functions.java.hash_map_order import entries_in_hash_order
 from headrace.plan.functions.java.natural_order import text_order
 
@@ -102,14 +102,14 @@ FUNCTIONS = (
     Function(
         "MAP_KEYS",
         "The keys of a map.",
-        (Overload("(values: map<K, V>) -> array<K>", keys_of),),
+        never_growing(Overload("(values: map<K, V>) -> array<K>", keys_of)),
         ("MAP_KEYS(MAP('a' := 1))", "ARRAY['a']"),
         area="map",
     ),
     Function(
         "MAP_VALUES",
         "The values of a map.",
-        (Overload("(values: map<K, V>) -> array<V>", values_of),),
+        never_growing(Overload("(values: map<K, V>) -> array<V>", values_of)),
         ("MAP_VALUES(MAP('a' := 1))", "ARRAY[1]"),
         area="map",
     ),
@@ -123,7 +123,7 @@ FUNCTIONS = (
     Function(
         "FILTER",
         "The items of an array, or the entries of a map, for which a lambda is true.",
-        (
+        never_growing(
             Overload("(list: array<T>, keep: lambda(T) -> boolean) -> array<T>", filter_array),
             Overload("(values: map<K, V>, keep: lambda(K, V) -> boolean) -> map<K, V>", filter_map),
         ),

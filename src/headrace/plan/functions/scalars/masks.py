@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
-from headrace.plan.functions.declaration import Function, NullRule, Overload
+from headrace.plan.functions.declaration import Function, NullRule, Overload, never_growing
 
 AREA = "strings"
+
+MASKS_KEPT = 64
+"""Size of the cache of masks; the least recently used one is evicted."""
 
 _KINDS: tuple[tuple[Callable[[str], bool], int], ...] = ((str.isupper, 0), (str.islower, 1), (str.isdecimal, 2))
 DEFAULTS = ("X", "x", "n", "-")
@@ -16,7 +20,30 @@ def mask(text: str | None, *masks: str | None) -> str | None:
     if text is None:
         return None
     chosen = tuple(given[:1] if given else "" for given in masks) if masks else DEFAULTS
-    return "".join(chosen[_kind(char)] or char for char in text)
+    ascii_table = _ascii_table(chosen)
+    return text.translate(ascii_table if text.isascii() else _MaskTable(chosen, ascii_table))
+
+
+class _MaskTable(dict[int, int]):
+    """Maps code points for `str.translate`. It is filled for one text at a time: it may become large."""
+
+    def __init__(self, chosen: tuple[str, ...], known: dict[int, int]) -> None:
+        super().__init__(known)
+        self._chosen = chosen
+
+    def __missing__(self, code: int) -> int:
+        mask = self[code] = _masked(code, self._chosen)
+        return mask
+
+
+@lru_cache(MASKS_KEPT)
+def _ascii_table(chosen: tuple[str, ...]) -> dict[int, int]:
+    return {code: _masked(code, chosen) for code in range(128)}
+
+
+def _masked(code: int, chosen: tuple[str, ...]) -> int:
+    mask = chosen[_kind(chr(code))]
+    return ord(mask) if mask else code
 
 
 def _kind(char: str) -> int:
@@ -58,7 +85,7 @@ _MASKS = "upper: string, lower: string, digit: string, other: string"
 
 
 def _masking(name: str, doc: str, python: Callable[..., str | None], example: tuple[str, str]) -> Function:
-    overloads = (
+    overloads = never_growing(
         Overload("(text: string, count: int) -> string", python, NullRule.PASS),
         Overload(f"(text: string, count: int, {_MASKS}) -> string", python, NullRule.PASS),
     )
@@ -70,7 +97,7 @@ FUNCTIONS = (
         "MASK",
         "Replaces upper-case letters by X, lower-case letters by x, digits by n and other characters by -, "
         "or by the four given characters; a null keeps that kind of character.",
-        (
+        never_growing(
             Overload("(text: string) -> string", mask, NullRule.PASS),
             Overload(f"(text: string, {_MASKS}) -> string", mask, NullRule.PASS),
         ),

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import regex
 
-from headrace.plan.functions.declaration import Function, Overload
+from headrace.plan.functions.declaration import Function, Overload, never_growing
 from headrace.plan.functions.java.regex import compile_pattern, expand_replacement
-from headrace.plan.limits import REGEX_TIMEOUT_SECONDS, check_length, report_regex_timeout
+from headrace.plan.limits import REGEX_TIMEOUT_SECONDS, check_items, check_length, report_regex_timeout
 
 AREA = "regular expressions"
 
@@ -19,7 +19,11 @@ def extract(pattern: str, text: str, group: int = 0) -> str | None:
 
 @report_regex_timeout
 def extract_all(pattern: str, text: str, group: int = 0) -> list[str | None]:
-    return [match[group] for match in compile_pattern(pattern).finditer(text, timeout=REGEX_TIMEOUT_SECONDS)]
+    found: list[str | None] = []
+    for match in compile_pattern(pattern).finditer(text, timeout=REGEX_TIMEOUT_SECONDS):
+        check_items(len(found))
+        found.append(match[group])
+    return found
 
 
 @report_regex_timeout
@@ -44,6 +48,7 @@ def split(text: str, pattern: str) -> list[str]:
     for match in compile_pattern(pattern).finditer(text, timeout=REGEX_TIMEOUT_SECONDS):
         if match.end() == 0 or (not pattern and match.start() == len(text)):
             continue
+        check_items(len(parts))
         parts.append(text[start : match.start()])
         start = match.end()
     return [*parts, text[start:]]
@@ -53,7 +58,7 @@ FUNCTIONS = (
     Function(
         "REGEXP_EXTRACT",
         "The first match of a pattern in a string, or one group of it; null without a match.",
-        (
+        never_growing(
             Overload("(pattern: string, text: string) -> string", extract),
             Overload("(pattern: string, text: string, group: int) -> string", extract),
         ),

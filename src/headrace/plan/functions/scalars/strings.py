@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import AnyStr
 
-from headrace.plan.functions.declaration import Function, NullRule, Overload
+from headrace.plan.functions.declaration import Function, NullRule, Overload, never_growing
 from headrace.plan.limits import check_length, join_bounded
 
 AREA = "strings"
@@ -73,7 +73,7 @@ FUNCTIONS = (
     Function(
         "CHR",
         "The character of a code point, or of an escape such as \\u004b.",
-        (
+        never_growing(
             Overload("(code: int) -> string", char_of_code),
             Overload("(escapes: string) -> string", char_of_escape),
         ),
@@ -103,7 +103,7 @@ FUNCTIONS = (
     Function(
         "ELT",
         "The string at a position in the list of arguments, the first being 1; null if the position does not exist.",
-        (Overload("(place: int, texts: string...) -> string", elt, NullRule.PASS),),
+        never_growing(Overload("(place: int, texts: string...) -> string", elt, NullRule.PASS)),
         ("ELT(2, 'a', 'b')", "'b'"),
         area=AREA,
     ),
@@ -117,21 +117,21 @@ FUNCTIONS = (
     Function(
         "INITCAP",
         "The string with the first letter of each word in upper case and all others in lower case.",
-        (Overload("(text: string) -> string", initcap),),
+        never_growing(Overload("(text: string) -> string", initcap)),
         ("INITCAP('the qUICK fox')", "'The Quick Fox'"),
         area=AREA,
     ),
     Function(
         "LCASE",
         "The string in lower case.",
-        (Overload("(text: string) -> string", str.lower),),
+        never_growing(Overload("(text: string) -> string", str.lower)),
         ("LCASE('Hello')", "'hello'"),
         area=AREA,
     ),
     Function(
         "UCASE",
         "The string in upper case.",
-        (Overload("(text: string) -> string", str.upper),),
+        never_growing(Overload("(text: string) -> string", str.upper)),
         ("UCASE('Hello')", "'HELLO'"),
         area=AREA,
     ),
@@ -155,7 +155,7 @@ FUNCTIONS = (
     Function(
         "TRIM",
         "The string without spaces and control characters at both ends.",
-        (Overload("(text: string) -> string", lambda text: text.strip(_JAVA_SPACES)),),
+        never_growing(Overload("(text: string) -> string", lambda text: text.strip(_JAVA_SPACES))),
         ("TRIM('  a b ')", "'a b'"),
         area=AREA,
     ),

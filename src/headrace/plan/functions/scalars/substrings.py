@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from headrace.plan.functions.declaration import Function, NullRule, Overload
-from headrace.plan.limits import check_length
+from headrace.plan.functions.declaration import Function, NullRule, Overload, never_growing
+from headrace.plan.limits import check_items, check_length
 
 AREA = "strings"
 
@@ -69,16 +69,19 @@ def _filling(text: Text, length: int, padding: Text) -> Text | None:
 
 
 def split(text: str, delimiter: str) -> list[str]:
+    check_items(text.count(delimiter))
     return text.split(delimiter) if delimiter else list(text) or [""]
 
 
 def split_bytes(data: bytes, delimiter: bytes) -> list[bytes]:
+    check_items(data.count(delimiter))
     return data.split(delimiter) if delimiter else [data[i : i + 1] for i in range(len(data))] or [b""]
 
 
 def split_to_map(text: str, between_entries: str, in_entry: str) -> dict[str, str] | None:
     if not between_entries or not in_entry:
         return None
+    check_items(text.count(between_entries))
     parts = (entry.split(in_entry) for entry in text.split(between_entries))
     return {pair[0]: pair[1] for pair in parts if len(pair) == 2}
 
@@ -99,7 +102,7 @@ FUNCTIONS = (
     Function(
         "SUBSTRING",
         "The string or bytes from a position on, up to a length if one is given.",
-        (
+        never_growing(
             Overload("(text: string, position: int) -> string", substring),
             Overload("(text: string, position: int, length: int) -> string", substring_of_length),
             Overload("(data: bytes, position: int) -> bytes", substring),

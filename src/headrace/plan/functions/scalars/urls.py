@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from urllib.parse import quote_plus, unquote
 
-from headrace.plan.functions.declaration import Function, Overload
+from headrace.plan.functions.declaration import Function, Overload, never_growing
+from headrace.plan.limits import cache_short
 
 AREA = "urls"
 
@@ -40,7 +40,7 @@ class Uri:
     fragment: str | None = None
 
 
-@lru_cache(maxsize=1000)
+@cache_short(1000)
 def parsed(text: str) -> Uri:
     """Returns the parts of a URI, decoded; raises ValueError if it is invalid."""
     opaque = _OPAQUE.fullmatch(text)
@@ -85,7 +85,7 @@ def decode_param(text: str) -> str:
 
 
 def _part(name: str, kind: str, doc: str, python: Callable[[str], object], example: tuple[str, str]) -> Function:
-    return Function(name, doc, (Overload(f"(url: string) -> {kind}", python),), example, area=AREA)
+    return Function(name, doc, never_growing(Overload(f"(url: string) -> {kind}", python)), example, area=AREA)
 
 
 FUNCTIONS = (
@@ -99,14 +99,14 @@ FUNCTIONS = (
     Function(
         "URL_DECODE_PARAM",
         "Decodes a value in the query of a URL.",
-        (Overload("(text: string) -> string", decode_param),),
+        never_growing(Overload("(text: string) -> string", decode_param)),
         ("URL_DECODE_PARAM('url%20encoded')", "'url encoded'"),
         area=AREA,
     ),
     Function(
         "URL_EXTRACT_PARAMETER",
         "The value of a parameter in the query of a URL; null if the URL does not have it.",
-        (Overload("(url: string, name: string) -> string", parameter),),
+        never_growing(Overload("(url: string, name: string) -> string", parameter)),
         ("URL_EXTRACT_PARAMETER('https://a.org/?one=1&two=2', 'two')", "'2'"),
         area=AREA,
     ),
