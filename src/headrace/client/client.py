@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import random
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping
 from itertools import islice
 from typing import Any
 
@@ -15,6 +17,9 @@ from headrace.errors import ConnectionLost, HeadraceError
 DEFAULT_ADDRESS = "http://127.0.0.1:8088"
 _AT_ONCE = 1000  # rows per request: the acknowledgements must fit into the socket buffers until the client reads them
 _FAILED = 400
+_TOO_MANY = 429  # the request was not started
+_BUSY = (_TOO_MANY, 503)  # a script of statements may have been interrupted, so it is not sent again
+_RETRIES, _LONGEST_PAUSE = 4, 30.0
 Document = dict[str, Any]
 Values = Mapping[str, Any]
 OnRowRejected = Callable[[int, HeadraceError], None]
@@ -23,7 +28,8 @@ OnRowRejected = Callable[[int, HeadraceError], None]
 class Client:
     """Holds no connection between requests, so it can live long and be used from any thread.
 
-    `ca` is a file of CA certificates that replaces the system's trust store.
+    A server that is too busy says after how long a request fits. Requests that it did not start are sent again then, a
+    few times. `ca` is a file of CA certificates that replaces the system's trust store.
     """
 
     def __init__(self, address: str = DEFAULT_ADDRESS, *, token: str | None = None, ca: str | None = None) -> None:
@@ -55,7 +61,7 @@ class Client:
     def query(self, text: str, properties: Values | None = None, variables: Values | None = None) -> RowStream:
         """Run a query. With EMIT CHANGES, and for PRINT, rows arrive until the stream is closed."""
         body = {"sql": text, "properties": properties or {}, "sessionVariables": variables or {}}
-        return RowStream(self._exchange("/query-stream", format_json(body).encode(), KSQL_LINES))
+        return RowStream(self._exchange("/query-stream", format_json(body).encode(), KSQL_LINES, again=_BUSY))
 
     def insert(self, stream: str, rows: Iterable[Values], on_refused: OnRowRejected | None = None) -> int:
         """Append rows, each a mapping from column to value, and return their number. All of them are durable on return.
@@ -84,7 +90,7 @@ class Client:
 
     def info(self) -> Document:
         """The server's version and name."""
-        return self._exchange("/info").document()["KsqlServerInfo"]
+        return self._exchange("/info", again=_BUSY).document()["KsqlServerInfo"]
 
     def _execute_in(
         self, language: str, text: str, properties: Values | None, variables: Values | None
@@ -92,7 +98,21 @@ class Client:
         body = {"language": language, "text": text, "properties": properties, "variables": variables}
         return self._exchange("/api/v1/statements", format_json(body).encode()).document()["done"]
 
-    def _exchange(self, path: str, body: bytes | None = None, accept: str = KSQL_JSON) -> Exchange:
+    def _exchange(
+        self,
+        path: str,
+        body: bytes | None = None,
+        accept: str = KSQL_JSON,
+        *,
+        again: Collection[int] = (_TOO_MANY,),
+    ) -> Exchange:
+        """Send a request, and a few times again if the server refuses it for now with one of the statuses `again`."""
+        for _ in range(_RETRIES):
+            exchange = Exchange(self._address, path, body, accept, self._shown)
+            if exchange.status not in again or (seconds := exchange.retry_after) is None or seconds > _LONGEST_PAUSE:
+                return exchange
+            exchange.close()
+            time.sleep(seconds * random.uniform(1.0, 1.5))  # so that refused clients do not all come back at once
         return Exchange(self._address, path, body, accept, self._shown)
 
     def _inserted(self, stream: str, batch: list[Values], before: int) -> dict[int, HeadraceError]:
@@ -100,7 +120,7 @@ class Client:
         body = "".join(f"{format_json(line)}\n" for line in [{"target": stream}, *batch]).encode()
         results: list[Document] = []
         try:
-            with self._exchange("/inserts-stream", body, KSQL_LINES) as exchange:
+            with self._exchange("/inserts-stream", body, KSQL_LINES, again=_BUSY) as exchange:
                 for acknowledgements in exchange.batches():
                     results += acknowledgements
             if results and "status" not in results[-1]:  # not about a row: the server stopped reading the request

@@ -111,6 +111,16 @@ class Exchange:
         """Why the result of a query may be incomplete, for example because a query is starting; usually empty."""
         return self._response.headers.get("Headrace-Notice", "")
 
+    @property
+    def status(self) -> int:
+        return self._response.status
+
+    @property
+    def retry_after(self) -> float | None:
+        """The seconds after which a server that refuses the request for now wants it again; None if it says nothing."""
+        text = self._response.headers.get("Retry-After", "")
+        return float(text) if text.isascii() and text.isdigit() else None
+
     def document(self) -> Any:
         """The whole response as one JSON document; raises if it is an error."""
         with self:

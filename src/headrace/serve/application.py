@@ -20,6 +20,7 @@ from headrace.serve.api.route import AccessLevel
 from headrace.serve.authentication import AuthenticationMiddleware
 from headrace.serve.console import urls
 from headrace.serve.ksql.app import ksql_routes
+from headrace.serve.quota_middleware import QuotaMiddleware
 
 PUBLIC_ROUTES = (
     frozenset(
@@ -49,7 +50,10 @@ def application(node: Node, *, dashboard: bool = False) -> Any:
         routes, lifespan = [*routes, *board.routes], board.lifespan
     return SecurityHeaders(
         AuthenticationMiddleware(
-            Starlette(routes=routes, lifespan=lifespan), node.guard, context.admission, PUBLIC_ROUTES
+            QuotaMiddleware(Starlette(routes=routes, lifespan=lifespan), context.quotas),
+            node.guard,
+            context.admission,
+            PUBLIC_ROUTES,
         )
     )
 

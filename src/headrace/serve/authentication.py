@@ -53,7 +53,7 @@ class AuthenticationMiddleware:
                 )
         except HeadraceError as error:
             await self._note(error, scope, shown)
-            await _refused(error, scope, shown)(scope, receive, send)
+            await refusal(error, scope, shown)(scope, receive, send)
             return
         scope["rights"] = self._guard.rights(principal)
         if principal in (LOCAL, ANONYMOUS):  # their rights do not change
@@ -187,7 +187,7 @@ def _basic(value: str) -> tuple[str, str]:
     return name, password
 
 
-def _refused(error: HeadraceError, scope: Any, shown: RequestCredentials) -> Response:
+def refusal(error: HeadraceError, scope: Any, shown: RequestCredentials | None = None) -> Response:
     """An error in the format of the called API. Browsers are not offered Basic, as they would show a log-in dialog."""
     if isinstance(error, NotAuthenticated) and scope.get("method") == "GET" and urls.is_page(scope["path"]):
         return RedirectResponse(urls.login_redirect(scope["path"]), 303)
@@ -196,6 +196,6 @@ def _refused(error: HeadraceError, scope: Any, shown: RequestCredentials) -> Res
     else:
         status, document = ksql.error_document(error)
     headers = api.error_headers(status, error)
-    if status == 401 and shown.get(b"sec-fetch-mode") is not None:
+    if status == 401 and shown is not None and shown.get(b"sec-fetch-mode") is not None:
         headers["www-authenticate"] = 'Bearer realm="headrace"'
     return Response(json.dumps(document), status, headers, "application/json")

@@ -155,6 +155,18 @@ class ServerSettings:
 
 
 @dataclass(frozen=True)
+class QuotaSettings:
+    """What one user of a server may use; 0: no quota."""
+
+    requests_per_second: int = setting(0, "Requests of one user a second.")
+    bytes_in_per_second: Size = setting(Size(0), "Bytes that one user may send a second.")
+    bytes_out_per_second: Size = setting(Size(0), "Bytes that one user may receive a second.")
+    rows_per_second: int = setting(0, "Rows and records that one user may read or write a second.")
+    queries: int = setting(0, "Pull queries and other reads that one user may have running and waiting at once.")
+    push_queries: int = setting(0, "Push queries and tails that one user may have at once.")
+
+
+@dataclass(frozen=True)
 class AuthSettings:
     """Authentication of a server's clients."""
 
@@ -237,6 +249,7 @@ class Settings:
     spark: SparkSettings = field(default_factory=SparkSettings)
     query: QuerySettings = field(default_factory=QuerySettings)
     server: ServerSettings = field(default_factory=ServerSettings)
+    quota: QuotaSettings = field(default_factory=QuotaSettings)
     auth: AuthSettings = field(default_factory=AuthSettings)
     client: ClientSettings = field(default_factory=ClientSettings)
     views: ViewsSettings = field(default_factory=ViewsSettings)

@@ -13,10 +13,12 @@ from headrace.errors import (
     BadRequest,
     ColumnNotFound,
     ConnectionLost,
+    ServerBusy,
     ServerFailed,
     ServerRefused,
     ServerUnreachable,
     SourceNotFound,
+    TooManyRequests,
     WrongType,
 )
 from tests.unit.client.conftest import Serve
@@ -55,6 +57,28 @@ def test_a_refusal_raises_the_error_of_the_server(address: str) -> None:
     assert caught.value.fix
     with pytest.raises(SourceNotFound):
         Client(address).execute("DESCRIBE nothing;")
+
+
+def busy(status: int, code: str) -> bytes:
+    body = b'{"code": "%s", "message": "too much"}' % code.encode()
+    return b"HTTP/1.1 %d No\r\nRetry-After: 0\r\nContent-Length: %d\r\n\r\n%b" % (status, len(body), body)
+
+
+def test_a_request_that_the_server_did_not_start_is_sent_again(broken: Serve) -> None:
+    refusals = busy(503, "server-busy"), busy(429, "too-many-requests")
+    with Client(broken(*refusals, HEAD + chunk("[1]\n") + END)).query("SELECT 1;") as rows:
+        assert list(rows) == [[1]]
+    assert Client(broken(refusals[1], OK + chunk("[]") + END)).execute("LIST STREAMS;") == []
+
+
+def test_a_refused_request_is_sent_again_a_few_times_only(broken: Serve) -> None:
+    with pytest.raises(TooManyRequests, match="too much"):
+        Client(broken(*[busy(429, "too-many-requests")] * 5)).info()
+
+
+def test_statements_that_a_busy_server_may_have_begun_are_not_sent_again(broken: Serve) -> None:
+    with pytest.raises(ServerBusy):
+        Client(broken(busy(503, "server-busy"))).execute("CREATE TYPE t AS STRUCT<a INT>;")
 
 
 def test_an_unreachable_server_is_an_error() -> None:

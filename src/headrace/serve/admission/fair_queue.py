@@ -51,20 +51,24 @@ class FairQueue:
 
     def check(self, principal: str) -> None:
         """Refuse work that would find no place in the queue."""
+        own = len(self._waiting.get(principal, ()))
+        if 0 < self.limits.quota <= own + self._running[principal]:
+            what = f"{principal} has {self.limits.quota} {self.work} requests already, its quota"
+            raise self._refused(TooManyRequests(what, fix="wait for one of them to end"))
         if self._has_slot(principal):
             return
         if self.queued >= self.limits.queued:
             raise self._refused(ServerBusy(f"{self.queued} {self.work} requests wait already", fix=_LATER))
-        if (own := len(self._waiting.get(principal, ()))) >= self.limits.queued_each:
+        if own >= self.limits.queued_each:
             what = f"{own} {self.work} requests of {principal} wait already"
             raise self._refused(TooManyRequests(what, fix="send fewer at once, and these again later"))
 
     @asynccontextmanager
     async def slot(self, principal: str, *, started: bool = False) -> AsyncIterator[None]:
         """Wait for a slot, and hold it for the block. Work of a response that has `started` is not refused."""
+        if not started:
+            self.check(principal)
         if not self._has_slot(principal):
-            if not started:
-                self.check(principal)
             await self._wait(principal, None if started else self.limits.wait_seconds)
         else:
             self._running[principal] += 1

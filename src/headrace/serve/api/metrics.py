@@ -41,6 +41,7 @@ class MetricsSample:
     bounds: dict[str, dict[int, Bounds]]
     readers: int
     queues: Collection[FairQueue]
+    above_quota: int
 
 
 @dataclass(frozen=True)
@@ -63,7 +64,9 @@ def _measure(context: RequestContext) -> MetricsSample:
     rights = context.rights
     bounds = {name: of for name, of in context.bounds().items() if rights.may(Privilege.READ, topic_resource(name))}
     queries = query_statuses(context.node, context.sampler, rights)
-    return MetricsSample(queries, bounds, context.append_signal.readers, context.admission.queues.values())
+    return MetricsSample(
+        queries, bounds, context.append_signal.readers, context.admission.queues.values(), context.quotas.refused
+    )
 
 
 class MetricsCollector(Collector):
@@ -125,6 +128,10 @@ def _threads(_: MetricsSample) -> Series:
 def _cpu_seconds(_: MetricsSample) -> Series:
     times = os.times()
     return [((), times.user + times.system)]
+
+
+def _above_quota(sample: MetricsSample) -> Series:
+    return [((), sample.above_quota)]
 
 
 def _of_work(value: Callable[[FairQueue], float]) -> Callable[[MetricsSample], Series]:
@@ -205,6 +212,7 @@ METRICS: tuple[Metric, ...] = (
         _of_work(lambda queue: queue.statistics.wait_seconds),
         _CLASS,
     ),
+    Metric(COUNTER, "headrace_quota_refused_total", "Requests that were refused above a quota.", _above_quota),
     Metric(
         COUNTER,
         "headrace_long_waits_total",

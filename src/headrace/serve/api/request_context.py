@@ -13,6 +13,7 @@ from headrace.control.node import Node
 from headrace.control.queries.metrics import MetricsSampler
 from headrace.errors import UnknownTopic
 from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.quotas import Quotas
 from headrace.serve.admission.work_class import WorkClass, work_limits
 from headrace.serve.api.log_io.dashboard_store import dashboard_store
 from headrace.serve.api.log_io.dead_letter_status import DeadLetterResolutions
@@ -33,7 +34,8 @@ class RequestContext:
         self.dashboards = dashboard_store(node.log)
         self.resolutions = DeadLetterResolutions(node.log)
         self.append_signal = AppendSignal(node.log)
-        self.admission = Admission(work_limits(node.settings.server))
+        self.admission = Admission(work_limits(node.settings.server, node.settings.quota))
+        self.quotas = Quotas(node.settings.quota)
         self.pages = TailPageCache(node.log, self.admission)
         self.sampler = MetricsSampler()
         self.budget = BodyBudget(_HELD)

@@ -19,6 +19,7 @@ from starlette.types import Receive, Scope, Send
 from headrace.control.node import Node
 from headrace.errors import BadRequest, HeadraceError
 from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.quotas import charge_rows
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.caller import audit_refusal, request_rights
 from headrace.serve.http.request_body import BodyBudget
@@ -168,6 +169,7 @@ class AcknowledgementResponse(Response):
     async def _appended(self, lines: list[bytes]) -> bytes:
         """Append the valid rows; returns an acknowledgement or an error for each row."""
         failures = await self._insert(lines)
+        charge_rows(len(lines))
         self._take(-_size(lines))
         acknowledgements = [self._ack(self._number + number, failures.get(number)) for number in range(len(lines))]
         self._number += len(lines)

@@ -12,7 +12,7 @@ import itertools
 import logging
 import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from functools import partial
 from typing import Any
 
@@ -31,6 +31,7 @@ from headrace.control.statements.runtime import OFFSET_RESET
 from headrace.errors import HeadraceError, UnknownQuery
 from headrace.plan.actions import TransientSelect
 from headrace.serve.admission.admission import Admission
+from headrace.serve.admission.quotas import charge_rows, open_stream
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.caller import request_rights
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
@@ -137,6 +138,7 @@ class QueryEndpoints:
                 batches = list(itertools.islice(answer.batches, 2))
             if len(batches) > 1:
                 return None
+            charge_rows(len(batches[0]) if batches else 0)
             begin = shape.begin(ResponseHeader.of(prepared.select, self._name(prepared.select)))
             content = begin + shape.rows(batches[0] if batches else ()) + shape.end()
             return Response(content, headers=headers, media_type=shape.content_type)
@@ -164,6 +166,7 @@ class QueryEndpoints:
                         buffered = b""
                     buffered += shape.rows(rows)
                     count += len(rows)
+                    charge_rows(len(rows))
             except HeadraceError as error:
                 if not count:
                     raise
@@ -189,12 +192,16 @@ class QueryEndpoints:
         """Subscribe before the response starts, so that the client misses nothing."""
         news = asyncio.Event()
         subscribed = partial(subscribe, notify=thread_safe_setter(news))
-        reader = await self._admission.run(WorkClass.PUSH, principal, subscribed)
+        with ExitStack() as entered:
+            entered.enter_context(open_stream())
+            reader = await self._admission.run(WorkClass.PUSH, principal, subscribed)
+            ending = entered.pop_all()
         self._open[head.query] = reader, principal
 
         def close() -> None:
             del self._open[head.query]
             self._node.push_queries.unsubscribe(reader)
+            ending.close()
 
         return PushResponse(_events(reader, news, shape, shape.begin(head)), close, shape.content_type)
 
@@ -259,6 +266,7 @@ async def _events(
 ) -> AsyncIterator[bytes]:
     yield begin
     async for rows in subscription_rows(reader, news):
+        charge_rows(len(rows))
         yield shape.rows(rows)
     yield shape.end(LIMIT_REACHED if reader.failure is None else None, reader.failure)
 

@@ -83,6 +83,20 @@ def test_a_principal_over_its_share_of_the_queue_is_refused_and_others_are_not()
     run(test())
 
 
+def test_a_principal_at_its_quota_is_refused_although_there_is_room() -> None:
+    async def test() -> None:
+        work = Work(FairQueue(WorkClass.PULL, WorkLimits(8, quota=1)))
+        await work.begin(ALICE)
+        with pytest.raises(TooManyRequests, match="its quota"):
+            work.queue.check(ALICE)
+        await work.begin(ALICE, started=True)
+        await work.begin(BOB)
+        assert work.began == [ALICE, ALICE, BOB]
+        await work.finish()
+
+    run(test())
+
+
 def test_a_full_queue_refuses_everybody_at_once() -> None:
     async def test() -> None:
         work = Work(queue(running=1, queued=2))

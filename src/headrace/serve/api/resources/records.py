@@ -10,6 +10,7 @@ from headrace.access.principal import LOCAL
 from headrace.contracts import Append, Appended, Topic
 from headrace.errors import BadRequest, UnknownContentType
 from headrace.log.stored_rows import read_schema
+from headrace.serve.admission.quotas import charge_rows
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.partition_reader import PartitionReader
 from headrace.serve.api.log_io.positions import format_positions, positions_after, start_positions
@@ -98,6 +99,7 @@ def _own_name(context: RequestContext, producer: str) -> str:
 
 
 def _produced(topic: Topic, appended: list[Appended]) -> ProduceResponse:
+    charge_rows(sum(one.count for one in appended))
     parts = [AppendedRange(one.partition, one.offset, one.count) for one in appended]
     return ProduceResponse(
         topic.name, sum(part.count for part in parts), parts, format_positions(positions_after(appended))
@@ -120,6 +122,7 @@ def read_records(context: RequestContext, params: ReadRecordsRequest) -> RawResp
     positions = start_positions(context.log, topic.name, _start(params), params.partition)
     reading = PartitionReader(context.log, positions, grows=params.partition is None)
     batches = reading.page(params.limit)
+    charge_rows(sum(map(len, batches)))
     following = format_positions(reading.positions)
     if ARROW in params.accept:
         return RawResponse(encode_arrow(batches, read_schema(topic.schema)), ARROW, {NEXT_HEADER: following})

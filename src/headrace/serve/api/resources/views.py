@@ -21,6 +21,7 @@ from headrace.control.read_your_writes import WriteTracker
 from headrace.errors import BadRequest, HeadraceError, ServerFailed, UnknownView, ViewLagging
 from headrace.plan.sources import SourceInfo
 from headrace.plan.types import identifier_text
+from headrace.serve.admission.quotas import charge_rows
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.positions import Positions, format_positions, parse_positions
 from headrace.serve.api.parameters import in_path, in_query
@@ -142,6 +143,7 @@ def _rows(context: RequestContext, source: SourceInfo, params: ReadViewRequest) 
         raise BadRequest("a page of rows does not support EMIT CHANGES", fix="send the query to /query-stream")
     with context.node.pull_queries.execute(planned) as pulled:
         rows = [row.text for batch in pulled.batches for row in batch]
+        charge_rows(len(rows))
         position = None if pulled.state is None else _position_text(source, pulled.state.position)
     names = [column.name for column in planned.columns]
     facts = {"columns": names, "position": position}

@@ -21,11 +21,12 @@ from headrace.control.serving.result_rows import ResultRow
 from headrace.errors import BadQuery
 from headrace.plan.actions import TransientSelect
 from headrace.plan.types import type_text
+from headrace.serve.admission.quotas import charge_rows
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import QUERY, in_query, read_parameters
 from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.route import AccessLevel, Route
-from headrace.serve.api.streaming.transport import EVENT_STREAM_TYPE, event_stream, socket_stream
+from headrace.serve.api.streaming.transport import EVENT_STREAM_TYPE, counted, event_stream, socket_stream
 from headrace.serve.http.async_events import subscription_rows, thread_safe_setter
 
 WATCH_PATH = "/watch"
@@ -58,14 +59,14 @@ async def watch_query(context: RequestContext, params: WatchRequest, request: Re
     The first event has the columns, each further event an array of changes. An event `error` ends the stream.
     """
     del request
-    return await event_stream(_messages(context, params))
+    return await event_stream(counted(_messages(context, params)))
 
 
 async def watch_query_socket(context: RequestContext, socket: WebSocket) -> None:
     """Run a push query over a WebSocket."""
 
     async def pages() -> AsyncGenerator[PushMessage, None]:
-        return _messages(context, read_parameters(WatchRequest, {QUERY: socket.query_params}))
+        return counted(_messages(context, read_parameters(WatchRequest, {QUERY: socket.query_params})))
 
     await socket_stream(socket, pages)
 
@@ -78,6 +79,7 @@ async def _messages(context: RequestContext, params: WatchRequest) -> AsyncGener
     try:
         yield _columns(select)
         async for rows in subscription_rows(reader, news, _BEAT):
+            charge_rows(len(rows))
             yield _changes(rows)
         yield _end(reader)
     finally:

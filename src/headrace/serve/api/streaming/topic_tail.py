@@ -18,6 +18,7 @@ from headrace.access.grants import Privilege, ResourceType
 from headrace.contracts import Topic
 from headrace.control.statements.permissions import redact_errors
 from headrace.errors import SlowConsumer
+from headrace.serve.admission.quotas import charge_rows
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.log_io.positions import Positions, format_positions, start_positions
 from headrace.serve.api.parameters import HEADER, PATH, QUERY, in_header, in_query, read_parameters
@@ -25,7 +26,7 @@ from headrace.serve.api.request_context import RequestContext
 from headrace.serve.api.resources.topics import TopicRequest, user_topic
 from headrace.serve.api.route import RequiredPrivilege, Route
 from headrace.serve.api.streaming.page_cache import TailPage
-from headrace.serve.api.streaming.transport import EVENT_STREAM_TYPE, event_stream, socket_stream
+from headrace.serve.api.streaming.transport import EVENT_STREAM_TYPE, counted, event_stream, socket_stream
 from headrace.serve.http.async_events import wait_for_event
 
 TAIL_PATH = "/topics/{topic}/tail"
@@ -63,6 +64,7 @@ class TopicTail:
                 woken.clear()
                 page = await self._next()
                 if page.lines:
+                    charge_rows(len(page.lines))
                     yield page
                     continue
                 if not await wait_for_event(woken, _BEAT):
@@ -92,7 +94,7 @@ async def tail_topic(context: RequestContext, params: TailRequest, request: Requ
     """
     del request
     following = await context.run(TopicTail, context, params)
-    return await event_stream(following.pages())
+    return await event_stream(counted(following.pages()))
 
 
 # -- WebSocket ------------------------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ async def tail_socket(context: RequestContext, socket: WebSocket) -> None:
         params = _tail_parameters(socket)
         NEEDS.check(context.rights, params)
         with redact_errors(context.rights):
-            return (await context.run(TopicTail, context, params)).pages()
+            return counted((await context.run(TopicTail, context, params)).pages())
 
     await socket_stream(socket, pages)
 

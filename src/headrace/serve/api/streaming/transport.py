@@ -17,6 +17,7 @@ from starlette.responses import Response
 from starlette.websockets import WebSocket
 
 from headrace.errors import HeadraceError
+from headrace.serve.admission.quotas import open_stream
 from headrace.serve.api.errors import error_document, error_headers, http_status, to_headrace_error
 
 EVENT_STREAM_TYPE = "text/event-stream"
@@ -26,6 +27,14 @@ STALL_TIMEOUT = 30.0
 
 MessageStream = AsyncGenerator[Any, None]
 """A stream of pages, each with its text as an `event` (bytes) and as a `message`."""
+
+
+async def counted(pages: MessageStream) -> MessageStream:
+    """The same pages; the stream counts towards the quota of its user until it ends."""
+    with open_stream():
+        async with aclosing(pages):
+            async for page in pages:
+                yield page
 
 
 async def event_stream(pages: MessageStream) -> Response:
@@ -72,7 +81,9 @@ async def socket_stream(socket: WebSocket, begin: Callable[[], Awaitable[Message
         first = await anext(pages)
     except HeadraceError as error:
         status = http_status(error)
-        refused = Response(orjson.dumps(error_document(error)), status, error_headers(status), "application/json")
+        refused = Response(
+            orjson.dumps(error_document(error)), status, error_headers(status, error), "application/json"
+        )
         await socket.send_denial_response(refused)
         return
     await socket.accept()
