@@ -15,7 +15,6 @@ before the removal costs only space, and of two concurrent snapshots either may 
 from __future__ import annotations
 
 import contextlib
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from headrace.log.shared_writer import SharedWriter
 from headrace.log.stored_rows import from_records
 from headrace.log.topic_spec import ensure_topic
 from headrace.record import Record, StoredRecord
+from headrace.watched_lock import WatchedLock
 
 S = TypeVar("S")
 T = TypeVar("T")
@@ -99,7 +99,7 @@ class FoldedTopic(Generic[S]):
         self._spec = spec
         self._snapshots = snapshots
         self._writer = SharedWriter(log, writer or topic)
-        self._lock = threading.RLock()
+        self._lock = WatchedLock("internal topic")
         self._is_ensured = False
         self._written = 0
         """One after the last offset that this process appended."""

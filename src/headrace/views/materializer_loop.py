@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 
 from headrace.backoff import Backoff
@@ -17,6 +17,7 @@ from headrace.errors import Closed, ViewLagging
 from headrace.log.follow_loop import IDLE_SECONDS, FollowLoop
 from headrace.views.contract import Position, View, ViewState
 from headrace.views.materializer import ViewMaterializer
+from headrace.watched_lock import WatchedLock
 
 _QUIET_SECONDS = 0.01
 _BACKOFF = Backoff(1.0, 60.0)
@@ -33,6 +34,9 @@ class ViewTask:
     failures: int = 0
     """Failures in a row."""
     retry_at: float = 0.0
+    is_removed: bool = False
+    turn: WatchedLock = field(default_factory=lambda: WatchedLock("materialized view"))
+    """Held during a step of this view: the steps of others are not waited for."""
 
 
 class MaterializerLoop:
@@ -44,14 +48,15 @@ class MaterializerLoop:
         self._loop = FollowLoop(log, "views", self._turn, quiet_seconds=_QUIET_SECONDS).start()
 
     def add(self, materializer: ViewMaterializer) -> None:
-        with self._changed:
-            self._tasks[materializer.name] = ViewTask(materializer)
+        self._tasks[materializer.name] = ViewTask(materializer)
         self._loop.wake()
 
     def remove(self, name: str) -> None:
         """Stops materializing a view. After it returns nothing more is applied; the view itself stays open."""
-        with self._changed:
-            self._tasks.pop(name, None)
+        if (task := self._tasks.get(name)) is not None:
+            task.is_removed = True
+            with task.turn:
+                self._tasks.pop(name, None)
 
     def view(self, name: str) -> View | None:
         task = self._tasks.get(name)
@@ -92,15 +97,16 @@ class MaterializerLoop:
 
     def _step(self, task: ViewTask) -> float:
         """Returns the seconds until the view's next step if nothing is appended."""
-        with self._changed:
-            if self._tasks.get(task.materializer.name) is not task:
+        with task.turn:
+            if task.is_removed:
                 return IDLE_SECONDS
             if (retry_in := task.retry_at - time.monotonic()) > 0:
                 return min(retry_in, IDLE_SECONDS)
             if not self._try_step(task):
                 return IDLE_SECONDS
+        with self._changed:
             self._changed.notify_all()
-            return 0.0
+        return 0.0
 
     def _try_step(self, task: ViewTask) -> bool:
         try:

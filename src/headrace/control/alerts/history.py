@@ -11,7 +11,6 @@ send; `OUTCOMES_TOPIC` has the outcome of each message. `AlertHistory` follows a
 from __future__ import annotations
 
 import json
-import threading
 from collections import OrderedDict
 from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from headrace.plan.alerts import RAISED, TOPIC
 from headrace.plan.catalog import Catalog
 from headrace.plan.nodes import Query
 from headrace.record import StoredRecord
+from headrace.watched_lock import WatchedLock
 
 OFFSETS_TOPIC = "__alerts_marks"
 OUTCOMES_TOPIC = "__alerts_sent"
@@ -96,7 +96,7 @@ class AlertHistory:
     _offsets: dict[str, dict[str, Any]] = field(default_factory=dict)
     """By notifier."""
     _positions: dict[str, int] = field(default_factory=dict)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
+    _lock: WatchedLock = field(default_factory=lambda: WatchedLock("history of notices"))
 
     def raised(self, query: str) -> list[Notice]:
         """Notices that an alert's query has raised and not cleared."""

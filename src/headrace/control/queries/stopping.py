@@ -16,6 +16,7 @@ from headrace.plan.nodes import Query
 
 _logger = logging.getLogger(__name__)
 Action = Callable[[], None]
+_FORCE_SECONDS = 60.0  # beyond the deadline: to end the batch, or its process, by force, and for what has to follow
 
 
 class QueryStop:
@@ -26,6 +27,8 @@ class QueryStop:
         self.name = query.id
         self.blocks = {query.id}
         self._timeout = timeout
+        self.longest = timeout + _FORCE_SECONDS
+        """Seconds after which nobody waits for the stop any longer."""
         self._on_complete = on_complete
         self._actions: list[Action] = []
         self._lock = threading.Lock()
@@ -43,7 +46,7 @@ class QueryStop:
                 self._actions.append(action)
             return not self._is_complete
 
-    def wait(self, timeout: float | None = None) -> bool:
+    def wait(self, timeout: float) -> bool:
         return self._completed.wait(timeout)
 
     def _run(self, handle: QueryHandle | None) -> None:

@@ -35,6 +35,7 @@ from headrace.log.embedded.storage.store import translate_errors
 from headrace.plan.nodes import Query
 from headrace.plan.serialization import Setup, no_setup
 from headrace.settings import Settings
+from headrace.watched_lock import WatchedLock
 
 _PAUSE = 0.05  # seconds between checks of queries that are starting
 _MAX_STARTING = 2  # queries that may be starting at once
@@ -72,7 +73,7 @@ class Supervisor:
         self.stops: dict[str, QueryStop] = {}
         """Queries that are stopping."""
         self._starting: dict[str, Query] = {}
-        self._lock = threading.RLock()
+        self._lock = WatchedLock("queries")
         """Guards the dictionaries; nobody waits for Spark or for the log while holding it."""
         self.failed: dict[str, HeadraceError] = {}
         """Queries that have failed and are not restarted."""
@@ -259,7 +260,7 @@ class Supervisor:
         """Restart a script's query from its checkpoint if the policy allows it; else raise the failure."""
         self._count_restart(query, failure, made_progress=self.running[query].progress.batches > 0)
         if (stop := self.stop(query)) is not None:
-            stop.wait()
+            stop.wait(stop.longest)
         self.start(query)
 
     def is_idle(self) -> bool:
@@ -304,7 +305,8 @@ class Supervisor:
     def wait_until_stopped(self) -> None:
         """Wait for all stops that have begun."""
         for stop in list(self.stops.values()):
-            stop.wait()
+            if not stop.wait(stop.longest):
+                _logger.warning("query %s has not stopped after %g s", stop.name, stop.longest)
 
     def restart_workers(self) -> None:
         """Stop all queries and release what they shared; each resumes when it is started again."""

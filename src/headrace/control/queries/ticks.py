@@ -29,6 +29,7 @@ from headrace.record import Record
 
 _logger = logging.getLogger(__name__)
 _BUSY_WAIT = 0.05  # seconds until a busy query is checked again
+_CLOSE_TIMEOUT = 60.0  # seconds: a tick may be being appended
 _MAX_WAIT = 3600.0  # seconds; system calls limit how long a wait may be
 _MAX_BATCH_MS = 60_000  # milliseconds; a longer difference is not the duration of a batch
 
@@ -133,7 +134,7 @@ class Ticker:
         with self._changed:
             self._closed = True
             self._changed.notify()
-        self._thread.join()
+        self._thread.join(_CLOSE_TIMEOUT)
 
     def _run(self) -> None:
         while (due := self._wait_for_due()) is not None:

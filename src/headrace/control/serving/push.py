@@ -30,6 +30,7 @@ from headrace.errors import Closed, HeadraceError, QueryFailed, QueryTimeLimitEx
 from headrace.log.follow_loop import IDLE_SECONDS, FollowLoop
 from headrace.plan.actions import TransientSelect
 from headrace.plan.nodes import walk
+from headrace.watched_lock import WatchedLock
 
 MAX_BUFFERED_ROWS = 10_000
 """Limit of the rows buffered for a reader."""
@@ -154,7 +155,7 @@ class PushQueries:
         self._log, self._clock = log, clock
         self.max_queries = max_queries
         """Limit of concurrent push queries; 0 is no limit."""
-        self._lock = threading.Lock()
+        self._lock = WatchedLock("push queries")
         self.feeds: list[PushFeed] = []
         self._loop = FollowLoop(log, "pushes", self._turn).start()
 
@@ -167,16 +168,23 @@ class PushQueries:
     ) -> PushSubscription:
         reader = PushSubscription(select.limit, notify)
         key = None if from_beginning or not is_stateless(select) else (select.query.sink, select.columns)
-        with self._lock:
-            self._check_limit()
-            feed = next((feed for feed in self.feeds if key is not None and feed.key == key), None)
-            if feed is None:
-                follower = TransientQuery(self._log, select.query, from_beginning=from_beginning)
-                feed = PushFeed(follower, ResultRowWriter(select), is_timed(select.query), key)
-                self.feeds.append(feed)
-            feed.readers = (*feed.readers, reader)
+        if not self._join(key, reader):
+            follower = TransientQuery(self._log, select.query, from_beginning=from_beginning)  # reads the log
+            self._join(key, reader, PushFeed(follower, ResultRowWriter(select), is_timed(select.query), key))
         self._loop.wake()
         return reader
+
+    def _join(self, key: object, reader: PushSubscription, new: PushFeed | None = None) -> bool:
+        """Add a reader to the feed that it can share, or else to a new one; whether there was one."""
+        with self._lock:
+            self._check_limit()
+            feed = next((feed for feed in self.feeds if key is not None and feed.key == key), new)
+            if feed is None:
+                return False
+            feed.readers = (*feed.readers, reader)
+            if feed is new:
+                self.feeds.append(feed)
+            return True
 
     def print(self, printer: TopicPrinter, *, notify: Callable[[], None]) -> PushSubscription:
         reader = PushSubscription(printer.limit, notify)

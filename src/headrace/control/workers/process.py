@@ -38,9 +38,11 @@ from headrace.engine.progress import Progress
 from headrace.engine.query import PreparedQuery
 from headrace.engine.task_report import TaskReport
 from headrace.errors import HeadraceError, ProcessLost
+from headrace.watched_lock import WatchedLock
 
 _STOP_TIMEOUT = 15.0  # seconds that a process, or a query, has to stop by itself once it is drained
 _FORCE_TIMEOUT = 5.0  # seconds that a query has to stop once it is interrupted, before its process is killed
+_KILL_TIMEOUT = 10.0  # seconds that a killed process has to end
 _logger = logging.getLogger(__name__)
 MessageHandler = Callable[[Mapping[str, Any]], None]
 
@@ -55,7 +57,7 @@ class WorkerProcess:
         self._handlers: dict[str, MessageHandler] = {}
         self._lock = threading.Lock()
         self._ended = threading.Event()
-        self._close_lock = threading.Lock()
+        self._close_lock = WatchedLock("end of a worker process")
         self._closed = False
         self._scratch = ScratchDirectory()  # for Spark, which does not clean up when it is killed
         self._process = _spawn(config.settings.storage.data / "logs" / "spark.log", str(self._scratch.folder))
@@ -105,11 +107,18 @@ class WorkerProcess:
             self._closed = True
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
-            self._listener.join()
-            self._process.wait()
+            self._await_end()
             self._outbox.put(None)
-            self._sender.join()
+            self._sender.join(_KILL_TIMEOUT)
             self._scratch.close()
+
+    def _await_end(self) -> None:
+        """Wait until the killed process has ended; a process of its own may hold its pipe open for longer."""
+        self._listener.join(_KILL_TIMEOUT)
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_KILL_TIMEOUT)
+            return
+        _logger.warning("process %s does not end although it was killed", self.pid)
 
     def _send_all(self) -> None:
         """Send commands until the process has ended, or None is next: that closes the pipe."""

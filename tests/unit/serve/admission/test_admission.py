@@ -55,7 +55,7 @@ def test_statements_that_wait_do_not_stop_health_metrics_and_status(tmp_path: Pa
     with _blocked(tmp_path) as (client, free), ThreadPoolExecutor(20) as clients:
         sent = [clients.submit(_statement, client, "/ksql") for _ in range(20)]
         wait_until(lambda: sum(one.done() for one in sent) >= 17)  # one runs, two wait, the rest is refused
-        for path in ("/healthcheck", "/metrics", "/info", "/api/v1/status", "/api/v1/users"):
+        for path in ("/healthcheck", "/metrics", "/info", "/api/v1/status", "/api/v1/topics"):
             assert client.raw("GET", path)[0] == 200, path
         assert client.raw("POST", "/query", b'{"ksql": "SELECT * FROM nothing;"}')[0] == 400
         shown = client.raw("GET", "/metrics")[1].decode()

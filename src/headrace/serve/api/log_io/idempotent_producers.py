@@ -13,6 +13,7 @@ from contextlib import suppress
 
 from headrace.contracts import Append, Appended, Log, Writer
 from headrace.errors import BadRequest, SequenceGap, WriterFenced
+from headrace.watched_lock import WatchedLock
 
 _OPEN = 1_000  # writers held open; any other one is opened again, which costs a commit
 _LONGEST = 200
@@ -48,7 +49,7 @@ class _Numbered:
     def __init__(self, log: Log, name: str) -> None:
         self._log = log
         self._name = name
-        self._turn = threading.Lock()
+        self._turn = WatchedLock("idempotent producer")
         self._writer: Writer | None = None
 
     def append(self, number: int, appends: Sequence[Append]) -> list[Appended] | None:
