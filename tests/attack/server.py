@@ -20,7 +20,7 @@ import psutil
 from headrace.access.secret_files import find_local_secret
 from headrace.log.kafka.local_cluster import free_ports
 
-HEADRACE = (sys.executable, "-c", "from headrace.cli import main; main()")
+HEADRACE = (sys.executable, "-P", "-c", "from headrace.cli import main; main()")
 NO_ANSWER = (OSError, http.client.HTTPException)
 """What a request raises when the server does not answer."""
 _START_SECONDS = 90.0
@@ -50,9 +50,10 @@ class Answer:
 class AttackedServer:
     """A running server; `settings` are environment variables without their prefix, like `auth_mode`."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None, cwd: Path | None = None) -> None:
         self.folder = folder
         """The data folder."""
+        self._cwd = cwd
         (self.port,) = free_ports(1)
         self._output = folder.parent / f"{folder.name}.output"
         self._environment = os.environ | {f"HEADRACE_{name.upper()}": value for name, value in (settings or {}).items()}
@@ -96,6 +97,7 @@ class AttackedServer:
                 stdout=output,
                 stderr=output,
                 env=self._environment,
+                cwd=self._cwd,
                 start_new_session=True,
             )
         self._sessions.add(self._process.pid)

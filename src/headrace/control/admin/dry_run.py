@@ -6,12 +6,12 @@ them, with their position.
 
 from __future__ import annotations
 
-import os
 import signal
 import subprocess
 import sys
 
 from headrace.errors import BadPython
+from headrace.import_path import child_environment
 from headrace.lang.python.app_code import AppCode
 
 TIMEOUT_SECONDS = 60.0  # seconds
@@ -24,11 +24,11 @@ _EXECUTE = (
 def dry_run(code: AppCode) -> None:
     try:
         done = subprocess.run(
-            [sys.executable, "-P", "-c", _EXECUTE, code.path],
+            [sys.executable, "-c", _EXECUTE, code.path],
             input=code.source.encode(),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+            env=child_environment(),
             timeout=TIMEOUT_SECONDS,
             check=False,
         )

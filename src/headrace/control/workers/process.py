@@ -38,6 +38,7 @@ from headrace.engine.progress import Progress
 from headrace.engine.query import PreparedQuery
 from headrace.engine.task_report import TaskReport
 from headrace.errors import HeadraceError, ProcessLost
+from headrace.import_path import child_environment
 from headrace.watched_lock import WatchedLock
 
 _STOP_TIMEOUT = 15.0  # seconds that a process, or a query, has to stop by itself once it is drained
@@ -250,19 +251,13 @@ class WorkerQueryHandle:
 
 
 def _spawn(log: Path, scratch: str) -> subprocess.Popen[bytes]:
-    path = os.pathsep.join(entry or str(Path.cwd()) for entry in sys.path)
     with open_for_append(log) as file:
         return subprocess.Popen(
-            [
-                sys.executable,
-                "-P",
-                "-m",
-                "headrace.control.workers.worker",
-            ],  # -P: import nothing from the working folder implicitly
+            [sys.executable, "-m", "headrace.control.workers.worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=file,
-            env={**os.environ, "PYTHONPATH": path, "SPARK_LOCAL_DIRS": scratch},
+            env={**child_environment(), "SPARK_LOCAL_DIRS": scratch},
             start_new_session=True,  # Ctrl-C goes to the parent only, which drains
         )
 

@@ -35,7 +35,7 @@ PRELOADED_MODULES = (
 def main() -> None:
     preload(sys.argv[1] if len(sys.argv) > 1 else _WORKER)
     if thread_count() > 1:
-        os.execv(sys.executable, [sys.executable, "-m", "pyspark.daemon", *sys.argv[1:]])
+        os.execv(sys.executable, [sys.executable, "-P", "-m", "pyspark.daemon", *sys.argv[1:]])
     gc.collect()
     gc.freeze()  # memory shared with the workers stays shared
     from pyspark.daemon import manager

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 
 from headrace.engine.spark.failures import is_spark_gone
 from headrace.errors import MissingDependency, ProcessLost
+from headrace.import_path import SAFE, safe_children
 from headrace.settings import Settings
 
 _PATIENCE = 10.0  # seconds
@@ -43,6 +44,7 @@ CONF: Mapping[str, str] = {
     "spark.python.daemon.module": "headrace.engine.spark.daemon",  # workers with their modules imported
     # Over TCP, every task waits some 40 ms for its input: small writes are delayed until earlier ones are acknowledged.
     "spark.python.unix.domain.socket.enabled": "true",
+    **{f"spark.executorEnv.{name}": value for name, value in SAFE.items()},  # no imports from the working folder
     "spark.python.worker.reuse": "true",  # mapped files and connections stay open in the workers
     # A batch for Python is bounded by its rows. Spark would recount its bytes for every row, walking through all lists
     # that are null: that takes a third of the time, and with null lists a hundred times as long.
@@ -75,7 +77,8 @@ def spark_session(
     if jars:
         builder = builder.config("spark.jars", ",".join(str(jar) for jar in jars))
     try:
-        return builder.getOrCreate()
+        with safe_children():  # for Python processes that Spark starts without the environment of its conf
+            return builder.getOrCreate()
     except Exception as error:
         if is_spark_gone(error) or _has_ended_early(error):
             raise ProcessLost(

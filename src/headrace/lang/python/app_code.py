@@ -9,6 +9,7 @@ fails, none of its declarations take effect.
 from __future__ import annotations
 
 import linecache
+import os
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +22,7 @@ from typing import ClassVar
 from uuid import uuid4
 
 from headrace.errors import BadPython, HeadraceError
+from headrace.import_path import add_folder
 from headrace.lang.python.app import App, created_apps
 from headrace.plan import operators
 from headrace.plan.functions import restore_user_functions, user_functions, withdraw
@@ -145,9 +147,8 @@ def execute(code: AppCode) -> ModuleType:
     module = ModuleType(code.module)
     module.__file__ = code.path
     sys.modules[code.module] = module
-    folder = str(Path(code.path).resolve().parent)
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
+    if os.path.isfile(code.path):  # else the code was sent from elsewhere
+        add_folder(str(Path(code.path).resolve().parent))
     # `inspect` must find the text that was executed, not the current content of the file.
     linecache.cache[code.path] = (len(code.source), None, code.source.splitlines(keepends=True), code.path)
     before = all_declarations()
