@@ -12,7 +12,7 @@ from headrace.access.authorization import NO_RIGHTS, Rights
 from headrace.access.guard import Guard
 from headrace.access.principal import ANONYMOUS, LOCAL
 from headrace.access.tokens import is_loopback
-from headrace.errors import HeadraceError, NotAllowed, NotAuthenticated
+from headrace.errors import CodeRefused, HeadraceError, NotAllowed, NotAuthenticated
 from headrace.serve.admission.admission import Admission
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.http.proxy_headers import PROXY_HEADERS
@@ -53,7 +53,7 @@ def request_rights(connection: HTTPConnection) -> Rights:
 
 async def audit_refusal(guard: Guard, admission: Admission, connection: HTTPConnection, error: HeadraceError) -> None:
     """Record a denial in the audit log."""
-    if isinstance(error, NotAllowed):
+    if isinstance(error, NotAllowed | CodeRefused):
         principal = request_rights(connection).principal.name
         note = partial(guard.audit.note_once, "refused", principal, what=error.what)
         await admission.go_on(WorkClass.AUTHENTICATION, principal, note)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 
 from headrace.access.authorization import ALL_RIGHTS, Rights
 from headrace.access.guard import Guard
 from headrace.contracts import Log
+from headrace.control.admin.dry_run import dry_run
 from headrace.control.queries.reconciler import Reconciler
 from headrace.control.queries.supervisor import RegisteredQuery, Supervisor
 from headrace.control.statements.apply import StatementResult
@@ -14,9 +16,7 @@ from headrace.control.statements.deployed_apps import DeployedApp
 from headrace.control.statements.order import StatementOrder
 from headrace.control.statements.replay import Replay, empty_catalog
 from headrace.control.statements.state import ServerState
-from headrace.errors import (
-    AppInUse,
-)
+from headrace.errors import AppInUse, HeadraceError
 from headrace.lang.executor import ScriptExecutor
 from headrace.lang.python.app_code import AppCode
 from headrace.lang.registry import dialect_of
@@ -54,16 +54,21 @@ class AppDeployer:
         on_done: Callable[[StatementResult], None] = lambda result: None,
     ) -> DeployedApp:
         """Deploy an app's code, and apply those of its statements that are not applied yet. Deployed again, it replaces
-        the earlier version: queries that call it resume with the new code, or the deployment is refused as a whole."""
+        the earlier version: queries that call it resume with the new code, or the deployment is refused as a whole.
+
+        The code is recorded in the audit log before a subprocess executes it, and so is its refusal."""
         rights.check_admin("send code")
+        self._audit("code", rights, code)
+        with self._refusal_audited(code, rights):
+            dry_run(code)
         with self._order.turn(f"deployment of {code.path}"):
-            with self._state.apps.stage(code) as deployed:
+            with self._refusal_audited(code, rights), self._state.apps.stage(code) as deployed:
                 before = self._state.apps.deployed_apps.get(deployed.name)
                 replay = self._state.replay.with_app(empty_catalog(self._log), deployed)
                 changed = self._changed_by(replay, before, deployed)
                 left = "\n".join(deployed.unapplied_statements(before, {entry.text for entry in replay.needed()}))
                 self._check_statements(left, replay.catalog.copy())
-                self._guard.audit.note("code", rights.principal.name, app=deployed.name)
+                self._audit("code-accepted", rights, code, app=deployed.name)
                 entry = self._state.journal.add_code(deployed.name, {"source": code.source, "path": code.path})
             replay.add_code(entry)
             self._state.replay = replay
@@ -71,6 +76,17 @@ class AppDeployer:
             self._resume_changed(changed)
             self._execute(left, rights=rights, on_done=on_done)
         return deployed
+
+    @contextmanager
+    def _refusal_audited(self, code: AppCode, rights: Rights) -> Iterator[None]:
+        try:
+            yield
+        except HeadraceError as error:
+            self._audit("code-refused", rights, code, reason=str(error))
+            raise
+
+    def _audit(self, action: str, rights: Rights, code: AppCode, **details: str) -> None:
+        self._guard.audit.note(action, rights.principal.name, file=code.path, sha256=code.sha256, **details)
 
     def _check_statements(self, text: str, catalog: Catalog) -> None:
         dialect = dialect_of()

@@ -44,7 +44,11 @@ class AppCode:
 
     @property
     def module(self) -> str:
-        return f"headrace_app_{sha256(self.source.encode()).hexdigest()[:16]}"
+        return f"headrace_app_{self.sha256[:16]}"
+
+    @property
+    def sha256(self) -> str:
+        return sha256(self.source.encode()).hexdigest()
 
     @property
     def declared(self) -> Declarations:
@@ -147,7 +151,7 @@ def execute(code: AppCode) -> ModuleType:
     module = ModuleType(code.module)
     module.__file__ = code.path
     sys.modules[code.module] = module
-    if os.path.isfile(code.path):  # else the code was sent from elsewhere
+    if os.path.isabs(code.path) or os.path.isfile(code.path):  # else it is a mere name, and no folder is meant
         add_folder(str(Path(code.path).resolve().parent))
     # `inspect` must find the text that was executed, not the current content of the file.
     linecache.cache[code.path] = (len(code.source), None, code.source.splitlines(keepends=True), code.path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.access.audit import read_audit
 from headrace.control.node import Node
 from headrace.control.statements.apply import StatementResult
 from headrace.engine.checkpoint import Checkpoint
@@ -121,6 +122,30 @@ def test_changed_code_is_used_by_the_queries_that_call_it(opened: Callable[[], N
     assert node.apps.setup_of(node.supervisor.queries["CSAS_SAFE_2"].query) == CombinedSetup(
         (node.apps.base, AppCode(OTHER))
     )
+
+
+def test_code_is_audited_before_it_runs_and_when_it_is_refused(
+    opened: Callable[[], Node], log: EmbeddedLog, tmp_path: Path
+) -> None:
+    node, copy = opened(), tmp_path / "audit"
+    reads_audit = (
+        "from pathlib import Path; from headrace.access.audit import read_audit; "
+        "from headrace.log.embedded import EmbeddedLog\n"
+        f"if not Path({str(copy)!r}).exists():\n"
+        f"    with EmbeddedLog(Path({str(log.folder)!r})) as log:\n"
+        f"        Path({str(copy)!r}).write_text(list(read_audit(log))[-1].action)\n"
+    )
+    code = AppCode(reads_audit + "raise ValueError('no')", "evil.py")
+    with pytest.raises(BadPython):
+        node.deploy(code)
+    assert copy.read_text() == "code"  # what the code has found in the audit log
+    node.deploy(AppCode(SHOP, "shop.py"))
+    entries = [entry for entry in read_audit(log) if entry.action.startswith("code")]
+    assert [entry.action for entry in entries] == ["code", "code-refused", "code", "code-accepted"]
+    ran, refused, _, accepted = entries
+    assert ran.details == {"file": "evil.py", "sha256": code.sha256}
+    assert refused.details == {**ran.details, "reason": "bad-python: ValueError: no\n  at evil.py:5"}
+    assert (accepted.principal, accepted.details["app"]) == ("local", "shop")
 
 
 @pytest.mark.parametrize(

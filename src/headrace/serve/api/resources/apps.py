@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from headrace.control.admin.dry_run import dry_run
 from headrace.control.statements.deployed_apps import DeployedApp
 from headrace.errors import HeadraceError
 from headrace.lang.python.app_code import AppCode
@@ -66,10 +65,11 @@ def deploy_app(context: RequestContext, params: DeployRequest) -> DeployResult:
     Deploying again replaces the code, and executes only the statements that are new.
     """
     done: list[ExecutedStatement] = []
-    dry_run(code := AppCode(params.source, params.path))
     try:
         deployed = context.node.deploy(
-            code, rights=context.rights, on_done=lambda outcome: done.append(result_of(outcome))
+            AppCode(params.source, params.path),
+            rights=context.rights,
+            on_done=lambda outcome: done.append(result_of(outcome)),
         )
     except HeadraceError as error:
         error.done = done  # type: ignore[attr-defined] - reported with the error

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from headrace.access.audit import read_audit
 from headrace.client import Client as OwnClient
 from headrace.control.admin import dry_run
 from headrace.control.node import Node
@@ -75,6 +76,8 @@ def test_only_admins_deploy_code_wherever_they_are(ask: Client, anonymous: Clien
     assert anonymous("POST", "/apps", body, authorization=alice, x_forwarded_for="10.1.2.3")[0] == 200
     node.settings = node.settings.replace(server_accept_code=False)
     assert ask("POST", "/apps", body)[1]["code"] == "code-refused"
+    refusals = [entry.details["what"] for entry in read_audit(node.log) if entry.action == "refused"]
+    assert "this server does not accept code" in refusals
 
 
 def test_the_client_and_the_command_line_deploy_apps(server: Server, ask: Client, headrace: Program) -> None:
