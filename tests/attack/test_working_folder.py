@@ -107,6 +107,6 @@ def test_an_app_imports_its_neighbours_but_none_named_like_pythons_own(tmp_path:
     assert "Hello Ann" in rows.stdout
 
 
-def _has(server: AttackedServer, query: str, row: list[object]) -> bool:
+def _has(server: AttackedServer, query: str, row: Sequence[object]) -> bool:
     answer = server.post("/query", {"ksql": query})
-    return answer.status == 200 and json.dumps(row).replace(" ", "") in answer.body.decode().replace(" ", "")
+    return answer.status == 200 and json.dumps(list(row)).replace(" ", "") in answer.body.decode().replace(" ", "")
