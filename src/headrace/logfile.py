@@ -18,6 +18,7 @@ from logging.handlers import RotatingFileHandler
 from typing import Any
 
 from headrace.errors import BadSetting, HeadraceError, ReadOnly
+from headrace.private_folder import make_private
 from headrace.secrets import redact
 from headrace.settings import Settings
 
@@ -33,7 +34,7 @@ def configure(settings: Settings) -> logging.Handler:
         )
     path = settings.storage.data / "logs" / "headrace.log"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         handler = SharedFile(path, maxBytes=settings.logging.max_file_bytes, backupCount=settings.logging.max_files)
     except OSError as error:
         raise ReadOnly(

@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from headrace.errors import BadSecret, UnknownSecret, suggestion
+from headrace.private_folder import make_private
 
 MASK = "********"
 _REFERENCE = re.compile(r"\$\{(env|file|secret):([^}]*)\}")
@@ -114,7 +115,7 @@ def save_secret(name: str, text: str, data: Path) -> None:
     """Save a secret; replaces one of the same name."""
     path = _path(name, data)
     _text(text.encode())
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_private(path.parent)
     staged = path.with_name(f".{name}.partial")
     staged.unlink(missing_ok=True)
     with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:

@@ -13,6 +13,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from headrace.errors import SecretDamaged
+from headrace.private_folder import make_private
 
 TOKEN_SECRET = "token.secret"
 """Signs the server's own tokens."""
@@ -37,7 +38,7 @@ def find_local_secret(data: Path) -> str | None:
 
 
 def _create(path: Path) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
+    make_private(path.parent)
     new = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
     try:
         with open(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:

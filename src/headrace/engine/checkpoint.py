@@ -25,6 +25,7 @@ from typing import Any
 from headrace.errors import PlanChanged, StateUnreadable
 from headrace.plan.analysis.state_shape import state_shape, stateful_code_versions, user_code_versions
 from headrace.plan.nodes import Query
+from headrace.private_folder import make_private
 
 VERSION = 4
 _SCHEMAS = re.compile(r'"file:[^"]*(/_stateSchema/[^"]*)"')
@@ -139,7 +140,7 @@ class Checkpoint:
                 _logger.warning("query %s resumes with changed code of %s", query.id, name)
 
     def _write(self, manifest: Manifest) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
+        make_private(self.folder)
         path = self.folder / "manifest.json"
         new = path.with_suffix(".new")
         with new.open("w") as file:

@@ -28,6 +28,7 @@ from headrace.log.embedded.storage.store import transaction, translate_errors
 from headrace.plan.analysis.lookup import EVERYTHING, Selection
 from headrace.plan.relations import Relation
 from headrace.plan.steps import Event, Key
+from headrace.private_folder import make_private
 from headrace.views.contract import SCAN_BATCH_ROWS, Position, ViewSnapshot, ViewState
 from headrace.views.sqlite_table import SqliteTable
 
@@ -59,7 +60,7 @@ class SqliteView:
         self._retention = None if retention is None else millis(retention)
         self._origin = origin
         self._damage = ""
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         try:
             self._open()
         except ViewDamaged:

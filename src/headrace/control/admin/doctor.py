@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 import socket
 import sqlite3
@@ -18,6 +19,7 @@ from importlib import metadata, util
 from pathlib import Path
 
 from headrace.errors import HeadraceError, KafkaJarMismatch, KafkaNotInstalled
+from headrace.private_folder import open_to_others
 from headrace.settings import Settings, size_text
 
 OK, WARN, FAIL = "ok", "warn", "fail"
@@ -87,6 +89,18 @@ def check_disk(settings: Settings) -> Iterator[CheckResult]:
     except OSError as error:
         fix = "change its owner or permissions, or use another folder with --data"
         yield CheckResult("data folder", FAIL, f"{place} cannot be written: {error.strerror}", fix)
+
+
+def check_data_access(settings: Settings) -> Iterator[CheckResult]:
+    """Whoever can enter the data folder reads all data and, with its secret, is an admin."""
+    folder = settings.storage.data
+    if not folder.is_dir():
+        return
+    if mode := open_to_others(folder):
+        found = f"other users of this machine have access to {folder} ({mode})"
+        yield CheckResult("data access", WARN, found, f"chmod 700 {shlex.quote(str(folder))}")
+    else:
+        yield CheckResult("data access", OK, f"only its owner has access to {folder}")
 
 
 def check_data_format(settings: Settings) -> Iterator[CheckResult]:
@@ -191,6 +205,7 @@ CHECKS: tuple[Check, ...] = (
     check_spark,
     check_memory,
     check_disk,
+    check_data_access,
     check_data_format,
     check_wal,
     check_clock,

@@ -14,6 +14,7 @@ from typing import Self
 
 from headrace.errors import ProgramRunning
 from headrace.log.embedded.storage.store import translate_errors
+from headrace.private_folder import make_private
 
 
 class ProgramLock:
@@ -22,7 +23,7 @@ class ProgramLock:
     def __init__(self, folder: Path, name: str) -> None:
         self._path = folder / "program.lock"
         with translate_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
+            make_private(folder)
             self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from headrace.log.embedded.storage.store import translate_errors
+from headrace.private_folder import make_private
 
 _LIMIT = 10 << 20
 """Size in bytes at which the file is rotated; Spark only writes when something is wrong."""
@@ -21,7 +22,7 @@ _LIMIT = 10 << 20
 def open_for_append(path: Path) -> Iterator[int]:
     """A file descriptor in append mode; not inherited by child processes unless passed explicitly."""
     with translate_errors(path.parent):
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_private(path.parent)
         if path.exists() and path.stat().st_size > _LIMIT:
             path.replace(path.with_suffix(".log.1"))
         file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -23,6 +23,7 @@ from headrace.errors import QueryFailed
 from headrace.log.embedded.storage.extents import FILE, INLINE, EncodedExtent, ExtentDecoder, ExtentEncoder
 from headrace.log.kafka.log import KafkaLog
 from headrace.log.kafka.transactions import PreparedPart
+from headrace.private_folder import make_private
 
 _STAGED = "staged"
 
@@ -38,7 +39,7 @@ class KafkaBatchCommitter:
         # Only now: the writer has fenced any earlier driver, so what that one staged is useless.
         self._folder = folder.resolve() / _STAGED
         shutil.rmtree(self._folder, ignore_errors=True)
-        self._folder.mkdir(parents=True)
+        make_private(self._folder)
         self.staging = ExtentEncoder(self._folder, secrets.token_hex(6), int(log.settings.storage.inline_bytes))
 
     @property

@@ -20,6 +20,7 @@ from pyspark.sql import SparkSession
 from headrace.engine.io.row_payloads import rows_payload
 from headrace.engine.task_report import TaskReport
 from headrace.plan.chain.records import RawRecord
+from headrace.private_folder import make_private
 
 _ATTEMPT = "headrace.attempt"
 
@@ -31,7 +32,7 @@ class BatchAttempt:
         shutil.rmtree(folder, ignore_errors=True)
         name = secrets.token_hex(8)
         self._folder = folder / name
-        self._folder.mkdir(parents=True)
+        make_private(self._folder)
         spark.sparkContext.setLocalProperty(_ATTEMPT, name)
 
     def notes(self) -> list[tuple[TaskReport, bytes]]:

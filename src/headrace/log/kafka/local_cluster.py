@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 
 from headrace.errors import BrokerRefused, BrokerUnreachable, MissingDependency, PortInUse
 from headrace.log.kafka.jars import broker_classpath
+from headrace.private_folder import make_private
 from headrace.settings import Settings
 
 if TYPE_CHECKING:
@@ -241,7 +242,7 @@ class LocalCluster:
 
     def _format(self, folder: Path) -> None:
         """Write each node's settings, and format the storage of new nodes."""
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         name = folder / "cluster.id"
         if not name.exists():
             name.write_text(urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("="))
@@ -249,7 +250,7 @@ class LocalCluster:
             list(pool.map(lambda broker: self._format_node(broker, name.read_text()), self.brokers))
 
     def _format_node(self, broker: Broker, cluster_id: str) -> None:
-        broker.folder.mkdir(parents=True, exist_ok=True)
+        make_private(broker.folder)
         (broker.folder / "log4j2.properties").write_text(LOG4J)
         lines = (f"{name}={value}\n" for name, value in broker.properties(self.brokers).items())
         (broker.folder / "server.properties").write_text("".join(lines))

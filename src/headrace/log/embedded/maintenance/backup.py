@@ -26,6 +26,7 @@ from headrace.errors import BackupFailed, DiskFull, NotADataFolder
 from headrace.log.embedded.maintenance.check import check
 from headrace.log.embedded.storage.extents import ARCHIVE, storage_error
 from headrace.log.embedded.storage.store import FORMAT, open_folder, translate_errors
+from headrace.private_folder import close_to_others, make_private
 
 Progress = Callable[[int, int], None]
 _ROUNDS = 10
@@ -79,7 +80,7 @@ def _staged(source: Path, dest: Path) -> Iterator[Path]:
         raise BackupFailed(f'"{dest}" exists and is not empty', fix="use a new or empty folder")
     # An empty folder that exists may be a mount point, which cannot be renamed over: build inside it.
     staging = _inner(dest) if dest.is_dir() else dest.absolute().parent / f".{dest.name}.partial"
-    staging.parent.mkdir(parents=True, exist_ok=True)
+    make_private(staging.parent)
     with _alone(staging):
         try:
             yield staging
@@ -101,7 +102,7 @@ def _check_source(source: Path) -> None:
 @contextlib.contextmanager
 def _alone(staging: Path) -> Iterator[None]:
     """One copy at a time per destination; removes what a killed one left."""
-    staging.mkdir(exist_ok=True)
+    make_private(staging)
     fd = os.open(staging, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -122,6 +123,7 @@ def _publish(staging: Path, dest: Path) -> None:
         staging.rename(dest)
         _sync(dest.absolute().parent)
         return
+    close_to_others(dest)
     for entry in sorted(staging.iterdir()):
         entry.rename(dest / entry.name)
     staging.rmdir()
@@ -153,7 +155,7 @@ def _errors(dest: Path) -> Iterator[None]:
 
 def _copy(source: Path, staging: Path, progress: Progress, *, link: bool) -> BackupSummary:
     for name in ("extents", "archive", "owners"):
-        (staging / name).mkdir()
+        make_private(staging / name)
     _copy_groups(source, staging)
     for _ in range(_ROUNDS):
         _copy_database(source / "log.db", staging / "log.db", "DELETE FROM extents WHERE replaced_at IS NOT NULL")

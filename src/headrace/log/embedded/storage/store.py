@@ -19,6 +19,7 @@ from headrace.log.embedded.ipc.commit_signal import CommitSignal
 from headrace.log.embedded.ipc.fair_lock import FairLock, TryLock, descriptor
 from headrace.log.embedded.storage.damage import check_durable, check_present, damaged_log
 from headrace.log.embedded.storage.extents import storage_error
+from headrace.private_folder import close_to_others, make_private
 
 FORMAT = 1
 _PATIENCE = 0.005  # seconds between two attempts to get the sync lock
@@ -188,12 +189,12 @@ def open_folder(folder: Path) -> None:
     """Create the data folder, or check that it is one and that this version can read it."""
     mark = folder / "FORMAT"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        make_private(folder)
         if not mark.exists():
             _claim(folder, mark)
         text = mark.read_text().split()
         for name in ("extents", "archive", "owners"):
-            (folder / name).mkdir(exist_ok=True)
+            make_private(folder / name)
     except OSError as error:
         if isinstance(storage_error(error, folder), DiskFull):
             raise storage_error(error, folder) from error
@@ -221,6 +222,7 @@ def _claim(folder: Path, mark: Path) -> None:
         raise NotADataFolder(
             f'folder "{folder}" contains other files: {", ".join(strange[:3])}', fix="choose an empty folder"
         )
+    close_to_others(folder)  # it may have existed, empty
     fresh = folder / f".FORMAT-{os.getpid()}-{threading.get_ident()}"
     fresh.write_text(f"headrace {FORMAT}\n")
     fresh.replace(mark)
