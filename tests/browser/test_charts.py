@@ -54,6 +54,10 @@ def test_a_dashboard_created_over_the_api_is_shown(visitor: Visitor, live_server
     expect(page.locator(".hr-panel h2")).to_have_text([panel["title"] for panel in panels])
     expect(page.locator(".hr-chart svg").first).to_contain_text("/cart")
     visitor.picture("dashboard")
+    choose(page, "Sharing", "Others may edit")
+    expect(page.locator(".q-notification").first).to_contain_text("Sharing: Others may edit")
+    assert live_server.get("/api/v1/dashboards/clicks")["sharing"] == "edit"
+    visitor.check_accessible()
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -22,5 +22,7 @@ PANELS: tuple[Mapping[str, object], ...] = (
 
 
 def create_dashboard(node: Node) -> None:
-    request = SaveDashboardRequest(dashboard=NAME, title="Clicks", panels=[dict(panel) for panel in PANELS])
+    request = SaveDashboardRequest(
+        dashboard=NAME, title="Clicks", panels=[dict(panel) for panel in PANELS], sharing="read"
+    )
     save_dashboard(RequestContext(node).with_rights(ALL_RIGHTS), request)

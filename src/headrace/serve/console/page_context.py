@@ -12,12 +12,14 @@ from headrace.control.statements.permissions import redact_errors
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.app import ROUTES
 from headrace.serve.api.request_context import RequestContext
-from headrace.serve.api.resources.dashboards import add_panel, remove_panel
+from headrace.serve.api.resources.dashboards import add_panel, remove_panel, share_dashboard
 from headrace.serve.api.route import AccessLevel
 from headrace.serve.caller import current_rights, request_rights
 from headrace.serve.console.poller import ServerSnapshot, SharedRequest, SnapshotPoller
 
-_NEEDS = {route.do: route.needs for route in ROUTES} | {add_panel: AccessLevel.KNOWN, remove_panel: AccessLevel.KNOWN}
+_NEEDS = {route.do: route.needs for route in ROUTES} | dict.fromkeys(
+    (add_panel, remove_panel, share_dashboard), AccessLevel.KNOWN
+)
 SCOPE_KEY = "headrace.console"
 """Key in the request's scope for the request context and the poller."""
 

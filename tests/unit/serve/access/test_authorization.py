@@ -20,6 +20,7 @@ from headrace.contracts import Append, TopicPartition
 from headrace.record import Record
 from headrace.serve.api.app import PREFIX, ROUTES
 from headrace.serve.api.parameters import BODY, PATH, QUERY, parameters_of
+from headrace.serve.api.resources import dashboards
 from headrace.serve.api.route import AccessLevel, RequiredPrivilege, Route
 from headrace.serve.application import PUBLIC_ROUTES
 from headrace.serve.ksql.app import ROUTES as KSQL
@@ -339,13 +340,49 @@ def test_a_user_cannot_stop_another_users_query(declared: Place) -> None:
 def test_a_user_cannot_change_another_users_dashboard(declared: Place) -> None:
     alice, bob, root = declared.user("alice", "reader"), declared.user("bob", "reader"), declared.user("root", "admin")
     path, panels = "/api/v1/dashboards/sales", [{"kind": "number", "view": "ORDERS", "y": "ID"}]
-    made = alice("PUT", path, {"title": "Sales", "panels": panels})
+    made = alice("PUT", path, {"title": "Sales", "panels": panels, "sharing": "read"})
     assert (made.status, made.told["owner"]) == (200, "alice")
     assert bob("GET", path).told == made.told
     assert [bob("PUT", path, {"panels": []}).code, bob("DELETE", path).code] == ["not-allowed", "not-allowed"]
     assert root("PUT", path, {"title": "All sales", "panels": panels}).told["owner"] == "alice"
     assert alice("DELETE", path).status == 204
     assert alice("GET", path).status == 404
+
+
+def test_a_private_dashboard_is_unknown_to_others(declared: Place) -> None:
+    alice, bob, root = declared.user("alice", "reader"), declared.user("bob", "reader"), declared.user("root", "admin")
+    path, other = "/api/v1/dashboards/sales", "/api/v1/dashboards/costs"
+    assert alice("PUT", path, {"panels": []}).told["sharing"] == "private"
+    hidden, unknown = bob("GET", path), bob("GET", other)
+    assert json.dumps(hidden.told).replace("sales", "costs") == json.dumps(unknown.told)
+    assert [bob("DELETE", path).status, bob("DELETE", other).status] == [404, 404]
+    assert [bob("GET", "/api/v1/dashboards").told, len(root("GET", "/api/v1/dashboards").told)] == [[], 1]
+    assert bob("PUT", path, {"panels": []}).code == "not-allowed"  # a name exists once
+
+
+def test_a_dashboard_shared_for_editing_keeps_its_owner(declared: Place) -> None:
+    alice, bob = declared.user("alice", "reader"), declared.user("bob", "reader")
+    path, panels = "/api/v1/dashboards/sales", [{"kind": "number", "view": "ORDERS", "y": "ID"}]
+    assert alice("PUT", path, {"panels": [], "sharing": "edit"}).status == 200
+    edited = bob("PUT", path, {"panels": panels})
+    assert (edited.told["owner"], edited.told["sharing"], edited.told["panels"]) == ("alice", "edit", panels)
+    assert bob("PUT", path, {"panels": [], "sharing": "private"}).code == "not-allowed"
+    assert bob("DELETE", path).code == "not-allowed"
+    assert alice("PUT", path, {"panels": panels, "sharing": "all"}).code == "bad-request"
+    assert alice("PUT", path, {"panels": panels, "sharing": "private"}).told["sharing"] == "private"
+    assert bob("GET", path).status == 404
+
+
+def test_dashboards_have_quotas(declared: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    alice, bob = declared.user("alice", "reader"), declared.user("bob", "reader")
+    monkeypatch.setattr(dashboards, "MAX_DASHBOARDS", 3)
+    path = "/api/v1/dashboards"
+    assert [alice("PUT", f"{path}/d{number}", {}).status for number in range(4)] == [200, 200, 200, 400]
+    assert alice("PUT", f"{path}/d1", {"title": "Again"}).status == 200
+    assert bob("PUT", f"{path}/b", {}).status == 200
+    large = {"panels": [{"kind": "number", "where": "x" * dashboards.MAX_BYTES}]}
+    assert bob("PUT", f"{path}/b", large).code == "bad-request"
+    assert bob("GET", f"{path}/b").told["panels"] == []
 
 
 # -- around what is granted -----------------------------------------------------------------------------------------

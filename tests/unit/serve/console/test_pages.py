@@ -268,6 +268,19 @@ def test_concurrent_changes_of_a_dashboard_are_all_applied(site: RequestContext)
         dashboards.add_panel(by(site), dashboards.PanelRequest(dashboard="shop", panel={}))
 
 
+def test_a_dashboard_from_before_sharing_is_shared(site: RequestContext, log: EmbeddedLog) -> None:
+    site.dashboards.append([Record(b'{"title": "Old", "panels": [], "owner": "eve"}', b"old")])
+    site.dashboards.append([Record(b'{"title": "Older", "panels": []}', b"older")])
+    reader = by(site)
+    assert [(one.name, one.owner, one.sharing) for one in dashboards.list_dashboards(reader)] == [
+        ("old", "eve", "read"),
+        ("older", "local", "read"),
+    ]
+    assert not dashboards.may_edit(reader, dashboards.list_dashboards(reader)[0])
+    shared = dashboards.share_dashboard(site, dashboards.ShareRequest(dashboard="old", sharing="edit"))
+    assert (shared.owner, dashboards.may_edit(reader, shared)) == ("eve", True)
+
+
 def test_a_removed_chart_returns_to_its_place(site: RequestContext) -> None:
     for title in "abc":
         dashboards.add_panel(site, dashboards.PanelRequest(dashboard="Sales today", panel={"title": title}))

@@ -16,11 +16,15 @@ from headrace.serve.api.resources.dashboards import (
     Dashboard,
     DashboardRequest,
     PanelRequest,
+    ShareRequest,
     add_panel,
     delete_dashboard,
     get_dashboard,
     list_dashboards,
+    may_edit,
+    owns,
     remove_panel,
+    share_dashboard,
 )
 from headrace.serve.api.resources.views import ViewDescription
 from headrace.serve.console.page_context import PageContext
@@ -42,18 +46,30 @@ from headrace.serve.console.widgets.layout import (
 )
 
 _BOUNDS = ["WINDOWSTART", "WINDOWEND"]
+_SHARING = {"private": "Private", "read": "Others may read", "edit": "Others may edit"}
 
 
 async def dashboards(context: PageContext) -> None:
     found: list[Dashboard] = await context.call(list_dashboards)
     grid = Grid(
         Column("title", "Dashboard"),
+        Column("owner", "Owner"),
+        Column("sharing", "Sharing"),
         Column("charts", "Charts", right=True),
         label="Dashboards",
         empty="No dashboards yet.",
     )
     grid.show(
-        [{"title": one.title, "charts": len(one.panels), "link": page_link("dashboards", one.name)} for one in found]
+        [
+            {
+                "title": one.title,
+                "owner": one.owner,
+                "sharing": _SHARING.get(one.sharing, one.sharing),
+                "charts": len(one.panels),
+                "link": page_link("dashboards", one.name),
+            }
+            for one in found
+        ]
     )
     if not found:
         html_text("p", "Open a view, build a chart, and save it to a dashboard.")
@@ -63,19 +79,32 @@ async def dashboards(context: PageContext) -> None:
 async def dashboard(context: PageContext, dashboard: str) -> None:
     found: Dashboard = await context.call(get_dashboard, DashboardRequest(dashboard=dashboard))
     with html_tag("div").classes("hr-dashboard"):
-        panels = [SavedPanel(context, dashboard, panel, place) for place, panel in enumerate(found.panels)]
+        may_remove = may_edit(context.api, found)
+        panels = [SavedPanel(context, dashboard, panel, place, may_remove) for place, panel in enumerate(found.panels)]
     if not panels:
         html_text("p", "This dashboard has no charts. Open a view and build one.")
         ui.link("Go to the views", "/views")
-    with html_tag("div").classes("hr-row"):
-        delete = ui.button("Delete dashboard", on_click=lambda: _delete(context, dashboard))
-        delete.props("flat no-caps color=negative")
+    if owns(context.api, found):
+        with html_tag("div").classes("hr-row"):
+            _sharing_control(context, found)
+            delete = ui.button("Delete dashboard", on_click=lambda: _delete(context, dashboard))
+            delete.props("flat no-caps color=negative")
 
     async def show(_: ServerSnapshot) -> None:
         for panel in panels:
             await panel.show()
 
     await auto_refresh(context, show)
+
+
+def _sharing_control(context: PageContext, shown: Dashboard) -> None:
+    async def share(event: Any) -> None:
+        with notify_errors():
+            await context.call(share_dashboard, ShareRequest(dashboard=shown.name, sharing=event.value))
+            ui.notify(f"Sharing: {_SHARING[event.value]}", type="positive")
+
+    chosen = ui.select(_SHARING, value=shown.sharing, label="Sharing", on_change=share)
+    chosen.props("dense outlined").classes("hr-select")
 
 
 async def _delete(context: PageContext, dashboard: str) -> None:
@@ -88,7 +117,9 @@ async def _delete(context: PageContext, dashboard: str) -> None:
 class SavedPanel:
     """A chart of a dashboard; when it is removed, a button in its place brings it back."""
 
-    def __init__(self, context: PageContext, dashboard: str, saved: dict[str, Any], place: int) -> None:
+    def __init__(
+        self, context: PageContext, dashboard: str, saved: dict[str, Any], place: int, may_remove: bool
+    ) -> None:
         self._context, self._dashboard, self._saved, self._place = context, dashboard, saved, place
         panel = ChartPanel.of(saved)
         with html_tag("section").classes("hr-panel"):
@@ -96,8 +127,9 @@ class SavedPanel:
         with self._shown:
             with html_tag("div").classes("hr-row hr-title"):
                 html_text("h2", panel.name)
-                remove = ui.button(icon="close", on_click=self._remove).props("flat dense round")
-                remove._props["aria-label"] = f"Remove {panel.name}"
+                if may_remove:
+                    remove = ui.button(icon="close", on_click=self._remove).props("flat dense round")
+                    remove._props["aria-label"] = f"Remove {panel.name}"
             self._chart = LiveChart(context, panel)
         with self._removed:
             html_text("p", f"{panel.name} was removed.").props("role=status")
