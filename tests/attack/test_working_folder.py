@@ -71,7 +71,7 @@ def test_a_server_imports_nothing_from_its_working_folder(tmp_path: Path) -> Non
         secret = {"authorization": f"Bearer {(server.folder / 'local.secret').read_text().strip()}"}
         deployed = server.post("/api/v1/apps", {"source": _SERVED, "path": "greeter.py"}, secret)
         assert deployed.status == 200, deployed.body
-        answer = server.execute(_TABLES.format(function="GREET"))
+        answer = server.execute(_TABLES.format(function="GREET"), secret)
         assert answer.status == 200, answer.body
         for query, row in (
             ("SELECT * FROM counts WHERE name = 'Ann';", ["Ann", 1]),
