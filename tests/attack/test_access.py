@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import stat
 import threading
@@ -13,6 +14,7 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import jwt
 import pytest
@@ -131,6 +133,57 @@ def test_a_foreign_page_is_refused(shared_attacked: AttackedServer) -> None:
     ):
         answer = shared_attacked.request("POST", "/ksql", {"ksql": "LIST STREAMS;"}, headers)
         assert answer.status in (400, 403), headers
+
+
+# -- the one-time link ----------------------------------------------------------------------------------------------
+
+
+def _link(server: AttackedServer) -> str:
+    """The path of a new link."""
+    done = server.command("console")
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip().removeprefix(server.url)
+
+
+@pytest.mark.attack(
+    "the log-in link is opened a second time, guessed, or leads elsewhere", "it logs in once, and only to a page here"
+)
+def test_a_link_logs_in_once(shared_attacked: AttackedServer) -> None:
+    server = shared_attacked
+    printed = re.search(rf"{re.escape(server.url)}(/ui/open\?key=[\w-]+)", server.output)
+    assert printed is not None
+    assert server.output.startswith(f"headrace listens on {server.url}; Ctrl-C stops it\n")
+    for guess in ("/ui/open", "/ui/open?key=", f"/ui/open?key={'x' * 43}", f"{printed[1]}x"):
+        answer = server.get(guess)
+        assert (answer.status, answer.headers["location"]) == (303, "/ui/log-in?link=used")
+        assert "set-cookie" not in answer.headers
+    assert server.request("HEAD", printed[1]).status == 405
+    first, second = server.get(printed[1]), server.get(printed[1])
+    assert (first.status, first.headers["location"], first.headers["cache-control"]) == (303, "/ui/", "no-store")
+    assert {"HttpOnly", "SameSite=strict"} <= set(first.headers["set-cookie"].split("; "))
+    assert "set-cookie" not in second.headers
+    cookie = {"cookie": first.headers["set-cookie"].split(";")[0]}
+    session = server.get("/api/v1/session", cookie).document
+    assert (session["name"], session["credential"]) == ("local", "session")
+    user = {"name": "carla", "roles": ["reader"]}
+    assert server.post("/api/v1/users", user, cookie).code == "csrf-missing"
+    assert server.post("/api/v1/users", user, {**cookie, "x-csrf-token": session["csrf"]}).status == 201
+    assert server.request("DELETE", "/api/v1/session", None, {**cookie, "x-csrf-token": session["csrf"]}).status == 204
+    assert server.get("/api/v1/session", cookie).document["name"] == "anonymous"
+    for page in (
+        "https://evil.example/",
+        "//evil.example",
+        "/ui/../api/v1/users?x",
+        "/ui/\\evil.example",
+        "/ui/\r\nX: y",
+    ):
+        answer = server.get(f"{_link(server)}&{urlencode({'next': page})}")
+        assert answer.headers["location"] == "/ui/", page
+
+
+@pytest.mark.attack("a client without credentials asks for a log-in link", "refused")
+def test_a_link_takes_the_secret(shared_attacked: AttackedServer) -> None:
+    assert shared_attacked.post("/api/v1/session/links", {}).code == "secret-required"
 
 
 # -- tokens of an issuer --------------------------------------------------------------------------------------------

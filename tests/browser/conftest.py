@@ -19,7 +19,7 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from bench.harness.browser import chromium as started
 from bench.tables.serve_server import Server, server, until
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, Request, expect
 
 from tests.notifier_receivers import MailReceiver, WebhookReceiver, mail_receiver, webhook_receiver
 
@@ -108,6 +108,20 @@ class Visitor:
         self.page.wait_for_selector("main h1")
         return self.page
 
+    def open_login_link(self, server: Server) -> None:
+        """Log in as the operator."""
+        self.page.goto(f"{self.address}{server.post('/api/v1/session/links', {})['path']}")
+
+    def note(self, said: ConsoleMessage) -> None:
+        if said.type in ("error", "warning"):
+            self.complaints.append(said.text)
+
+    def check_origin(self, asked: Request) -> None:
+        """A page asks its own server only."""
+        own = (self.address, self.address.replace("http", "ws"), "data:", "blob:")
+        if not asked.url.startswith(own):
+            self.complaints.append(f"asked elsewhere: {asked.url}")
+
     def picture(self, name: str) -> None:
         """For the docs, if they are to be made anew."""
         if os.environ.get("HEADRACE_PICTURES"):
@@ -132,8 +146,9 @@ class Visitor:
 
 @pytest.fixture(params=[{}], ids=[""])
 def visitor(request: pytest.FixtureRequest, live_server: Server, chromium: Browser) -> Iterator[Visitor]:
-    """A new window; by parameter another width, or dark."""
+    """A new window of the operator; by parameter another width, or dark."""
     with visiting(chromium, live_server, **request.param) as one:
+        one.open_login_link(live_server)
         yield one
 
 
@@ -142,13 +157,8 @@ def visiting(chromium: Browser, live_server: Server, **window: Any) -> Iterator[
     with chromium.new_context(**{"viewport": {"width": 1280, "height": 800}, **window}) as context:
         one = Visitor(context.new_page(), f"http://127.0.0.1:{live_server.port}")
         one.page.set_default_timeout(PATIENCE)
-        one.page.on("console", lambda said: said.type in ("error", "warning") and one.complaints.append(said.text))
+        one.page.on("console", one.note)
         one.page.on("pageerror", lambda error: one.complaints.append(str(error)))
-        one.page.on("request", lambda asked: asked.url.startswith(("data:", "blob:")) or _own(one, asked.url))
+        one.page.on("request", one.check_origin)
         yield one
     assert not one.complaints
-
-
-def _own(one: Visitor, url: str) -> None:
-    if not url.startswith((one.address, one.address.replace("http", "ws"))):
-        one.complaints.append(f"asked elsewhere: {url}")

@@ -30,6 +30,7 @@ def told(live_server: Server, webhook: WebhookReceiver) -> Server:
 @pytest.fixture
 def visitor(told: Server, chromium: Browser) -> Iterator[Visitor]:
     with visiting(chromium, told, permissions=["notifications"]) as one:
+        one.open_login_link(told)
         yield one
 
 

@@ -101,6 +101,25 @@ def test_pages_show_only_what_is_granted(visitor: Visitor) -> None:
     expect(page.get_by_role("alert")).to_contain_text("not-allowed")
 
 
+def test_without_a_login_the_console_works_and_offers_one_where_it_is_needed(
+    live_server: Server, chromium: Browser
+) -> None:
+    with visiting(chromium, live_server) as visitor:
+        page = visitor.visit("/topics")
+        expect(page.locator(".hr-grid")).to_contain_text("clicks")
+        page = visitor.visit("/doctor")
+        expect(page.get_by_role("alert")).to_contain_text("secret-required")
+        visitor.check_accessible()
+        page.get_by_role("link", name="Log in").click()
+        expect(page).to_have_url(re.compile("/ui/log-in"))
+        path = live_server.post("/api/v1/session/links", {})["path"]
+        page.goto(f"{visitor.address}{path}&next=/ui/doctor")
+        expect(page).to_have_url(f"{visitor.address}/ui/doctor")
+        expect(page.get_by_role("alert")).to_have_count(0)
+        page.goto(f"{visitor.address}{path}")
+        expect(page.get_by_role("alert")).to_contain_text("used already")
+
+
 @pytest.mark.parametrize("next", ["https://example.com/", "//example.com", "/ui/../api", "javascript:alert(1)"])
 def test_the_login_redirects_only_within_the_console(visitor: Visitor, next: str) -> None:
     page = visitor.page

@@ -15,7 +15,7 @@ from headrace.errors import NotAllowed, RowsHidden, SecretRequired
 
 _SECRET_FIX = (
     "commands of headrace send the secret of the data folder by themselves; with curl: "
-    '-u "local:$(cat DATA/local.secret)"; in a browser: log in as "local" with it'
+    '-u "local:$(cat DATA/local.secret)"; in a browser: open the link that `headrace console` prints'
 )
 
 

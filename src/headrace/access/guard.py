@@ -22,6 +22,7 @@ from typing import Self
 
 from headrace.access.audit import Audit
 from headrace.access.authorization import ALL_RIGHTS, ANONYMOUS_RIGHTS, Rights
+from headrace.access.login_links import LoginLinks
 from headrace.access.passwords import verify_password
 from headrace.access.principal import ANONYMOUS, LOCAL, Principal
 from headrace.access.secret_files import LOCAL_SECRET, load_secret
@@ -53,6 +54,7 @@ class Guard:
         self.users = UserStore(log, clock, self.audit)
         self.tokens = Tokens(settings)
         self.sessions = Sessions()
+        self.links = LoginLinks()
         self.throttle = LoginThrottle()
         self._salt = secrets.token_bytes(32)
         self._verified: dict[bytes, tuple[int, float]] = {}

@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, str] = {
     "explain": "Show what a KSQL script does, with its query plans.",
     "run": "Run a KSQL script or a Python app on Spark.",
     "up": "Start the server.",
+    "console": "Print a link that logs a browser in to the console.",
     "deploy": "Deploy a Python app to a server.",
     "sql": "Open the KSQL shell, or run statements on a server.",
     "down": "Stop the server.",

@@ -88,6 +88,10 @@ class Client:
         body = {"source": source, "path": path}
         return self._exchange("/api/v1/apps", format_json(body).encode()).document()
 
+    def login_link(self) -> str:
+        """A link that opens the console and logs a browser in, once: as the user of the client's token."""
+        return self.address + self._exchange("/api/v1/session/links", b"{}").document()["path"]
+
     def info(self) -> Document:
         """The server's version and name."""
         return self._exchange("/info", again=_BUSY).document()["KsqlServerInfo"]

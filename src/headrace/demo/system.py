@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 
 from headrace import project_template
+from headrace.access.principal import LOCAL
 from headrace.demo.clicks import ClickStream
 from headrace.demo.counts import ClickCounts
 from headrace.demo.display import Display, LineDisplay, LiveDisplay, Show, Step, say
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from headrace.control.serving.push import PushSubscription
 
 PUSH_QUERY = "SELECT page, WINDOWSTART AS second, views, dwell FROM page_views EMIT CHANGES;"
+DASHBOARD_PAGE = "/ui/dashboards/clicks"
 _COUNT_TIMEOUT = 30.0  # seconds at the end in which clicks in flight are counted
 _POLL = 0.25  # seconds between checks of the queries
 _INTERRUPTED = 130
@@ -151,7 +153,11 @@ def _serve(node: Node, stack: ExitStack) -> str:
 def _print_address(console: Console, demo: Demo, program: str) -> None:
     if not demo.address:
         return
-    say(console, f"dashboard: {demo.address}/ui/dashboards/clicks")
+    from headrace.serve.browser_sessions import login_link
+
+    say(console, f"dashboard: {demo.address}{DASHBOARD_PAGE}")
+    link = login_link(demo.node.guard.links.create(LOCAL), DASHBOARD_PAGE)
+    say(console, f"dashboard, logged in, once: {demo.address}{link}")
     say(console, f"in another terminal: {program} sql --server {demo.address}")
     for query in project_template.EXAMPLE_QUERIES[:2]:
         say(console, f"  {query}")

@@ -33,6 +33,9 @@ def up(
     It runs queries, and serves the console and ksqlDB's REST API over HTTP. After a restart, queries resume where they
     stopped. Ctrl-C or `headrace down` stops the server after the batches in progress; SIGHUP reloads the settings.
 
+    It prints a link that opens the console and logs the browser in, once, within 10 minutes; `headrace console` prints
+    another one.
+
     The server listens on this machine only; any other address
     requires TLS, `auth.mode = "required"` and an admin.
 
@@ -43,9 +46,11 @@ def up(
     from headrace.serve import require_libraries
 
     require_libraries()
+    from headrace.access.principal import LOCAL
     from headrace.control.admin.discovery import advertise
     from headrace.control.node import Node
     from headrace.serve.application import application
+    from headrace.serve.browser_sessions import login_link
     from headrace.serve.http.bind import check_bind, tls_files
     from headrace.serve.http.connections import ConnectionLimits
     from headrace.serve.http.server import Server
@@ -62,6 +67,7 @@ def up(
         _reload_on_signal(call, settings, node)
         output.note(f"headrace listens on {server.address}; Ctrl-C stops it")
         output.note(f"console: {server.address}/ui/")
+        output.note(f"console, logged in, once: {server.address}{login_link(node.guard.links.create(LOCAL))}")
         _logger.info("server started at %s", server.address)
         with advertise(settings.storage.data, server.address):
             server.run()

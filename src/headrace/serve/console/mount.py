@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -20,11 +20,14 @@ from nicegui import app as nicegui_app
 from nicegui import ui
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.gzip import GZipMiddleware
-from starlette.responses import FileResponse, RedirectResponse
+from starlette.requests import Request
+from starlette.responses import FileResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
 from headrace.serve.api.request_context import RequestContext
+from headrace.serve.browser_sessions import LINK_PATH
 from headrace.serve.console.compressed_files import CompressedFiles
+from headrace.serve.console.login_link import open_link
 from headrace.serve.console.page_context import SCOPE_KEY
 from headrace.serve.console.poller import SnapshotPoller
 from headrace.serve.console.routes import register_pages
@@ -89,6 +92,7 @@ class Console:
         self.routes: list[BaseRoute] = [
             Route("/", _begin, methods=["GET"]),
             Route(LOGIN_PATH, _login_page, methods=["GET"]),
+            Route(LINK_PATH, _link_opener(context), methods=["GET"]),
             Mount(PREFIX, CompressedFiles(pages)),
         ]
 
@@ -100,6 +104,13 @@ class Console:
 
 async def _begin(_: Any) -> RedirectResponse:
     return RedirectResponse(f"{PREFIX}/")
+
+
+def _link_opener(context: RequestContext) -> Callable[[Request], Awaitable[Response]]:
+    async def opened(request: Request) -> Response:
+        return await open_link(context, request)
+
+    return opened
 
 
 async def _login_page(_: Any) -> FileResponse:

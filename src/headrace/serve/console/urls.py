@@ -1,14 +1,18 @@
-"""Paths of the console, and those open to unauthenticated users: the log-in page and its files."""
+"""Paths of the console, and those open to unauthenticated users: the log-in page, its files, and one-time links."""
 
 from __future__ import annotations
 
 from urllib.parse import quote
 
+from headrace.serve.browser_sessions import LINK_PATH
+
 PREFIX = "/ui"
 """NiceGUI adds it to links; all other paths must include it."""
 LOGIN_PATH = f"{PREFIX}/log-in"
 _FILES = ("headrace.css", "headrace.svg", "log-in.js")
-PUBLIC_PATHS = frozenset([("GET", LOGIN_PATH), *(("GET", f"{PREFIX}/static/{name}") for name in _FILES)])
+PUBLIC_PATHS = frozenset(
+    [("GET", LOGIN_PATH), ("GET", LINK_PATH), *(("GET", f"{PREFIX}/static/{name}") for name in _FILES)]
+)
 
 
 def login_redirect(path: str) -> str:

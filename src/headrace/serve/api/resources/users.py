@@ -13,10 +13,12 @@ from starlette.responses import Response
 from headrace.access.audit import newest_entries, verify_audit
 from headrace.access.authorization import Rights
 from headrace.access.grants import Grant
+from headrace.access.login_links import LINK_SECONDS
 from headrace.access.principal import Principal
 from headrace.access.tokens import latest_expiry
 from headrace.access.users import User, unknown_user
-from headrace.errors import BadAccessToken, NotAuthenticated
+from headrace.errors import BadAccessToken, NotAllowed, NotAuthenticated
+from headrace.serve import browser_sessions
 from headrace.serve.admission.work_class import WorkClass
 from headrace.serve.api.parameters import in_body, in_path, in_query
 from headrace.serve.api.request_context import RequestContext
@@ -59,19 +61,16 @@ async def begin_session(context: RequestContext, params: LoginRequest, request: 
     """
     principal = await _known(context, params, request)
     guard = context.node.guard
-    cookie, session = guard.sessions.begin(principal, guard.settings.auth.session_ttl.total_seconds())
+    cookie, session = browser_sessions.start_session(guard, principal)
     answer = _json({"name": principal.name, "roles": sorted(principal.roles), "csrf": session.csrf}, 201)
-    life = int(guard.settings.auth.session_ttl.total_seconds())
-    _set_cookie(answer, request, cookie, life)
+    browser_sessions.set_cookie(answer, request, guard, cookie)
     return answer
 
 
 async def end_session(context: RequestContext, request: Request) -> Response:
     """Log out: invalidates the cookie."""
-    if (cookie := request.cookies.get(COOKIE)) is not None:
-        context.node.guard.sessions.end(cookie)
     answer = Response(status_code=204)
-    _set_cookie(answer, request, "", 0)
+    browser_sessions.end_session(answer, request, context.node.guard)
     return answer
 
 
@@ -89,6 +88,23 @@ async def get_session(context: RequestContext, request: Request) -> Response:
     return _json({**document, "csrf": None if session is None else session.csrf})
 
 
+@dataclass(frozen=True)
+class LoginLink:
+    """A path of the console that logs a browser in, once, within `seconds`."""
+
+    path: str
+    seconds: float
+
+
+def create_login_link(context: RequestContext) -> LoginLink:
+    """Create a link that logs a browser in as the user who asks for it."""
+    principal = context.rights.principal
+    if context.node.guard.rights_of(principal.name) is None:
+        raise NotAllowed("users of an external issuer have no sessions", fix="log in as a user of this server")
+    context.audit("log-in-link-made")
+    return LoginLink(browser_sessions.login_link(context.node.guard.links.create(principal)), LINK_SECONDS)
+
+
 async def _known(context: RequestContext, params: LoginRequest, request: Request) -> Principal:
     address = request.client.host if request.client else ""
     guard = context.node.guard
@@ -103,11 +119,6 @@ async def _known(context: RequestContext, params: LoginRequest, request: Request
 
 def _json(document: Any, status: int = 200) -> Response:
     return Response(orjson.dumps(document), status, {"cache-control": "no-store"}, "application/json")
-
-
-def _set_cookie(answer: Response, request: Request, value: str, life: int) -> None:
-    secure = request.url.scheme == "https"
-    answer.set_cookie(COOKIE, value, max_age=life, path="/", secure=secure, httponly=True, samesite="strict")
 
 
 # -- tokens ---------------------------------------------------------------------------------------------------------
@@ -322,6 +333,7 @@ ROUTES = (
     Route("POST", "/session", begin_session, 201, needs=AccessLevel.ANYBODY, work=WorkClass.AUTHENTICATION),
     Route("GET", "/session", get_session, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
     Route("DELETE", "/session", end_session, 204, needs=AccessLevel.KNOWN, work=WorkClass.ADMINISTRATION),
+    Route("POST", "/session/links", create_login_link, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
     Route("PUT", "/password", change_password, 204, needs=AccessLevel.KNOWN, work=WorkClass.AUTHENTICATION),
     Route("DELETE", "/tokens/{id}", revoke_token, 204, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),
     Route("GET", "/users", list_users, needs=AccessLevel.ADMIN, work=WorkClass.ADMINISTRATION),

@@ -9,6 +9,10 @@ const next = () => {
   return own && found !== location ? found.pathname + found.search : "/ui/";
 };
 
+if (new URLSearchParams(location.search).get("link") === "used") {
+  document.getElementById("refused").textContent = "The link was used already, or it is too old.";
+}
+
 const form = document.getElementById("log-in");
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
